@@ -9,7 +9,7 @@ is no expression of what is passed) is no evidence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,7 +106,7 @@ def _lengths(k: Kernel) -> dict[str, tuple[Allocation, str]]:
         if not isinstance(p.sym.type, Ptr) or len(own) != 1:
             continue
         elem = max(1, scalar_of(p.sym.type).bits // 8)
-        length = _in_names(function, own[0].length, passed, elem)
+        length = _in_names((function, text), own[0].length, passed, elem)
         if length is not None:
             found[p.sym.name] = own[0], f"({length}) / {elem}" if own[0].in_bytes else length
     return found
@@ -182,8 +182,11 @@ def _allocations(function: str, line: int) -> Iterator[Allocation]:
         yield Allocation(m[1], " * ".join(f"({x})" for x in _split(m[2])), False, at(m))
 
 
-def _in_names(function: str, length: str, passed: Mapping[str, str], elem: int) -> str | None:
-    """``length`` in the kernel's names; None if it is no integer expression of what is passed to it."""
+def _in_names(texts: Sequence[str], length: str, passed: Mapping[str, str], elem: int) -> str | None:
+    """``length`` in the kernel's names; None if it is no integer expression of what is passed to it and of constants.
+
+    ``texts``: the function, then the file around it, in which what a name stands for is looked up.
+    """
     for _ in range(4):
         length = _STATIC_CAST.sub("", _CAST.sub("", length))
         length = _SIZEOF.sub(lambda m: str(BYTES.get(m[1] or "", elem if not m[1] or "*" in m[1] else 0)), length)
@@ -192,15 +195,26 @@ def _in_names(function: str, length: str, passed: Mapping[str, str], elem: int) 
         except KtcError:
             return None
         if not unknown:
-            used = names(length)
-            return re.sub(r"[A-Za-z_]\w*", lambda m: passed.get(m[0], m[0]), length) if used else None
+            return re.sub(r"[A-Za-z_]\w*", lambda m: passed.get(m[0], m[0]), length)
         for name in unknown:
-            given = re.findall(rf"\b{name}\s*=\s*([^;,=][^;,]*)[;,]", function)
-            if len(given) != 1 or not _set_once(function, name):
+            value = _given_once(texts, name)
+            if value is None:
                 return None
-            value = f"({given[0]})".replace("\\", "")
-            length = re.sub(rf"\b{name}\b", value, length)
+            length = re.sub(rf"\b{name}\b", f"({value})".replace("\\", ""), length)
     return None
+
+
+def _given_once(texts: Sequence[str], name: str) -> str | None:
+    """What ``name`` is given in the function or, as a constant, in the file; None if that is not one thing."""
+    function, text = texts
+    given = re.findall(rf"\b{name}\s*=\s*([^;,=][^;,]*)[;,]", function)
+    if given:
+        return given[0] if len(given) == 1 and _set_once(function, name) else None
+    if re.search(rf"\b{name}\s*[;,)]", function) and re.search(rf"\w[\s*&]+{name}\s*[;,)=]", function):
+        return None  # a variable of the function's own
+    constants = re.findall(rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+(\S[^\n]*)$", text, re.MULTILINE)
+    constants += re.findall(rf"\bconst(?:expr)?\b[\w\s:]*\b{name}\s*=\s*([^;,=][^;,]*)[;,]", text)
+    return constants[0].strip() if len(constants) == 1 else None
 
 
 def _value(d: Draft, text: str, sizes: Mapping[str, int]) -> int | None:

@@ -11,15 +11,20 @@ from .confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
 from .drafted_launches import guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
+from .flat_indices import whole_rows
 from .footprints import stride_ties
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
 from .roles import roles_of
 from .scenarios import scenarios
+from .source_sizes import closed, opened
 
 COARSEST = (16, 8, 4, 2, 1)
 """What sizes are multiples of at most, in the probes of kernels whose loops are long."""
+
+USUAL = 1_500
+"""Statements of a probe that are enough, wherever smaller sizes make it as short: there are some twenty of them."""
 
 
 def draft(k: Kernel) -> Draft:
@@ -27,8 +32,12 @@ def draft(k: Kernel) -> Draft:
     spec, why = None, needs_launch(k)
     if why:
         k, spec = guessed(k)
-    whole, k = k, _tried(k)
-    d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [])
+    whole = k
+    k, given = opened(_tried(k))
+    d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
+    if rows := whole_rows(k, d.roles):
+        names = (rows[n].split(" * ")[0] if n in rows else n for n in d.roles.sizes)
+        d.roles = replace(d.roles, sizes=tuple(names), tied={**d.roles.tied, **rows})
     if ties := stride_ties(k, d.roles):
         sizes = tuple(n for n in d.roles.sizes if n not in ties)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
@@ -47,8 +56,8 @@ def draft(k: Kernel) -> Draft:
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
+    closed(d, whole)
     check_allocations(d, seen)
-    d.kernel = whole
     return d
 
 
@@ -78,15 +87,28 @@ def _first_looks(d: Draft) -> tuple[Prober, list[Seen]]:
 
     A single look would show extents that grow with nothing.
     """
-    for coarsest in (d.roles.coarsest, *COARSEST):
+    for coarsest in _units(d):
         d.roles = replace(d.roles, coarsest=coarsest)
         probe = Prober(d.kernel, d.roles)
         first: list[Seen] = []
         for sizes in probe.sizes():
             found = probe.look(sizes)
-            if probe.endless and coarsest != COARSEST[-1]:
+            if probe.endless and (coarsest != COARSEST[-1] or not first):
                 break
             first += [found] if found is not None else []
         if not probe.endless:
             break
     return probe, first
+
+
+def _units(d: Draft) -> list[int]:
+    """What sizes are multiples of at most in the first probes, from the coarsest that makes them short; just one where
+    no size makes them any shorter."""
+    units = [d.roles.coarsest, *COARSEST]
+    lengths: list[float] = []
+    for unit in units:
+        probe = Prober(d.kernel, replace(d.roles, coarsest=unit))
+        lengths.append(max((probe.length(sizes) for sizes in probe.sizes()), default=0.0))
+        if lengths[-1] <= USUAL:
+            return units[len(lengths) - 1 :]
+    return units if min(lengths) < max(lengths) else units[:1]

@@ -98,12 +98,14 @@ def by_strides(d: Draft) -> dict[str, Extent | None]:
         x.sym.name: i for i, x in enumerate(x for e in reversed(grid) for x in walk_expr(e) if isinstance(x, Var))
     }
 
+    products = [names_in(text) for text in d.roles.tied.values() if not set(text) & set("+-/(")]
     inside = {n: names_in(str(d.tied(n) or "")) for counts in strides.values() for n in counts}
 
-    def place(buffer: str, factor: str) -> tuple[int, int]:
+    def place(buffer: str, factor: str) -> tuple[int, int, int]:
         counts = strides[buffer]
         inner = sum(c for n, c in counts.items() for m in (n, *inside[n]) if m in names_in(factor))
-        return inner, counted.get(factor, -1) if not inner else 0
+        written = next((p.index(factor) for p in products if factor in p), 0)
+        return inner, counted.get(factor, -1) if not inner else 0, written
 
     out = dict(d.shapes)
     for b, e in d.shapes.items():
@@ -118,7 +120,7 @@ def _touched(found: Found) -> set[str]:
 
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
     """``known`` and one integer more that equals another size, the threads of an axis, or 1."""
-    free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known]
+    free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known and n not in d.given]
     within, bounds = places(d.kernel), {s.name for s in bounding(d.kernel)}
     for name in free:
         sizes = [n for n in d.roles.sizes if n not in within]

@@ -21,8 +21,9 @@ class Draft:
     """What was found out about a kernel's calls.
 
     ``doubts`` are for the author to look at; ``ties`` are integers that are no size of their own: what they equal, in
-    sizes, or a number. ``limits``: how many values an index buffer may hold, where that is a number. ``positive``: with
-    numbers of both signs some results are no numbers.
+    sizes, or a number. ``given``: sizes that are constants of the source, with their values. ``limits``: how many
+    values an index buffer may hold, where that is a number. ``positive``: with numbers of both signs some results are
+    no numbers.
     """
 
     kernel: Kernel
@@ -40,6 +41,7 @@ class Draft:
     scenarios: list[tuple[str, dict[str, int], str]] = field(default_factory=list)  # name, sizes, more
     work: float = 0.0  # of all probes of its shapes
     doubts: list[str] = field(default_factory=list)
+    given: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:

@@ -21,6 +21,7 @@ from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
+from ktc.passes.raising.check.run_length import statements
 
 from .integer_values import counters
 from .roles import Roles, access_role, buffers_of, lanes_of
@@ -135,6 +136,10 @@ class Prober:
             if isinstance(t, Scalar):
                 out[name] = self.roles.numbers.get(name, 1.0) if t.is_float else self.value(name, sizes)
         return out
+
+    def length(self, sizes: Mapping[str, int]) -> float:
+        """Statements of a probe, about."""
+        return statements(self.kernel, self.scalars(sizes))
 
     def value(self, name: str, sizes: Mapping[str, int]) -> int:
         """An integer parameter's value, or a content's size, at ``sizes``."""

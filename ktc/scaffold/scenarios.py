@@ -118,6 +118,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     start = dict(seen[0].sizes) if seen else dict.fromkeys(d.names, 64)
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
     windows = {n: USUAL[kind] for n, kind in d.roles.windows.items() if n in start}
+    windows |= d.given
     start |= windows | {n: COUNTERS for n in d.roles.few if n in start}
 
     def size_bytes(sizes: Mapping[str, int]) -> int:
@@ -126,7 +127,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     def legal(sizes: Mapping[str, int], threads: int = 1 << 31) -> bool:
         return probe.launches(sizes, threads) and d.possible(sizes)
 
-    fixed = d.roles.divisors | d.roles.halves | d.roles.few
+    fixed = d.roles.divisors | d.roles.halves | d.roles.few | {*d.given}
     start = shrunk(start, TARGETS["small"], size_bytes, work, legal, {n: d.steps.get(n, 1) for n in {*start} - fixed})
     offsets = {c.name: c.buffer for c in d.contents if c.kind == "offsets" and c.name in start}
     parts = dict.fromkeys(offsets, PART)
@@ -153,7 +154,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         d.scenarios.append(("heldout", held, "heldout = true"))
     d.most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
-    odd |= {n: v + 1 for n, v in windows.items()}
+    odd |= {n: v + (n not in d.given) for n, v in windows.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
 

@@ -33,6 +33,7 @@ from . import verdict_cache
 from .job import Job
 from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
+from .rungs import fewer_blocks
 from .rungs.small_launch_limits import small_launches
 from .verdict import Failure, Rung, Verdict
 
@@ -85,9 +86,11 @@ def _canonical(original: Kernel) -> Kernel:
 
 def not_exercised(job: Job) -> str:
     """Which code of the candidate no instance has shown to be right: '' if there is none."""
+    once = job.coverage.never_twice()
+    twice = fewer_blocks.settled(job, once)
     for found, what in (
         (unexplained(job.coverage, job.theirs), "branches were never entered, the first before"),
-        (job.coverage.never_twice(), "loops never went round twice, the first"),
+        ([s for s in once if id(s) not in twice], "loops never went round twice, the first"),
     ):
         if found:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'{_needed(job, what)}"

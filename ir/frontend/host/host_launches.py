@@ -20,6 +20,7 @@ from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import Alias
+from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
 from ktc.ir.nodes import Assign, Body, Cast, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
@@ -29,6 +30,7 @@ from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 from .host_calls import name_of_call, with_named_calls
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
+from .object_extents import ObjectExtents
 
 
 class HostLaunch:
@@ -57,6 +59,8 @@ class HostLaunch:
         self.node = site.node
         self.host: dict[str, Sym] = {}
         self.busy: set[str] = set()
+        self.extents: ObjectExtents | None = None
+        """What objects' numbers of elements are, while what this launch passes is described."""
 
     def launch(self) -> tuple[Launch, tuple[Param, ...]]:
         """The launch, and the host parameters it needs.
@@ -81,7 +85,9 @@ class HostLaunch:
             shared = self._int(config[2]) if len(config) > 2 else None
             grid, block = self._inlined(grid, effects), self._inlined(block, effects)
             shared = self._inlined((shared,), effects)[0] if shared is not None else None
+            self._know_extents()
             passed = tuple(self._passed(effects))
+            passed += tuple(self._counted(effects, {n for n, _ in passed}))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
@@ -135,9 +141,10 @@ class HostLaunch:
         for p, a in self._pairs():
             if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
                 continue
-            name = a.name if isinstance(a, c_ast.ID) else None
+            name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
             mine = name is not None and self.known.get(name) == p.sym
-            if mine and (name not in self.site.env or self._is_constant(name or "")):
+            told = name in self.site.env or self._product(name or "") is not None
+            if mine and (not told or self._is_constant(name or "")):
                 continue
             if mine:
                 del self.known[name or ""]  # what is behind its own name
@@ -152,6 +159,35 @@ class HostLaunch:
                 continue
             taken.add(p.sym)
             yield p.sym.name, e
+
+    def _counted(self, effects: list, taken: set[str]) -> Iterator[tuple[str, Expr]]:
+        """Numbers of the host that this launch depends on and that are an object's number of elements."""
+        for name, sym in list(self.host.items()):
+            node = self._product(name)
+            if node is None or sym.name in taken:
+                continue
+            try:
+                e = integer_form(self._inlined((self._int(node),), effects)[0])
+            except KtcError:
+                continue
+            if sym not in used(e):
+                yield sym.name, e
+
+    def _know_extents(self) -> None:
+        """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
+        parameter that it is passed as."""
+        self.extents = ObjectExtents(self.site.function, self.site.env)
+        for name, sym in list(self.known.items()):
+            node = self.extents.product(name)
+            if isinstance(node, c_ast.ID):
+                self.known.setdefault(node.name, sym)
+
+    def _product(self, name: str) -> Any:
+        node = self.extents.product(name) if self.extents is not None else None
+        for x in (node, *descendants(node)) if node is not None else ():
+            if isinstance(x, c_ast.ID) and x.name not in self._scope.names:
+                self._scope.names[x.name] = LazyVal(partial(self.value, x.name))
+        return node
 
     def _constants(self) -> Iterator[tuple[str, int]]:
         """Integer parameters that this launch passes a constant for."""
@@ -185,7 +221,7 @@ class HostLaunch:
             return RVal(Var(self.known[name]))
         if name in self.busy:
             return self._opaque(name, None)
-        decl = self.site.env.get(name)
+        decl = self._product(name) or self.site.env.get(name)
         if decl is None:
             return self._parameter(name)
         self.busy.add(name)

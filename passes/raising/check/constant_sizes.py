@@ -10,15 +10,16 @@ computed from the parameter.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations_with_replacement
 
 from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import add, cast, cdiv, evaluate, mul, simplify, sub
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, Sym, Var, fresh
+from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, If, Sym, Var, While, fresh
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import map_body, walk
+from ktc.ir.walk import map_body, walk, walk_expr
 from ktc.passes.raising.raise_report import Region
 
 from .huge_launches import Numbers
@@ -34,13 +35,16 @@ FEW_ROUNDS = 24
 def of_any_size(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
     """``kernel`` with a parameter for each constant that makes its loops long, and these constants; None where runs are
     short at small sizes, or long for another reason."""
+    return with_sizes(kernel, _rounds(kernel)) if least_statements(kernel) > LONG else None
+
+
+def with_sizes(kernel: Kernel, constants: Iterable[int]) -> tuple[Kernel, Numbers] | None:
+    """``kernel`` with a parameter for each of its ``constants``, and these constants; None if there are none."""
     assert kernel.launch is not None
-    if least_statements(kernel) <= LONG:
-        return None
-    sizes = {n: fresh(f"size_{n}", I32) for n in sorted(set(_rounds(kernel)), reverse=True)}
+    sizes = {n: fresh(f"size_{n}", I32) for n in sorted(set(constants), reverse=True)}
     if not sizes:
         return None
-    known = {n: e for n, s in sizes.items() for n, e in _derived(n, Var(s))} | {n: Var(s) for n, s in sizes.items()}
+    known = dict(_derived(sizes)) | {n: Var(s) for n, s in sizes.items()}
 
     def general(e: Expr) -> Expr:
         if isinstance(e, Const) and isinstance(t := e.type, Scalar) and t.is_int and t.bits >= 32 and e.value in known:
@@ -60,17 +64,45 @@ def _rounds(kernel: Kernel) -> Iterator[int]:
     named = definitions(kernel.body)
     for s in walk(kernel.body):
         if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.op in COMPARISONS:
-            for side in map(strip_casts, (expand(s.cond.a, named), expand(s.cond.b, named), expand(s.init, named))):
-                if isinstance(side, Const) and not isinstance(side.value, float) and side.value > FEW_ROUNDS:
-                    yield int(side.value)
+            yield from _large(expand(e, named) for e in (s.cond.a, s.cond.b, s.init))
 
 
-def _derived(n: int, size: Expr) -> Iterator[tuple[int, Expr]]:
-    """Numbers that sources compute from ``n``, and how."""
+def bounds(kernel: Kernel) -> Iterator[int]:
+    """Constants that say how often loops go round, and which threads have something to do."""
+    named = definitions(kernel.body)
+    yield from _rounds(kernel)
+    for s in walk(kernel.body):
+        for e in walk_expr(expand(s.cond, named)) if isinstance(s, If | While) else ():
+            if isinstance(e, Binary) and e.op in COMPARISONS:
+                yield from _large((e.a, e.b))
+
+
+def _large(sides: Iterable[Expr]) -> Iterator[int]:
+    for side in map(strip_casts, sides):
+        if isinstance(side, Const) and not isinstance(side.value, float) and side.value > FEW_ROUNDS:
+            yield int(side.value)
+
+
+MULTIPLES = (8, 6, 5, 4, 3, 2)
+"""What sources multiply a size by: planes of a structure of arrays, the members of points."""
+
+PARTS = (8, 4, 2)
+
+
+def _derived(sizes: Mapping[int, Sym]) -> Iterator[tuple[int, Expr]]:
+    """Numbers that sources compute from ``sizes``, and how, the likeliest last.
+
+    A number that only happens to be one of them does no harm: at the constants of the source it is what it was.
+    """
     one = Const(1, I32)
-    yield n * n, mul(size, size)
-    yield n + 1, add(size, one)
-    yield n - 1, sub(size, one)
+    for n, s in sizes.items():
+        yield from ((n // p, Binary("/", Var(s), Const(p, I32))) for p in PARTS if n % p == 0 and n // p > FEW_ROUNDS)
+        yield from ((n * k, mul(Var(s), Const(k, I32))) for k in MULTIPLES)
+    for (n, s), (m, t) in combinations_with_replacement(sizes.items(), 2):
+        yield n * m, mul(Var(s), Var(t))
+    for n, s in sizes.items():
+        yield n + 1, add(Var(s), one)
+        yield n - 1, sub(Var(s), one)
 
 
 def _blocks(n: Expr, block: Expr, sizes: dict[int, Sym], kernel: Kernel) -> Expr:
@@ -90,4 +122,4 @@ def said(numbers: Numbers) -> Region:
     return Region("assumed", f"loops of {names} rounds do what shorter ones do", "the check ran shorter ones")
 
 
-__all__ = ["of_any_size", "said"]
+__all__ = ["bounds", "of_any_size", "said", "with_sizes"]

@@ -45,6 +45,11 @@ class Coverage:
     """How conditions and integer choices came out (see :class:`ktc.ir.interp.RunResult`)."""
 
     @property
+    def loops(self) -> list[For]:
+        """The loops of the candidate, in its order."""
+        return list(self._first.loops)
+
+    @property
     def _first(self) -> FirstThread:
         return followed(self.candidate, *FIRST)
 

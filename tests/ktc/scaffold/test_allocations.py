@@ -104,3 +104,27 @@ void run(int rows, int cols) {
     work, doubts = drafted(tmp_path, text)
     assert len(doubts) == 1 and doubts[0].startswith("x:")
     assert work.arg("x").shape == work.arg("y").shape
+
+
+CONSTANT = """
+#define N 4096
+constexpr int SIZE = N * sizeof(float);
+__global__ void diff(const float* a, float* d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < N) d[i] = a[i + 1] - a[i];
+}
+int main() {
+  float *a, *d;
+  cudaMalloc(&a, N * sizeof(float));
+  cudaMalloc(&d, SIZE);
+  diff<<<(N + 255) / 256, 256>>>(a, d);
+}
+"""
+
+
+def test_an_allocation_of_constants_is_evidence(tmp_path: Path) -> None:
+    workload, doubts = drafted(tmp_path, CONSTANT)
+    assert doubts == [
+        "a: the kernel reaches 4097 elements, the host allocates 4096 (line 10): it would read or write past the end"
+    ]
+    assert [a.shape for a in workload.args] == [("4096",), ("4096",)]

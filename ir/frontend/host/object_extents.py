@@ -1,0 +1,134 @@
+"""How many elements the host's tensors and vectors have, from how they are made and what is asked of them.
+
+``x.numel()`` is a number that no expression gives. Where the host asks for ``x.size(0)`` and ``x.size(1)`` too, made
+``x`` of ``{n, d}``, or takes ``d = x.numel() / n``, it is their product. This describes one call, as drafts of
+workloads do; no launch is computed from it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.syntax.cxx_ast import Construct, CxxCast, QualName
+from ktc.ir.frontend.syntax.program import Entity, name_parts
+from ktc.ir.frontend.syntax.syntax_walk import descendants
+from ktc.ir.frontend.syntax.variable_uses import init_args
+
+from .host_calls import name_of_call
+
+COUNTS = frozenset({"numel", "size", "length"})
+"""Methods that, without arguments, say how many elements there are."""
+
+MADE_OF = frozenset({"empty", "zeros", "ones", "full", "rand", "randn", "randint"})
+"""Functions whose list of numbers is the shape of what they return."""
+
+SHAPED_LIKE = frozenset({"empty_like", "zeros_like", "ones_like", "rand_like", "randn_like", "full_like"})
+SAME_SHAPE = frozenset({"contiguous", "clone", "detach", "to", "cuda", "cpu"})
+"""Functions of a tensor, and methods, whose result has its shape."""
+
+VECTORS = frozenset({"vector", "device_vector", "host_vector"})
+DEEPEST = 6
+
+
+class ObjectExtents:
+    """The numbers of elements of the objects of one host function; ``env``: what is in scope at its launch."""
+
+    def __init__(self, function: Entity, env: Mapping[str, Any]) -> None:
+        self.env = env
+        try:
+            nodes = list(descendants(function.node.body))
+        except KtcError:
+            nodes = []
+        self.calls = {name: n for n in nodes if isinstance(n, c_ast.FuncCall) and (name := name_of_call(n))}
+        held = ((v, _bare(d.init)) for v, d in env.items() if isinstance(d, c_ast.Decl) and d.init is not None)
+        self.holders: dict[str, str] = {}
+        self.quotients: dict[str, tuple[str, Any]] = {}
+        for v, init in held:
+            if name := name_of_call(init):
+                self.holders.setdefault(name, v)
+            elif isinstance(init, c_ast.BinaryOp) and init.op == "/" and (of := self.object_of(_bare(init.left))):
+                self.quotients.setdefault(of, (v, init.right))
+
+    def object_of(self, node: Any) -> str:
+        """The object whose number of elements ``node`` asks for; '' if it is something else."""
+        if not isinstance(node, c_ast.FuncCall) or not isinstance(node.name, c_ast.StructRef):
+            return ""
+        asks = node.name.field.name in COUNTS and not (node.args is not None and node.args.exprs)
+        return str(node.name.name.name) if asks and isinstance(node.name.name, c_ast.ID) else ""
+
+    def product(self, name: str) -> Any:
+        """An expression for what the host's number ``name`` is: a variable or a call as a name; None if it is no
+        object's number of elements, or nothing says what that is a product of."""
+        decl = self.env.get(name)
+        node = _bare(decl.init) if isinstance(decl, c_ast.Decl) and decl.init is not None else self.calls.get(name)
+        of = self.object_of(node)
+        if not of:
+            return None
+        if of in self.quotients:
+            v, by = self.quotients[of]
+            return c_ast.BinaryOp("*", by, c_ast.ID(v))
+        extents = self._extents(of, DEEPEST)
+        return functools.reduce(lambda a, b: c_ast.BinaryOp("*", a, b), extents) if extents else None
+
+    def _extents(self, name: str, left: int) -> list[Any]:
+        """The extents of an object along its dimensions; [] if they are not known."""
+        decl = self.env.get(name)
+        init = decl.init if isinstance(decl, c_ast.Decl) else None
+        if isinstance(decl, c_ast.Decl) and {*_words(decl.type)} & VECTORS:
+            args = init_args(init)
+            return args[:1] if args and not isinstance(init, c_ast.InitList) else []
+        made = _bare(init_args(init)[0]) if len(init_args(init)) == 1 else None
+        if isinstance(made, c_ast.FuncCall) and left:
+            found = self._made(made, left)
+            if found:
+                return found
+        asked = {n: self._holder(f"{name}_size_{n}") for n in range(DEEPEST) if f"{name}_size_{n}" in self.calls}
+        return [asked.get(n) or c_ast.ID(f"{name}_size_{n}") for n in range(max(asked) + 1)] if len(asked) > 1 else []
+
+    def _made(self, call: c_ast.FuncCall, left: int) -> list[Any]:
+        args = call.args.exprs if call.args is not None else []
+        if isinstance(call.name, c_ast.StructRef):
+            same = isinstance(call.name.name, c_ast.ID) and call.name.field.name in SAME_SHAPE
+            return self._extents(call.name.name.name, left - 1) if same else []
+        function = name_parts(call.name)[1] if isinstance(call.name, c_ast.ID | QualName) else ""
+        if function in SHAPED_LIKE and args and isinstance(args[0], c_ast.ID):
+            return self._extents(args[0].name, left - 1)
+        return _listed(args[0]) if function in MADE_OF and args else []
+
+    def _holder(self, name: str) -> Any:
+        """A variable that holds what a call returns, or the call's own name."""
+        return c_ast.ID(self.holders.get(name, name))
+
+
+def _listed(node: Any) -> list[Any]:
+    if isinstance(node, c_ast.InitList):
+        return list(node.exprs)
+    return list(node.args) if isinstance(node, Construct) and node.brace else []
+
+
+def _bare(node: Any) -> Any:
+    """``node`` without conversions, nor the list or call that an initialiser wraps it in."""
+    while True:
+        if isinstance(node, c_ast.Cast | CxxCast):
+            node = node.expr
+        elif isinstance(node, Construct) and len(node.args) == 1:
+            node = node.args[0]
+        elif not isinstance(node, c_ast.FuncCall) and len(init_args(node)) == 1 and init_args(node)[0] is not node:
+            node = init_args(node)[0]
+        else:
+            return node
+
+
+def _words(node: Any) -> Iterator[str]:
+    """The names in a type."""
+    for n in descendants(node):
+        for found in (getattr(n, "names", None) or [], [getattr(n, "name", None)]):
+            yield from (w for w in found if isinstance(w, str))
+
+
+__all__ = ["ObjectExtents"]

@@ -1,0 +1,78 @@
+"""Numbers of elements that are whole rows: ``if (i < n) y[i] = x[i] + w[i % cols]`` goes through rows of ``cols``.
+
+As numbers of their own, n and cols would be a row and a half, or a third of one, which no caller has. A draft gives
+such a kernel rows: ``n = n_rows * cols``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Expr, Load, Sym, Var
+from ktc.ir.walk import all_exprs, walk_expr
+
+from .given_values import definitions
+from .roles import Roles
+from .windows import bare
+
+ORDERED = ("<", "<=", ">", ">=")
+
+
+def whole_rows(k: Kernel, roles: Roles) -> dict[str, str]:
+    """Sizes that an index goes up to which is taken apart by other sizes, each as a product of those and of one more,
+    the number of rows: its name stands first."""
+    taken = {p.sym.name for p in k.params}
+    free = {n for n in roles.sizes if n in taken and n not in roles.tied}
+    found: dict[str, str] = {}
+    apart = _taken_apart(k, free)
+    for total, index in _counted(k, free - {*roles.divisors}):
+        inner = [n for n in apart.get(index, ()) if n != total]
+        name = f"{total}_rows"
+        if inner and total not in found and not {*inner} & {*found} and name not in taken:
+            found[total] = " * ".join((name, *reversed(inner)))
+    used = {n for text in found.values() for n in text.split(" * ")}
+    return {n: text for n, text in found.items() if n not in used}
+
+
+def _taken_apart(k: Kernel, free: set[str]) -> dict[Sym, list[str]]:
+    """For each index, the sizes whose remainder is taken of it, or of what is left of it when others are divided out,
+    the innermost first."""
+    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
+    params = {p.sym: p.sym.name for p in k.params}
+    found: dict[Sym, list[str]] = {}
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Binary) and e.op == "%":
+            by = bare(e.b)
+            index = _index(e.a, sources)
+            if isinstance(by, Var) and params.get(by.sym) in free and index is not None:
+                names = found.setdefault(index, [])
+                names += [params[by.sym]] if params[by.sym] not in names else []
+    return found
+
+
+def _index(e: Expr, sources: Mapping[Sym, Expr]) -> Sym | None:
+    """The variable that ``e`` is, or is a quotient of."""
+    e = bare(e)
+    while isinstance(e, Binary) and e.op == "/":
+        e = bare(e.a)
+    if not isinstance(e, Var):
+        return None
+    given = bare(sources[e.sym]) if e.sym in sources else None
+    divided = isinstance(given, Var) or (isinstance(given, Binary) and given.op == "/")
+    if given is None or not divided or any(isinstance(x, Load) for x in walk_expr(given)):
+        return e.sym
+    return _index(given, {s: x for s, x in sources.items() if s != e.sym})
+
+
+def _counted(k: Kernel, free: set[str]) -> Iterator[tuple[str, Sym]]:
+    """Sizes with the indices that are compared with them: all others do nothing, or leave."""
+    params = {p.sym: p.sym.name for p in k.params}
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Binary) and e.op in ORDERED:
+            for index, end in ((bare(e.a), bare(e.b)), (bare(e.b), bare(e.a))):
+                if isinstance(index, Var) and isinstance(end, Var) and params.get(end.sym) in free:
+                    yield params[end.sym], index.sym
+
+
+__all__ = ["whole_rows"]

@@ -1,0 +1,78 @@
+"""Sizes that are constants of the source, ``constexpr int N = 10000``, as parameters while a kernel is looked at.
+
+A kernel whose loops or whose launch are as long as a constant says cannot be run often, and one run shows nothing that
+grows. Its probes take a parameter in place of each such constant; what buffers need at the constant follows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from math import prod
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Const
+from ktc.passes.raising.check.constant_sizes import bounds, of_any_size, with_sizes
+
+from .largest_index import Largest
+from .model import Draft
+from .probe import MOST_THREADS
+from .shapes import Extent, value_of
+from .windows import names_in
+
+
+def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
+    """``k`` with a parameter for each constant of its source that makes runs long, and these constants by name."""
+    if k.launch is None:
+        return k, {}
+    numbers = [evaluate(e, k.knob_values) for e in (*k.launch.grid, *k.launch.block)]
+    many = all(n is not None for n in numbers) and prod(int(n or 1) for n in numbers) > MOST_THREADS
+    found = with_sizes(k, bounds(k)) if many else of_any_size(k)
+    if found is None:
+        return k, {}
+    form, sizes = found
+    return form, {s.name: int(n.value) for s, n in sizes.items() if isinstance(n, Const)}
+
+
+def closed(d: Draft, whole: Kernel) -> None:
+    """Give the draft of an opened kernel the constants of ``whole``, as which it was opened."""
+    given, d.kernel = d.given, whole
+    if not given:
+        return
+    told = Largest(whole, {}).extents_of()
+    for b, e in d.shapes.items():
+        if e is not None:
+            d.shapes[b] = shape = _with_numbers(e, _rounded(d, given))
+            said = {p.get((), 0) for p in told.get(b, ()) if not {*p} - {()}}
+            if not shape.factors and said and max(said) != shape.value({}):
+                d.shapes[b] = dataclasses.replace(shape, exact=False, loose=2.0)
+    d.ties = {n: _at(v, given) if isinstance(v, str) else v for n, v in d.ties.items()}
+    d.roles = dataclasses.replace(d.roles, sizes=tuple(n for n in d.roles.sizes if n not in given))
+    d.scenarios = [(name, {n: v for n, v in s.items() if n not in given}, more) for name, s, more in d.scenarios]
+    for known in (d.steps, d.least, d.most):
+        for n in given:
+            known.pop(n, None)
+
+
+def _rounded(d: Draft, given: Mapping[str, int]) -> dict[str, int]:
+    """The constants; where only multiples of something are in bounds, the next one, which the launch reaches."""
+    return {n: -(-v // step) * step for n, v in given.items() for step in (d.steps.get(n, 1),)}
+
+
+def _with_numbers(e: Extent, given: Mapping[str, int]) -> Extent:
+    factors = [_at(f, given) for f in e.factors]
+    if any(isinstance(f, str) for f in factors):
+        return dataclasses.replace(e, factors=tuple(map(str, factors)))
+    whole = dataclasses.replace(e, factors=tuple(map(str, factors))).value({})
+    return dataclasses.replace(e, factors=(), times=whole, over=1, plus=0)
+
+
+def _at(text: str, given: Mapping[str, int]) -> str | int:
+    """``text`` with the constants; its value if nothing else is in it."""
+    known = re.sub(r"[A-Za-z_]\w*", lambda m: str(given.get(m[0], m[0])), text)
+    return known if {*names_in(known)} - {"cdiv"} else value_of(known, {})
+
+
+__all__ = ["closed", "opened"]

@@ -1,0 +1,112 @@
+"""Sizes that belong together: what the host's objects have, and rows that a flat index is taken apart into."""
+
+from __future__ import annotations
+
+import pytest
+
+import ktc
+from ktc.scaffold import draft
+
+BIAS = """
+__global__ void bias(const float* x, const float* w, float* out, int n, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] + w[i % cols];
+}
+"""
+GIVEN = """
+void go(const float* x, const float* w, float* o, int n, int cols) { bias<<<n / 256 + 1, 256>>>(x, w, o, n, cols); }
+"""
+TENSOR = """
+torch::Tensor go(torch::Tensor x, torch::Tensor w) {
+  int n = x.numel();
+  int cols = x.size(1), rows = x.size(0);
+  auto out = torch::empty({x.size(0), x.size(1)}, x.options());
+  bias<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), w.data_ptr<float>(), out.data_ptr<float>(), n, cols);
+  return out;
+}
+"""
+LAST = """
+torch::Tensor go(torch::Tensor x, torch::Tensor w) {
+  auto out = torch::empty_like(x);
+  bias<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), w.data_ptr<float>(), out.data_ptr<float>(), x.numel(),
+                                         x.size(-1));
+  return out;
+}
+"""
+MADE = """
+void go(int rows, int cols) {
+  auto x = torch::randn({rows, cols}), w = torch::ones({cols});
+  auto out = torch::empty_like(x);
+  bias<<<(out.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), w.data_ptr<float>(), out.data_ptr<float>(),
+                                           out.numel(), cols);
+}
+"""
+VECTORS = """
+#include <vector>
+void go(int rows, int cols) {
+  std::vector<float> hx(rows * cols), hw(cols);
+  float *x, *w, *out;
+  cudaMalloc(&x, hx.size() * sizeof(float));
+  cudaMalloc(&w, hw.size() * sizeof(float));
+  cudaMalloc(&out, hx.size() * sizeof(float));
+  int n = hx.size();
+  bias<<<(n + 255) / 256, 256>>>(x, w, out, n, hw.size());
+}
+"""
+QUOTIENT = """
+__global__ void sub(const float* a, const float* b, float* out, int n, int d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n * d) return;
+  out[i] = a[i] - b[i / d];
+}
+torch::Tensor go(torch::Tensor a, torch::Tensor b) {
+  const auto n = a.size(0);
+  const auto d = a.numel() / n;
+  auto out = torch::zeros({n, d});
+  sub<<<(a.numel() + 127) / 128, 128>>>(a.data_ptr<float>(), b.data_ptr<float>(), out.data_ptr<float>(), n, d);
+  return out;
+}
+"""
+LAYOUT = """
+__global__ void permute(const float* x, float* y, int total, int c, int hw) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= total) return;
+  int p = i % hw, ch = i / hw % c, n = i / hw / c;
+  y[(n * hw + p) * c + ch] = x[i];
+}
+void go(const float* x, float* y, int total, int c, int hw) { permute<<<total / 256 + 1, 256>>>(x, y, total, c, hw); }
+"""
+GROUPED = """
+__global__ void scaled(const float* x, const float* scale, float* y, int n, int group) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * scale[i / group];
+}
+void go(const float* x, const float* s, float* y, int n, int group) { scaled<<<n / 256 + 1, 256>>>(x, s, y, n, group); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "shapes"),
+    [
+        (BIAS + GIVEN, {"x": ("n_rows", "cols"), "w": ("cols",), "out": ("n_rows", "cols")}),
+        (BIAS + TENSOR, {"x": ("rows", "cols"), "w": ("cols",), "out": ("rows", "cols")}),
+        (BIAS + LAST, {"x": ("n_rows", "cols"), "w": ("cols",), "out": ("n_rows", "cols")}),
+        (BIAS + MADE, {"x": ("rows", "cols"), "w": ("cols",), "out": ("rows", "cols")}),
+        (BIAS + VECTORS, {"x": ("rows", "cols"), "w": ("cols",), "out": ("rows", "cols")}),
+        (QUOTIENT, {"a": ("n", "d"), "b": ("n",), "out": ("n", "d")}),
+        (LAYOUT, {"x": ("total_rows", "c", "hw"), "y": ("total_rows", "hw", "c")}),
+        (GROUPED, {"x": ("n",), "scale": ("cdiv(n, group)",), "y": ("n",)}),
+    ],
+    ids=["given", "tensor", "last-extent", "made", "vectors", "quotient", "layout", "groups"],
+)
+def test_sizes_that_belong_together_are_tied(source: str, shapes: dict[str, tuple[str, ...]]) -> None:
+    d = draft(ktc.loads(source).kernel)
+    assert {b: e and e.shape for b, e in d.shapes.items()} == shapes
+    assert not d.doubts
+
+
+def test_the_launch_asks_the_host_for_its_numbers_of_elements() -> None:
+    """What a draft says of one call is nothing that a launcher may compute its grid from."""
+    k = ktc.loads(QUOTIENT).kernel
+    assert [p.sym.name for p in k.params if p.host] == ["a_numel"]
+    assert k.launch is not None and [n for n, _ in k.launch.passed] == ["a_numel"]
