@@ -96,6 +96,12 @@ class BoundDomain(Domain):
     def float_compare(self, op, a, b, t):
         return integers.COMPARE[op](self.value(a), self.value(b))
 
+    def chosen(self, taken, a, b, t):
+        """As a maximum: whichever the device takes is as near as both may be."""
+        if not t.is_float:
+            return super().chosen(taken, a, b, t)
+        return self.made(np.where(taken, self.value(a), self.value(b)), np.maximum(self.error(a), self.error(b)))
+
     def float_negate(self, x, t):
         return self.made(-self.value(x), self.error(x))
 

@@ -131,6 +131,18 @@ class Domain(ABC):
     def compare(self, op: str, a, b, t: Scalar):
         return self.float_compare(op, a, b, t) if t.is_float else integers.COMPARE[op](a, b)
 
+    def same_bits(self, a, b, t: Scalar):
+        """Whether two values have the same bits, as a compare-and-swap sees them: NaN is NaN, and -0.0 is not +0.0."""
+        return self.float_compare("==", a, b, t) if t.is_float else integers.COMPARE["=="](a, b)
+
+    def chosen(self, taken, a, b, t: Scalar):
+        """``a`` where ``taken``, a comparison of the two, else ``b``."""
+        return np.where(taken, a, b)
+
+    def bit_order(self, x, t: Scalar, signed: bool):
+        """Integers that compare as the bits of ``x`` do, read as a signed or an unsigned integer."""
+        return self.bitcast(x, t, Scalar("int" if signed else "uint", t.bits))
+
     def negate(self, x, t: Scalar):
         return self.float_negate(x, t) if t.is_float else np.negative(x)
 
