@@ -1,16 +1,16 @@
 """The operations of ``Atomic`` beyond the arithmetic ones: which value stays where two are compared.
 
-Compare-and-swap loops in the wild compute a maximum of floats in several ways that differ on NaN and on zeros. Each has a
-name of its own here, so that what is printed does what was read:
+Compare-and-swap loops in the wild compute a maximum of floats in several ways that differ on NaN and on zeros. Each
+has a name of its own here, so that what is printed does what was read:
 
-=====================  ==============================================================================================
-``max``, ``min``       as ``fmaxf``: of a number and NaN the number; -0.0 is less than +0.0
-``gt ge lt le``        the new value where ``new > old`` (...), else the old one: NaN never enters, and never leaves
-``gtu geu ltu leu``    the same, or where one of them is NaN: NaN enters, and whatever comes next replaces it
-``nanmax``, ``nanmin``  the larger (smaller) one, NaN where either is; of equal ones the old one stays
-``smax smin umax umin``  what is larger (smaller) as a signed or unsigned integer of the same bits: what ``atomicMax`` on
-                       ``(int*)p`` does to a buffer of floats, or on ``(unsigned*)p`` to one of signed integers
-=====================  ==============================================================================================
+======================= ==============================================================================================
+``max min``             as ``fmaxf``: of a number and NaN the number; -0.0 is less than +0.0
+``gt ge lt le``         the new value where ``new > old`` (...), else the old one: NaN never enters, and never leaves
+``gtu geu ltu leu``     the same, or where one of them is NaN: NaN enters, and whatever comes next replaces it
+``nanmax nanmin``       the larger (smaller) one, NaN where either is; of equal ones the old one stays
+``smax smin umax umin`` what is larger (smaller) as a signed or unsigned integer of the same bits: what ``atomicMax``
+                        on ``(int*)p`` does to a buffer of floats, or on ``(unsigned*)p`` to one of signed integers
+======================= ==============================================================================================
 
 The names of comparisons are PTX's (``setp``: the ``u`` is "or unordered"). ``cas`` compares bits, of floats, too.
 """
@@ -67,8 +67,8 @@ COMBINED_BY = {
     "add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^",
     "gt": "max", "ge": "max", "lt": "min", "le": "min",
 }  # fmt: skip
-"""The reduction that several updates of a place may first be combined by: its result, applied once, leaves there what one
-of the orders of the updates would. (``gtu`` and its like have none: which values come after NaN decides what stays.)"""
+"""The reduction that several updates of a place may first be combined by: its result, applied once, leaves there what
+one of the orders of the updates would. (``gtu`` and its like have none: what comes after NaN decides what stays.)"""
 
 ATOMIC_OF = {"+": "add", "*": "mul", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
 """The atomic that combines as an operator of a reduction does."""

@@ -45,7 +45,6 @@ from ktc.passes.core.named_loops import loops, with_launch_bounds
 from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
 
-
 class WarpAggregate(Pass):
     name = "warp-aggregate"
     summary = "atomics on one place become a reduction and one atomic a block"

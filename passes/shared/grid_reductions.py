@@ -6,6 +6,7 @@ from ktc.ir.analysis.effects import has_effect
 from ktc.ir.nodes import Body, Par, Reduce, Stmt, bodies
 from ktc.ir.walk import walk
 
+
 def spans_blocks(s: Stmt) -> bool:
     """Whether ``s`` is a reduction whose iterations several blocks share."""
     return isinstance(s, Reduce) and any(lv.kind == "block" for lv in s.dist)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ktc.ir.types import F64, Scalar
+from ktc.ir.types import Scalar
 
 from . import integers
-from .domain import Domain, Unsupported
+from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import FLOAT_DTYPES, fma, round_to
 
@@ -87,8 +87,7 @@ class DoubleDomain(DeviceDomain):
         return integers.from_float(x, dst, src) if not dst.is_float else np.asarray(x).astype(np.float64)[()]
 
     def bit_order(self, x, t, signed):
-        """Doubles' bits compare as those of the narrower floats that they stand for."""
-        return super().bit_order(x, F64 if t.is_float else t, signed)
+        return order_of_bits(x, signed) if t.is_float else super().bit_order(x, t, signed)
 
     def float_bits(self, x, src, dst):
         if src.bits == 64:

@@ -193,6 +193,11 @@ class Domain(ABC):
         return np.full(n, one[0], one.dtype)
 
 
+def order_of_bits(values, signed: bool):
+    """Integers that compare as the bits of floats with these ``values`` do: those of doubles are in the same order."""
+    return np.asarray(values, np.float64).view(np.int64 if signed else np.uint64)
+
+
 @cache
 def domain_named(name: str) -> Domain:
     """The domain of that name.

@@ -19,6 +19,7 @@ from .access import access
 if TYPE_CHECKING:
     from ktc.ir.interp.execution.statements import Machine
 
+
 def _combine(machine: Machine, op: str, old, value, compare, t):
     """The value after one atomic, given the one before."""
     domain = machine.state.domain
@@ -37,7 +38,7 @@ def _combine(machine: Machine, op: str, old, value, compare, t):
     if op in BIT_ORDERS:
         signed, better = BIT_ORDERS[op]
         new, before = (domain.bit_order(x, t, signed) for x in (value, old))
-        return np.where(new > before if better == ">" else new < before, value, old)
+        return domain.chosen(new > before if better == ">" else new < before, value, old, t)
     if op == "inc":  # wraps to 0 at the limit (CUDA)
         return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
     if op == "dec":

@@ -8,8 +8,8 @@ from math import inf
 
 import numpy as np
 
-from ktc.ir.kernel import Kernel, Param
 from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, loads_in, used, walk

@@ -248,13 +248,12 @@ class Intrinsics(BuiltinRows):
         ``atomicMax((int*)p, ...)`` and ``atomicCAS`` of floats leave the buffer one of floats: they look at its bits.
         """
         if isinstance(place, ElemPlace) and isinstance(place.type, Scalar):
-            natural = _natural_elem(place)
-            fits = isinstance(natural, Scalar) and natural.bits == place.type.bits and place.width == 1
-            if fits and natural != place.type and op in VIEWED and place.type.is_int:
+            natural, seen_as = _natural_elem(place), place.type
+            viewed = op in VIEWED and seen_as.is_int and natural != seen_as and place.width == 1
+            if viewed and isinstance(natural, Scalar) and natural.bits == seen_as.bits and natural.kind != "bool":
                 if natural.is_int:
-                    self.need_type(place.buffer, place.type, node)
-                if natural.is_int or natural.is_float:
-                    return dataclasses.replace(place, type=natural), place.type
+                    self.need_type(place.buffer, seen_as, node)
+                return dataclasses.replace(place, type=natural), seen_as
         found = self._atomic_place(place, node)
         assert isinstance(found.type, Scalar)
         return found, found.type

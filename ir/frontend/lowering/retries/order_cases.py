@@ -14,7 +14,14 @@ from ktc.ir.walk import used
 from .run_state import Unclear
 
 OLD, NEW = "old", "new"
-LESS, EQUAL, GREATER, OLD_NAN, NEW_NAN, BOTH_NAN = CASES = ("less", "equal", "greater", "old nan", "new nan", "both nan")
+LESS, EQUAL, GREATER, OLD_NAN, NEW_NAN, BOTH_NAN = CASES = (
+    "less",
+    "equal",
+    "greater",
+    "old nan",
+    "new nan",
+    "both nan",
+)
 ORDERED = (LESS, EQUAL, GREATER)
 
 _SIGNS = {LESS: -1, EQUAL: 0, GREATER: 1}
@@ -117,5 +124,5 @@ class Case:
 
 
 __all__ = [
-    "BOTH_NAN", "CASES", "EQUAL", "GREATER", "LESS", "NEW", "NEW_NAN", "OLD", "OLD_NAN", "ORDERED", "Case", "core", "leaves",
+    "CASES", "EQUAL", "GREATER", "LESS", "NEW", "NEW_NAN", "OLD", "OLD_NAN", "ORDERED", "Case", "core", "leaves",
 ]  # fmt: skip

@@ -16,8 +16,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
-from ktc.ir.nodes import Alloc, Assign, Atomic, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, While, bodies
+from ktc.ir.analysis.purity import is_removable
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Atomic,
+    Body,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+    bodies,
+)
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, used, used_in, walk, walk_expr
 
@@ -33,7 +52,7 @@ def with_updates(body: Body) -> Body:
         swap = next((s for s in walk(body) if isinstance(s, Atomic) and s.op == "cas" and id(s) not in refused), None)
         if swap is None:
             return body
-        found = next((new for new in map(lambda r: _replaced(body, r, swap), _regions(body, swap)) if new), None)
+        found = next((new for new in (_replaced(body, r, swap) for r in _regions(body, swap)) if new), None)
         if found is None:
             refused.add(id(swap))
         else:
@@ -92,7 +111,9 @@ def _replaced(body: Body, region: _Region, swap: Atomic) -> Body | None:
     wanted: set[Slot] = {s for s in sets if s in used_in(rest) | _changed_elsewhere(rest)}
     try:
         place = Place(swap.buffer, swap.index)
-        update = update_of(SymbolicRun(place, wanted).of(_tracked(region, swap)), place.elem, sorted(wanted, key=_by_id))
+        update = update_of(
+            SymbolicRun(place, wanted).of(_tracked(region, swap)), place.elem, sorted(wanted, key=_by_id)
+        )
         new = _statements(region, swap, update)
     except Unclear:
         return None
@@ -114,12 +135,17 @@ def _tracked(region: _Region, swap: Atomic) -> Body:
     return tuple(
         s
         for s in region.whole
-        if not (isinstance(s, Decl) and s.sym not in changed and s.init is not None and not _looks(s, swap, region))
+        if not (
+            isinstance(s, Decl)
+            and s.sym not in changed
+            and not isinstance(s.init, Const | None)
+            and not _looks(s, swap, region)
+        )
     )
 
 
 def _statements(region: _Region, swap: Atomic, update: Update) -> Body:
-    """What stands in the region's place: what does not depend on the element, the update, and what variables hold then."""
+    """What replaces the region: what does not depend on the element, the update, and what variables hold then."""
     kept = [s for s in region.before if not _looks(s, swap, region)]
     changed = assigned(region.whole) - {swap.buffer}
     for e in (update.value, *swap.index, *(e for _, e in update.outputs)):
@@ -138,9 +164,7 @@ def _statements(region: _Region, swap: Atomic, update: Update) -> Body:
             comments=first.comments if first is not None else (),
         )
     )  # fmt: skip
-    new += [
-        Decl(sym, e, loc=swap.loc) if sym in here else Assign(sym, e, loc=swap.loc) for sym, e in update.outputs
-    ]
+    new += [Decl(sym, e, loc=swap.loc) if sym in here else Assign(sym, e, loc=swap.loc) for sym, e in update.outputs]
     return (*kept, *new)
 
 
@@ -167,7 +191,7 @@ def _spliced(body: Body, region: _Region, new: Body) -> Body | None:
     for k, s in enumerate(body):
         if s is region.last:
             return (*body[: region.start], *new, *body[k + 1 :])
-        changes = {}
+        changes: dict[str, Any] = {}
         for name in ("body", "then", "orelse"):
             inner = getattr(s, name, None)
             done = _spliced(inner, region, new) if inner else None
@@ -187,7 +211,7 @@ def _without_unused(body: Body, sets: set[Sym]) -> Body:
 
         def on(s: Stmt, gone: set[Sym] = gone) -> Stmt | None:
             target = s.sym if isinstance(s, Decl | Assign | Alloc) else None
-            return None if target in gone else s
+            return None if target in gone and all(map(is_removable, stmt_exprs(s))) else s
 
         new = map_body(body, on)
         if new is body:

@@ -12,7 +12,22 @@ from dataclasses import dataclass, field, replace
 from ktc.ir.fields import with_children
 from ktc.ir.fold import fold_node
 from ktc.ir.frontend.lowering.expressions.convert import bitcast
-from ktc.ir.nodes import AddrOf, Binary, Call, Cast, Const, Expr, Load, Raw, Sym, Unary, Var, WarpOp, accessed_type, fresh
+from ktc.ir.nodes import (
+    AddrOf,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Raw,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+    accessed_type,
+    fresh,
+)
 from ktc.ir.types import BOOL, Array, Scalar
 from ktc.ir.walk import map_expr
 
@@ -163,7 +178,7 @@ class Run:
         return fold_node(e)
 
     def _same(self, a: Expr, b: Expr) -> bool | None:
-        """Whether two integers are the same; None where that is not known. NaN is no answer to a comparison of floats."""
+        """Whether two integers are the same; None where that is not known, as it is of floats, which may be NaN."""
         if not (isinstance(a.type, Scalar) and a.type.is_int):
             return None
         a, b = as_bits(a), as_bits(b)

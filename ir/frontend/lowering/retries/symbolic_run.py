@@ -1,8 +1,9 @@
-"""Runs statements symbolically up to the second compare-and-swap of one element: all that retries can do, seen twice."""
+"""Runs statements symbolically up to the second compare-and-swap of one element: what retries do, seen twice."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ktc.ir.nodes import (
     Alloc,
@@ -190,11 +191,11 @@ class SymbolicRun:
         return [("break" if isinstance(s, Break) else "continue", run)]
 
 
-_ACTS: dict[type, Callable[[SymbolicRun, Stmt, Run], Ways]] = {
+_ACTS: dict[type, Callable[[SymbolicRun, Any, Run], Ways]] = {
     Decl: SymbolicRun._decl, Alloc: SymbolicRun._alloc, Assign: SymbolicRun._assign, Store: SymbolicRun._store,
     Atomic: SymbolicRun._atomic, If: SymbolicRun._if, While: SymbolicRun._while, For: SymbolicRun._for,
     Break: SymbolicRun._jump, Continue: SymbolicRun._jump,
-}  # type: ignore[dict-item]  # fmt: skip
+}  # fmt: skip
 
 
 __all__ = ["SymbolicRun"]

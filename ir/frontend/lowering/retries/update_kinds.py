@@ -14,7 +14,7 @@ from ktc.ir.atomic_ops import TAKEN
 from ktc.ir.frontend.lowering.expressions.convert import bitcast
 from ktc.ir.nodes import Binary, Call, Cast, Expr, Select, Sym, Unary, Var, fresh
 from ktc.ir.support.frozen import frozen
-from ktc.ir.types import BF16, F16, F32, F64, Array, Scalar
+from ktc.ir.types import BF16, F16, F32, F64, Array, Scalar, Type
 from ktc.ir.walk import used
 
 from .order_cases import CASES, EQUAL, GREATER, LESS, NEW, NEW_NAN, OLD, OLD_NAN, ORDERED, Case, core, leaves
@@ -89,8 +89,8 @@ class _Reader:
     def __init__(self, segments: list[Segment], elem: Scalar, old: Sym) -> None:
         self.segments, self.elem, self.old = segments, elem, old
         attempts = [a for s in segments for a in s.attempts]
-        exits = [x for s in segments for x in s.exits]
-        self.observed = {y for x in (*attempts, *exits) for y in x.seen} | {a.missed for a in attempts}
+        self.met = [(a.guards, a.seen) for a in attempts] + [(x.guards, x.seen) for s in segments for x in s.exits]
+        self.observed = {y for _, seen in self.met for y in seen} | {a.missed for a in attempts}
 
     def over_old(self, e: Expr, seen: Iterable[Sym]) -> Expr:
         """``e`` with the observations ``seen`` as the old value; it may know no other."""
@@ -112,9 +112,9 @@ class _Reader:
         if any(x != first for x in others):
             raise Unclear
         e = as_bits(first)
-        wide = self.elem
+        wide: Type = self.elem
         if isinstance(e, Cast) and e.to == self.elem and e.x.type in WIDER.get(self.elem, ()):
-            e, wide = e.x, e.x.type  # type: ignore[assignment]
+            wide, e = e.x.type, e.x
         if isinstance(e, Call) and e.fn in ROUNDED:
             e = Binary(ROUNDED[e.fn], *e.args)
         if not isinstance(e, Binary) or e.op not in OPERATORS or core(e).type != wide:
@@ -126,12 +126,12 @@ class _Reader:
                 return ("add", Unary("-", found)) if e.op == "-" and self.elem.is_float else (OPERATORS[e.op], found)
         return None
 
-    def _is_old(self, e: Expr, wide: Scalar) -> bool:
+    def _is_old(self, e: Expr, wide: Type) -> bool:
         if wide != self.elem and isinstance(e, Cast) and e.to == wide:
             e = e.x
         return as_bits(e) == Var(self.old)
 
-    def _operand(self, e: Expr, wide: Scalar) -> Expr:
+    def _operand(self, e: Expr, wide: Type) -> Expr:
         """``e`` as an element: of a wider computation only what was an element before it was widened."""
         if wide == self.elem:
             return bitcast(e, self.elem)
@@ -145,11 +145,7 @@ class _Reader:
         """The operation that takes one of the two values by how they compare, and the new value."""
         stored = [y for s in self.segments for a in s.attempts for y in leaves(self.written(a), self.old)]
         tested = [
-            y
-            for s in self.segments
-            for x in (*s.attempts, *s.exits)
-            for cond, _ in x.guards
-            for y in leaves(self.over_old(cond, x.seen), self.old)
+            y for guards, seen in self.met for cond, _ in guards for y in leaves(self.over_old(cond, seen), self.old)
         ]
         if not stored or len({core(y) for y in (*stored, *tested)}) != 1:
             raise Unclear
