@@ -11,7 +11,7 @@ from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, S
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used
 
-from .run_state import Unclear
+from .run_state import Unclear, keeps_value
 
 OLD, NEW = "old", "new"
 LESS, EQUAL, GREATER, OLD_NAN, NEW_NAN, BOTH_NAN = CASES = (
@@ -36,7 +36,12 @@ def core(e: Expr) -> Expr:
     """``e`` without conversions from float to float, which keep the order, and without those that change no bit."""
     while isinstance(e, Cast) and isinstance(e.to, Scalar) and isinstance(e.x.type, Scalar):
         to, of = e.to, e.x.type
-        if not (e.style == "bit" or (to.is_float and of.is_float) or (to.is_int and of.is_int and to.bits == of.bits)):
+        if not (
+            e.style == "bit"
+            or (to.is_float and of.is_float)
+            or (to.is_int and of.is_int and to.bits == of.bits)
+            or keeps_value(to, of)
+        ):
             break
         e = e.x
     return e
@@ -110,7 +115,7 @@ class Case:
         if not isinstance(t, Scalar):
             raise Unclear
         bits = self.elem.is_float and t.is_int
-        if (bits and op not in ("==", "!=")) or (self.elem.is_int and t != self.elem and op not in ("==", "!=")):
+        if (bits and op not in ("==", "!=")) or (self.elem.is_int and not keeps_value(t, self.elem)):
             raise Unclear
         nans = _NANS.get(self.case, ())
         if bits:

@@ -111,9 +111,8 @@ def _replaced(body: Body, region: _Region, swap: Atomic) -> Body | None:
     wanted: set[Slot] = {s for s in sets if s in used_in(rest) | _changed_elsewhere(rest)}
     try:
         place = Place(swap.buffer, swap.index)
-        update = update_of(
-            SymbolicRun(place, wanted).of(_tracked(region, swap)), place.elem, sorted(wanted, key=_by_id)
-        )
+        run = SymbolicRun(place, wanted).of(_tracked(region, swap))
+        update = update_of(run, place.elem, sorted(wanted, key=_by_id), set(declared(region.whole)))
         new = _statements(region, swap, update)
     except Unclear:
         return None

@@ -181,6 +181,8 @@ class Run:
         """Whether two integers are the same; None where that is not known, as it is of floats, which may be NaN."""
         if not (isinstance(a.type, Scalar) and a.type.is_int):
             return None
+        while widens_alike(a, b):
+            a, b = a.x, b.x  # type: ignore[attr-defined]
         a, b = as_bits(a), as_bits(b)
         if a == b:
             return True
@@ -198,6 +200,24 @@ def as_bits(e: Expr) -> Expr:
     return e
 
 
+def keeps_value(to: object, of: object) -> bool:
+    """Whether each integer of type ``of`` is one of type ``to``."""
+    if not (isinstance(to, Scalar) and isinstance(of, Scalar) and to.is_int and of.is_int):
+        return False
+    return to == of or (to.bits > of.bits and (to.is_signed or not of.is_signed))
+
+
+def widens_alike(a: Expr, b: Expr) -> bool:
+    """Whether two integers are conversions of narrower ones that are the same if and only if these are."""
+    return (
+        isinstance(a, Cast)
+        and isinstance(b, Cast)
+        and a.style != "bit" != b.style
+        and (a.to, a.x.type) == (b.to, b.x.type)
+        and keeps_value(a.to, a.x.type)
+    )
+
+
 def _keeps_bits(e: Cast) -> bool:
     if e.style == "bit":
         return True
@@ -210,4 +230,17 @@ def mapped(e: Expr, to: Mapping[Sym, Expr]) -> Expr:
     return map_expr(e, lambda x: to.get(x.sym, x) if isinstance(x, Var) else x)
 
 
-__all__ = ["Attempt", "Exit", "Guards", "Place", "Run", "Segment", "Slot", "Unclear", "Values", "as_bits", "mapped"]
+__all__ = [
+    "Attempt",
+    "Exit",
+    "Guards",
+    "Place",
+    "Run",
+    "Segment",
+    "Slot",
+    "Unclear",
+    "Values",
+    "as_bits",
+    "keeps_value",
+    "mapped",
+]

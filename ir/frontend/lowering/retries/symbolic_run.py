@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ktc.ir.fold import fold_node
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -19,11 +20,13 @@ from ktc.ir.nodes import (
     If,
     Stmt,
     Store,
+    Unary,
     Var,
     While,
     fresh,
 )
-from ktc.ir.types import Array, Scalar, Vec
+from ktc.ir.types import BOOL, Array, Scalar, Vec
+from ktc.ir.walk import map_expr
 
 from .run_state import Attempt, Exit, Place, Run, Segment, Slot, Unclear, as_bits
 
@@ -140,19 +143,20 @@ class SymbolicRun:
     # ------------------------------------------------------------------------------------------------------ control
 
     def _decided(self, cond: Expr, run: Run) -> list[tuple[bool, Run]]:
-        e = run.value(cond)
+        known = dict(run.guards)
+        e = map_expr(run.value(cond), lambda x: fold_node(Const(known[x], BOOL) if x in known else x))
         if isinstance(e, Const):
             return [(bool(e.value), run)]
-        for known, truth in run.guards:
-            if known == e:
-                return [(truth, run)]
         if run.succeeded is not None:
             raise Unclear
+        turned = False
+        while isinstance(e, Unary) and e.op == "!":
+            e, turned = e.x, not turned
         out = []
         for truth in (True, False):
             way = run.copy()
             way.guards.append((e, truth))
-            out.append((truth, way))
+            out.append((truth != turned, way))
         return out
 
     def _if(self, s: If, run: Run) -> Ways:

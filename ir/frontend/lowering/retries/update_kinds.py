@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from ktc.ir.atomic_ops import TAKEN
 from ktc.ir.frontend.lowering.expressions.convert import bitcast
-from ktc.ir.nodes import Binary, Call, Cast, Expr, Select, Sym, Unary, Var, fresh
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Sym, Unary, Var, fresh
 from ktc.ir.support.frozen import frozen
-from ktc.ir.types import BF16, F16, F32, F64, Array, Scalar, Type
+from ktc.ir.types import BF16, BOOL, F16, F32, F64, Array, Scalar, Type
 from ktc.ir.walk import used
 
 from .order_cases import CASES, EQUAL, GREATER, LESS, NEW, NEW_NAN, OLD, OLD_NAN, ORDERED, Case, core, leaves
@@ -47,8 +47,10 @@ class Update:
     outputs: tuple[tuple[Sym, Expr], ...]
 
 
-def update_of(first: Segment, elem: Scalar, wanted: Iterable[Slot]) -> Update:
+def update_of(first: Segment, elem: Scalar, wanted: Iterable[Slot], local: set[Sym]) -> Update:
     """The update that ``first`` and its retries make of an element of type ``elem``.
+
+    ``wanted``: the variables that are used afterwards; those declared here are ``local``.
 
     Raises:
         Unclear: it is none, or none that has a name.
@@ -60,7 +62,7 @@ def update_of(first: Segment, elem: Scalar, wanted: Iterable[Slot]) -> Update:
     _check_retries(first)
     reader = _Reader(segments, elem, old)
     op, value = reader.arithmetic() or reader.compared()
-    return Update(op, value, old, tuple(_outputs(reader, op, value, wanted)))
+    return Update(op, value, old, tuple(_outputs(reader, op, value, wanted, local)))
 
 
 def _own(a: Attempt) -> Sym:
@@ -199,7 +201,7 @@ class _Reader:
         return bitcast(e, self.elem)
 
 
-def _outputs(r: _Reader, op: str, value: Expr, wanted: Iterable[Slot]) -> Iterable[tuple[Sym, Expr]]:
+def _outputs(r: _Reader, op: str, value: Expr, wanted: Iterable[Slot], local: set[Sym]) -> Iterable[tuple[Sym, Expr]]:
     """What the wanted variables hold at the end: one expression for all ends, or two by whether the new value stays."""
     attempts = [a for s in r.segments for a in s.attempts]
     exits = [x for s in r.segments for x in s.exits]
@@ -215,10 +217,12 @@ def _outputs(r: _Reader, op: str, value: Expr, wanted: Iterable[Slot]) -> Iterab
         if len(done) != 1 or len(left) > 1:
             raise Unclear
         after, instead = next(iter(done)), next(iter(left), None)
-        if instead is None or instead == after:
+        if instead is None or instead == after or (slot in local and instead == Var(slot)):  # nobody set it
             yield slot, after
         elif op in TAKEN:
-            yield slot, Select(_taken(op, value, Var(r.old)), after, instead)
+            taken = _taken(op, value, Var(r.old))
+            truths = after == Const(True, BOOL) and instead == Const(False, BOOL)
+            yield slot, taken if truths else Select(taken, after, instead)
         else:
             raise Unclear
 
