@@ -251,8 +251,6 @@ class Intrinsics(BuiltinRows):
             natural, seen_as = _natural_elem(place), place.type
             viewed = op in VIEWED and seen_as.is_int and natural != seen_as and place.width == 1
             if viewed and isinstance(natural, Scalar) and natural.bits == seen_as.bits and natural.kind != "bool":
-                if natural.is_int:
-                    self.need_type(place.buffer, seen_as, node)
                 return dataclasses.replace(place, type=natural), seen_as
         found = self._atomic_place(place, node)
         assert isinstance(found.type, Scalar)

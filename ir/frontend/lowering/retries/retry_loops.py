@@ -108,7 +108,8 @@ def _replaced(body: Body, region: _Region, swap: Atomic) -> Body | None:
     rest = _spliced(body, region, ())
     assert rest is not None
     sets = {*assigned(region.whole), *declared(region.whole)} - {swap.buffer}
-    wanted: set[Slot] = {s for s in sets if s in used_in(rest) | _changed_elsewhere(rest)}
+    same = set(declared(_kept(region, swap))) - assigned(region.whole)
+    wanted: set[Slot] = {s for s in sets - same if s in used_in(rest) | _changed_elsewhere(rest)}
     try:
         place = Place(swap.buffer, swap.index)
         run = SymbolicRun(place, wanted).of(_tracked(region, swap))
@@ -145,14 +146,14 @@ def _tracked(region: _Region, swap: Atomic) -> Body:
 
 def _statements(region: _Region, swap: Atomic, update: Update) -> Body:
     """What replaces the region: what does not depend on the element, the update, and what variables hold then."""
-    kept = [s for s in region.before if not _looks(s, swap, region)]
+    kept = _kept(region, swap)
     changed = assigned(region.whole) - {swap.buffer}
     for e in (update.value, *swap.index, *(e for _, e in update.outputs)):
-        if used(e) & (changed | (set(declared(region.whole)) - set(declared(tuple(kept))))):
+        if used(e) & (changed | (set(declared(region.whole)) - set(declared(kept)))):
             raise Unclear
         if any(isinstance(x, Load) and x.buffer == swap.buffer for x in walk_expr(e)):
             raise Unclear
-    known = set(declared(tuple(kept)))
+    known = set(declared(kept))
     here = {s.sym for s in region.before if isinstance(s, Decl)} - known
     wants_old = any(update.old in used(e) for _, e in update.outputs)
     new: list[Stmt] = [Decl(update.old, loc=swap.loc)] if wants_old else []
@@ -165,6 +166,11 @@ def _statements(region: _Region, swap: Atomic, update: Update) -> Body:
     )  # fmt: skip
     new += [Decl(sym, e, loc=swap.loc) if sym in here else Assign(sym, e, loc=swap.loc) for sym, e in update.outputs]
     return (*kept, *new)
+
+
+def _kept(region: _Region, swap: Atomic) -> Body:
+    """What stands before the loop and has nothing to do with the element."""
+    return tuple(s for s in region.before if not _looks(s, swap, region))
 
 
 def _looks(s: Stmt, swap: Atomic, region: _Region) -> bool:
