@@ -89,8 +89,7 @@ class KernelLowering(Parameters):
         body = (*self.hoisted, *out)
         body = without_unseen_copies(self._retyped(body), self.copied_members, params)
         body = needed_only(body) if self.null_uses else body
-        body = plain_moves(plainly_loaded(body) if self.read_only_hints else body)
-        body = with_updates(body)
+        body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         params = (*params, *self.globals.values())

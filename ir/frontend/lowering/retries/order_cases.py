@@ -1,6 +1,7 @@
 """What an expression over an old and a new value is in each case of how the two compare.
 
-The cases are: the old one is less, equal, greater; the old one, the new one, or both are NaN.
+The cases are: the old one is less, greater, or a zero of the other sign (equal integers, where there is nothing to
+tell); the old one, the new one, or both are NaN.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Case:
         return {OLD: {OLD}, NEW: {NEW}}[{OLD_NAN: NEW, NEW_NAN: OLD, BOTH_NAN: OLD}[self.case]]
 
     def _compared(self, op: str, p: str, q: str, t: object) -> set[bool]:
-        """``p op q``; as integers, floats' bits compare only for being the same, which those of equal ones may be."""
+        """``p op q``; as integers, floats' bits compare only for being the same, which those of two NaN may be."""
         if not isinstance(t, Scalar):
             raise Unclear
         bits = self.elem.is_float and t.is_int
@@ -121,7 +122,7 @@ class Case:
         if bits:
             if p == q:
                 return {op == "=="}
-            return {True, False} if self.case in (EQUAL, BOTH_NAN) else {op == "!="}
+            return {True, False} if self.case == BOTH_NAN else {op == "!="}
         if p in nans or q in nans:
             return {op == "!="}
         sign = 0 if p == q else _SIGNS[self.case] * (1 if p == OLD else -1)
