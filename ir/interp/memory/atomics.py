@@ -49,7 +49,7 @@ def _combine(machine: Machine, op: str, old, value, compare, t):
 _FOLDABLE = {
     "sub": "add",
     **{op: op if by not in ("min", "max") else by for op, by in COMBINED_BY.items()},
-    **{op: op for op in (*BIT_ORDERS, "nanmax", "nanmin")},
+    **{op: op for op in (*BIT_ORDERS, *(op for op in TAKEN if op[-1] in "sn"))},
 }
 """By which atomic the operands of several lanes may be combined first."""
 

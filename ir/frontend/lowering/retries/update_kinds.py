@@ -25,16 +25,8 @@ ROUNDED = {"add_rn": "+", "mul_rn": "*", "sub_rn": "-"}
 WIDER = {F16: (F32, F64), BF16: (F32, F64), F32: (F64,)}
 """In which type one operation, rounded back, is the narrower type's own: one of more than twice the digits."""
 
-NAN_RULES = {
-    ("old", "new"): ("nanmax", "nanmin"),
-    ("old", "old"): ("gt", "lt"),
-    ("new", "old"): ("max", "min"),
-    ("new", "new"): ("gtu", "ltu"),
-}
-"""By what stays where the old value is NaN, and where the new one is: the larger, the smaller one."""
-
-TIES = {"gt": "ge", "lt": "le", "gtu": "geu", "ltu": "leu"}
-"""The same operations where of equal values the new one stays."""
+NAN_RULES = {(OLD, OLD): "", (NEW, NEW): "u", (OLD, NEW): "s", (NEW, OLD): "n"}
+"""By what stays where the old value is NaN, and where the new one is: the operation's last letter."""
 
 
 @frozen
@@ -188,12 +180,14 @@ class _Reader:
         smaller = found[LESS] == {OLD}
         if self.elem.is_int:
             return "min" if smaller else "max"
-        nans = [next(iter(found[name])) for name in (OLD_NAN, NEW_NAN) if len(found[name]) == 1]
-        rule = NAN_RULES.get(tuple(nans))  # type: ignore[arg-type]
-        if rule is None:
+        if any(len(found[name]) != 1 for name in (OLD_NAN, NEW_NAN)):
             raise Unclear
-        op = rule[smaller]
-        return TIES.get(op, op) if found[EQUAL] == {NEW} else op
+        rule = NAN_RULES[next(iter(found[OLD_NAN])), next(iter(found[NEW_NAN]))]
+        if len(found[EQUAL]) == 1:
+            return ("l" if smaller else "g") + ("e" if found[EQUAL] == {NEW} else "t") + rule
+        if rule != "n":  # zeros by their signs, as fmaxf has them, and NaN as it has not
+            raise Unclear
+        return "min" if smaller else "max"
 
     def _as_element(self, e: Expr) -> Expr:
         if isinstance(e.type, Scalar) and e.type.is_float and e.type != self.elem:
@@ -232,7 +226,8 @@ def _taken(op: str, new: Expr, old: Expr) -> Expr:
     taken = TAKEN[op]
     compared: Expr = Binary(taken.op, new, old)
     compared = Unary("!", compared) if taken.negated else compared
-    return Binary("&&", Binary("==", old, old), compared) if taken.sticky else compared
+    one = {"old": old, "new": new}.get(taken.number)
+    return compared if one is None else Binary("&&", Binary("==", one, one), compared)
 
 
 __all__ = ["Update", "update_of"]

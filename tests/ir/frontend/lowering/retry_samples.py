@@ -51,8 +51,9 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "old stays only above": ("float", "geu", usual("float", "x > v ? x : v")),
     "old stays from equal on": ("float", "gtu", usual("float", "x >= v ? x : v")),
     "below": ("float", "lt", usual("float", "v < x ? v : x")),
-    "NaN stays": ("float", "nanmax", usual("float", "isnan(x) ? x : isnan(v) ? v : fmaxf(x, v)")),
-    "NaN by comparison": ("float", "nanmin", usual("float", "x != x ? x : !(v >= x) ? v : x")),
+    "NaN stays": ("float", "ges", usual("float", "isnan(x) ? x : (v < x ? x : v)")),
+    "NaN by comparison": ("float", "lts", usual("float", "x != x ? x : !(v >= x) ? v : x")),
+    "numbers before NaN": ("float", "gtn", usual("float", "isnan(v) || v <= x ? x : v")),
     "sum": ("float", "add", usual("float", "x + v")),
     "difference": ("float", "add", usual("float", "x - v")),
     "product": ("float", "mul", usual("float", "v * x")),
@@ -80,7 +81,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     old = atomicCAS(at, assumed, __float_as_int(v));
   } while (assumed != old);
   return __int_as_float(old);""", "float")),
-    "glance, then fmaxf": ("float", "max", on_floats("""
+    "glance, then fmaxf": ("float", "gtn", on_floats("""
   if (*p >= v) return;
   int old = *(int*)p, assumed;
   do { assumed = old; old = atomicCAS((int*)p, assumed, __float_as_int(fmaxf(v, __int_as_float(assumed)))); }
@@ -201,6 +202,7 @@ NEAR_MISSES: dict[str, str] = {
     "counts its turns": on_floats("""
   int old = *(int*)p, s, t = 0;
   do { s = old; old = atomicCAS((int*)p, s, __float_as_int(__int_as_float(s) + v * ++t)); } while (s != old);"""),
+    "NaN stays, and zeros by their signs": usual("float", "isnan(x) ? x : isnan(v) ? v : fmaxf(x, v)"),
     "two things at once": usual("float", "fmaxf(v, x) + 1.0f"),
 }
 """Texts that are no maximum of ``*p`` and ``v``, nor any other update with a name."""

@@ -161,7 +161,7 @@ def test_a_condition_that_loses_zeros_is_kept() -> None:
 @pytest.mark.parametrize("language", ["cuda", "hip", "opencl"])
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_the_printed_text_is_read_back_as_the_update(name: str, language: str) -> None:
-    t, op, helper = SPELLINGS[name]
+    t, _, helper = SPELLINGS[name]
     if language != "cuda" and t in ("__half", "__nv_bfloat16"):
         pytest.skip("no compare-and-swap of 16 bits")
     kernel = read(text_of(t, helper))
