@@ -14,7 +14,8 @@ has a name of its own here, so that what is printed does what was read:
 ======================= ==============================================================================================
 
 The names of comparisons are PTX's (``setp``: the ``u`` is "or unordered"); ``s`` is for sticky, ``n`` for number. Of
-equal zeros ``gt`` and its like keep the old one, whatever its sign. ``cas`` compares bits, of floats, too.
+equal zeros ``gt`` and its like keep the old one, whatever its sign; which of them ``fmax`` gives C leaves open, and CUDA
+and the interpreter do not. ``cas`` compares bits, of floats, too.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ COMBINED_BY = {
     "add": "+", "mul": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^",
     "gt": "max", "ge": "max", "lt": "min", "le": "min",
 }  # fmt: skip
-"""The reduction that several updates of a place may first be combined by: its result, applied once, leaves there what
-one of the orders of the updates would. ``gtu`` and its like have none: what comes after NaN decides what stays. Nor have
+"""The reduction that several updates of a place may first be combined by: its result, applied once, leaves what one of
+the orders of the updates would. ``gtu`` and its like have none: what comes after NaN decides what stays. Nor have
 those that a NaN among several values matters to: reductions pass over it."""
 
 ATOMIC_OF = {"+": "add", "*": "mul", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}

@@ -40,7 +40,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, used, used_in, walk, walk_expr
 
-from .run_state import Place, Slot, Unclear
+from .run_state import Slot, Unclear, place_of
 from .symbolic_run import SymbolicRun
 from .update_kinds import Update, update_of
 
@@ -111,7 +111,7 @@ def _replaced(body: Body, region: _Region, swap: Atomic) -> Body | None:
     same = set(declared(_kept(region, swap))) - assigned(region.whole)
     wanted: set[Slot] = {s for s in sets - same if s in used_in(rest) | _changed_elsewhere(rest)}
     try:
-        place = Place(swap.buffer, swap.index)
+        place = place_of(swap.buffer, swap.index)
         run = SymbolicRun(place, wanted).of(_tracked(region, swap))
         update = update_of(run, place.elem, sorted(wanted, key=_by_id), set(declared(region.whole)))
         new = _statements(region, swap, update)

@@ -193,6 +193,11 @@ class Run:
         return False if self.unequal is not None and self.unequal in ((a, b), (b, a)) else None
 
 
+def place_of(buffer: Sym, index: tuple[Expr, ...]) -> Place:
+    """``buffer[index]``, the index as a run that has set no variable sees it."""
+    return Place(buffer, Run(Place(buffer, ()), Segment()).index(index))
+
+
 def as_bits(e: Expr) -> Expr:
     """``e`` without conversions that change no bit."""
     while isinstance(e, Cast) and _keeps_bits(e):
