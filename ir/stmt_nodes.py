@@ -142,8 +142,9 @@ class Fence(Stmt):
 
 @frozen
 class Atomic(Stmt):
-    """``dst = old; buffer[index] = op(old, value)``: add sub min max and or xor exch cas inc dec load.
+    """``dst = old; buffer[index] = op(old, value)``: add sub mul min max and or xor exch cas inc dec load.
 
+    :mod:`ktc.ir.atomic_ops` has those that compare floats in other ways than ``max`` does, or their bits.
     ``load`` changes nothing (its value is not looked at) and may see an older value than an update in its place would:
     it is for polling a flag.
     """

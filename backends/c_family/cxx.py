@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
 from ktc.ir.fact_origins import is_alone
 from ktc.ir.fold import add
 from ktc.ir.kernel import Kernel, KnobDecl, Param, producer_threads
-from ktc.ir.nodes import Atomic, Const, Expr, i32
+from ktc.ir.nodes import Const, Expr, i32
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -33,14 +32,14 @@ from ktc.ir.types import (
     scalar_of,
 )
 
-from .cxx_memory import CxxMemory
-from .cxx_tables import ATOMIC_TYPES, ATOMICS, BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, TO_FLOAT
+from .cxx_atomics import CxxAtomics
+from .cxx_tables import BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, TO_FLOAT
 from .line_layout import wrap
 from .piece import HW_UPPER, POSTFIX, Piece
 from .protocol import TemplateParts, const_int
 
 
-class CxxDialect(CxxMemory):
+class CxxDialect(CxxAtomics):
     """CUDA C++ and HIP C++."""
 
     types: ClassVar = {
@@ -133,20 +132,6 @@ class CxxDialect(CxxMemory):
 
     def foreign_call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
         return Piece(f"{fn}({', '.join(a.text for a in args)})", POSTFIX, ty)
-
-    def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
-        if s.op == "load":
-            return self.atomic(dataclasses.replace(s, op="add"), place, "0", None, t)
-        name = ATOMICS.get(s.op)
-        kinds = ATOMIC_TYPES.get(s.op, set())
-        address = f"&{place}"
-        if name is None or (t not in kinds and not (t == I64 and U64 in kinds)):
-            self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}")
-        if t not in kinds:
-            address = f"reinterpret_cast<unsigned long long*>({address})"
-        scope = {"block": "_block", "system": "_system"}.get(s.scope, "")
-        args = [address, compare, value] if compare is not None else [address, value]
-        return f"{name}{scope}({', '.join(args)})"
 
     def barrier(self, scope: str, mask: Piece | None) -> str:
         if scope == "warp":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from ktc.backends.c_family import cxx_atomics
 from ktc.backends.c_family.conversion_rules import promoted_type
 from ktc.backends.c_family.cxx import CxxDialect
 from ktc.backends.c_family.cxx_tables import (
@@ -186,6 +187,7 @@ class CudaDialect(CxxDialect):
         "wgmma_wait": WARPGROUP_WAIT,
         **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in INSTRUCTIONS.values()},
         **bulk_copies.HELPERS,
+        **cxx_atomics.LOOPS,
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
         **{f"load_relaxed {t}": _load_relaxed(t) for t in POLLED},

@@ -183,7 +183,9 @@ class HipDialect(CxxDialect):
         if s.op == "load" and t in POLLED and s.scope == "device" and getattr(s.buffer.type, "space", "") == "global":
             self.need(f"load_relaxed {t}")
             return f"load_relaxed(&{place})"
-        return super().atomic(s, place, value, compare, t).replace("_block(", "(", 1)
+        if s.scope == "block":  # HIP's name only the system
+            s = dataclasses.replace(s, scope="device")
+        return super().atomic(s, place, value, compare, t)
 
     def signature(self, kernel: Kernel) -> tuple[str, str]:
         head, tail = super().signature(kernel)

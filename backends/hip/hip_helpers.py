@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.backends.c_family import fp8
+from ktc.backends.c_family import cxx_atomics, fp8
 from ktc.backends.c_family.cxx import CxxDialect
 from ktc.backends.c_family.cxx_tables import BIT_CAST_HELPER, LOAD_HELPER, POLLED, STORE_HELPER, VEC_HELPER
 from ktc.backends.spellings import DIRECTED_STEMS, NEAREST
@@ -219,4 +219,5 @@ HELPERS = {
     "load_cg": LOAD_CG_HELPER,
     **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
     "sync_warp": SYNC_WARP_HELPER,
+    **{name: text for name, text in cxx_atomics.LOOPS.items() if "short" not in text and "_block" not in text},
 }

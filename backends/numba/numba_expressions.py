@@ -200,6 +200,13 @@ class ExprPrinter(Names):
         """The storage bits of a float value."""
         return f"{self.need(f'f32_to_{t.name}' if t.name in NARROW_FLOATS else f'{t.name}_bits')}({text})"
 
+    def as_integer(self, text: str, t: Scalar, signed: bool) -> str:
+        """The bits of a value of type ``t`` as a signed or an unsigned integer."""
+        bits = self.to_bits(text, t) if t.is_float else text
+        if t.bits == 64:
+            return f"{'i64' if signed else 'u64'}({bits})"
+        return f"({self.wrap(bits, 0, Scalar('int' if signed else 'uint', t.bits))[0]})"
+
     def wrap(self, s: str, p: int, t: Scalar) -> Text:
         """``s`` reduced modulo 2**bits into the range of the integer type ``t``."""
         if t.bits >= 64:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager
 
+from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -42,7 +43,9 @@ from .numba_types import NARROW_FLOATS, unsupported, value_dtype, zero_of
 ATOMICS = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "min": "min({0}, {1})", "max": "max({0}, {1})", "and": "{0} & {1}",
     "or": "{0} | {1}", "xor": "{0} ^ {1}", "exch": "{1}", "cas": "{1} if {0} == {2} else {0}",
-    "load": "{0}", "inc": "0 if {0} >= {1} else {0} + 1", "dec": "{1} if {0} == 0 or {0} > {1} else {0} - 1",
+    "mul": "{0} * {1}", "load": "{0}", "inc": "0 if {0} >= {1} else {0} + 1",
+    "dec": "{1} if {0} == 0 or {0} > {1} else {0} - 1",
+    **{op: f"{{1}} if {taken.text('{1}', '{0}', ('not ', 'and'))} else {{0}}" for op, taken in TAKEN.items()},
 }  # fmt: skip
 """New value from the old one ``{0}``, the operand ``{1}`` and the comparand ``{2}`` (CUDA's definitions)."""
 
@@ -156,7 +159,7 @@ class StmtPrinter:
     def _atomic(self, s: Atomic) -> None:
         place, t = self.x.place(s.buffer, s.index), scalar_type(s.buffer)
         old, value = self.x.read(s.buffer, s.index), self.x.text(s.value, 12)
-        rule = ATOMICS[s.op]
+        rule = self._on_bits(s, t) if s.op in BIT_ORDERS or (s.op == "cas" and t.is_float) else ATOMICS[s.op]
         if t.is_float and s.op in ("min", "max"):
             rule = f"{self.x.need('f' + s.op)}({{0}}, {{1}})"
         keep = self.x.ref(s.dst) if s.dst is not None else self.x.reserve("old")
@@ -164,6 +167,14 @@ class StmtPrinter:
         compare = self.x.text(s.compare, 12) if s.compare is not None else ""
         new = self.x.round(rule.format(keep, value, compare), 0, t)[0]
         self.line(f"{place} = {self.x.stored(s.buffer, new, None)}")
+
+    def _on_bits(self, s: Atomic, t: Scalar) -> str:
+        """The rule of an atomic that compares bits."""
+        if s.op == "cas":
+            return f"{{1}} if {self.x.to_bits('{0}', t)} == {self.x.to_bits('{2}', t)} else {{0}}"
+        signed, better = BIT_ORDERS[s.op]
+        old, new = (self.x.as_integer(x, t, signed) for x in ("{0}", "{1}"))
+        return f"{{1}} if {new} {better} {old} else {{0}}"
 
     def _async_copy(self, s: AsyncCopy) -> None:
         def put(lane: str | None) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from ktc.backends.c_family.c_dialect import Dialect
 from ktc.backends.c_family.piece import POSTFIX, Piece
 from ktc.backends.profiles import Profile
+from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
 from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Atomic, Body, Sym, While
 from ktc.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type
 from ktc.ir.walk import used, walk
@@ -20,11 +21,12 @@ ATOMICS = {
 }  # fmt: skip
 LOOPS = {
     "add": "x + v", "min": "fmin(x, v)", "max": "fmax(x, v)", "inc": "x >= v ? 0 : x + 1",
-    "dec": "x == 0 || x > v ? v : x - 1", "exch": "v", "sub": "x - v",
+    "dec": "x == 0 || x > v ? v : x - 1", "exch": "v", "sub": "x - v", "mul": "x * v",
+    **{op: f"{taken.text('v', 'x')} ? v : x" for op, taken in TAKEN.items()},
 }  # fmt: skip
 
 
-LOOP_TYPES = {F32: "float", U32: "uint", F64: "double", U64: "ulong"}
+LOOP_TYPES = {F32: "float", U32: "uint", F64: "double", U64: "ulong", I32: "int", I64: "long"}
 """Types on which an atomic that the language lacks is a loop."""
 
 
@@ -32,7 +34,7 @@ def atomic_loop(op: str, t: Scalar, space: str) -> tuple[str, str]:
     """The name and the text of the function that is the atomic ``op`` on a ``t`` in ``space`` (``__global``)."""
     word, exchange = ("uint", "atomic_cmpxchg") if t.bits == 32 else ("ulong", "atom_cmpxchg")
     name = f"atomic_{op}_{LOOP_TYPES[t]}_{space.strip('_')}"
-    return name, text_of.cas_loop(name, space, LOOP_TYPES[t], word, LOOPS[op], exchange)
+    return name, text_of.cas_loop(name, space, LOOP_TYPES[t], word, LOOPS[op], exchange, op in {"min", "max", *TAKEN})
 
 
 def waiting_loop(body: Body) -> While | None:
@@ -140,6 +142,8 @@ class OpenCLCollectives(Dialect):
             self.need("int64_atomics")
             args = [f"&{place}", *([compare] if compare is not None else []), value]
             return f"atom_{ATOMICS[s.op]}({', '.join(args)})"
+        if t in LOOP_TYPES and (s.op in BIT_ORDERS or (s.op == "cas" and t.is_float)):
+            return self._on_bits(s, place, value, compare, t)
         if t not in LOOP_TYPES or s.op not in LOOPS:
             self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}", "accumulate in a 32-bit type")
         if t.bits == 64:
@@ -147,3 +151,15 @@ class OpenCLCollectives(Dialect):
         name, text = atomic_loop(s.op, t, space)
         self.generated[name] = text
         return f"{name}(&{place}, {value})"
+
+    def _on_bits(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
+        """An atomic that sees the element as an integer: the language's own, on that integer."""
+        signed, better = BIT_ORDERS.get(s.op, (False, ""))
+        word = Scalar("int" if signed else "uint", t.bits)
+        name, op = self.type_name(word), {">": "max", "<": "min", "": "cmpxchg"}[better]
+        if t.bits == 64:
+            self.need("int64_atomics")
+        operands = [f"as_{name}({x})" for x in (compare, value) if x is not None]
+        at = f"(volatile {self.space_of(s.buffer)}{name}*)&{place}"
+        call = f"{'atom' if t.bits == 64 else 'atomic'}_{op}({', '.join([at, *operands])})"
+        return call if s.dst is None else f"as_{self.type_name(t)}({call})"

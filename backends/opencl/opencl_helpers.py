@@ -249,10 +249,11 @@ def same_bits(name: str, source: str, to: str) -> str:
 # -------------------------------------------------------------------------------------------- compare-and-swap loops
 
 
-def cas_loop(name: str, space: str, value_type: str, word: str, old_to_new: str, exchange: str) -> str:
-    """An atomic that the language lacks, as a loop; returns the old value."""
+def cas_loop(name: str, space: str, value_type: str, word: str, old_to_new: str, exchange: str, settles: bool) -> str:
+    """An atomic that the language lacks, as a loop; returns the old value. ``settles``: what it leaves may be that."""
     same = value_type == word
     value, bits = ("old", "next") if same else (f"as_{value_type}(old)", f"as_{word}(next)")
+    settled = f"    if ({bits} == old) return x;\n" if settles else ""
     return (
         f"static inline {value_type} {name}(volatile {space} {value_type}* p, {value_type} v) {{\n"
         f"  volatile {space} {word}* word = (volatile {space} {word}*)p;\n"
@@ -260,6 +261,7 @@ def cas_loop(name: str, space: str, value_type: str, word: str, old_to_new: str,
         f"  for (;; old = seen) {{\n"
         f"    const {value_type} x = {value};\n"
         f"    const {value_type} next = {old_to_new};\n"
+        f"{settled}"
         f"    seen = {exchange}(word, old, {bits});\n"
         f"    if (seen == old) return x;\n"
         f"  }}\n}}"

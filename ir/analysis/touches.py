@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ktc.ir.atomic_ops import ANY_ORDER
 from ktc.ir.fold import add, mul, simplify, sub
 from ktc.ir.fragments import PANEL
 from ktc.ir.nodes import (
@@ -33,9 +34,6 @@ from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, walk_ex
 from .affine import mentions
 from .counted_loops import counting, loop_step
 from .defs import definitions, expand
-
-ANY_ORDER = {"sub": "atomic add", **{op: f"atomic {op}" for op in ("add", "min", "max", "and", "or", "xor")}}
-"""Of the operations: an exchange leaves the last value, a counter with a limit wraps at its own."""
 
 Loop: TypeAlias = For | Par | Reduce | Scan
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktc.ir.atomic_ops import BIT_ORDERS
 from ktc.ir.fold import cast, i32, is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Atomic, Binary, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
@@ -52,6 +53,8 @@ def only_travel(kernel: Kernel) -> bool:
     seen = 0
     for s in walk(kernel.body):
         value = s.value if isinstance(s, Store | Atomic) else None
+        if isinstance(s, Atomic) and s.op in BIT_ORDERS:
+            return False
         if value is not None and (bits := _put(value)) is not None:
             if isinstance(s, Atomic) and s.op != "exch":
                 return False

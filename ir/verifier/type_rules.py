@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from ktc.ir.atomic_ops import ATOMIC_OPS, TAKEN
 from ktc.ir.nodes import (
     COMPARISONS,
     LOGICAL,
@@ -48,7 +49,7 @@ from ktc.ir.nodes import (
     While,
     accessed_type,
 )  # fmt: skip
-from ktc.ir.types import BOOL, EVENT, I32, U32, Array, Scalar, Type, Vec
+from ktc.ir.types import BOOL, EVENT, I32, U32, Array, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import walk_expr
 
 from .shared_rules import Complaint, access, condition, is_global, lane, same
@@ -57,7 +58,6 @@ from .tile_rules import bulk_copy, group_copy, matrix_load, mma, tile_mma
 ARITHMETIC = frozenset("+-*/")
 INTEGER_ONLY = frozenset({"%", "<<", ">>", "&", "|", "^"})
 HW_LEVELS = frozenset({"thread", "block", "block_dim", "grid_dim"})
-ATOMIC_OPS = frozenset({"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "load"})
 
 
 def symbols_of(e: Expr) -> Iterator[Sym | Knob]:
@@ -142,6 +142,8 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
             yield from bad
             if s.op not in ATOMIC_OPS or (s.op == "cas") != (s.compare is not None):
                 yield "V-ATOMIC", f"a malformed atomic '{s.op}' on '{s.buffer.name}'"
+            elif not bad and s.op in TAKEN and not scalar_of(accessed_type(s.buffer, len(s.index))).is_float:
+                yield "V-ATOMIC", f"an atomic '{s.op}' on '{s.buffer.name}', which holds no floats"
             if getattr(s.buffer.type, "space", "local") in ("local", "const"):
                 yield "V-SPACE", f"an atomic on '{s.buffer.name}', which is not shared or global"
         case AsyncCopy():

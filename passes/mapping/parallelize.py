@@ -90,7 +90,7 @@ class Parallelize(Pass):
             return set_
         sums = [a for s in new if isinstance(s, Reduce) for a in s.accs]
         floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in sums) or any(
-            isinstance(x, Atomic) and x.op in ("add", "sub") and scalar_of(x.buffer.type).is_float
+            isinstance(x, Atomic) and x.op in ("add", "sub", "mul") and scalar_of(x.buffer.type).is_float
             for s in new
             for x in walk(s.body)
         )

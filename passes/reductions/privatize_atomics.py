@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import combine, identity
 from ktc.ir.analysis.order import places
+from ktc.ir.atomic_ops import COMBINED_BY
 from ktc.ir.fold import add, cast, fold_node, i32, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -52,9 +53,7 @@ from ktc.ir.types import I32, U32, Array, Ptr, Scalar, scalar_of
 from ktc.ir.walk import map_body, stmt_exprs, walk, walk_expr
 from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.knobs import size_argument
-from ktc.passes.shared.grid_reductions import ATOMIC_OPS
 
-REDUCTIONS = {atomic: op for op, atomic in ATOMIC_OPS.items()}
 COPIES = (1, 2, 4, 8, 16, 32)
 
 
@@ -113,7 +112,7 @@ def _place(kernel: Kernel, name: str) -> Place | Refused:
     locs = places(atomic)
     if len(atomics) > 1 or not isinstance(atomic.buffer.type, Ptr):
         return Refused("E-PRIVATIZE-NONE", f"'{name}' is not an array that one statement updates", locs)
-    if atomic.dst is not None or atomic.op not in REDUCTIONS:
+    if atomic.dst is not None or atomic.op not in COMBINED_BY:
         return Refused("E-PRIVATIZE-USED", f"the updates of '{name}' cannot be put off: they exchange values", locs)
     if _touched(kernel.body, atomic.buffer, atomic):
         return Refused("E-PRIVATIZE-READ", f"'{name}' is read or written elsewhere in the kernel", locs)
@@ -143,7 +142,7 @@ def _touched(body: Body, buffer: Sym, atomic: Atomic) -> bool:
 def _privatized(kernel: Kernel, p: Place, bins: int, copies: Expr) -> Result:
     t = scalar_of(p.atomic.buffer.type)
     assert isinstance(t, Scalar)
-    op = REDUCTIONS[p.atomic.op]
+    op = COMBINED_BY[p.atomic.op]
     own = fresh(f"{p.atomic.buffer.name}_own", Array(t, (i32(bins), copies), "shared"))
     dist = (p.threads, Level("seq"))
     neutral = identity(op, t)

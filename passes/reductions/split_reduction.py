@@ -31,6 +31,7 @@ from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
 from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.atomic_ops import ATOMIC_OF, COMBINED_BY
 from ktc.ir.fold import add, binary, cast, i32, is_const, mul, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -55,7 +56,7 @@ from ktc.passes.core.named_loops import find_loops, loops
 from ktc.passes.mapping.distribute import check_levels, set_distribution
 from ktc.passes.shared.accumulations import accumulations
 from ktc.passes.shared.casts import strip
-from ktc.passes.shared.grid_reductions import ATOMIC_OPS, is_last_act
+from ktc.passes.shared.grid_reductions import is_last_act
 from ktc.passes.shared.loop_bounds import upper_bound
 from ktc.passes.shared.serial_sums import converted
 
@@ -101,7 +102,7 @@ class SplitReduction(Pass):
         target = next(s for s in loops(kernel) if s.var == var)
         assert isinstance(target, Reduce)
         locs = places(target)
-        bad_op = next((a.op for a in target.accs if a.op not in {*ATOMIC_OPS, "*", AT}), "")
+        bad_op = next((a.op for a in target.accs if a.op not in {*ATOMIC_OF, AT}), "")
         if bad_op:
             return Refused("E-SPLIT-OP", f"parts cannot be combined by '{bad_op}'", locs)
         refused = check_levels(target, spec)
@@ -171,7 +172,7 @@ def _joined(p: Par, r: Reduce) -> Whole | None:
         return None
     for x in after:
         a = taken.get(x.value.sym) if isinstance(x, Atomic) and isinstance(x.value, Var) else None
-        if a is None or not isinstance(x, Atomic) or ATOMIC_OPS.get(a.op) != x.op or x.dst is not None:
+        if a is None or not isinstance(x, Atomic) or COMBINED_BY.get(x.op) != a.op or x.dst is not None:
             return None
         assert isinstance(a.sym.type, Scalar)
         if simplify(a.init) != identity(a.op, a.sym.type) or any(p.var in used(i) for i in x.index):

@@ -18,6 +18,7 @@ from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
+from ktc.ir.atomic_ops import COMBINED_BY
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -41,9 +42,7 @@ from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import assigned, declared, map_body, used, walk, walk_expr
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.named_loops import loops, with_launch_bounds
-from ktc.passes.shared.grid_reductions import ATOMIC_OPS, is_last_act, spans_blocks
-
-REDUCTIONS = {atomic: op for op, atomic in ATOMIC_OPS.items()}
+from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
 
 class WarpAggregate(Pass):
@@ -69,7 +68,7 @@ class WarpAggregate(Pass):
             return Refused("E-AGGREGATE-NONE", f"'{name}' is updated in more than one place", locs)
         if atomic.dst is not None:
             return Refused("E-AGGREGATE-USED", f"what '{name}' held before is used afterwards", locs)
-        if atomic.op not in REDUCTIONS:
+        if atomic.op not in COMBINED_BY:
             return Refused("E-AGGREGATE-USED", f"'{atomic.op}' on '{name}' cannot be done for several at once", locs)
         inside = {loop.var, *declared(loop.body)}
         if any(used(i) & inside for i in atomic.index):
@@ -114,7 +113,7 @@ def _value(body: Body, atomic: Atomic) -> Expr | None:
                 return None
             if any(isinstance(x, Decl) for x in s.then):
                 return None  # a name that only the guarded part has
-            return Select(s.cond, rest, identity(REDUCTIONS[atomic.op], t))
+            return Select(s.cond, rest, identity(COMBINED_BY[atomic.op], t))
         if has_bodies(s) and assigned((s,)) & used(atomic.value):
             return None
     return None
@@ -123,7 +122,7 @@ def _value(body: Body, atomic: Atomic) -> Expr | None:
 def _aggregated(kernel: Kernel, loop: Par | Reduce, atomic: Atomic, value: Expr) -> Result | Refused:
     t = scalar_of(atomic.buffer.type)
     assert isinstance(t, Scalar)
-    op = REDUCTIONS[atomic.op]
+    op = COMBINED_BY[atomic.op]
     total: Sym = fresh(f"{atomic.buffer.name}_{'sum' if op == '+' else atomic.op}", t)
     body = tuple(s for s in loop.body if atomic not in walk((s,)))
     acc = Acc(total, op, identity(op, t), value)

@@ -6,9 +6,6 @@ from ktc.ir.analysis.effects import has_effect
 from ktc.ir.nodes import Body, Par, Reduce, Stmt, bodies
 from ktc.ir.walk import walk
 
-ATOMIC_OPS = {"+": "add", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
-"""The atomic that combines as an operator of a reduction does."""
-
 
 def spans_blocks(s: Stmt) -> bool:
     """Whether ``s`` is a reduction whose iterations several blocks share."""
@@ -34,4 +31,4 @@ def _uses_blocks(body: Body) -> bool:
     return any(lv.kind == "block" for s in walk(body) if isinstance(s, Par | Reduce) for lv in s.dist)
 
 
-__all__ = ["ATOMIC_OPS", "is_last_act", "spans_blocks"]
+__all__ = ["is_last_act", "spans_blocks"]

@@ -107,6 +107,12 @@ __device__ inline void atomic_thread_fence(memory_order order, thread_scope scop
     __threadfence_system();
   }
 }
+// A compare-and-swap tells values apart by their bits: NaN is NaN, and -0.0 is not +0.0.
+template <typename T> __device__ bool __same_bits(T a, T b) { return a == b; }
+template <> __device__ bool __same_bits(float a, float b) { return __float_as_uint(a) == __float_as_uint(b); }
+template <> __device__ bool __same_bits(double a, double b) {
+  return __double_as_longlong(a) == __double_as_longlong(b);
+}
 template <typename T, thread_scope Scope = thread_scope_system> struct atomic_ref {
   T* at;
   __device__ atomic_ref(T& object) : at(&object) {}
@@ -159,7 +165,7 @@ template <typename T, thread_scope Scope = thread_scope_system> struct atomic_re
     }
     __fence<Scope>(order);
     expected = old;
-    return old == wanted;
+    return __same_bits(old, wanted);
   }
   __device__ bool compare_exchange_strong(T& expected, T desired, memory_order order, memory_order failure) const {
     return compare_exchange_strong(expected, desired, order);

@@ -14,6 +14,7 @@ from ktc.ir.frontend.lowering.expressions.bit_moves import plain_moves
 from ktc.ir.frontend.lowering.memory.cached_loads import plainly_loaded
 from ktc.ir.frontend.lowering.memory.copied_members import without_unseen_copies
 from ktc.ir.frontend.lowering.memory.null_uses import needed_only
+from ktc.ir.frontend.lowering.retries.retry_loops import with_updates
 from ktc.ir.frontend.meaning.cxx_types import size_of
 from ktc.ir.frontend.meaning.values import ArrayVal, Value
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
@@ -88,7 +89,7 @@ class KernelLowering(Parameters):
         body = (*self.hoisted, *out)
         body = without_unseen_copies(self._retyped(body), self.copied_members, params)
         body = needed_only(body) if self.null_uses else body
-        body = plain_moves(plainly_loaded(body) if self.read_only_hints else body)
+        body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         params = (*params, *self.globals.values())

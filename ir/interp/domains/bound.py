@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import integers
-from .domain import Domain, Unsupported
+from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import LARGEST, SMALLEST, UNIT_ROUNDOFF, round_to
 
@@ -95,6 +95,15 @@ class BoundDomain(Domain):
 
     def float_compare(self, op, a, b, t):
         return integers.COMPARE[op](self.value(a), self.value(b))
+
+    def chosen(self, taken, a, b, t):
+        """As a maximum: whichever the device takes is as near as both may be."""
+        if not t.is_float:
+            return super().chosen(taken, a, b, t)
+        return self.made(np.where(taken, self.value(a), self.value(b)), np.maximum(self.error(a), self.error(b)))
+
+    def bit_order(self, x, t, signed):
+        return order_of_bits(self.value(x), signed) if t.is_float else super().bit_order(x, t, signed)
 
     def float_negate(self, x, t):
         return self.made(-self.value(x), self.error(x))

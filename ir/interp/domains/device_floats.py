@@ -7,7 +7,7 @@ import numpy as np
 from ktc.ir.types import Scalar
 
 from . import integers
-from .domain import Domain, Unsupported
+from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import FLOAT_DTYPES, fma, round_to
 
@@ -55,6 +55,9 @@ class DeviceDomain(Domain):
     def float_bits(self, x, src, dst):
         return np.asarray(x).view(self.dtype(dst))[()]
 
+    def same_bits(self, a, b, t):
+        return self.bit_order(a, t, False) == self.bit_order(b, t, False)
+
     def float_call(self, fn, args, t):
         fn = plain_name(fn)
         if fn in OPERATORS:
@@ -82,6 +85,9 @@ class DoubleDomain(DeviceDomain):
 
     def float_cast(self, x, src, dst):
         return integers.from_float(x, dst, src) if not dst.is_float else np.asarray(x).astype(np.float64)[()]
+
+    def bit_order(self, x, t, signed):
+        return order_of_bits(x, signed) if t.is_float else super().bit_order(x, t, signed)
 
     def float_bits(self, x, src, dst):
         if src.bits == 64:

@@ -131,6 +131,18 @@ class Domain(ABC):
     def compare(self, op: str, a, b, t: Scalar):
         return self.float_compare(op, a, b, t) if t.is_float else integers.COMPARE[op](a, b)
 
+    def same_bits(self, a, b, t: Scalar):
+        """Whether two values have the same bits, as a compare-and-swap sees them: NaN is NaN, and -0.0 is not +0.0."""
+        return self.float_compare("==", a, b, t) if t.is_float else integers.COMPARE["=="](a, b)
+
+    def chosen(self, taken, a, b, t: Scalar):
+        """``a`` where ``taken``, a comparison of the two, else ``b``."""
+        return np.where(taken, a, b)
+
+    def bit_order(self, x, t: Scalar, signed: bool):
+        """Integers that compare as the bits of ``x`` do, read as a signed or an unsigned integer."""
+        return self.bitcast(x, t, Scalar("int" if signed else "uint", t.bits))
+
     def negate(self, x, t: Scalar):
         return self.float_negate(x, t) if t.is_float else np.negative(x)
 
@@ -179,6 +191,11 @@ class Domain(ABC):
         value = np.array([poison(t, run, beside)], np.int64)
         one = self.encode(value.astype(np.float64), t) if t.is_float else value.astype(self.dtype(t))
         return np.full(n, one[0], one.dtype)
+
+
+def order_of_bits(values, signed: bool):
+    """Integers that compare as the bits of floats with these ``values`` do: those of doubles are in the same order."""
+    return np.asarray(values, np.float64).view(np.int64 if signed else np.uint64)
 
 
 @cache

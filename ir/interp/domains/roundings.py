@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import integers
-from .domain import Domain, Unsupported
+from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import FLOAT_DTYPES, round_to
 
@@ -89,6 +89,9 @@ class RoundingsDomain(Domain):
 
     def float_compare(self, op, a, b, t):
         return integers.COMPARE[op](_v(a), _v(b))
+
+    def bit_order(self, x, t, signed):
+        return order_of_bits(_v(x), signed) if t.is_float else super().bit_order(x, t, signed)
 
     def float_negate(self, x, t):
         return _pair(-_v(x), counts(x), _code(x))

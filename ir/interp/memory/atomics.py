@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ktc.ir.atomic_ops import ARITHMETIC, BIT_ORDERS, COMBINED_BY, TAKEN
 from ktc.ir.interp.domains.domain import Unsupported
 from ktc.ir.interp.execution.frames import Active, Frame, spread
 from ktc.ir.interp.execution.segmented_fold import fold_segments
@@ -18,14 +19,12 @@ from .access import access
 if TYPE_CHECKING:
     from ktc.ir.interp.execution.statements import Machine
 
-_ARITH = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
-
 
 def _combine(machine: Machine, op: str, old, value, compare, t):
     """The value after one atomic, given the one before."""
     domain = machine.state.domain
-    if op in _ARITH:
-        return domain.arith(_ARITH[op], old, value, t)
+    if op in ARITHMETIC:
+        return domain.arith(ARITHMETIC[op], old, value, t)
     if op in ("min", "max"):
         return domain.call(op, [old, value], t)
     if op == "exch":
@@ -33,7 +32,13 @@ def _combine(machine: Machine, op: str, old, value, compare, t):
     if op == "load":
         return old
     if op == "cas":
-        return np.where(domain.compare("==", old, compare, t), value, old)
+        return np.where(domain.same_bits(old, compare, t), value, old)
+    if op in TAKEN:
+        return domain.chosen(TAKEN[op].holds(lambda o, a, b: domain.compare(o, a, b, t), value, old), value, old, t)
+    if op in BIT_ORDERS:
+        signed, better = BIT_ORDERS[op]
+        new, before = (domain.bit_order(x, t, signed) for x in (value, old))
+        return domain.chosen(new > before if better == ">" else new < before, value, old, t)
     if op == "inc":  # wraps to 0 at the limit (CUDA)
         return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
     if op == "dec":
@@ -41,7 +46,12 @@ def _combine(machine: Machine, op: str, old, value, compare, t):
     raise Unsupported(f"no meaning for the atomic '{op}'", machine.state.where())
 
 
-_FOLDABLE = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "sub": "add"}
+_FOLDABLE = {
+    "sub": "add",
+    **{op: op if by not in ("min", "max") else by for op, by in COMBINED_BY.items()},
+    **{op: op for op in (*BIT_ORDERS, *(op for op in TAKEN if op[-1] in "sn"))},
+}
+"""By which atomic the operands of several lanes may be combined first."""
 
 _RUNNING = {"add": np.positive, "sub": np.negative}
 """Operators of integers, which wrap: what the lanes before add to a place is a difference of sums."""
@@ -87,7 +97,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
             old[sel] = buffer.data[pos[sel]]
             buffer.data[pos[sel]] = _combine(machine, s.op, old[sel], value[sel], compare[sel], t)
     if s.op == "cas":  # one that fails writes nothing
-        changes = state.domain.compare("==", old, compare, t) & ok
+        changes = state.domain.same_bits(old, compare, t) & ok
         place.note("peek", only=~changes)
         place.note("atomic", only=changes)
     if isinstance(state.order, BarrierOrder):

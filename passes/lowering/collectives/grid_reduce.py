@@ -31,6 +31,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ktc.ir.analysis.accumulators import identity, together
+from ktc.ir.atomic_ops import COMBINED_BY
 from ktc.ir.fold import add, cast, i32, mul, product, simplify, sub
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
@@ -60,7 +61,7 @@ from ktc.passes.lowering.distribution.levels import HwTerm, Jam, plan
 from ktc.passes.lowering.distribution.scope import Scope, first_thread, nest
 from ktc.passes.lowering.errors import LoweringError
 from ktc.passes.lowering.lowering_state import State
-from ktc.passes.shared.grid_reductions import ATOMIC_OPS, _uses_blocks, is_last_act
+from ktc.passes.shared.grid_reductions import _uses_blocks, is_last_act
 
 from .contributions import with_start
 from .reduction import Group, across_threads, merge_named
@@ -143,7 +144,7 @@ def _only_atomics(s: Reduce, rest: Body) -> bool:
         if not (isinstance(x, Atomic) and isinstance(x.value, Var) and x.dst is None):
             return False
         a = left.pop(x.value.sym, None)
-        if a is None or ATOMIC_OPS.get(a.op) != x.op or simplify(a.init) != identity(a.op, a.sym.type):  # type: ignore[arg-type]
+        if a is None or COMBINED_BY.get(x.op) != a.op or simplify(a.init) != identity(a.op, a.sym.type):  # type: ignore[arg-type]
             return False
     return not left
 

@@ -8,6 +8,7 @@ from math import inf
 
 import numpy as np
 
+from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
 from ktc.ir.types import Ptr, Scalar, scalar_of
@@ -194,7 +195,7 @@ def values_around(kernel: Kernel, limits: dict[str, list[float]], args: Argument
 
 def chooses(kernel: Kernel) -> bool:
     """Whether ``kernel`` picks values by their size: a maximum, or a comparison of what is not known to be an index."""
-    if any(isinstance(s, Atomic) and s.op in EXTREMES for s in walk(kernel.body)):
+    if any(isinstance(s, Atomic) and s.op in {*EXTREMES, *TAKEN, *BIT_ORDERS} for s in walk(kernel.body)):
         return True
     return any(
         (isinstance(e, Call) and e.fn in EXTREMES)

@@ -160,11 +160,11 @@ def _check(
 
 
 def unordered(kernel: Kernel) -> frozenset[str]:
-    """The buffers whose floats ``kernel`` updates by atomic additions, in no particular order."""
+    """The buffers whose floats ``kernel`` updates by atomic additions or products, in no particular order."""
     return frozenset(
         s.buffer.name
         for s in walk(kernel.body)
-        if isinstance(s, Atomic) and s.op in ("add", "sub") and scalar_of(s.buffer.type).is_float
+        if isinstance(s, Atomic) and s.op in ("add", "sub", "mul") and scalar_of(s.buffer.type).is_float
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ktc.ir.atomic_ops import TAKEN, Taken
 from ktc.ir.field_words import P, seed_of
 from ktc.ir.interp.domains import integers
 from ktc.ir.interp.domains.domain import domain_named
@@ -104,11 +106,22 @@ MEANINGS: dict[str, Any] = {
 """As in the field domain; any other function is a keyed hash of its arguments."""
 
 
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _taken(taken: Taken) -> Callable[[Expr, Expr], Expr]:
+    """The new value where it compares so with the old one; the field has no NaN."""
+    op = _OPPOSITE[taken.op] if taken.negated else taken.op
+    return lambda old, new: Select(_before(op, new, old), new, old)
+
+
 COMBINED: dict[str, Any] = {
     "add": lambda a, b: _f("field_add", a, b),
     "sub": lambda a, b: _f("field_sub", a, b),
     "min": MEANINGS["min"],
     "max": MEANINGS["max"],
+    "mul": lambda a, b: _f("field_mul", a, b),
+    **{op: _taken(taken) for op, taken in TAKEN.items()},
 }
 """What atomics on floats leave behind."""
 

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ktc.backends.opencl.opencl_collectives import LOOP_TYPES, LOOPS, SPACES, atomic_loop
+from ktc.backends.opencl.opencl_collectives import LOOP_TYPES, SPACES, atomic_loop
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import Binary, Cast, Const, Expr, Stmt, Store, Sym
 from ktc.ir.types import BOOL, U8, Ptr, Scalar
 from ktc.ir.walk import map_body
 
-_CUDA_NAMES = {
-    "add": "atomicAdd", "sub": "atomicSub", "min": "atomicMin", "max": "atomicMax", "inc": "atomicInc",
-    "dec": "atomicDec", "exch": "atomicExch",
-}  # fmt: skip
-"""What the front-end reads as the atomic itself."""
+_CUDA_NAMES = {"sub": "atomicSub", "inc": "atomicInc", "dec": "atomicDec"}
+"""What the front-end does not read as the atomic itself, where it is a loop."""
 
 
 def with_atomics(text: str) -> str:
     """``text`` with the atomics that its loops are. A loop is one only if it is the emitter's, letter by letter."""
     for t in LOOP_TYPES:
-        for op in LOOPS:
+        for op in _CUDA_NAMES:
             for space in (SPACES["global"].strip(), SPACES["shared"].strip()):
                 name, loop = atomic_loop(op, t, space)
                 if loop in text:

@@ -220,7 +220,7 @@ class Builder:
         t = b.type.elem
         old = [s for s in self.scope if s.type == t]
         return n.Atomic(
-            op=self.pick(("add", "cas", "exch")), buffer=b, index=(self.number(1, I32),), value=self.converted(1, t),
+            op=self.pick(("add", "cas", "exch", "mul", "gtu", "smax")), buffer=b, index=(self.number(1, I32),), value=self.converted(1, t),
             compare=self.pick((None, self.converted(1, t))), dst=self.pick(old) if old and self.flag() else None,
             order=self.pick(("relaxed", "acq_rel")), scope=self.pick(("device", "block", "system")),
         )  # fmt: skip

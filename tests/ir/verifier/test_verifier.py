@@ -85,6 +85,7 @@ HEAD = "kernel k(out: f32*, in: f32 const*, d: i32)\n"
         ("  par i in 0..d @ [thread.x 4]\n    par j in 0..d @ [lane 32]\n      pass\n", "V-DIST"),
         ("  reduce(max) s: f32 = 0.0 over i in 0..d strategy magic\n    yield in[i]\n", "V-REDUCE"),
         ("  atomic cas out[0], 1.0\n", "V-ATOMIC"),
+        ("  array a: shared i32[4]\n  atomic gt a[0], 1\n", "V-ATOMIC"),
         ("  array a: f32[4]\n  atomic add a[0], 1.0\n", "V-SPACE"),
         ("  array a: f32[4, 4]\n  a[0] = 1.0\n", "V-INDEX"),
         ("  out[1.0] = 1.0\n", "V-INDEX"),

@@ -113,3 +113,16 @@ def test_counts_that_are_not_cleared_are_caught(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(privatize_atomics, "identity", lambda op, t: Const(1, t))
     wrong = applied(TILES, "privatize-atomics{array=count bins=16 copies=1}")
     assert differs(TILES, wrong, [{"n": 100}]) is not None
+
+
+def test_a_maximum_that_compares_floats() -> None:
+    most = parse_kernel("""\
+kernel most(best: f32* restrict, x: f32 const* restrict, n: i32)
+  par t in 0..cdiv(n, 64) @ [block.x]
+    par i in t * 64..min(t * 64 + 64, n) @ [thread.x 32, seq]
+      atomic gt best[i % 4], x[i]
+""")
+    done = applied(most, "privatize-atomics{array=best bins=4 copies=2}")
+    assert "best_own[k / 2, k % 2] = -inf" in body_of(done)
+    assert "atomic gt best_own[i % 4" in body_of(done) and "atomic gt best[k_1], total" in body_of(done)
+    assert differs(most, done, SIZES) is None

@@ -74,3 +74,25 @@ def test_a_lost_condition_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = applied(COUNT, "warp-aggregate{array=c}")
     assert any(isinstance(s, Atomic) for s in walk(wrong.body))
     assert differs(COUNT, wrong, [{"n": 65}]) is not None
+
+
+FLOATS = """\
+kernel most(m: f32* restrict, x: f32 const* restrict, n: i32)
+  par i in 0..n @ [thread.x 64, block.x]
+    atomic gt m[0], x[i]
+"""
+
+
+def test_a_maximum_that_compares_floats_is_a_reduction_by_max() -> None:
+    """NaN among the values never enters, by the comparison as by the reduction."""
+    most = parse_kernel(FLOATS)
+    done = applied(most, "warp-aggregate{array=m}")
+    assert "reduce(max) m_gt: f32 = -inf" in body_of(done)
+    assert "atomic gt m[0], m_gt" in body_of(done)
+    assert differs(most, done, [{"n": n} for n in (1, 63, 64, 65, 257)]) is None
+    assert "atomic gt" in print_kernel(materialise(done))
+
+
+@pytest.mark.parametrize("op", ["gtu", "gts", "gtn", "smax"])
+def test_what_a_reduction_would_not_do_with_nan_stays(op: str) -> None:
+    assert refused(parse_kernel(FLOATS.replace("gt m", f"{op} m")), "warp-aggregate{array=m}").code == "E-AGGREGATE-USED"

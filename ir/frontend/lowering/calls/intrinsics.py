@@ -218,10 +218,15 @@ class Intrinsics(BuiltinRows):
     def _b_atomic(self, row: Builtin, args: list[Value], node: Any) -> Value:
         place = self._pointee(args[0], node)
         choice = place if isinstance(place, ChoicePlace) else None
-        places = [self._atomic_place(c, node) for c in (choice.choices if choice else (place,))]
-        t = places[0].type
-        value = self.convert(self.rvalue(args[-1], node), t, "implicit", node).expr
-        compare = self.convert(self.rvalue(args[1], node), t, "implicit", node).expr if row.arg == "cas" else None
+        seen = [self._atomic_view(row.arg, c, node) for c in (choice.choices if choice else (place,))]
+        places, t, as_type = [p for p, _ in seen], seen[0][0].type, seen[0][1]
+        if any((p.type, seen_as) != (t, as_type) for p, seen_as in seen):
+            self.fail("E-UNSUPPORTED-ATOMIC", "an atomic on one of several buffers of different types", node)
+        value = bitcast(self.convert(self.rvalue(args[-1], node), as_type, "implicit", node).expr, t)
+        compare = None
+        if row.arg == "cas":
+            compare = bitcast(self.convert(self.rvalue(args[1], node), as_type, "implicit", node).expr, t)
+        op = row.arg if t == as_type else bit_op(row.arg, as_type)
         scope = "block" if row.name.endswith("_block") else "system" if row.name.endswith("_system") else "device"
         old = None
         if id(node) not in self.unused:
@@ -229,13 +234,27 @@ class Intrinsics(BuiltinRows):
             self.emit(Decl(old, None, loc=self.loc))
 
         def act(p: ElemPlace) -> None:
-            self.emit(Atomic(row.arg, p.buffer, p.index, value, compare, old, scope=scope, loc=self.loc))
+            self.emit(Atomic(op, p.buffer, p.index, value, compare, old, scope=scope, loc=self.loc))
 
         if choice:
             self.for_chosen(choice.which, places, act)
         else:
             act(places[0])
-        return NO_VALUE if old is None else RVal(Var(old))
+        return NO_VALUE if old is None else RVal(bitcast(Var(old), as_type))
+
+    def _atomic_view(self, op: str, place: Value, node: Any) -> tuple[ElemPlace, Scalar]:
+        """The element that an atomic changes, and the type that it is seen as.
+
+        ``atomicMax((int*)p, ...)`` and ``atomicCAS`` of floats leave the buffer one of floats: they look at its bits.
+        """
+        if isinstance(place, ElemPlace) and isinstance(place.type, Scalar):
+            natural, seen_as = _natural_elem(place), place.type
+            viewed = op in VIEWED and seen_as.is_int and natural != seen_as and place.width == 1
+            if viewed and isinstance(natural, Scalar) and natural.bits == seen_as.bits and natural.kind != "bool":
+                return dataclasses.replace(place, type=natural), seen_as
+        found = self._atomic_place(place, node)
+        assert isinstance(found.type, Scalar)
+        return found, found.type
 
     def _atomic_place(self, place: Value, node: Any) -> ElemPlace:
         """``place`` in a buffer of the type that the atomic works on."""
@@ -251,6 +270,15 @@ class Intrinsics(BuiltinRows):
 
     def file_scope(self):
         raise NotImplementedError
+
+
+VIEWED = {"cas": "cas", "exch": "exch", "max": "{}max", "min": "{}min"}
+"""What an atomic that sees an element as integers of another type is on the element's own type."""
+
+
+def bit_op(op: str, seen_as: Scalar) -> str:
+    """The operation on the bits of an element that ``op`` sees as ``seen_as``."""
+    return VIEWED[op].format("s" if seen_as.is_signed else "u")
 
 
 def _uncast(e: Expr) -> Expr:

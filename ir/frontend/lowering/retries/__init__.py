@@ -1,0 +1,1 @@
+"""Compare-and-swap loops: which of them are atomic updates of one element, and which updates."""
