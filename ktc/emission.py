@@ -171,8 +171,8 @@ def _launcher(kind: str | None) -> Printer:
 
 
 def _original(program: Program, target: str) -> Emitted | None:
-    """The kernel before any pass, renamed so that both fit into one file. It runs where a guess is wrong, and knows none
-    of them."""
+    """The kernel before any pass, renamed so that both fit into one file. It runs where a guess is wrong, and knows
+    none of them."""
     if program.original is None:
         return None
     original = without(program.original, unvouched(program.original))

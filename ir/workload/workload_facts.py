@@ -52,9 +52,9 @@ def _with_guessed_noalias(kernel: Kernel, guessed: set[str]) -> Kernel:
     """``kernel`` whose buffers named by ``guessed`` overlap no other one, as far as a launcher can test that: it has to
     be known, from the code alone, which elements of them and of all others the kernel touches."""
     wanted = [p for p in kernel.params if p.sym.name in guessed and not p.noalias]
-    buffers = [p.sym for p in kernel.params if isinstance(p.sym.type, Ptr) and p.symbol != "constant"]
     ranges = touched_ranges(kernel) if wanted else {}
-    if not wanted or any(b not in ranges for b in buffers):
+    constant = {p.sym for p in kernel.params if p.symbol == "constant"}
+    if not wanted or any(r is None for b, r in ranges.items() if b not in constant):
         return kernel
 
     def on(p: Param) -> Param:
