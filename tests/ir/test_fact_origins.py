@@ -15,8 +15,7 @@ from ktc.ir.fact_origins import facts_of, launch_tests, unvouched, unvouched_pai
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_expr, print_kernel
 from ktc.ir.workload import Workload
-from ktc.passes.core.base import Refused, Result
-from ktc.passes.core.language import Step
+from ktc.passes.core.base import Refused, Result, Step
 
 TEXT = """\
 kernel rows(y: f32*, n: i32 range 1..4096 origin guessed, d: i32 divisible_by 8 origin observed, m: i32 range 1..)
