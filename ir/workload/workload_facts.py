@@ -54,11 +54,12 @@ def _with_guessed_noalias(kernel: Kernel, guessed: set[str]) -> Kernel:
     wanted = [p for p in kernel.params if p.sym.name in guessed and not p.noalias]
     ranges = touched_ranges(kernel) if wanted else {}
     constant = {p.sym for p in kernel.params if p.symbol == "constant"}
-    if not wanted or any(r is None for b, r in ranges.items() if b not in constant):
+    nowhere = {p.sym for p in kernel.params if p.symbol} - constant  # host code has no address of a device variable
+    if not wanted or any(r is None or b in nowhere for b, r in ranges.items() if b not in constant):
         return kernel
 
     def on(p: Param) -> Param:
-        r = ranges.get(p.sym)
+        r = ranges.get(p.sym) if p.sym not in constant else None
         p = p if r is None else dataclasses.replace(p, touches=(r.low, r.high, *r.least_zero))
         if p.sym.name not in guessed or p.noalias:
             return p
