@@ -125,12 +125,12 @@ def port_report(program: Program, target: str) -> list[dict[str, str]]:
 
 
 def _source(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
-    out = _printed(program, target, "source", values)
     if not program.trace or not unvouched(program.original or program.kernel):
-        return out
-    found = resting(program, target, values).conditions
-    note = f"rests on what a draft guessed: {'; '.join(found)}: its launcher (--emit launcher) tests that"
-    return dataclasses.replace(out, notes=(*out.notes, note)) if found else out
+        return _printed(program, target, "source", values)
+    found = resting(program, target, values)
+    asked = "; ".join(found.conditions)
+    note = f"rests on what a draft guessed: {asked}: its launcher (--emit launcher) tests that"
+    return _output(found.emitted, "source", (note,) if asked else ())
 
 
 def _template(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
@@ -138,8 +138,11 @@ def _template(program: Program, target: str, values: dict[str, int], arch: str |
 
 
 def _printed(program: Program, target: str, mode: str, values: dict[str, int]) -> Output:
-    e = program.lower(target, mode, **values)
-    return Output(e.text, e.target, mode, e.entry, e.kernel.knob_values, e.options, e.notes)
+    return _output(program.lower(target, mode, **values), mode)
+
+
+def _output(e: Emitted, kind: str, notes: tuple[str, ...] = ()) -> Output:
+    return Output(e.text, e.target, kind, e.entry, e.kernel.knob_values, e.options, (*e.notes, *notes))
 
 
 def _ir(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
@@ -171,8 +174,8 @@ def _launcher(kind: str | None) -> Printer:
 
 
 def _original(program: Program, target: str) -> Emitted | None:
-    """The kernel before any pass, renamed so that both fit into one file. It runs where a guess is wrong, and knows none
-    of them."""
+    """The kernel before any pass, renamed so that both fit into one file. It runs where a guess is wrong, and knows
+    none of them."""
     if program.original is None:
         return None
     original = without(program.original, unvouched(program.original))

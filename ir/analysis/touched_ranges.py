@@ -74,10 +74,10 @@ class TouchedRange:
     least_zero: tuple[Expr, ...] = ()
 
 
-def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange]:
-    """The range of every pointer parameter of a kernel in SPMD form of which one is known."""
+def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
+    """The range of every pointer parameter that a kernel in SPMD form touches; None where it is not known."""
     if kernel.is_parallel or kernel.launch is None or any(not isinstance(s, STATEMENTS) for s in walk(kernel.body)):
-        return {}
+        return {p.sym: None for p in kernel.params if isinstance(p.sym.type, Ptr)}
     bounds = _Bounds(FixedNames(kernel))
     found: dict[Sym, tuple[Polynomial, Polynomial] | None] = {}
     for a in guarded_accesses(bounds.names):
@@ -95,9 +95,11 @@ def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange]:
     passed_on = {x.sym for e in all_exprs(kernel.body) for x in walk_expr(e) if isinstance(x, Var)}
     least_zero = tuple(from_polynomial(dict(p), I64) for p in bounds.assumed)
     return {
-        b: TouchedRange(from_polynomial(lh[0], I64), from_polynomial(lh[1], I64), least_zero)
-        for b, lh in found.items()
-        if lh is not None and isinstance(b.type, Ptr) and b not in passed_on
+        b: None
+        if lh is None or b in passed_on
+        else TouchedRange(from_polynomial(lh[0], I64), from_polynomial(lh[1], I64), least_zero)
+        for b, lh in {**dict.fromkeys(passed_on), **found}.items()
+        if isinstance(b.type, Ptr)
     }
 
 

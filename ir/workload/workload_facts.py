@@ -52,13 +52,14 @@ def _with_guessed_noalias(kernel: Kernel, guessed: set[str]) -> Kernel:
     """``kernel`` whose buffers named by ``guessed`` overlap no other one, as far as a launcher can test that: it has to
     be known, from the code alone, which elements of them and of all others the kernel touches."""
     wanted = [p for p in kernel.params if p.sym.name in guessed and not p.noalias]
-    buffers = [p.sym for p in kernel.params if isinstance(p.sym.type, Ptr) and p.symbol != "constant"]
     ranges = touched_ranges(kernel) if wanted else {}
-    if not wanted or any(b not in ranges for b in buffers):
+    constant = {p.sym for p in kernel.params if p.symbol == "constant"}
+    nowhere = {p.sym for p in kernel.params if p.symbol} - constant  # host code has no address of a device variable
+    if not wanted or any(r is None or b in nowhere for b, r in ranges.items() if b not in constant):
         return kernel
 
     def on(p: Param) -> Param:
-        r = ranges.get(p.sym)
+        r = ranges.get(p.sym) if p.sym not in constant else None
         p = p if r is None else dataclasses.replace(p, touches=(r.low, r.high, *r.least_zero))
         if p.sym.name not in guessed or p.noalias:
             return p

@@ -114,7 +114,7 @@ def _beside(f: _File, path: str) -> Path:
     return short if os.path.realpath(short) == os.path.realpath(long) else long  # a link's .. is not the text's
 
 
-def _build(f: _File, doc: dict[str, Any], check_formulas: bool) -> Workload:
+def _build(f: _File, doc: dict[str, Any], formulas_too: bool) -> Workload:
     _only(f, doc, "")
     head = _table(f, doc, "kernel")
     _only(f, head, "kernel")
@@ -153,10 +153,19 @@ def _build(f: _File, doc: dict[str, Any], check_formulas: bool) -> Workload:
         defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
         include_dirs=tuple(str(_beside(f, i)) for i in _texts(f, head.get("include", []), "kernel", 0, "include")),
         swap=_swap(f, doc, args),
-        unchecked=not check_formulas,
+        unchecked="" if formulas_too else f.text,
     )
-    _check_expressions(f, made, check_formulas)
+    _check_expressions(f, made, formulas_too)
     return made
+
+
+def check_formulas(workload: Workload, text: str) -> None:
+    """The formulas of ``workload`` as they were read; ``text`` is that of its file, for what errors show.
+
+    Raises:
+        KtcError: E-WORKLOAD-FORMULA with its place in the file.
+    """
+    _check_expressions(_File(workload.path, text), workload, True)
 
 
 def _check_expressions(f: _File, made: Workload, formulas: bool) -> None:

@@ -95,7 +95,7 @@ class LaunchSpec:
 class Workload:
     """A parsed workload file. ``path`` is the file, ``source`` the kernel's source next to it. ``swap``: the host
     launches the kernel again and again and swaps these two buffers in between. ``include_dirs``: folders that the
-    source includes from."""
+    source includes from. ``unchecked``: the file's text, if its formulas have not been judged when it was read."""
 
     path: Path
     source: Path
@@ -110,7 +110,7 @@ class Workload:
     defines: Mapping[str, str] = field(default_factory=dict)
     swap: tuple[str, str] | None = None
     include_dirs: tuple[str, ...] = ()
-    unchecked: bool = field(default=False, repr=False, compare=False)
+    unchecked: str = field(default="", repr=False, compare=False)
 
     @staticmethod
     def load(path: str | Path, formulas: bool = True) -> Workload:
@@ -130,8 +130,10 @@ class Workload:
         Raises:
             KtcError: E-WORKLOAD-FORMULA with its place in the file.
         """
+        from .workload_file import check_formulas
+
         if self.unchecked:
-            Workload.load(self.path)
+            check_formulas(self, self.unchecked)
 
     @property
     def variants(self) -> tuple[str, ...]:

@@ -7,16 +7,18 @@ asks of its launcher is all that the text needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import Fact, unvouched, without
 from ktc.ir.kernel import Kernel, bind
+from ktc.ir.nodes import Sym
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr
 from ktc.passes.core.language import parse_script
-from ktc.passes.core.pipeline import apply_script
+from ktc.passes.core.pipeline import Memo, apply_script
 
 from .printing import printed
 
@@ -48,23 +50,30 @@ def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str)
     found = emitted
     spared: list[Fact] = []
     for fewer in (doubtful, *((f,) for f in doubtful)):
-        again = _again(without(original, [*spared, *fewer]), script, target, values)
+        again = _again(original, frozenset((f.sym, f.kind) for f in (*spared, *fewer)), script, target, values)
         if again is not None and again.text == emitted.text:
             found = again
             spared += fewer
             if fewer is doubtful:
                 break
-    return Resting(found, tuple(f for f in doubtful if not _among(f, spared)))
+    return Resting(found, tuple(f for f in doubtful if f not in spared))
 
 
-def _among(fact: Fact, facts: Collection[Fact]) -> bool:
-    return any(f.sym == fact.sym and f.kind == fact.kind for f in facts)
+@by_identity(64)
+def _knowing_less(original: Kernel, gone: frozenset[tuple[Sym, str]]) -> tuple[Kernel, Memo]:
+    """``original`` without those facts, and what steps have made of it so far: other scripts, and other targets, begin
+    as this one does."""
+    return without(original, [f for f in unvouched(original) if (f.sym, f.kind) in gone]), {}
 
 
-def _again(original: Kernel, script: str, target: str, values: Mapping[str, int]) -> Emitted | None:
-    """What ``script`` makes of ``original``, printed; None if a step refuses or the target cannot express it."""
+def _again(
+    original: Kernel, gone: frozenset[tuple[Sym, str]], script: str, target: str, values: Mapping[str, int]
+) -> Emitted | None:
+    """What ``script`` makes of ``original`` without the facts ``gone``, printed; None if a step refuses or the target
+    cannot express it."""
+    kernel, memo = _knowing_less(original, gone)
     try:
-        applied = apply_script(original, parse_script(script))
+        applied = apply_script(kernel, parse_script(script), memo)
         if applied.refused is not None:
             return None
         return printed(bind(applied.kernel, values), target)

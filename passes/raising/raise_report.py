@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.diagnostics import Loc
+from ktc.ir.fact_origins import is_alone
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Barrier, Body, Decl, Expr, For, Load, Par, Reduce, Return, Stmt, Sym, While, bodies
@@ -63,7 +64,7 @@ def assumed_apart(kernel: Kernel) -> tuple[Region, ...]:
 
     Buffers of different element types do not (the language says so), and one that is only read overlaps no harm.
     """
-    promised = {p.sym for p in kernel.params if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
+    promised = {p.sym for p in kernel.params if is_alone(p)}
     open_ = [p.sym for p in kernel.params if isinstance(p.sym.type, Ptr) and p.sym not in promised]
     written = frozenset[Sym]().union(*map(stores, kernel.body))
     touched = written.union(*map(loads, kernel.body))

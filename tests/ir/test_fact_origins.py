@@ -11,9 +11,11 @@ from ktc import emission
 from ktc.backends.launchers.launch_geometry import geometry
 from ktc.driver.reliance import Resting
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fact_origins import facts_of, launch_tests, unvouched, without
+from ktc.ir.fact_origins import facts_of, launch_tests, unvouched, unvouched_pairs, without
+from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_expr, print_kernel
 from ktc.ir.workload import Workload
+from ktc.passes.core.base import Refused, Result, Step
 
 TEXT = """\
 kernel rows(y: f32*, n: i32 range 1..4096 origin guessed, d: i32 divisible_by 8 origin observed, m: i32 range 1..)
@@ -120,9 +122,22 @@ def test_a_draft_is_no_promise(folder: Path) -> None:
     origins = {(f.sym.name, f.kind): f.origin for f in facts_of(kernel)}
     assert origins == {
         ("y", "align"): "guessed", ("rows", "range"): "guessed", ("cols", "divisible_by"): "guessed",
-        ("cols", "range"): "guessed",
+        ("cols", "range"): "guessed", ("x", "noalias"): "guessed",
     }  # fmt: skip
-    assert not kernel.param("x").noalias, "no launcher can test that buffers do not overlap"
+
+
+def test_a_guess_that_no_launcher_can_test_is_no_ground(folder: Path) -> None:
+    """Which elements of ``w`` are read, only memory says: nothing shows that they are none of ``x``."""
+    (folder / "k.cu").write_text(SOURCE.replace("w[c]", "w[(int)w[c]]"))
+    kernel = Workload.load(folder).load_kernel()
+    assert not kernel.param("x").noalias and all(f.kind != "noalias" for f in facts_of(kernel))
+
+
+def test_what_overlaps_is_asked_of_pairs_of_which_one_is_written(folder: Path) -> None:
+    kernel = Workload.load(folder).load_kernel()
+    assert [(p.sym.name, q.sym.name) for p, q in unvouched_pairs(kernel)] == [("y", "x")]
+    assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
+    assert unvouched_pairs(without(kernel, unvouched(kernel))) == []
 
 
 @pytest.mark.parametrize("bad", ['guessed = ["size"]', 'guessed = "range"', 'guessed = ["align", "range"]'])
@@ -171,3 +186,23 @@ def test_a_kernel_alone_says_what_its_launcher_would_test(folder: Path) -> None:
 
 def printed(folder: Path, script: str, kind: str) -> emission.Output:
     return emission.emit(ktc.load(str(folder)).apply(script), "cuda", kind, {})
+
+
+def test_a_script_is_applied_once_to_each_kernel_that_knows_less(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another script begins where the first one did; a text is printed from what was applied for its conditions."""
+    from ktc.passes.core import pipeline
+
+    steps: list[str] = []
+    apply_step = pipeline.apply_step
+
+    def counted(kernel: Kernel, step: Step) -> Result | Refused:
+        steps.append(step.name)
+        return apply_step(kernel, step)
+
+    program = ktc.load(str(folder)).apply(VECTORS).ok
+    monkeypatch.setattr(pipeline, "apply_step", counted)
+    emission.emit(program, "cuda", "source", {})
+    assert steps.count("raise") == len(set(unvouched(program.original or program.kernel))) + 1
+    steps.clear()
+    emission.emit(program, "cuda", "launcher", {})
+    assert steps == []

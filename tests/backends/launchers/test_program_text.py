@@ -49,6 +49,9 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, const size_t
 typedef struct _d* cl_device_id;
 cl_int clGetCommandQueueInfo(cl_command_queue, cl_uint, size_t, void*, size_t*);
 cl_int clGetDeviceInfo(cl_device_id, cl_uint, size_t, void*, size_t*);
+cl_int clGetMemObjectInfo(cl_mem, cl_uint, size_t, void*, size_t*);
+#define CL_MEM_ASSOCIATED_MEMOBJECT 0x1107
+#define CL_MEM_OFFSET 0x1108
 #define CL_INVALID_VALUE -30
 #define CL_QUEUE_DEVICE 0x1091
 #define CL_DEVICE_LOCAL_MEM_SIZE 0x1023

@@ -135,3 +135,15 @@ def test_precedence_is_that_of_python(text: str) -> None:
 def test_what_is_no_formula_is_refused(text: str) -> None:
     with pytest.raises(reference.FormulaError):
         reference.evaluate(text, {"a": 1, "b": 2, "x": np.ones(3)})
+
+
+def test_formulas_are_judged_as_they_were_read(tmp_path: Path) -> None:
+    """Who reads a file without them, and asks later, is answered for what was read, whatever has become of the file."""
+    path = tmp_path / "workload.toml"
+    path.write_text(GOOD.replace("t[:cols] + t[cols:]", "t[:cols] + u[cols:]"))
+    w = Workload.load(path, formulas=False)
+    line = 1 + path.read_text()[: path.read_text().index("u[cols:]")].count("\n")
+    path.unlink()
+    with pytest.raises(KtcError, match="no value named 'u'") as e:
+        w.check_formulas()
+    assert e.value.loc is not None and e.value.loc.line == line

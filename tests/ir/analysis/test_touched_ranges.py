@@ -1,0 +1,120 @@
+"""Which elements a kernel can touch: as formulas, and never fewer than the interpreter sees it touch."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from ktc.ir.analysis.touched_ranges import touched_ranges
+from ktc.ir.fold import evaluate
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import print_expr
+
+STENCIL = """
+__global__ void k(float* y, const float* x, int n, int m) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  int i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i > 0 && i < n - 1 && j > 0 && j < m - 1)
+    y[i * m + j] = x[(i - 1) * m + j] + x[(i + 1) * m + j] + x[i * m + j - 1] + x[i * m + j + 1];
+}
+void run(float* y, const float* x, int n, int m) { k<<<dim3((m + 7) / 8, (n + 3) / 4), dim3(8, 4)>>>(y, x, n, m); }
+"""
+
+
+def one(body: str, grid: str = "(n + 31) / 32", block: str = "32") -> str:
+    head = "__global__ void k(float* y, const float* x, int n, int m) {"
+    launch = "void run(float* y, const float* x, int n, int m)"
+    return f"{head}\n{body}\n}}\n{launch} {{ k<<<{grid}, {block}>>>(y, x, n, m); }}\n"
+
+
+INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+
+KERNELS = {
+    "a stencil": (STENCIL, "m + 1_i64 .. m * n - m - 2_i64"),
+    "a guard that returns": (one(f"{INDEX} if (i >= n) return; y[i] = x[n - 1 - i];"), "0_i64 .. n - 1_i64"),
+    "a loop over the grid": (
+        one(f"for ({INDEX} i < n; i += gridDim.x * blockDim.x) y[i] = x[i];", "4"),
+        "0_i64 .. n - 1_i64",
+    ),
+    "rows": (
+        one("for (int j = threadIdx.x; j < m; j += blockDim.x) y[blockIdx.x * m + j] = x[j];", "n"),
+        "0_i64 .. m * n - 1_i64",
+    ),
+    "no guard": (one(f"{INDEX} y[i] = 1;"), "0_i64 .. (n + 31) / 32 * 32_i64 - 1_i64"),
+    "a guard of a sum": (
+        one(f"{INDEX} for (int j = -m; j <= m; ++j) if (i + j >= 0 && i + j < n) y[i + j] = x[i + j];"),
+        "0_i64 .. n - 1_i64",
+    ),
+    "a clamp": (one(f"{INDEX} if (i < n) y[i] = x[min(max(i - m, 0), n - 1)];"), "0_i64 .. n - 1_i64"),
+    "a choice": (one(f"{INDEX} if (i < n) y[i > 0 ? i - 1 : 0] = x[0];"), None),
+    "a flat index taken apart": (
+        one(f"{INDEX} if (i < n * m) y[i % m * n + i / m] = x[i];", "(n * m + 31) / 32"),
+        None,
+    ),
+    "counting down": (one("for (int i = n - 1; i >= 0; --i) y[i] = x[i];", "1", "1"), "0_i64 .. n - 1_i64"),
+    "skipped": (one("for (int i = 0; i < n; ++i) { if (i < m) continue; y[i - m] = x[i]; }", "1", "1"), None),
+}
+
+
+def kernel(text: str) -> Kernel:
+    return load(text, name="k.cu")
+
+
+def of(k: Kernel, name: str) -> str:
+    r = touched_ranges(k)[k.param(name).sym]
+    return "unknown" if r is None else f"{print_expr(r.low)} .. {print_expr(r.high)}".replace(" as i64", "")
+
+
+@pytest.mark.parametrize("case", [c for c, (_, want) in KERNELS.items() if want])
+def test_guards_bound_what_is_touched(case: str) -> None:
+    text, want = KERNELS[case]
+    assert of(kernel(text), "y") == want
+
+
+@pytest.mark.parametrize("case", KERNELS)
+def test_nothing_is_touched_outside(case: str) -> None:
+    k = kernel(KERNELS[case][0])
+    for n, m in product((1, 2, 5, 33), (1, 3, 8)):
+        size = 64 * (n + 40) * (m + 2)
+        args = {"y": np.zeros(size, np.float32), "x": np.ones(size, np.float32), "n": n, "m": m}
+        seen = run(k, args, measure=True).reach
+        for p in k.params[:2]:
+            if p.sym not in touched_ranges(k):
+                continue
+            r = touched_ranges(k)[p.sym]
+            assert r is not None and all(int(evaluate(e, {"n": n, "m": m}) or 0) >= 0 for e in r.least_zero)
+            low, high = (evaluate(e, {"n": n, "m": m}) for e in (r.low, r.high))
+            if p.sym.name in seen:
+                assert low is not None and high is not None
+                assert low <= seen[p.sym.name][0] and seen[p.sym.name][1] <= high, (case, n, m, p.sym.name)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{INDEX} if (i < n) y[(int)x[i]] = 1;",  # memory says where
+        f"{INDEX} int at = i; if (at < n) {{ at += m; y[at] = x[i]; }}",  # the guard is of another value
+        f"{INDEX} int s = 0; int k = s; s = m; if (i < n) y[k - s + i] = 1;",  # a name of what has changed
+        "float* p = y + m; p[threadIdx.x] = 1; for (int j = 1; j < n; j *= 2) p[j] = 1;",
+        f"{INDEX} if ((unsigned)(i - m) < (unsigned)(n - m)) y[i - m] = 1;",  # below zero, a large number
+    ],
+)
+def test_what_is_not_known_is_not_claimed(body: str) -> None:
+    k = kernel(one(body))
+    if of(k, "y") != "unknown":  # then it has to hold
+        for n, m in product((1, 5), (1, 3, 8)):
+            args = {"y": np.zeros(4096, np.float32), "x": np.ones(4096, np.float32), "n": n, "m": m}
+            seen, r = run(k, args, measure=True).reach, touched_ranges(k)[k.param("y").sym]
+            assert r is not None
+            low, high = (evaluate(e, {"n": n, "m": m}) for e in (r.low, r.high))
+            assert low is not None and high is not None
+            assert low <= seen.get("y", (low, high))[0] and seen.get("y", (low, high))[1] <= high
+
+
+def test_a_buffer_that_the_kernel_never_names_is_not_among_them() -> None:
+    k = kernel(one(f"{INDEX} if (i < n) y[i] = 1;"))
+    assert [s.name for s in touched_ranges(k)] == ["y"]
