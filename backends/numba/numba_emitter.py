@@ -56,8 +56,7 @@ def _header(kernel: Kernel, x: ExprPrinter, mode: str) -> list[str]:
     if "fma" in x.helpers:
         out.append("from numba.extending import intrinsic")
     out += ["", "f32, i64, u64 = np.float32, np.int64, np.uint64"]
-    fast = "{'reassoc'}" if "reassociates" in kernel.flags else "False"
-    out.append(f'OPTIONS = dict(error_model="numpy", cache=True, fastmath={fast})')
+    out.append('OPTIONS = dict(error_model="numpy", cache=True)')
     if kernel.knobs:
         out.append("")
     for k in kernel.knobs:

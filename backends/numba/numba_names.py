@@ -9,7 +9,7 @@ from ktc.ir.nodes import Sym
 
 from .numba_prelude import HELPERS
 
-_RESERVED = "np math f32 i64 u64 njit prange intrinsic OPTIONS t threads block shared_bytes first last"
+_RESERVED = "np math f32 i64 u64 njit prange intrinsic OPTIONS LANES t threads block shared_bytes first last"
 _TAKEN = (
     set(keyword.kwlist)
     | set(dir(builtins))

@@ -32,9 +32,11 @@ from ktc.ir.nodes import (
 from ktc.ir.types import F64, Array, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, declared, used_in, walk
 
+from .lane_helpers import TREES
 from .numba_expressions import ExprPrinter
 from .numba_statements import StmtPrinter
-from .numba_types import NARROW_FLOATS, unsupported
+from .numba_types import NARROW_FLOATS, unsupported, value_dtype
+from .partial_results import NEUTRAL, has_lanes, pays
 
 _COMBINE = {"+": "{0} + {1}", "*": "{0} * {1}", "&": "{0} & {1}", "|": "{0} | {1}", "^": "{0} ^ {1}"}
 
@@ -78,21 +80,51 @@ class ParallelPrinter(StmtPrinter):
 
     def _reduce(self, s: Reduce) -> None:
         """Sums and products of floats in double, rounded once: what a device combines as a tree, and so with an error
-        that hardly grows, is one chain here."""
+        that hardly grows, is one chain here, or a few of them."""
         wide = {a.sym: fresh(f"{a.sym.name}_wide", F64) for a in s.accs if a.op in "+*" and _is_rounded(a.sym.type)}
+        totals = {a.sym: wide.get(a.sym, a.sym) for a in s.accs}
         for a in s.accs:
             init = f"np.float64({self.x.text(a.init)})" if a.sym in wide else self.x.text(a.init)
-            self.line(f"{self.x.ref(wide.get(a.sym, a.sym))} = {init}")
-        with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
+            self.line(f"{self.x.ref(totals[a.sym])} = {init}")
+        rest = self._whole_lanes(s, totals) if pays(s, self.x) else self._range(s.lo, s.hi)
+        with self.block(f"for {self.x.ref(s.var)} in {rest}:"):
             self.body(s.body)
             for group in together(s.accs):
                 if len(group) == 2:
                     self._first_best(s, *group)
                 else:
-                    a = group[0]
-                    self._accumulate(wide.get(a.sym, a.sym), a.op, self.x.text(a.value, 12))
+                    a, total = group[0], totals[group[0].sym]
+                    self._accumulate(self.x.ref(total), total.type, a.op, self.x.text(a.value, 12))
         for sym, sum_ in wide.items():
             self.line(f"{self.x.ref(sym)} = {self.x.text(Cast(sym.type, Var(sum_), 'implicit'))}")
+
+    def _whole_lanes(self, s: Reduce, totals: dict[Sym, Sym]) -> str:
+        """The iterations that partial results take (:mod:`.partial_results`); the range of those that are left."""
+        x, kept = self.x, [(a, totals[a.sym]) for a in s.accs]
+        whole, start, lane = (x.reserve(n) for n in ("whole", "start", "lane"))
+        lanes = {total: x.reserve(f"{a.sym.name}_lanes") for a, total in kept if has_lanes(a)}
+        first, hi = x.text(s.lo), x.text(s.hi)
+        count, last = (hi, whole) if first == "0" else (f"{hi} - {x.text(s.lo, 11)}", f"{x.text(s.lo, 10)} + {whole}")
+        self.line(f"{whole} = {x.need('whole_lanes')}({count})")
+        with self.block(f"if {whole} > 0:"):
+            for a, total in kept:
+                if total in lanes:
+                    neutral = NEUTRAL.get(a.op, x.ref(total))
+                    self.line(f"{lanes[total]} = np.full(LANES, {neutral}, {value_dtype(total.type)})")
+            with (
+                self.block(f"for {start} in range({first}, {last}, LANES):"),
+                self.block(f"for {lane} in range(LANES):"),
+            ):
+                self.line(f"{x.ref(s.var)} = {start} + {lane}")
+                self.body(s.body)
+                for a, total in kept:
+                    target = f"{lanes[total]}[{lane}]" if total in lanes else x.ref(total)
+                    self._accumulate(target, total.type, a.op, x.text(a.value, 12))
+            for a, total in kept:
+                if total in lanes:
+                    combined = f"{x.need(f'{TREES[a.op]}_of_lanes')}({lanes[total]})"
+                    self._accumulate(x.ref(total), total.type, a.op, combined)
+        return f"range({last}, {hi})"
 
     def _first_best(self, s: Reduce, key: Acc, at: Acc) -> None:
         value, place = fresh(key.sym.name, key.sym.type), fresh(at.sym.name, at.sym.type)
@@ -110,12 +142,12 @@ class ParallelPrinter(StmtPrinter):
             self.body(s.body)
             if s.exclusive:
                 self.body(s.then)
-            self._accumulate(a.sym, a.op, self.x.text(a.value, 12))
+            self._accumulate(self.x.ref(a.sym), a.sym.type, a.op, self.x.text(a.value, 12))
             if not s.exclusive:
                 self.body(s.then)
 
-    def _accumulate(self, sym: Sym, op: str, value: str) -> None:
-        t, ref = sym.type, self.x.ref(sym)
+    def _accumulate(self, ref: str, t: Type, op: str, value: str) -> None:
+        """``ref op= value``, where ``ref`` is of type ``t``."""
         assert isinstance(t, Scalar)
         if op in ("min", "max"):
             fn = self.x.need("f" + op) if t.is_float else op

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ktc.backends.field_text import NUMBA_TEXT
 
+from .lane_helpers import LANE_HELPERS
 from .narrow_floats import NARROW
 
 REDUCTIONS = {
@@ -257,7 +258,7 @@ def vote_all(lanes, t, mask):
             return False
     return True
 '''),
-}  # fmt: skip
+} | LANE_HELPERS  # fmt: skip
 
 
 def closure(names: set[str]) -> list[str]:

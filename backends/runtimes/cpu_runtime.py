@@ -49,6 +49,9 @@ class CpuRuntime(TimedRuntime):
     def __init__(self) -> None:
         # Waiting OpenMP threads that spin starve each other when cores are shared: 20 ms a launch instead of 0.4.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        # Where numba has Intel's vector functions, exp of an element depends on whether it is in the vectorised part of
+        # a loop, and so on sizes and addresses.
+        os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
         try:
             import numba
         except ImportError as e:
