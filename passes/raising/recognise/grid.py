@@ -5,16 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.fold import cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Alloc, Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Sym, Var, fresh
+from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, declared, keep, map_body, walk, walk_expr, without
+from ktc.ir.walk import assigned, keep, map_body, walk, without
 from ktc.passes.raising.normalise.straight import counted
-from ktc.passes.shared.equal_integers import same
-from ktc.passes.shared.loop_bounds import upper_bound
 
 from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
@@ -46,8 +42,8 @@ def candidates(body: Body, launch: Launch) -> Iterator[Body]:
 
 
 def _as_loops(body: Body, launch: Launch) -> Iterator[Body]:
-    """Forms of a body that is one loop over the threads of the whole grid, or inside each other over those of different
-    axes; or else over all blocks, a row each."""
+    """The form of a body that is one loop over the threads of the whole grid, or such loops over different axes inside
+    each other."""
     try:
         grid_loop = _grid_stride(inline_thread_values(body, launch)[0], launch, AXES)
     except Blocked:
@@ -100,37 +96,8 @@ def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
     for axis in ("y", "z"):
         if any(h.level == "thread" and h.axis == axis for h in hw_indices(body)):
             raise Blocked("E-RAISE-THREAD", f"threadIdx.{axis} is used in a way that is not understood", None)
-    yield from _rows(body, launch)
     for inner in raise_block(body, launch):
         yield block_loops(inner, launch)
-
-
-def _rows(body: Body, launch: Launch) -> Iterator[Body]:
-    """Forms of a body that is one loop of all blocks over rows, ``for (j = blockIdx.x; j < rows; j += gridDim.x)``: a
-    block takes every so many of them. What is declared before is each row's own."""
-    if not body or not isinstance(s := body[-1], For) or not all(isinstance(d, Decl | Alloc) for d in body[:-1]):
-        return
-    step, hi, t = loop_step(s), upper_bound(s.cond, s.var), s.var.type
-    moved = {s.var, *declared(body[:-1])} & assigned(s.body)
-    if step is None or hi is None or not isinstance(t, Scalar) or moved:
-        return
-    for axis in AXES:
-        block, blocks = HwIndex("block", axis), launch.grid[AXES.index(axis)]
-        start = linear_form(s.init, {block})
-        own = start is not None and same(start.coeff(block), i32(1)) and same(step, blocks)
-        inside = (*body[:-1], *s.body)
-        if (
-            start is None
-            or not own
-            or block in hw_indices(inside)
-            or any(isinstance(x, HwIndex) for x in walk_expr(start.rest))
-        ):
-            continue
-        dist = (Level("block", blocks, axis), Level("seq"))
-        tags = frozenset({f"loop:{s.var.name}"})
-        for inner in raise_block(inside, launch):
-            row = Par(s.var, cast(simplify(start.rest), t), hi, dist, inner, tags=tags, loc=s.loc, comments=s.comments)
-            yield without_implied(block_loops((row,), launch))
 
 
 def _grid_stride(body: Body, launch: Launch, axes: Sequence[str]) -> Body | None:

@@ -17,9 +17,9 @@ from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.fold import cast, fold_node, i32, mul
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Stmt, Var
+from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Stmt, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, substitute_expr, used, used_in, walk_expr
+from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, used_in, walk_expr
 from ktc.passes.shared.casts import strip
 from ktc.passes.shared.equal_integers import never_beyond, same
 from ktc.passes.shared.loop_bounds import upper_bound
@@ -104,4 +104,40 @@ def started_in_place(body: Body) -> Body:
     return tuple(out)
 
 
-__all__ = ["from_own_index", "one_trip", "started_in_place"]
+def shared_out(body: Body, launch: Launch) -> Body:
+    """``body`` in which loops over all threads or blocks of an axis whose iterations go on by how many there are, are
+    loops over what those share out: a thread, or a block, takes every so many of them.
+
+    par b in 0..size @ [block.x]                          par r in 0..rows @ [block.x size, seq]
+      for (r = b; r < rows; r += size) ..                   ..
+    """
+    return map_body(body, lambda s: _shared_out(s, launch) if isinstance(s, Par) else s)
+
+
+def _shared_out(s: Par, launch: Launch) -> Par:
+    match s.body:
+        case (*before, For() as loop) if all(isinstance(d, Decl) for d in before):
+            pass
+        case _:
+            return s
+    t, step, hi = loop.var.type, loop_step(loop), upper_bound(loop.cond, loop.var)
+    last = s.dist[-1] if s.dist else None
+    if step is None or hi is None or last is None or last.kind != "block" or last.n is not None:
+        return s
+    inside = (*before, *loop.body)
+    whole = strip(loop.init) == Var(s.var) and same(s.lo, i32(0)) and same(step, s.hi)
+    mine = {loop.var, *declared(tuple(before))} & assigned(loop.body)
+    if not whole or mine or s.var in used_in(inside) | used(hi) or not isinstance(t, Scalar):
+        return s
+    if used(hi) & set(declared(tuple(before))):
+        return s
+    blocks = launch.grid[AXES.index(last.axis)]
+    dist = (*s.dist[:-1], dataclasses.replace(last, n=blocks), Level("seq"))
+    tags = frozenset({f"loop:{loop.var.name}"})
+    comments = (*s.comments, *loop.comments)
+    return dataclasses.replace(
+        s, var=loop.var, lo=cast(s.lo, t), hi=hi, dist=dist, body=inside, tags=tags, comments=comments
+    )
+
+
+__all__ = ["from_own_index", "one_trip", "shared_out", "started_in_place"]
