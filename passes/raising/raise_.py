@@ -233,6 +233,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.recognise.coordinates import prepare
+    from ktc.passes.raising.recognise.launched_strides import from_own_index
 
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
@@ -240,7 +241,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            body = with_numbers(prepare(kernel, known), numbers)
+            body = with_numbers(from_own_index(prepare(kernel, known), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
@@ -264,16 +265,27 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
 
     blocked: Blocked | Left | None = None
     try:
-        for guess in candidates(body, launch):
-            yield Guess(guess, ())
+        for form in candidates(body, launch):
+            yield from _shared(Guess(form, ()), launch)
     except Blocked as b:
         blocked = b
     try:
-        yield from guesses(kernel, body, launch)
+        for guess in guesses(kernel, body, launch):
+            yield from _shared(guess, launch)
     except Left as b:  # of all forms the most general one says best what stands in the way, if it says where
         raise (blocked if blocked is not None and b.loc is None else b) from None
     if blocked is not None:
         raise blocked
+
+
+def _shared(guess: Guess, launch: Launch) -> Iterator[Guess]:
+    """``guess``, before it that with loops over what threads or blocks share out, where it has such."""
+    from ktc.passes.raising.recognise.launched_strides import shared_out
+
+    shared = shared_out(guess.body, launch)
+    if shared is not guess.body:
+        yield dataclasses.replace(guess, body=shared)
+    yield guess
 
 
 def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:

@@ -10,11 +10,13 @@ from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, walk, without
+from ktc.passes.raising.normalise.straight import counted
 
 from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
 from .guards import sizes_of, stripped
 from .implied import without_implied
+from .launched_strides import one_trip, started_in_place
 from .strided_loops import strided
 
 
@@ -24,11 +26,30 @@ def candidates(body: Body, launch: Launch) -> Iterator[Body]:
     Raises:
         Blocked: when nothing can be guessed.
     """
-    body, coords = inline_thread_values(body, launch)
-    if coords:
-        yield from _elements(body, coords, launch)
-    else:
-        yield from _blocks(body, launch)
+    plain = started_in_place(counted(body))
+    yield from _as_loops(plain, launch)
+    guarded = one_trip(plain, launch)
+    blocked: Blocked | None = None
+    for source in (guarded, body) if guarded is not plain else (body,):
+        form, coords = inline_thread_values(source, launch)
+        try:
+            forms = _elements(form, coords, launch) if coords else _blocks(form, launch)
+            yield from map(without_implied, forms) if source is not body else forms
+        except Blocked as b:
+            blocked = b
+    if blocked is not None:
+        raise blocked
+
+
+def _as_loops(body: Body, launch: Launch) -> Iterator[Body]:
+    """The form of a body that is one loop over the threads of the whole grid, or such loops over different axes inside
+    each other."""
+    try:
+        grid_loop = _grid_stride(inline_thread_values(body, launch)[0], launch, AXES)
+    except Blocked:
+        grid_loop = None
+    if grid_loop is not None:
+        yield without_implied(block_loops(grid_loop, launch))
 
 
 # ------------------------------------------------------------------------------------------------ one element a thread
@@ -72,10 +93,6 @@ def _covered(c: Coordinate, launch: Launch) -> Expr:
 
 
 def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
-    grid_loop = _grid_stride(body, launch, AXES)
-    if grid_loop is not None:
-        yield without_implied(block_loops(grid_loop, launch))
-        return
     for axis in ("y", "z"):
         if any(h.level == "thread" and h.axis == axis for h in hw_indices(body)):
             raise Blocked("E-RAISE-THREAD", f"threadIdx.{axis} is used in a way that is not understood", None)

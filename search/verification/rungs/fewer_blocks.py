@@ -21,7 +21,7 @@ from ktc.ir.nodes import Const, Expr, HwIndex, Stmt, i32
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, map_body, walk_expr
 from ktc.search.verification.instances.coverage import SECOND_ROUND, Coverage
-from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance, Maker, instances
+from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance, Maker
 from ktc.search.verification.job import Job
 
 BLOCKS = 2
@@ -31,7 +31,7 @@ MOST_STATEMENTS = 128_000
 """Statements of one run: two rounds of some blocks of elements, each of which goes through all of them."""
 
 USUAL = 2
-"""Instances that are run before those for the loops."""
+"""Of the instances that were run in the whole grid, how many of the largest are run before those for the loops."""
 
 
 def settled(job: Job, loops: Sequence[Stmt]) -> frozenset[int]:
@@ -45,8 +45,10 @@ def settled(job: Job, loops: Sequence[Stmt]) -> frozenset[int]:
     for instance in _chosen(job, coverage, original):
         if not _same(job, original, coverage, instance):
             return frozenset()
+    if coverage.once is None:
+        return frozenset()
     twins = dict(zip(map(id, job.coverage.loops), coverage.loops, strict=True))
-    return frozenset(id(s) for s in loops if id(s) in twins and id(twins[id(s)]) not in (coverage.once or {}))
+    return frozenset(id(s) for s in loops if id(s) in twins and id(twins[id(s)]) not in coverage.once)
 
 
 def in_fewer_blocks(k: Kernel) -> Kernel | None:
@@ -86,7 +88,7 @@ def _asks_for_blocks(k: Kernel) -> bool:
 
 def _chosen(job: Job, coverage: Coverage, original: Kernel) -> Iterator[Instance]:
     kernels = original, coverage.candidate
-    yield from instances(*kernels, job.workload, count=USUAL)[:USUAL]
+    yield from sorted((i for i in job.coverage.tried if not i.full), key=lambda i: i.cost)[-USUAL:]
     yield from coverage.sizes_for_loops(Maker(kernels, job.workload, SECOND_ROUND * MAX_ELEMENTS))
 
 

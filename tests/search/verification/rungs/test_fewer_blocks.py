@@ -23,23 +23,25 @@ __global__ void pull(const float* __restrict__ x, float* __restrict__ f, int n) 
   int step = blockDim.x * gridDim.x;
   for (int a = blockDim.x * blockIdx.x + threadIdx.x; a < n; a += step) {
     float s = 0.0f;
-    for (int b = 0; b < n; b++) s += (x[b] - x[a]) * x[b];
+    for (int b = 0; b < n; b++)
+      for (int k = 0; k < 5; k++) s += (x[b] - x[a]) * k;
     f[a] = s;
   }
 }
-void go(const float* x, float* f, int n) { pull<<<96, 64>>>(x, f, n); }
+void go(const float* x, float* f, int n) { pull<<<24, 64>>>(x, f, n); }
 """
 ONE_ROUND = """
 __global__ void pull(const float* __restrict__ x, float* __restrict__ f, int n) {
   int a = blockDim.x * blockIdx.x + threadIdx.x;
   if (a >= n) return;
   float s = 0.0f;
-  for (int b = 0; b < n; b++) s += (x[b] - x[a]) * x[b];
+  for (int b = 0; b < n; b++)
+    for (int k = 0; k < 5; k++) s += (x[b] - x[a]) * k;
   f[a] = s;
 }
 void go(const float* x, float* f, int n) { pull<<<(n + 63) / 64, 64>>>(x, f, n); }
 """
-WORKLOAD = workload("x", "f", n=30_000)
+WORKLOAD = workload("x", "f", n=5_000)
 
 
 def kernels() -> tuple[Kernel, Kernel]:
@@ -60,7 +62,7 @@ def test_of_an_original_of_one_round_the_candidate_alone_has_fewer_blocks() -> N
 
 def _later_rounds_elsewhere(lowered: Kernel) -> Kernel:
     """A wrong program: what is done from the second round on is another element's."""
-    step = 96 * 64
+    step = 24 * 64
 
     def wrong(e: Expr) -> Expr:
         match e:
@@ -73,7 +75,7 @@ def _later_rounds_elsewhere(lowered: Kernel) -> Kernel:
 
 def _no_later_rounds(lowered: Kernel) -> Kernel:
     """A wrong program: from the second round on nothing is done."""
-    step, loops = 96 * 64, [s for s in walk(lowered.body) if isinstance(s, For)]
+    step, loops = 24 * 64, [s for s in walk(lowered.body) if isinstance(s, For)]
 
     def wrong(s: object) -> object:
         if isinstance(s, For) and s.var == loops[0].var:
@@ -99,5 +101,5 @@ def test_only_steps_of_the_grid_become_smaller() -> None:
     assert small is not None and geometry_of(small, {"n": 9}).grid == (2, 1, 1)
     steps = [e for s in walk(small.body) if isinstance(s, For) for e in walk_expr(s.step)]
     numbers = {e.value for e in steps if isinstance(e, Const)}
-    assert 128 in numbers and 96 * 64 not in numbers
+    assert 128 in numbers and 24 * 64 not in numbers
     assert in_fewer_blocks(load(ONE_ROUND, name="one.cu")) is None

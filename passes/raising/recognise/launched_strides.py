@@ -1,0 +1,143 @@
+"""Loops that go on by the size of the launch, in the ways in which they are written.
+
+for (b = 0; b < n; b += gridDim.x)                        for (j = blockIdx.x; j < n; j += gridDim.x)
+  { j = b + blockIdx.x; if (j < n) .. }                     ..
+
+i = global id; for (k = i; k < n; k += all threads) ..    for (k = global id; k < n; k += all threads) ..
+
+for (i = global id; i < n; i += all threads) ..           if (global id < n) ..
+  where the launch has as many threads as n               one trip at most
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.fold import cast, fold_node, i32, mul
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Stmt, Var
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, used_in, walk_expr
+from ktc.passes.shared.casts import strip
+from ktc.passes.shared.equal_integers import never_beyond, same
+from ktc.passes.shared.loop_bounds import upper_bound
+
+AXES = ("x", "y", "z")
+
+
+def from_own_index(body: Body, launch: Launch) -> Body:
+    """``body`` in which loops that guard the sum of their variable and of an index of the launch, and go on by how many
+    of these there are, begin with the index: of all their rounds those do something in which the sum is in range."""
+    return map_body(body, lambda s: _from_own_index(s, launch) if isinstance(s, For) else s)
+
+
+def _from_own_index(s: For, launch: Launch) -> For:
+    match s.body:
+        case (Decl(sym=j, init=Expr() as index), If(then=then, orelse=()) as guard):
+            pass
+        case _:
+            return s
+    t, step, hi = j.type, loop_step(s), upper_bound(s.cond, s.var)
+    form = linear_form(index, {s.var})
+    own = strip(form.rest) if form is not None else None
+    if form is None or step is None or hi is None or not isinstance(t, Scalar) or not isinstance(own, HwIndex):
+        return s
+    end = upper_bound(guard.cond, j)
+    if end is None or own.level not in ("thread", "block") or not same(hi, end):
+        return s
+    sizes = launch.block if own.level == "thread" else launch.grid
+    whole = same(step, sizes[AXES.index(own.axis)]) and same(s.init, i32(0)) and same(form.coeff(s.var), i32(1))
+    if not whole or s.var in used_in(then) | used(guard.cond) or j in assigned(then):
+        return s
+    then_on = fold_node(Binary("+", Var(j), cast(step, t)))
+    return dataclasses.replace(s, var=j, init=cast(own, t), cond=guard.cond, step=then_on, body=then)
+
+
+def one_trip(body: Body, launch: Launch) -> Body:
+    """``body``, in which a loop from a thread's index among all threads of an axis, or a block's among all blocks, is a
+    guard, where the launch has as many as the loop goes up to: its next round is beyond the end for each of them."""
+
+    def on(s: Stmt) -> Stmt | Body:
+        if not isinstance(s, For) or not isinstance(t := s.var.type, Scalar) or s.var in assigned(s.body):
+            return s
+        step, hi = loop_step(s), upper_bound(s.cond, s.var)
+        if step is None or hi is None or not _starts_in_launch(s.init, step, launch) or not never_beyond(hi, step):
+            return s
+        first = dataclasses.replace(Decl(s.var, cast(s.init, t), const=True), loc=s.loc, comments=s.comments)
+        return (first, If(s.cond, s.body, (), loc=s.loc))
+
+    return map_body(body, on)
+
+
+def _starts_in_launch(first: Expr, step: Expr, launch: Launch) -> bool:
+    """Whether ``first`` is an index of the launch of which there are ``step``."""
+    for k, axis in enumerate(AXES):
+        thread, block = HwIndex("thread", axis), HwIndex("block", axis)
+        form = linear_form(first, {thread, block})
+        if form is None or not set(form.coeffs) or not same(form.rest, i32(0)):
+            continue
+        threads, blocks = launch.block[k], launch.grid[k]
+        if set(form.coeffs) == {thread, block}:
+            whole = same(form.coeff(thread), i32(1)) and same(form.coeff(block), threads)
+            if whole and same(step, mul(threads, blocks)):
+                return True
+        elif set(form.coeffs) == {block} and same(form.coeff(block), i32(1)) and same(step, blocks):
+            return True
+    return False
+
+
+def started_in_place(body: Body) -> Body:
+    """``i = global id; for (k = i; ..) ..`` -> ``for (k = global id; ..) ..``, where nothing else reads ``i``."""
+    out = list(body)
+    for d in [s for s in body if isinstance(s, Decl) and s.init is not None]:
+        k = next((k for k, s in enumerate(out) if isinstance(s, For) and d.sym in used(s.init)), None)
+        if k is None or d.sym in assigned(body):
+            continue
+        loop = out[k]
+        assert isinstance(loop, For) and d.init is not None
+        begun = dataclasses.replace(loop, init=substitute_expr(loop.init, {d.sym: d.init}))
+        rest = [s for s in (*out[:k], begun, *out[k + 1 :]) if s is not d]
+        if d.sym not in used_in(tuple(rest)) and any(isinstance(x, HwIndex) for x in walk_expr(d.init)):
+            out = rest
+    return tuple(out)
+
+
+def shared_out(body: Body, launch: Launch) -> Body:
+    """``body`` in which loops over all threads or blocks of an axis whose iterations go on by how many there are, are
+    loops over what those share out: a thread, or a block, takes every so many of them.
+
+    par b in 0..size @ [block.x]                          par r in 0..rows @ [block.x size, seq]
+      for (r = b; r < rows; r += size) ..                   ..
+    """
+    return map_body(body, lambda s: _shared_out(s, launch) if isinstance(s, Par) else s)
+
+
+def _shared_out(s: Par, launch: Launch) -> Par:
+    match s.body:
+        case (*before, For() as loop) if all(isinstance(d, Decl) for d in before):
+            pass
+        case _:
+            return s
+    t, step, hi = loop.var.type, loop_step(loop), upper_bound(loop.cond, loop.var)
+    last = s.dist[-1] if s.dist else None
+    if step is None or hi is None or last is None or last.kind != "block" or last.n is not None:
+        return s
+    inside = (*before, *loop.body)
+    whole = strip(loop.init) == Var(s.var) and same(s.lo, i32(0)) and same(step, s.hi)
+    mine = {loop.var, *declared(tuple(before))} & assigned(loop.body)
+    if not whole or mine or s.var in used_in(inside) | used(hi) or not isinstance(t, Scalar):
+        return s
+    if used(hi) & set(declared(tuple(before))):
+        return s
+    blocks = launch.grid[AXES.index(last.axis)]
+    dist = (*s.dist[:-1], dataclasses.replace(last, n=blocks), Level("seq"))
+    tags = frozenset({f"loop:{loop.var.name}"})
+    comments = (*s.comments, *loop.comments)
+    return dataclasses.replace(
+        s, var=loop.var, lo=cast(s.lo, t), hi=hi, dist=dist, body=inside, tags=tags, comments=comments
+    )
+
+
+__all__ = ["from_own_index", "one_trip", "shared_out", "started_in_place"]
