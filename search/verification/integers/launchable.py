@@ -1,7 +1,8 @@
 """Whether a device takes the launch of a candidate for all arguments that are promised.
 
 A grid has at most 65,535 blocks along y and z, and what computes an extent may leave its type, at sizes that no
-instance has: the launch fails, or has blocks for a part of the work. What the original risks, its rewrite may.
+instance has: the launch fails, or has blocks for a part of the work. What the original risks, its rewrite may; and
+how many blocks and threads there are the launcher of a rewrite tests (:mod:`ktc.backends.launchers.launch_geometry`).
 Intervals say so of most launches; where a guard of the launcher is needed to see it, z3 is asked.
 """
 
@@ -18,7 +19,7 @@ from ktc.ir.nodes import Binary, Expr, Var
 from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
 from ktc.ir.verifier.launch_rules import launch_exprs
-from ktc.ir.walk import walk_expr
+from ktc.ir.walk import used, walk_expr
 from ktc.search.verification.verdict import Failure
 
 from . import smt
@@ -33,7 +34,7 @@ def impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval
     found = _exceeded(candidate, names)
     theirs = _exceeded(original, names) if found else {}
     for what, e in found.items():
-        if what in theirs:
+        if what in theirs or _is_tested(candidate, what, names):
             continue
         for args in _corners(candidate, names):
             if _guards_hold(candidate, args) and what in _exceeded(candidate, {n: (v, v) for n, v in args.items()}):
@@ -41,6 +42,15 @@ def impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval
                 return Failure("launch", message, dict(args))
         return f"it is not known whether {what} of the launch, {print_expr(e)}, is one that a device takes"
     return ""
+
+
+def _is_tested(kernel: Kernel, what: str, names: Mapping[str, Interval]) -> bool:
+    """Whether the launcher tests that limit and runs the original beyond it: of a launch that passes have made, where
+    more than one size is meant. At the sizes of a scenario the kernel itself has to run."""
+    extents = next((extents for name, extents, _ in limits(kernel) if name == what), ())
+    asked = {s for e in extents for s in used(e)}
+    several = any(low != high for low, high in (names[s.name] for s in asked if s.name in names))
+    return bool(kernel.trace and extents) and several and asked <= {p.sym for p in kernel.params}
 
 
 def _said(kernel: Kernel, what: str) -> str:

@@ -90,6 +90,13 @@ def test_what_the_launcher_checks_and_what_the_original_risks() -> None:
     assert not impossible(usual, launched("grid(1, n)"), {})  # nothing is promised
 
 
+def test_the_launcher_of_a_rewrite_tests_how_many_blocks_there_are() -> None:
+    usual, rewrite = launched("grid(n)"), launched("grid(1, n)").with_(trace=("raise",))
+    assert not impossible(usual, rewrite, {"n": (1, 1000000)})
+    assert impossible(usual, rewrite, {"n": (1000000, 1000000)})  # a scenario that the kernel itself has to run
+    assert impossible(usual, launched("grid(n * 3000 / 3000)").with_(trace=("raise",)), {"n": (1, 1000000)})
+
+
 def test_special_numbers_of_two_inputs_do_not_always_meet() -> None:
     s = replayed("basic/axpby", None, "raise")
     workload: Workload = s.workload
