@@ -13,38 +13,32 @@ the original itself, with its limit made small, still does what it did are held 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import evaluate, simplify
+from ktc.ir.fold import simplify
 from ktc.ir.interp import RunResult, compare, run
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select
+from ktc.ir.nodes import Cast, Expr
 from ktc.ir.text import print_expr
-from ktc.ir.types import Scalar
 from ktc.ir.verifier.launch_rules import launch_exprs
-from ktc.ir.walk import all_exprs, map_body, map_expr, walk_expr
+from ktc.ir.walk import all_exprs, map_expr, walk_expr
 from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
 from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.job import Job
 
-from .unmet_limits import Number, UnmetLimits, is_condition, launch_conditions, numbers_of, outcomes, unmet_limits
+from .replaced_numbers import WAYS, Way, small_numbers, strides, with_numbers
+from .unmet_limits import Numbers, UnmetLimits, launch_conditions, numbers_of, outcomes, unmet_limits
 
 SMALL = (2, 3)
 """What the least limit is made: two values, for sizes on both sides of each. Larger limits stay larger ones."""
 
-APART = 3
-"""How far apart limits are that are made small together."""
-
 MOST_RUNS = 8
 """Instances that are compared at a small limit."""
-
-Replace = Callable[[Expr, Mapping[int, int]], Expr]
 
 
 @dataclass
@@ -70,13 +64,13 @@ def small_launches(job: Job, conditions: Sequence[Expr]) -> SmallLaunches:
     wanted = _of_the_launch(job.original, job.candidate, conditions)
     named = definitions(job.candidate.body)
     expanded = {key: [expand(e, named) for e in es] for key, es in wanted.items()}
-    numbers = set().union(mine.numbers, mine.fixed, theirs.numbers, theirs.fixed)
-    numbers |= {n for es in expanded.values() for e in es for x in walk_expr(e) for n in numbers_of(job.candidate, x)}
-    if not numbers:
+    parts = [x for es in expanded.values() for e in es for x in walk_expr(e)]
+    limits = mine.limits.and_also(theirs.limits, *(numbers_of(job.candidate, x) for x in parts))
+    if not limits.numbers:
         return SmallLaunches()
     found: SmallLaunches | None = None
-    for replace in WAYS:
-        tried = _Attempt(job, mine, wanted, expanded, frozenset(numbers), replace)
+    for way in WAYS:
+        tried = _Attempt(job, mine, wanted, expanded, limits, way)
         tried.run()
         said = tried.told()
         if not (tried.meaningless or said.differs or said.unmet):
@@ -94,8 +88,8 @@ class _Attempt:
     mine: UnmetLimits
     wanted: Mapping[str, list[Expr]]
     expanded: Mapping[str, list[Expr]]
-    limits: frozenset[Number]
-    replace: Replace
+    limits: Numbers
+    way: Way
     differs: str = ""
     meaningless: bool = False
     """Whether the original has done something else than without limits: the numbers were more than limits."""
@@ -108,15 +102,15 @@ class _Attempt:
 
     def run(self) -> None:
         self.launched = dict(self.mine.conditions)
+        programs = self.job.original, self.job.candidate
         for small in SMALL:
-            numbers = _small_numbers(self.limits, small)
-            knobs = _small_knobs(self.job.candidate, self.limits, small)
-            pair = (
-                _with_numbers(self.job.original, numbers, {}, self.replace),
-                _with_numbers(self.job.candidate, numbers, knobs, self.replace),
-            )
-            self._texts(pair[1], numbers)
-            made = ", ".join(f"{n} made {v}" for n, v in (*numbers.items(), *knobs.items()) if n in self.limits)
+            numbers = small_numbers(self.limits.numbers, small)
+            made = ", ".join(f"{n} made {v}" for n, v in numbers.items() if n in self.limits.numbers)
+            if self.way.strides:
+                numbers = {**strides(programs, self.limits.numbers, numbers), **numbers}
+            original, candidate = (with_numbers(k, numbers, self.limits.knobs, self.way) for k in programs)
+            pair = original, candidate
+            self._texts(candidate, numbers)
             for instance in self._instances(pair):
                 self._compare(pair, instance, made)
                 if self.differs or self.meaningless:
@@ -140,7 +134,7 @@ class _Attempt:
 
     def _texts(self, candidate: Kernel, numbers: Mapping[int, int]) -> None:
         """Finds the conditions that are wanted in ``candidate``, which has ``numbers``."""
-        texts = {_spelled(self.replace(es[0], numbers)): key for key, es in self.expanded.items()}
+        texts = {_spelled(self.way.on(es[0], numbers)): key for key, es in self.expanded.items()}
         self.known = {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
 
     def _compare(self, pair: tuple[Kernel, Kernel], instance: Instance, made: str) -> None:
@@ -196,92 +190,5 @@ def _texts(candidate: Kernel) -> dict[int, str]:
     named = definitions(candidate.body)
     return {id(e): _spelled(expand(e, named)) for top in all_exprs(candidate.body) for e in walk_expr(top)}
 
-
-# ------------------------------------------------------------------------------------------- making numbers small
-
-
-def _small_numbers(limits: frozenset[Number], small: int) -> dict[int, int]:
-    """What each limit among the numbers becomes, and its two neighbours; their order stays."""
-    out: dict[int, int] = {}
-    at, last = small - APART, -APART
-    for n in sorted(n for n in limits if isinstance(n, int)):
-        at += n - last if n - last < APART else APART
-        out |= {n + k: at + k for k in (-1, 0, 1)}
-        last = n
-    return out
-
-
-def _small_knobs(kernel: Kernel, limits: frozenset[Number], small: int) -> dict[Number, int]:
-    """The least value of each knob among the limits, or the one after it: what the kernel may be bound to as well."""
-    out: dict[Number, int] = {}
-    for k in (k for k in kernel.knobs if k.name in limits):
-        lower = [v for v in sorted(k.domain) if v < kernel.knob_values[k.name]]
-        if lower:
-            out[k.name] = lower[min(small - SMALL[0], len(lower) - 1)]
-    bound = _with_knobs(kernel, out)
-    return out if all(evaluate(e, bound.environment()) not in (False, 0) for e in kernel.constraints) else {}
-
-
-def _with_knobs(kernel: Kernel, values: Mapping[Number, int]) -> Kernel:
-    decls = (dataclasses.replace(k, value=values[k.name]) if k.name in values else k for k in kernel.knobs)
-    return kernel.with_(knobs=tuple(decls))
-
-
-def _with_numbers(kernel: Kernel, numbers: Mapping[int, int], knobs: Mapping[Number, int], replace: Replace) -> Kernel:
-    """``kernel`` with other numbers for some, in its launch, its body and the sizes of its working memory."""
-    launch = kernel.launch
-    assert launch is not None
-
-    def on(e: Expr) -> Expr:
-        return replace(e, numbers)
-
-    (x, y, z), (bx, by, bz) = map(on, launch.grid), map(on, launch.block)
-    shared = None if launch.dynamic_shared is None else on(launch.dynamic_shared)
-    smaller = dataclasses.replace(launch, grid=(x, y, z), block=(bx, by, bz), dynamic_shared=shared)
-    scratch = (p if p.scratch is None else dataclasses.replace(p, scratch=on(p.scratch)) for p in kernel.params)
-    body = map_body(kernel.body, lambda s: s, on)
-    return _with_knobs(kernel, knobs).with_(launch=smaller, body=body, params=tuple(scratch))
-
-
-def _whole(e: Expr) -> bool:
-    return isinstance(e, Const) and isinstance(e.type, Scalar) and e.type.is_int
-
-
-def _number(e: Expr, numbers: Mapping[int, int]) -> Expr:
-    return Const(numbers[int(e.value)], e.type) if _whole(e) and e.value in numbers else e  # type: ignore[attr-defined, arg-type]
-
-
-def _everywhere(e: Expr, numbers: Mapping[int, int]) -> Expr:
-    return map_expr(e, lambda x: _number(x, numbers))
-
-
-def _in_conditions(e: Expr, numbers: Mapping[int, int]) -> Expr:
-    """Where a number is compared with or chosen, and where it stands alone."""
-
-    def on(x: Expr) -> Expr:
-        if isinstance(x, Call) and is_condition(x):
-            return dataclasses.replace(x, args=tuple(_number(a, numbers) for a in x.args))
-        if isinstance(x, Select) or (isinstance(x, Binary) and is_condition(x)):
-            return dataclasses.replace(x, a=_number(x.a, numbers), b=_number(x.b, numbers))
-        return x
-
-    return _number(map_expr(e, on), numbers)
-
-
-def _with_multiples(e: Expr, numbers: Mapping[int, int]) -> Expr:
-    """Everywhere, multiples as well: a stride of 65535 blocks of 256 threads."""
-    limits = [n for n in numbers if n - 1 in numbers and n + 1 in numbers]
-
-    def on(x: Expr) -> Expr:
-        limit = next((n for n in limits if _whole(x) and x.value and x.value % n == 0), 0)  # type: ignore[attr-defined]
-        if not limit:
-            return _number(x, numbers)
-        return Const(int(x.value) // limit * numbers[limit], x.type)  # type: ignore[attr-defined, arg-type]
-
-    return map_expr(e, on)
-
-
-WAYS: tuple[Replace, ...] = (_everywhere, _in_conditions, _with_multiples)
-"""Ways of replacing a limit's number, the usual one first."""
 
 __all__ = ["SmallLaunches", "small_launches"]

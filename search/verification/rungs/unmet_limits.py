@@ -9,7 +9,7 @@ gone round twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.fold import evaluate
@@ -24,18 +24,27 @@ from ktc.search.verification.job import Job
 LARGE = 64
 """Limits from which on usual instances may not come to them: so many blocks of 256 threads are more than one has."""
 
-Number = int | str
-"""A number of the source, or the name of a knob."""
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers that limit launches, those of knobs among them; and these ``knobs`` by name."""
+
+    numbers: frozenset[int] = frozenset()
+    knobs: frozenset[str] = frozenset()
+
+    def and_also(self, *others: Numbers) -> Numbers:
+        every = (self, *others)
+        numbers, knobs = (n.numbers for n in every), (n.knobs for n in every)
+        return Numbers(frozenset().union(*numbers), frozenset().union(*knobs))
 
 
 @dataclass(frozen=True)
 class UnmetLimits:
     """Of one program: ``conditions`` of its launch by their place among :func:`launch_conditions`, with what those came
-    out as (1 true, 2 false); the ``numbers`` that these compare with, and those that are ``fixed`` extents."""
+    out as (1 true, 2 false); and the numbers that these compare with, or that are extents of a grid."""
 
     conditions: Mapping[int, int]
-    numbers: frozenset[Number]
-    fixed: frozenset[Number]
+    limits: Numbers
 
 
 def unmet_limits(job: Job, kernel: Kernel) -> UnmetLimits:
@@ -43,16 +52,16 @@ def unmet_limits(job: Job, kernel: Kernel) -> UnmetLimits:
     seen = [outcomes(kernel, scalars_of(job.workload, i.sizes)) for i in job.coverage.tried]
     scope = Scope(kernel, {}, promised(job.workload))
     found: dict[int, int] = {}
-    numbers: set[Number] = set()
+    limits = _fixed(job, kernel)
     for k, e in enumerate(launch_conditions(kernel)):
         how = 0
         for at in seen:
             how |= at.get(k, 0)
-        mine = set(numbers_of(kernel, e))
-        if mine and how in (1, 2) and scope.truth(as_condition(e)) is None:
+        mine = numbers_of(kernel, e)
+        if mine.numbers and how in (1, 2) and scope.truth(as_condition(e)) is None:
             found[k] = how
-            numbers |= mine
-    return UnmetLimits(found, frozenset(numbers), frozenset(_fixed(job, kernel)))
+            limits = limits.and_also(mine)
+    return UnmetLimits(found, limits)
 
 
 def launch_conditions(kernel: Kernel) -> list[Expr]:
@@ -81,28 +90,33 @@ def outcomes(kernel: Kernel, scalars: Mapping[str, int | float]) -> dict[int, in
     return {k: 1 if v else 2 for k, v in values.items() if v is not None}
 
 
-def numbers_of(kernel: Kernel, e: Expr) -> Iterator[Number]:
-    """Large numbers, and knobs of large values, that a condition compares with."""
-    values = kernel.knob_values
+def numbers_of(kernel: Kernel, e: Expr) -> Numbers:
+    """Large numbers, of the text and of knobs, that a condition compares with."""
     sides = () if not is_condition(e) else e.args if isinstance(e, Call) else (e.a, e.b)  # type: ignore[attr-defined]
-    for side in sides:
-        if isinstance(side, Const) and isinstance(side.value, int) and side.value >= LARGE:
-            yield int(side.value)
-        elif (evaluate(side, values) or 0) >= LARGE:
-            yield from (x.name for x in walk_expr(side) if isinstance(x, Knob))
+    return Numbers().and_also(*(_large(kernel, side) for side in sides))
 
 
-def _fixed(job: Job, kernel: Kernel) -> Iterator[Number]:
+def _large(kernel: Kernel, e: Expr) -> Numbers:
+    """What ``e`` is made of, if it is a large number whatever the arguments."""
+    values = kernel.knob_values
+    if (evaluate(e, values) or 0) < LARGE:
+        return Numbers()
+    if isinstance(e, Const):
+        return Numbers(frozenset({int(e.value)}))
+    knobs = frozenset(x.name for x in walk_expr(e) if isinstance(x, Knob))
+    return Numbers(frozenset(values[k] for k in knobs), knobs)
+
+
+def _fixed(job: Job, kernel: Kernel) -> Numbers:
     """Large extents of a grid that is the same for all sizes, where that may be too few: the other program's grows, or
     there are loops that a larger instance would go round twice."""
     launch, other = kernel.launch, job.candidate if kernel is job.original else job.original
     if launch is None or other.launch is None or _grows(kernel):
-        return
+        return Numbers()
     coverage = job.theirs if kernel is job.original else job.coverage
-    if _grows(other) or coverage.once:
-        for e in launch.grid:
-            if isinstance(e, Const | Knob) and int(evaluate(e, kernel.knob_values) or 0) >= LARGE:
-                yield e.name if isinstance(e, Knob) else int(e.value)
+    if not (_grows(other) or coverage.once):
+        return Numbers()
+    return Numbers().and_also(*(_large(kernel, e) for e in launch.grid))
 
 
 def _grows(kernel: Kernel) -> bool:
@@ -114,7 +128,7 @@ def _grows(kernel: Kernel) -> bool:
 
 __all__ = [
     "LARGE",
-    "Number",
+    "Numbers",
     "UnmetLimits",
     "is_condition",
     "launch_conditions",

@@ -10,6 +10,7 @@ import pytest
 
 import ktc
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fact_origins import is_alone, unvouched_pairs
 from ktc.ir.workload import Workload
 from ktc.scaffold import Draft, draft, workload_text
 from ktc.search.verification import check_original
@@ -271,9 +272,11 @@ def test_callers_promise_what_loops_take_for_granted(tmp_path: Path) -> None:
     (tmp_path / "workload.toml").write_text(text)
 
     def promised() -> set[str]:
-        return {p.sym.name for p in Workload.load(tmp_path).load_kernel().params if p.noalias}
+        return {p.sym.name for p in Workload.load(tmp_path).load_kernel().params if is_alone(p)}
 
-    assert promised() == set(), "a guess that no launcher can test is no ground for a pass"
+    assert promised() == set(), "a guess is no promise"
+    guessed = unvouched_pairs(Workload.load(tmp_path).load_kernel())
+    assert [(p.sym.name, q.sym.name) for p, q in guessed] == [("src", "dst")], "a launcher can test it"
     (tmp_path / "workload.toml").write_text(re.sub(r'"noalias"(, )?', "", text))
     assert promised() == {"dst"}
     (tmp_path / "workload.toml").write_text(text.replace("noalias = true", "noalias = 1"))
