@@ -95,4 +95,6 @@ def test_a_maximum_that_compares_floats_is_a_reduction_by_max() -> None:
 
 @pytest.mark.parametrize("op", ["gtu", "gts", "gtn", "smax"])
 def test_what_a_reduction_would_not_do_with_nan_stays(op: str) -> None:
-    assert refused(parse_kernel(FLOATS.replace("gt m", f"{op} m")), "warp-aggregate{array=m}").code == "E-AGGREGATE-USED"
+    assert (
+        refused(parse_kernel(FLOATS.replace("gt m", f"{op} m")), "warp-aggregate{array=m}").code == "E-AGGREGATE-USED"
+    )
