@@ -29,7 +29,7 @@ void launch(const float* x, float* out, int rows, int d) { largest<<<rows, 256>>
 
 def test_an_atomic_maximum_of_patterns_is_checked() -> None:
     text = print_kernel(outcome(LARGEST).kernel)
-    assert "over i in 0..d @ [thread.x 256, seq]" in text and "atomic max out[0], m" in text, text
+    assert "over i in 0..d @ [thread.x 256, seq]" in text and "atomic smax out[0], m" in text, text
 
 
 @pytest.mark.parametrize(
