@@ -14,8 +14,8 @@ has a name of its own here, so that what is printed does what was read:
 ======================= ==============================================================================================
 
 The names of comparisons are PTX's (``setp``: the ``u`` is "or unordered"); ``s`` is for sticky, ``n`` for number. Of
-equal zeros ``gt`` and its like keep the old one, whatever its sign; which of them ``fmax`` gives C leaves open, and CUDA
-and the interpreter do not. ``cas`` compares bits, of floats, too.
+equal zeros ``gt`` and its like keep the old one, whatever its sign, and ``ge`` takes the new one; to ``max`` -0.0 is
+less, in CUDA and in the interpreter (C leaves it open). ``cas`` compares bits, of floats, too.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
 from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
+from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.outcome_cache import remembered
 from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left
@@ -220,7 +221,7 @@ class Raise(Pass):
                 break
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ()), refuted
-        return _unlike(why), refuted
+        return _unlike(why, hint_of_swaps(kernel)), refuted
 
 
 def _left(outcome: Result | Refused) -> float:
@@ -341,12 +342,12 @@ def _with_staging(raised: Kernel, guess: Guess, reference: Reference, given: tup
     return raised if _lowers(reference, staged, guess.domains[:1], given) else staged
 
 
-def _unlike(why: str) -> Refused:
+def _unlike(why: str, hint: str = "") -> Refused:
     from ktc.passes.raising.check.work_budget import is_unchecked
 
     if is_unchecked(why):
         return Refused("E-RAISE-BUDGET", why, hint=SMALLER)
-    return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}")
+    return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}", hint=hint)
 
 
 def _flagged(kernel: Kernel) -> Kernel:

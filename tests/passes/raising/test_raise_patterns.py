@@ -8,6 +8,7 @@ from ktc.ir.frontend.entry_points import load
 from ktc.ir.text import print_kernel
 from ktc.passes.core.base import Refused
 from ktc.passes.raising.raise_ import Raise
+from tests.ir.frontend.lowering.retry_samples import NEAR_MISSES, text_of
 from tests.passes.raising.test_raise_rows import outcome
 
 LARGEST = """
@@ -29,7 +30,7 @@ void launch(const float* x, float* out, int rows, int d) { largest<<<rows, 256>>
 
 def test_an_atomic_maximum_of_patterns_is_checked() -> None:
     text = print_kernel(outcome(LARGEST).kernel)
-    assert "over i in 0..d @ [thread.x 256, seq]" in text and "atomic max out[0], m" in text, text
+    assert "over i in 0..d @ [thread.x 256, seq]" in text and "atomic smax out[0], m" in text, text
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,10 @@ def test_what_differs_shows_in_the_patterns(old: str, new: str) -> None:
         assert not isinstance(found, Refused) and "x[i]" in print_kernel(found.kernel)
     else:
         assert isinstance(found, Refused) or "over i in 0..d" not in print_kernel(found.kernel)
+
+
+def test_a_swap_that_is_no_update_with_a_name_is_explained() -> None:
+    text = text_of("float", NEAR_MISSES["taken from the operand"], "f(&o[0], a[i])")
+    found = Raise().apply(load(text, name="source.cu"), {})
+    assert isinstance(found, Refused) and found.code == "E-RAISE-CHECK"
+    assert "compare-and-swap of 'o'" in found.hint and "has a name" in found.hint

@@ -12,7 +12,7 @@ from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, S
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used
 
-from .run_state import Unclear, keeps_value
+from .symbolic_state import Unclear, keeps_value
 
 OLD, NEW = "old", "new"
 LESS, EQUAL, GREATER, OLD_NAN, NEW_NAN, BOTH_NAN = CASES = (

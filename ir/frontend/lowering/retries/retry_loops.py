@@ -40,8 +40,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, used, used_in, walk, walk_expr
 
-from .run_state import Slot, Unclear, place_of
 from .symbolic_run import SymbolicRun
+from .symbolic_state import Slot, Unclear, place_of
 from .update_kinds import Update, update_of
 
 

@@ -28,7 +28,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, Array, Scalar, Vec
 from ktc.ir.walk import map_expr
 
-from .run_state import Attempt, Exit, Place, Run, Segment, Slot, Unclear, as_bits
+from .symbolic_state import Attempt, Exit, Place, Run, Segment, Slot, Unclear, as_bits
 
 LONGEST = 64
 """Turns of loops and branches that one run may take."""

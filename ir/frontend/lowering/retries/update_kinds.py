@@ -18,7 +18,7 @@ from ktc.ir.types import BF16, BOOL, F16, F32, F64, Array, Scalar, Type
 from ktc.ir.walk import used
 
 from .order_cases import CASES, EQUAL, GREATER, LESS, NEW, NEW_NAN, OLD, OLD_NAN, ORDERED, Case, core, leaves
-from .run_state import Attempt, Guards, Segment, Slot, Unclear, Values, as_bits, mapped
+from .symbolic_state import Attempt, Guards, Segment, Slot, Unclear, Values, as_bits, mapped
 
 OPERATORS = {"+": "add", "*": "mul", "&": "and", "|": "or", "^": "xor", "-": "sub"}
 ROUNDED = {"add_rn": "+", "mul_rn": "*", "sub_rn": "-"}
