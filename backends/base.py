@@ -56,6 +56,7 @@ class DeviceInfo:
     dram_bytes_per_s: float = 0.0
     f32_flops: float = 0.0
     extra: Mapping[str, str] = field(default_factory=dict)
+    gives_up: tuple[str, ...] = ()  # special values, as a workload names them, that its arithmetic may lose
 
 
 class CompileFailure(Exception):

@@ -103,6 +103,7 @@ class ClRuntime(TimedRuntime):
             extra={"platform": dev.platform.name.strip(), "version": dev.version.strip(),
                    "driver": dev.driver_version.strip(),
                    "kind": cl.device_type.to_string(dev.type), "extensions": dev.extensions.strip()},
+            gives_up=undefined_values(cl.device_fp_config, dev.single_fp_config),
         )  # fmt: skip
 
     def compile(self, code: Emitted) -> ClExecutable:
@@ -206,6 +207,12 @@ def profile_of(dev: Any) -> str:
         if has_subgroups and not dev.opencl_c_version.startswith("OpenCL C 1.")
         else "opencl-cl12"
     )
+
+
+def undefined_values(bits: Any, config: int) -> tuple[str, ...]:
+    """The special values that a device does not define in float arithmetic, by its CL_DEVICE_SINGLE_FP_CONFIG."""
+    lost = () if config & bits.DENORM else ("subnormal",)
+    return lost if config & bits.INF_NAN else (*lost, "inf", "-inf", "nan")
 
 
 def import_pyopencl() -> Any:

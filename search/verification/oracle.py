@@ -230,7 +230,7 @@ class Oracle:
             and self.workload.dtype(a, self.variant)[0] in "iu"
         )  # fmt: skip
 
-    def has_meaning_for(self, sizes: Mapping[str, int], data: str) -> bool:
+    def has_meaning_for(self, sizes: Mapping[str, int], data: str | SpecialRows) -> bool:
         """Whether the original does nothing undefined on that kind of data, or endless."""
         key = (tuple(sizes.items()), data)
         if key not in self._meaning:

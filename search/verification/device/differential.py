@@ -8,7 +8,8 @@ outputs are poisoned, twice, with different patterns. A candidate is rejected if
   out, or races);
 * writes an element that the original leaves alone;
 * differs from the original: to the bit where all arithmetic is exact, else beyond the error bound (``accuracy``);
-* is less accurate than the original on each of several inputs.
+* is less accurate than the original on each of several inputs;
+* has another answer than the original on special values (:mod:`.special_launches`).
 
 Sizes beyond what the interpreter can follow are judged by :mod:`ktc.search.verification.floats.large`.
 
@@ -47,6 +48,7 @@ from ktc.search.verification.verdict import Failure, Rung, Verdict
 
 from .arena import POISONS, launch_checked
 from .repeated_launches import in_step, swapped
+from .special_launches import special_launches
 
 EXACT_CALLS = frozenset({"min", "max", "abs", "fma", "floor", "ceil", "trunc", "rint", "round", "copysign", "cdiv"})
 """Functions without rounding on small integers."""
@@ -111,7 +113,12 @@ def differential(
             if failure:
                 rung = Rung("device", "fail", str(failure), _since(began))
                 return Verdict("REJECTED", "device", str(failure), (rung,), _since(began), failure)
-    detail = f"{len(chosen)} sizes on {runtime.device.name}, exact and ordinary inputs, two poisons"
+    launched, failure = special_launches(runtime, exe, kernels, workload, chosen, variant=variant, seed=seed)
+    if failure:
+        rung = Rung("device", "fail", str(failure), _since(began))
+        return Verdict("REJECTED", "device", str(failure), (rung,), _since(began), failure)
+    data = "exact, ordinary and special inputs" if launched else "exact and ordinary inputs"
+    detail = f"{len(chosen)} sizes on {runtime.device.name}, {data}, two poisons"
     return Verdict("TESTED", "device", detail, (Rung("device", "pass", detail, _since(began)),), _since(began))
 
 

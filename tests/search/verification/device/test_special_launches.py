@@ -1,0 +1,98 @@
+"""Special values on a device: what only a text, its compiler or a device loses is found there."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from ktc.backends import emit
+from ktc.backends.base import Emitted, Runtime
+from ktc.backends.runtimes.opencl_runtime import undefined_values
+from ktc.ir.frontend import load
+from ktc.search.verification import differential
+from ktc.search.verification.device import special_launches
+from tests import devices
+from tests.search.verification.rungs.test_special_values import HEAD, LARGEST, ONLINE, TAIL, TWO_SWEEPS, WORK, kernel
+
+SIZES = [{"n": 34, "d": 24}]
+NONE = dataclasses.replace(WORK, check={"special": "none"})
+
+PLANTED = {
+    "numba": {
+        "a maximum that loses numbers beside a NaN": (
+            "return b if a != a else (a if (b != b or a > b) else b)", "return a if a > b else b",
+        ),
+        "no infinities": ("-f32(np.inf)", "f32(-3.0e38)"),
+    },
+    "opencl": {
+        "a maximum that loses numbers beside a NaN": ("fmax(", "LARGER("),
+        "no infinities": ("-INFINITY", "-3.0e38f"),
+    },
+}  # fmt: skip
+LARGER = "#define LARGER(a, b) ((a) > (b) ? (a) : (b))\n"
+
+
+@pytest.fixture(scope="module", params=("numba", "opencl"))
+def runtime(request) -> Runtime:
+    return devices.working(request.param)
+
+
+def judged(runtime: Runtime, original: Emitted, candidate: Emitted, work=WORK):
+    return differential(runtime, original, candidate, work, sizes=SIZES)
+
+
+@pytest.mark.parametrize("body", [TWO_SWEEPS, ONLINE, LARGEST])
+def test_a_right_text_passes(runtime, body) -> None:
+    target = runtime.device.backend
+    verdict = judged(runtime, emit(kernel(TWO_SWEEPS if body == ONLINE else body), target), emit(kernel(body), target))
+    assert verdict.ok and "special inputs" in verdict.reason, verdict
+
+
+@pytest.mark.parametrize("fault", PLANTED["numba"])
+def test_a_planted_fault_of_a_text_is_found(runtime, fault) -> None:
+    target = runtime.device.backend
+    code, (right, wrong) = emit(kernel(LARGEST), target), PLANTED[target][fault]
+    assert right in code.text
+    planted = dataclasses.replace(code, text=(LARGER if "LARGER" in wrong else "") + code.text.replace(right, wrong))
+    assert judged(runtime, code, planted, NONE).ok  # nothing else shows it
+    found = judged(runtime, code, planted)
+    assert found.status == "REJECTED" and "special values" in str(found.failure), found
+    assert found.failure.kind == "mismatch" and found.failure.buffer == "y"
+
+
+def test_where_the_original_has_no_answer_anything_may_be(runtime) -> None:
+    """The sum of a row with a NaN is none; of which bits, nobody says."""
+    target = runtime.device.backend
+    sums = "for (int i = 0; i < d; ++i) s += x[r * d + i]; y[r] = s;"
+    other = "for (int i = 0; i < d; ++i) s += x[r * d + i]; y[r] = s == s ? s : 7.0f;"
+    assert judged(runtime, emit(kernel(sums), target), emit(kernel(other), target)).ok
+
+
+def test_floats_that_become_places_are_not_launched(runtime) -> None:
+    """A device may make any number of a NaN."""
+    text = (
+        "for (int i = 0; i < d; ++i) { int k = (int)x[r * d + i]; s += x[r * d + (k > 0 && k < d ? k : 0)]; } y[r] = s;"
+    )
+    target = runtime.device.backend
+    code = emit(load(HEAD + text + TAIL), target)
+    verdict = judged(runtime, code, emit(kernel(text), target))
+    assert verdict.ok and "special" not in verdict.reason
+
+
+def test_what_a_device_gives_up_is_left_out(runtime, monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr(special_launches, "draws", lambda inputs, kinds, *most: seen.append(kinds) or iter(()))
+    lax = SimpleNamespace(device=dataclasses.replace(runtime.device, gives_up=("subnormal",)))
+    code = emit(kernel(LARGEST), runtime.device.backend)
+    for device in (runtime, lax):
+        special_launches.special_launches(device, (None, None), (code.kernel, code.kernel), WORK, SIZES)
+    assert set(seen[0]) - set(seen[1]) == {"subnormal"}
+
+
+def test_an_opencl_device_says_what_it_gives_up() -> None:
+    bits = SimpleNamespace(DENORM=1, INF_NAN=2)
+    assert undefined_values(bits, 3) == ()
+    assert undefined_values(bits, 2) == ("subnormal",)
+    assert set(undefined_values(bits, 1)) == {"inf", "-inf", "nan"}
