@@ -31,6 +31,11 @@ MOST_TIES, TIES_WORK = 4, 120_000
 LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
 """A size that is taken off in a text."""
 
+SOME = re.compile(r"-\s?\d+\)?$")
+"""A number that is taken off in the end."""
+
+MOST_LEFT_OUT = 16
+
 Found = tuple[dict[str, "str | int"], dict[str, "Extent | None"], list[Seen]]
 
 
@@ -186,6 +191,8 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
     for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
         known = shapes[b]
+        if known is not None and _short_of(e, known, seen):
+            continue
         if known is None or not known.exact or not any(" + " in f or "- " in f for f in e.factors):
             shapes[b] = e  # where the product of quotients is exact as well, only for a simpler one
     if d.roles.few:
@@ -225,6 +232,17 @@ def _largest(
 def _conjectural(e: Extent | None) -> bool:
     """Whether an extent is not known, or holds quotients that the sizes of the probes may have made up."""
     return e is None or not e.exact or e.over > 1 or any("cdiv" in f for f in e.factors)
+
+
+def _short_of(e: Extent, rows: Extent, seen: Sequence[Seen]) -> bool:
+    """Whether ``e`` leaves out but a number of the elements of whole ``rows``, as a stencil does that never reads the
+    last corner: nobody allocates that."""
+    plain = rows.plausible and rows.is_product and len(rows.factors) > 1
+    return (
+        plain
+        and SOME.search(" ".join(e.factors)) is not None
+        and all(0 <= rows.value(s.sizes) - e.value(s.sizes) <= MOST_LEFT_OUT for s in seen)
+    )
 
 
 def _made_up(e: Extent) -> bool:

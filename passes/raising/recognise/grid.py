@@ -16,7 +16,7 @@ from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
 from .guards import sizes_of, stripped
 from .implied import without_implied
-from .launched_strides import one_trip, started_in_place
+from .launched_strides import started_in_place
 from .strided_loops import strided
 
 
@@ -26,19 +26,12 @@ def candidates(body: Body, launch: Launch) -> Iterator[Body]:
     Raises:
         Blocked: when nothing can be guessed.
     """
-    plain = started_in_place(counted(body))
-    yield from _as_loops(plain, launch)
-    guarded = one_trip(plain, launch)
-    blocked: Blocked | None = None
-    for source in (guarded, body) if guarded is not plain else (body,):
-        form, coords = inline_thread_values(source, launch)
-        try:
-            forms = _elements(form, coords, launch) if coords else _blocks(form, launch)
-            yield from map(without_implied, forms) if source is not body else forms
-        except Blocked as b:
-            blocked = b
-    if blocked is not None:
-        raise blocked
+    yield from _as_loops(started_in_place(counted(body)), launch)
+    body, coords = inline_thread_values(body, launch)
+    if coords:
+        yield from _elements(body, coords, launch)
+    else:
+        yield from _blocks(body, launch)
 
 
 def _as_loops(body: Body, launch: Launch) -> Iterator[Body]:

@@ -5,8 +5,10 @@ for (b = 0; b < n; b += gridDim.x)                        for (j = blockIdx.x; j
 
 i = global id; for (k = i; k < n; k += all threads) ..    for (k = global id; k < n; k += all threads) ..
 
-for (i = global id; i < n; i += all threads) ..           if (global id < n) ..
-  where the launch has as many threads as n               one trip at most
+par b in 0..size @ [block.x]                              par r in 0..rows @ [block.x size, seq]
+  for (r = b; r < rows; r += size) ..                       ..
+
+A launch of as many blocks as rows makes one trip of such a loop; what it becomes is right in any other launch as well.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.counted_loops import loop_step
-from ktc.ir.fold import cast, fold_node, i32, mul
+from ktc.ir.fold import cast, fold_node, i32
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Stmt, Var
+from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, used_in, walk_expr
 from ktc.passes.shared.casts import strip
-from ktc.passes.shared.equal_integers import never_beyond, same
+from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
 AXES = ("x", "y", "z")
@@ -55,39 +57,6 @@ def _from_own_index(s: For, launch: Launch) -> For:
     return dataclasses.replace(s, var=j, init=cast(own, t), cond=guard.cond, step=then_on, body=then)
 
 
-def one_trip(body: Body, launch: Launch) -> Body:
-    """``body``, in which a loop from a thread's index among all threads of an axis, or a block's among all blocks, is a
-    guard, where the launch has as many as the loop goes up to: its next round is beyond the end for each of them."""
-
-    def on(s: Stmt) -> Stmt | Body:
-        if not isinstance(s, For) or not isinstance(t := s.var.type, Scalar) or s.var in assigned(s.body):
-            return s
-        step, hi = loop_step(s), upper_bound(s.cond, s.var)
-        if step is None or hi is None or not _starts_in_launch(s.init, step, launch) or not never_beyond(hi, step):
-            return s
-        first = dataclasses.replace(Decl(s.var, cast(s.init, t), const=True), loc=s.loc, comments=s.comments)
-        return (first, If(s.cond, s.body, (), loc=s.loc))
-
-    return map_body(body, on)
-
-
-def _starts_in_launch(first: Expr, step: Expr, launch: Launch) -> bool:
-    """Whether ``first`` is an index of the launch of which there are ``step``."""
-    for k, axis in enumerate(AXES):
-        thread, block = HwIndex("thread", axis), HwIndex("block", axis)
-        form = linear_form(first, {thread, block})
-        if form is None or not set(form.coeffs) or not same(form.rest, i32(0)):
-            continue
-        threads, blocks = launch.block[k], launch.grid[k]
-        if set(form.coeffs) == {thread, block}:
-            whole = same(form.coeff(thread), i32(1)) and same(form.coeff(block), threads)
-            if whole and same(step, mul(threads, blocks)):
-                return True
-        elif set(form.coeffs) == {block} and same(form.coeff(block), i32(1)) and same(step, blocks):
-            return True
-    return False
-
-
 def started_in_place(body: Body) -> Body:
     """``i = global id; for (k = i; ..) ..`` -> ``for (k = global id; ..) ..``, where nothing else reads ``i``."""
     out = list(body)
@@ -106,11 +75,7 @@ def started_in_place(body: Body) -> Body:
 
 def shared_out(body: Body, launch: Launch) -> Body:
     """``body`` in which loops over all threads or blocks of an axis whose iterations go on by how many there are, are
-    loops over what those share out: a thread, or a block, takes every so many of them.
-
-    par b in 0..size @ [block.x]                          par r in 0..rows @ [block.x size, seq]
-      for (r = b; r < rows; r += size) ..                   ..
-    """
+    loops over what those share out: a thread, or a block, takes every so many of them."""
     return map_body(body, lambda s: _shared_out(s, launch) if isinstance(s, Par) else s)
 
 
@@ -140,4 +105,4 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     )
 
 
-__all__ = ["from_own_index", "one_trip", "shared_out", "started_in_place"]
+__all__ = ["from_own_index", "shared_out", "started_in_place"]

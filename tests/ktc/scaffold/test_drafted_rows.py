@@ -110,3 +110,20 @@ def test_the_launch_asks_the_host_for_its_numbers_of_elements() -> None:
     k = ktc.loads(QUOTIENT).kernel
     assert [p.sym.name for p in k.params if p.host] == ["a_numel"]
     assert k.launch is not None and [n for n, _ in k.launch.passed] == ["a_numel"]
+
+
+STEP = """
+__global__ void evolve(const float* now, float* next, int nx, int ny) {
+  int i = threadIdx.x + blockIdx.x * blockDim.x, j = threadIdx.y + blockIdx.y * blockDim.y;
+  if (i > 0 && i < nx - 1 && j > 0 && j < ny - 1)
+    next[i * ny + j] = now[(i - 1) * ny + j] + now[(i + 1) * ny + j] + now[i * ny + j - 1] + now[i * ny + j + 1];
+}
+void go(const float* now, float* next, int nx, int ny) {
+  evolve<<<dim3(nx / 16 + 1, ny / 16 + 1), dim3(16, 16)>>>(now, next, nx, ny);
+}
+"""
+
+
+def test_a_corner_that_nobody_reads_is_allocated() -> None:
+    d = draft(ktc.loads(STEP).kernel)
+    assert {b: e and e.shape for b, e in d.shapes.items()} == {"now": ("nx", "ny"), "next": ("nx", "ny")}
