@@ -7,7 +7,7 @@ import pytest
 from ktc.backends import emit
 from ktc.backends.base import CompileFailure, Emitted
 from ktc.backends.device_table import DEVICES, peaks_of
-from ktc.backends.runtimes import OPENERS, open_runtime, probe
+from ktc.backends.runtimes import OPENERS, open_device, open_runtime, probe
 from ktc.backends.runtimes.common import geometry, scalar
 from ktc.backends.runtimes.cuda_runtime import graph_launches
 from ktc.backends.runtimes.file_cache import Cache, key_of
@@ -38,9 +38,10 @@ kernel reverse(y: f32* restrict, x: f32 const* restrict, n: i32)
 
 @pytest.fixture(params=OPENERS)
 def runtime(request, tmp_path_factory, monkeypatch):
+    """A device that has been tried, with an empty cache: what is built here is built anew."""
+    opened = devices.working(request.param).device.extra["opened"]
     monkeypatch.setenv("KTC_CACHE", str(tmp_path_factory.mktemp("cache")))
-    devices.working(request.param)
-    return open_runtime(request.param)
+    return open_device(opened)
 
 
 def test_auto_takes_the_first_that_works_and_says_why():
