@@ -35,8 +35,8 @@ PLAIN = {"NO_COLOR": "1", "COLUMNS": "120"}
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Hundreds of tests raise the same few kernels: each is raised once in a run, by whichever process comes first. Nothing is
-# left of it by the next run, and the tests of raising itself do without (tests/passes/raising/conftest.py).
+# Hundreds of tests raise the same few kernels: each is raised once in a run, by whichever process comes first. Nothing
+# is left of it by the next run, and the tests of raising itself do without (tests/passes/raising/conftest.py).
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["KTC_RAISE_CACHE"] = tempfile.mkdtemp(prefix="ktc-raised-")
     atexit.register(shutil.rmtree, os.environ["KTC_RAISE_CACHE"], ignore_errors=True)
