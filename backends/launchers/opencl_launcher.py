@@ -46,8 +46,12 @@ def in_c(e: Expr) -> Expr:
     return map_expr(e, on)
 
 
+OWN_NAMES = frozenset({"queue", "kernel", "original_kernel", "this_device", "most_shared", "global", "local", "NULL"})
+"""What a launcher declares and uses: no parameter of a kernel is called so in it."""
+
+
 def _host_exprs(kernel: Kernel) -> tuple[Exprs, Names]:
-    names = Names()
+    names = Names(OWN_NAMES)
     dialect = HostC(profile_for("opencl"))
     dialect.exprs = exprs = Exprs(dialect, names)
     for p in kernel.params:
