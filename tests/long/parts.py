@@ -121,8 +121,10 @@ PARTS: Sequence[Part] = (
         lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/mutation"), _tests,
     ),
     Part(
-        "numbers of symbols", "texts of raised kernels, whatever numbers their symbols have", ("tests/passes",),
-        lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/passes"), _tests,
+        "wide tests", "texts whatever numbers symbols have; every step of every variant; sizes of every shape",
+        ("tests/passes", "tests/search"),
+        lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/passes",
+                             "tests/search"), _tests,
     ),
     Part(
         "launchers", "launcher texts of every pass, through the compilers",

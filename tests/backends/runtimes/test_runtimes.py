@@ -135,10 +135,14 @@ def test_timing_orders_kernels_by_work(runtime):
         x = np.ones(n, np.float32)
         return [{"y": runtime.to_device(x), "x": runtime.to_device(x), "a": 1.0, "n": n} for _ in range(2)]
 
-    small, large, ratio = runtime.time_pair((exe, sets(64)), (exe, sets(1 << 20)), budget_s=0.3)
-    assert 0 < small.low <= small.median <= small.high and small.cold
-    assert large.median > small.median
-    assert ratio[0] < 1 and ratio[1] <= ratio[0] <= ratio[2]
+    for _ in range(4):  # a busy machine stops either of them for longer than both take
+        small, large, ratio = runtime.time_pair((exe, sets(64)), (exe, sets(1 << 20)), budget_s=0.3)
+        assert 0 < small.low <= small.median <= small.high and small.cold
+        assert ratio[1] <= ratio[0] <= ratio[2]
+        if large.median > small.median and ratio[0] < 1:
+            break
+    else:
+        pytest.fail(f"64 elements took {small.median} s and a million {large.median} s")
     assert not runtime.time(exe, sets(64)[:1], budget_s=0.02).cold
 
 
