@@ -63,31 +63,55 @@ class KnobValues(dict[str, int]):
 def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
     """Value of an integer expression; variables are looked up by *name* in ``env``, knobs by their marked name, else by
     their plain one. None if unknown."""
-    if isinstance(e, Const):
-        return e.value if not isinstance(e.value, float) else None
-    if isinstance(e, Knob):
-        return env.get(KNOB_MARK + e.name, env.get(e.name))
-    if isinstance(e, Var):
-        return None if isinstance(env, KnobValues) else env.get(e.sym.name)
-    if isinstance(e, Cast) and isinstance(e.to, Scalar) and not e.to.is_float:
-        return evaluate(e.x, env)
-    if isinstance(e, Unary):
-        x = evaluate(e.x, env)
-        return None if x is None else {"-": lambda: -x, "~": lambda: ~x, "!": lambda: not x, "+": lambda: x}[e.op]()
-    if isinstance(e, Select):
-        c = evaluate(e.cond, env)
-        return None if c is None else evaluate(e.a if c else e.b, env)
-    if isinstance(e, Binary):
-        a, b = evaluate(e.a, env), evaluate(e.b, env)
-        if a is None or b is None or _undefined(e.op, b):
-            return None
-        return INT_OPS[e.op](a, b)
-    if isinstance(e, Call) and e.fn in INT_FUNCS:
-        args = [evaluate(a, env) for a in e.args]
-        if any(a is None for a in args) or (e.fn == "cdiv" and args[1] == 0):
-            return None
-        return INT_FUNCS[e.fn](*args)
-    return None
+    value = _VALUE_OF.get(type(e))
+    return None if value is None else value(e, env)
+
+
+def _cast_value(e: Cast, env: Mapping[str, int]) -> int | bool | None:
+    return evaluate(e.x, env) if isinstance(e.to, Scalar) and not e.to.is_float else None
+
+
+def _unary_value(e: Unary, env: Mapping[str, int]) -> int | bool | None:
+    x = evaluate(e.x, env)
+    return None if x is None else _SIGNS[e.op](x)
+
+
+def _select_value(e: Select, env: Mapping[str, int]) -> int | bool | None:
+    c = evaluate(e.cond, env)
+    return None if c is None else evaluate(e.a if c else e.b, env)
+
+
+def _binary_value(e: Binary, env: Mapping[str, int]) -> int | bool | None:
+    a, b = evaluate(e.a, env), evaluate(e.b, env)
+    return None if a is None or b is None or _undefined(e.op, b) else INT_OPS[e.op](a, b)
+
+
+def _call_value(e: Call, env: Mapping[str, int]) -> int | bool | None:
+    if e.fn not in INT_FUNCS:
+        return None
+    args = [evaluate(a, env) for a in e.args]
+    if any(a is None for a in args) or (e.fn == "cdiv" and args[1] == 0):
+        return None
+    return INT_FUNCS[e.fn](*args)
+
+
+_SIGNS: dict[str, Callable[[int], int | bool]] = {
+    "-": lambda x: -x,
+    "~": lambda x: ~x,
+    "!": lambda x: not x,
+    "+": lambda x: x,
+}
+_VALUE_OF: dict[type, Callable[..., int | bool | None]] = {
+    Const: lambda e, env: e.value if not isinstance(e.value, float) else None,
+    Knob: lambda e, env: env.get(KNOB_MARK + e.name, env.get(e.name)),
+    Var: lambda e, env: None if isinstance(env, KnobValues) else env.get(e.sym.name),
+    Cast: _cast_value,
+    Unary: _unary_value,
+    Select: _select_value,
+    Binary: _binary_value,
+    Call: _call_value,
+}
+"""How a node of each kind is evaluated; others have no integer value."""
 
 
 def is_const(e: Expr, value: int | None = None) -> bool:

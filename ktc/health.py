@@ -74,7 +74,7 @@ def _device(kind: str) -> Check:
 
         found = probe(kind)
         status = next((s for s in ("ok", "broken") if any(f.status == s for f in found)), "missing")
-        remedy = "" if status == "ok" else found[0].how_to_get
+        remedy = found[0].how_to_get if status == "missing" else ""  # what is broken is there: its row says why
         return status, "; ".join(_said(f) for f in found), remedy
 
     return check

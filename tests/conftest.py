@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -33,8 +35,11 @@ PLAIN = {"NO_COLOR": "1", "COLUMNS": "120"}
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What raising does is tested, not what it did before: its own tests of the cache turn it on.
-os.environ["KTC_RAISE_CACHE"] = "off"
+# Hundreds of tests raise the same few kernels: each is raised once in a run, by whichever process comes first. Nothing
+# is left of it by the next run, and the tests of raising itself do without (tests/passes/raising/conftest.py).
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["KTC_RAISE_CACHE"] = tempfile.mkdtemp(prefix="ktc-raised-")
+    atexit.register(shutil.rmtree, os.environ["KTC_RAISE_CACHE"], ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

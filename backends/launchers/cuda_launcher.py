@@ -63,6 +63,13 @@ def emit_launcher(emitted: Emitted, kind: str | None = None, original: Emitted |
 # ------------------------------------------------------------------------------------------------------ CUDA and HIP
 
 
+OWN_NAMES = frozenset({
+    "grid", "block", "stream", "applies", "args", "this_device", "most_shared", "asked", "fits", "launched", "min",
+    "max", "make_tensor_map", *(f"map{k}" for k in range(8)),
+})  # fmt: skip
+"""What a launcher declares and calls: no parameter of a kernel is called so in it."""
+
+
 def _guard(g: Geometry, x: Exprs, names: Names) -> list[str]:
     checks = [x.piece(f).at(6) for f in g.facts]
     checks += [f"reinterpret_cast<uintptr_t>({names.of(p.sym)}) % {n} == 0" for p, n in g.aligned]
@@ -102,20 +109,24 @@ def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
         pass
     elif api == "cuda":
         opt_in = "cudaFuncAttributeMaxDynamicSharedMemorySize"
-        lines.append(f"cudaFuncSetAttribute({emitted.entry}, {opt_in}, {shared});")
+        lines.append(f"const cudaError_t fits = cudaFuncSetAttribute({emitted.entry}, {opt_in}, {shared});")
+        lines.append("if (fits != cudaSuccess) return fits;")
     if is_cooperative(emitted.kernel.body):  # all blocks must be resident
         names_of_args = ", ".join(f"&{a}" for a in args.split(", ") if a)
         entry = emitted.entry if api == "cuda" else f"reinterpret_cast<const void*>({emitted.entry})"
         lines.append(f"void* args[] = {{{names_of_args}}};")
-        lines.append(f"{api}LaunchCooperativeKernel({entry}, grid, block, args, {shared}, stream);")
+        launch = f"{api}LaunchCooperativeKernel({entry}, grid, block, args, {shared}, stream)"
+        lines += [f"const {api}Error_t launched = {launch};", f"if (launched != {api}Success) return launched;"]
         return lines
     lines.append(f"{emitted.entry}<<<grid, block, {shared}, stream>>>({args});")
     return lines
 
 
 def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) -> str:
+    entries = [code.entry for code in (emitted, original) if code is not None]
+
     def x_of(kernel: Kernel):
-        return host_exprs(kernel, dialect_class(profile_for(api)))
+        return host_exprs(kernel, dialect_class(profile_for(api)), OWN_NAMES | {*entries})
 
     kernel = emitted.kernel
     x, names = x_of(kernel)
@@ -125,8 +136,13 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     checks = _guard(g, x, names)
     lines = []
     if g.room is not None:
-        lines += ["int this_device = 0, most_shared = 0;", f"{api}GetDevice(&this_device);"]
-        lines.append(f"{api}DeviceGetAttribute(&most_shared, {MOST_SHARED[api]}, this_device);")
+        asked = f"{api}DeviceGetAttribute(&most_shared, {MOST_SHARED[api]}, this_device)"
+        lines += [
+            "int this_device = 0, most_shared = 0;",
+            f"{api}Error_t asked = {api}GetDevice(&this_device);",
+            f"if (asked == {api}Success) asked = {asked};",
+            f"if (asked != {api}Success) return asked;",
+        ]
     if checks:
         lines += [f"const bool applies = {' && '.join(checks)};", "if (!applies) {"]
         if original is not None:

@@ -22,8 +22,12 @@ PRECEDENCE = {
 OPERATORS = {"/": "//", "&&": "and", "||": "or"}
 
 
+OWN_NAMES = frozenset({"np", "cp", "kernel", "stream", "min", "max", "abs"})
+"""What a launcher declares and calls: no parameter of a kernel is called so in it."""
+
+
 def python_name(name: str) -> str:
-    return name + "_" if keyword.iskeyword(name) else name
+    return name + "_" if keyword.iskeyword(name) or name in OWN_NAMES else name
 
 
 def python_text(e: Expr, above: int = 0) -> str:

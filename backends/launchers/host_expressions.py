@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ktc.backends.c_family.c_dialect import Dialect
 from ktc.backends.c_family.c_expressions import Exprs
@@ -13,9 +13,9 @@ from ktc.ir.nodes import Const, Expr, Sym
 from .launch_geometry import Apart
 
 
-def host_exprs(kernel: Kernel, dialect: Dialect) -> tuple[Exprs, Names]:
-    """A printer of expressions in ``dialect``, and the names of the parameters in it."""
-    names = Names()
+def host_exprs(kernel: Kernel, dialect: Dialect, taken: Collection[str] = ()) -> tuple[Exprs, Names]:
+    """A printer of expressions in ``dialect``, and the names of the parameters in it, none of them one of ``taken``."""
+    names = Names(frozenset(taken))
     exprs = Exprs(dialect, names)
     dialect.exprs = exprs
     for p in kernel.params:

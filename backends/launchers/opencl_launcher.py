@@ -63,10 +63,16 @@ def in_c(e: Expr) -> Expr:
     return map_expr(e, on)
 
 
+OWN_NAMES = frozenset(
+    {"queue", "kernel", "original_kernel", "this_device", "most_shared", "global", "local", "NULL", "buffers_apart"}
+)
+"""What a launcher declares and uses: no parameter of a kernel is called so in it."""
+
+
 def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
     """C host code. A buffer's alignment is the runtime's business: OpenCL aligns buffers to 128 bytes and more."""
     kernel = emitted.kernel
-    x, names = host_exprs(kernel, HostC(profile_for("opencl")))
+    x, names = host_exprs(kernel, HostC(profile_for("opencl")), OWN_NAMES)
     g = geometry(kernel, CL_SHARED)
     checks = [x.piece(in_c(f)).at(6) for f in g.facts]
     for one, other in ((a.one, a.other) for a in g.apart):
@@ -83,7 +89,7 @@ def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
             params.append(f"{x.d.type_name(t)} {names.of(p.sym)}")
 
     def call(code: Emitted, handle: str) -> list[str]:
-        cx, cn = host_exprs(code.kernel, HostC(profile_for("opencl")))
+        cx, cn = host_exprs(code.kernel, HostC(profile_for("opencl")), OWN_NAMES)
         cg = geometry(code.kernel)
         lines = []
         signature = [p for p in code.kernel.params if not p.host]

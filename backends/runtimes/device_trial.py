@@ -26,8 +26,8 @@ from ktc.ir.text import parse_kernel
 
 from .file_cache import cache_root, key_of, write_atomic
 
-SECONDS = 60
-"""The first build of a driver may load and fill a great deal."""
+SECONDS = 120
+"""The first build of a driver may load and fill a great deal, on a machine that is slow or busy."""
 
 KERNEL = """
 kernel trial(y: f32* restrict, x: f32 const* restrict, n: i32)
@@ -93,6 +93,10 @@ def run_trial(runtime: Runtime) -> str:
     return "" if np.array_equal(got, x * 3 + 1) else "it computes wrong results"
 
 
+_failed: dict[Path, str] = {}
+"""Why devices did not work when this process tried them: whoever asks again is told the same."""
+
+
 def prove(runtime: Runtime, name: str) -> None:
     """Make sure that the device, which :func:`.open_device` opens by ``name``, has built and run a kernel.
 
@@ -102,10 +106,13 @@ def prove(runtime: Runtime, name: str) -> None:
     kept = _proof(runtime.device)
     if kept.is_file():
         return
-    why = _in_a_child(name)
+    why = _failed.get(kept)
+    if why is None:
+        why = _in_a_child(name)
     if why is None:
         why = run_trial(runtime)
     if why:
+        _failed[kept] = why
         raise KtcError(
             "E-DEVICE-UNUSABLE", f"{runtime.device.name} is listed, but {why}", exit_code=3,
             hint="`ktc doctor` shows every device and what is wrong with it",
@@ -137,7 +144,7 @@ def _in_a_child(name: str) -> str | None:
         )  # fmt: skip
         return str(json.loads(done.stdout.splitlines()[-1])["why"])
     except subprocess.TimeoutExpired:
-        return f"a kernel of one line did not end within {SECONDS} s"
+        return f"a kernel of one line did not end within {SECONDS} s: the driver hangs, or the machine is very busy"
     except OSError:
         return None
     except (ValueError, KeyError, IndexError):

@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 
 
-def private_folder(kind: str) -> Path | None:
-    """The folder of one kind of cache if it is ours alone, made when missing; None if there is no such place."""
-    root = os.environ.get("KTC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ktc"
-    folder = Path(root) / kind
+def private_folder(kind: str, root: str | None = None) -> Path | None:
+    """The folder of one kind of cache, below ``root`` if given, when it is ours alone; it is made where it is missing.
+    None if there is no such place."""
+    root = root or os.environ.get("KTC_CACHE")
     try:
+        base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ktc"
+        folder = base / kind
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = folder.stat()
     except (OSError, RuntimeError):

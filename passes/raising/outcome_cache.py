@@ -2,7 +2,8 @@
 
 Entries are named by SHA-256 of the kernel, exactly (its text, its facts, its places in the source), and of the code and
 versions that raise it. They hold the outcome in full; one that is damaged, or does not come back as what was stored,
-reads as missing. They lie in a folder that nobody else can write; ``KTC_RAISE_CACHE=off`` does without.
+reads as missing. They lie in a folder that nobody else can write; ``KTC_RAISE_CACHE`` is ``off``, ``on`` (as when it is
+not set), or another root than that of the other caches.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ Outcome: TypeAlias = Result | Refused
 
 def remembered(kernel: Kernel, attempt: Callable[[], Outcome]) -> Outcome:
     """``attempt()``, or what it gave for the same kernel before."""
-    folder = None if os.environ.get("KTC_RAISE_CACHE") == "off" else private_folder("raised")
+    asked_for = os.environ.get("KTC_RAISE_CACHE", "on")
+    elsewhere = None if asked_for in ("on", "") else asked_for
+    folder = None if asked_for == "off" else private_folder("raised", elsewhere)
     asked = Writer()
     try:
         question = json.dumps(asked.plain(kernel)) if folder is not None else ""

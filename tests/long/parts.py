@@ -121,6 +121,17 @@ PARTS: Sequence[Part] = (
         lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/mutation"), _tests,
     ),
     Part(
+        "wide tests", "texts whatever numbers symbols have; every step of every variant; sizes of every shape",
+        ("tests/passes", "tests/search"),
+        lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/passes",
+                             "tests/search"), _tests,
+    ),
+    Part(
+        "launchers", "launcher texts of every pass, through the compilers",
+        ("tests/bench/launchers.py", "tests/backends/launchers"),
+        lambda p, s: _python("tests.bench.launchers", "--every", max(1, round(1 / s.scale))), of("texts", "refused"),
+    ),
+    Part(
         "mutation", "wrong programs before the verification ladder", ("tests/mutation",),
         lambda p, s: _python("tests.mutation", "--sample", 10**6, "--seed", s.seed, "--jobs", s.jobs, "--seconds",
                              s.seconds(p), "--log", s.folder / f"mutation-{s.seed}.jsonl", "--json"),

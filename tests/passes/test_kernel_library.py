@@ -21,6 +21,8 @@ from tests.paths import WORKLOADS
 
 LIBRARY = WORKLOADS
 CASES = [(path, v) for path in LIBRARY for v in (None, *Workload.load(path).variants)]
+SAMPLED = {p: v for p, v in CASES if v is not None and p.parent.name in ("silu_and_mul", "softmax", "quant_int8")}
+"""Of the variants, those that every run takes; all of them are a campaign."""
 
 
 READ_BACK: dict[str, Kernel] = {}
@@ -49,7 +51,15 @@ def forms(path: Path, variant: str | None) -> tuple[tuple[Kernel, tuple[str, ...
     return tuple((k, tuple(s.step for of_pass in sites(k).values() for s in of_pass)) for k in both)
 
 
-@pytest.mark.parametrize(("path", "variant"), CASES, ids=lambda x: x.parent.name if isinstance(x, Path) else str(x))
+@pytest.mark.parametrize(
+    ("path", "variant"),
+    [
+        pytest.param(
+            p, v, marks=() if v is None or SAMPLED.get(p) == v else pytest.mark.campaign, id=f"{p.parent.name}-{v}"
+        )
+        for p, v in CASES
+    ],
+)
 def test_kernels_stay_sound_through_every_suggested_step(path: Path, variant: str | None) -> None:
     """Variants differ in types alone: of the steps that all of them take, each takes every third."""
     for (kernel, steps), (_, common) in zip(forms(path, variant), forms(path, None)):

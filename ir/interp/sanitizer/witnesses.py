@@ -149,6 +149,9 @@ def _runs(pos: np.ndarray) -> np.ndarray | None:
 
 def _several(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The last and the first access of each place that has several."""
-    length = np.diff(ends, prepend=-1)
-    several = ends[length > 1]
-    return several, several - length[length > 1] + 1
+    length = ends.copy()  # np.diff takes longer to look at its arguments
+    length[1:] -= ends[:-1]
+    length[0] += 1
+    many = length > 1
+    several = ends[many]
+    return several, several - length[many] + 1

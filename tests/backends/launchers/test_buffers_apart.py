@@ -19,7 +19,7 @@ from ktc.backends.launchers.launch_geometry import geometry
 from ktc.ir.fact_origins import facts_of
 from ktc.ir.text import print_expr
 from ktc.scaffold import workload_text
-from tests.backends.launchers.test_program_text import CL_H
+from tests.backends.launchers.host_compilers import CL_H
 
 BLUR = """\
 __global__ void blur(float* out, const float* in, int h, int w) {

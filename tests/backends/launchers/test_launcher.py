@@ -123,7 +123,8 @@ def test_shared_memory_of_a_run_time_size_is_asked_for(target):
     code, original = in_shared(target)
     text = emit_launcher(code, target, original)
     assert re.search(r"applies = \(long long\)n \* 4 \+ \d+ <= most_shared", text), text
-    assert f"{target}DeviceGetAttribute(&most_shared, " in text
+    assert re.search(rf"{target}DeviceGetAttribute\(\s*&most_shared,\s", text)
+    assert f"if (asked != {target}Success) return asked;" in text
     assert text.index("most_shared = 0") < text.index("twice_original<<<") < text.index("  twice<<<")
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import ktc
 from ktc import emission
+from tests import devices
+from tests.backends.launchers.host_compilers import COMPILERS, compiler_of, refusal, refusals
 from tests.paths import KERNELS
 
 OWN_BINS = (
@@ -35,29 +34,6 @@ SCRIPTS = {
     "exact tiles": ("sgemm", "raise | tile{loops=k sizes=16 tail=exact}"),
 }
 
-CL_H = """\
-#include <stddef.h>
-#include <stdint.h>
-typedef struct _q* cl_command_queue; typedef struct _k* cl_kernel; typedef struct _m* cl_mem;
-typedef struct _e* cl_event;
-typedef int8_t cl_char; typedef uint8_t cl_uchar; typedef int16_t cl_short; typedef uint16_t cl_ushort;
-typedef int32_t cl_int; typedef uint32_t cl_uint; typedef int64_t cl_long; typedef uint64_t cl_ulong;
-typedef uint16_t cl_half; typedef float cl_float; typedef double cl_double;
-cl_int clSetKernelArg(cl_kernel, cl_uint, size_t, const void*);
-cl_int clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, const size_t*, const size_t*, const size_t*,
-                              cl_uint, const cl_event*, cl_event*);
-typedef struct _d* cl_device_id;
-cl_int clGetCommandQueueInfo(cl_command_queue, cl_uint, size_t, void*, size_t*);
-cl_int clGetDeviceInfo(cl_device_id, cl_uint, size_t, void*, size_t*);
-cl_int clGetMemObjectInfo(cl_mem, cl_uint, size_t, void*, size_t*);
-#define CL_MEM_ASSOCIATED_MEMOBJECT 0x1107
-#define CL_MEM_OFFSET 0x1108
-#define CL_INVALID_VALUE -30
-#define CL_QUEUE_DEVICE 0x1091
-#define CL_DEVICE_LOCAL_MEM_SIZE 0x1023
-"""
-"""What the launchers use of the standard header (OpenCL 1.2), where that is not installed."""
-
 
 def program(name: str, script: str) -> ktc.Program:
     return ktc.load(name).apply(script).ok
@@ -68,41 +44,59 @@ def made(case: str, target: str, kind: str = "launcher") -> str:
     return emission.emit(program(name, script), target, kind, {}).text
 
 
+def needs_compiler(target: str) -> None:
+    if compiler_of(target) is None:
+        pytest.skip(f"no compiler of {target} launchers: {' or '.join(COMPILERS[target])} is not installed")
+    if target in ("cuda", "hip"):
+        devices.compiler(target)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", SCRIPTS)
-def test_cuda_compiles_as_it_is(case: str, tmp_path: Path, needs: Callable[[str], str]) -> None:
-    nvcc = needs("nvcc")
-    path = tmp_path / "program.cu"
-    path.write_text(made(case, "cuda"))
-    command = [nvcc, "-std=c++17", "-arch=sm_90", "-c", str(path), "-o", str(tmp_path / "program.o")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_it_compiles_as_it_is(target: str, tmp_path: Path) -> None:
+    """The campaign (tests/bench/launchers.py) compiles texts of every pass."""
+    needs_compiler(target)
+    assert refusal(target, made("whole vectors", target), tmp_path) == ""
+    assert refusals(target, {case: made(case, target) for case in SCRIPTS}, tmp_path) == {}
 
 
 @pytest.mark.parametrize("case", SCRIPTS)
 def test_opencl_host_code_compiles_as_it_is(case: str, tmp_path: Path) -> None:
-    compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    (tmp_path / "CL").mkdir()
-    (tmp_path / "CL" / "cl.h").write_text(CL_H)
-    path = tmp_path / "program.c"
+    needs_compiler("opencl")
     try:
-        path.write_text(made(case, "opencl"))
+        text = made(case, "opencl")
     except ktc.KtcError as e:
         assert e.code == "E-BACKEND-FENCE", e
         pytest.skip(f"plain OpenCL cannot express it: {e.message}")
-    command = [
-        compiler,
-        "-std=c11",
-        "-fsyntax-only",
-        "-Werror=implicit-function-declaration",
-        "-I",
-        str(tmp_path),
-        str(path),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert refusal("opencl", text, tmp_path) == ""
+
+
+NAMES = """
+__global__ void k(float* __restrict__ grid, const float* __restrict__ block, float* __restrict__ k_original, int stream,
+                  int applies, int queue, int kernel, int global, int np, int cp) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < stream) grid[i] = block[i] * applies + queue + kernel + global + np + cp + k_original[i];
+}
+void launch(float* g, float* b, float* o, int n, int m) { k<<<(n + 255) / 256, 256>>>(g, b, o, n, m, 1, 2, 3, 4, 5); }
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip", "opencl"])
+def test_parameters_may_be_called_as_what_a_launcher_declares(target: str, tmp_path: Path) -> None:
+    """Seen: ``float* grid`` beside ``const dim3 grid``."""
+    needs_compiler(target)
+    text = emission.emit(ktc.loads(NAMES).apply(NAMED).ok, target, "launcher", {}).text
+    assert "applies" in text and refusal(target, text, tmp_path) == ""
+
+
+def test_parameters_may_be_called_as_what_a_callable_uses() -> None:
+    text = emission.emit(ktc.loads(NAMES).apply(NAMED).ok, "cuda", "launcher-cupy", {}).text
+    launch = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef))
+    assert [a.arg for a in launch.args.args][-3:] == ["np_", "cp_", "stream"]
+    assert "import numpy as np" in text and "if not (stream_ % 4 == 0" in text
+
+
+NAMED = "raise | distribute{loop=i map=[vec 4, thread.x 256, block.x]}"
 
 
 @pytest.mark.parametrize("case", SCRIPTS)
@@ -134,16 +128,14 @@ def test_a_kernel_that_assumes_nothing_needs_no_original() -> None:
 
 
 @pytest.mark.slow
-def test_scripts_of_experts_compile_as_one_text(tmp_path: Path, needs: Callable[[str], str]) -> None:
+def test_scripts_of_experts_compile_as_one_text(tmp_path: Path) -> None:
     """A sample: the shortest of each folder of kernels."""
-    nvcc = needs("nvcc")
+    needs_compiler("cuda")
     scripts = [p for p in KERNELS.glob("*/*/expert.ktp") if "by=producer" not in p.read_text()]
     shortest = {p.parent.parent: p for p in sorted(scripts, key=lambda p: -p.stat().st_size)}
     assert len(shortest) >= 3
-    for path in shortest.values():
-        text = emission.emit(program(path.parent.name, path.read_text()), "cuda", "launcher", {}).text
-        source = tmp_path / f"{path.parent.name}.cu"
-        source.write_text(text)
-        command = [nvcc, "-std=c++17", "-arch=sm_90a", "-c", str(source), "-o", str(tmp_path / "program.o")]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, f"{path}: {done.stderr}"
+    texts = {
+        path.parent.name: emission.emit(program(path.parent.name, path.read_text()), "cuda", "launcher", {}).text
+        for path in shortest.values()
+    }
+    assert refusals("cuda", texts, tmp_path) == {}

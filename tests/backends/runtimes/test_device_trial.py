@@ -28,14 +28,20 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.fixture(scope="module")
+def its_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which the first test finds nothing."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def builds_nothing(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def builds_nothing(tmp_path: Path, its_cache: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python in a process in which PoCL's device is there and fails at every build, as on a processor that its
     compiler does not know. (PoCL reads the switch once a process: set here, it would break the tests that follow.)"""
     platform = devices.working("opencl").device.extra["platform"]
     if platform != "Portable Computing Language":
         pytest.skip(f"{platform} has no switch that breaks its builds")
-    env = os.environ | PLAIN | {"KTC_CACHE": str(tmp_path / "cache"), "POCL_EXTRA_BUILD_FLAGS": "--no-such-flag"}
+    env = os.environ | PLAIN | {"KTC_CACHE": str(its_cache), "POCL_EXTRA_BUILD_FLAGS": "--no-such-flag"}
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *args]

@@ -7,7 +7,7 @@ import pytest
 from ktc.backends import emit
 from ktc.backends.base import CompileFailure, Emitted
 from ktc.backends.device_table import DEVICES, peaks_of
-from ktc.backends.runtimes import OPENERS, open_runtime, probe
+from ktc.backends.runtimes import OPENERS, open_device, open_runtime, probe
 from ktc.backends.runtimes.common import geometry, scalar
 from ktc.backends.runtimes.cuda_runtime import graph_launches
 from ktc.backends.runtimes.file_cache import Cache, key_of
@@ -38,9 +38,10 @@ kernel reverse(y: f32* restrict, x: f32 const* restrict, n: i32)
 
 @pytest.fixture(params=OPENERS)
 def runtime(request, tmp_path_factory, monkeypatch):
+    """A device that has been tried, with an empty cache: what is built here is built anew."""
+    opened = devices.working(request.param).device.extra["opened"]
     monkeypatch.setenv("KTC_CACHE", str(tmp_path_factory.mktemp("cache")))
-    devices.working(request.param)
-    return open_runtime(request.param)
+    return open_device(opened)
 
 
 def test_auto_takes_the_first_that_works_and_says_why():
@@ -134,10 +135,14 @@ def test_timing_orders_kernels_by_work(runtime):
         x = np.ones(n, np.float32)
         return [{"y": runtime.to_device(x), "x": runtime.to_device(x), "a": 1.0, "n": n} for _ in range(2)]
 
-    small, large, ratio = runtime.time_pair((exe, sets(64)), (exe, sets(1 << 20)), budget_s=0.3)
-    assert 0 < small.low <= small.median <= small.high and small.cold
-    assert large.median > small.median
-    assert ratio[0] < 1 and ratio[1] <= ratio[0] <= ratio[2]
+    for _ in range(4):  # a busy machine stops either of them for longer than both take
+        small, large, ratio = runtime.time_pair((exe, sets(64)), (exe, sets(1 << 20)), budget_s=0.3)
+        assert 0 < small.low <= small.median <= small.high and small.cold
+        assert ratio[1] <= ratio[0] <= ratio[2]
+        if large.median > small.median and ratio[0] < 1:
+            break
+    else:
+        pytest.fail(f"64 elements took {small.median} s and a million {large.median} s")
     assert not runtime.time(exe, sets(64)[:1], budget_s=0.02).cold
 
 

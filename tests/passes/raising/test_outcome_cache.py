@@ -92,6 +92,16 @@ def test_it_can_be_switched_off_and_a_folder_of_others_is_not_read(
     assert len(attempts) == 3
 
 
+def test_it_may_lie_elsewhere(
+    folder: Path, attempts: list[Kernel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome(COPY)
+    monkeypatch.setenv("KTC_RAISE_CACHE", str(tmp_path / "other"))
+    outcome(COPY)
+    outcome(COPY)
+    assert len(attempts) == 2 and len(list((tmp_path / "other" / "raised").glob("*.json"))) == 1
+
+
 def test_kernels_of_the_library_come_back_as_they_are(root: Path) -> None:
     """Every field of every node: numbers of every kind, types of arrays, places, comments."""
     import ktc

@@ -26,9 +26,15 @@ def _gate(subject: Subject) -> Verdict:
     [
         ("stencil/jacobi2d", None, "raise | temporal-block{steps=3 tile=$TY,$TX} [TY=112 TX=8]"),
         ("serving/silu_and_mul", None, "tile{loops=idx sizes=$TIDX} [TIDX=64]"),
-        ("training/cross_entropy", "bf16", "raise | split-reduction{loop=i map=[seq]} | cse"),
+        pytest.param(
+            "training/cross_entropy",
+            "bf16",
+            "raise | split-reduction{loop=i map=[seq]} | cse",
+            id="one thread does all",
+            marks=pytest.mark.campaign,
+        ),
     ],
-    ids=["a tile inside others", "a minimum that ties at most", "one thread does all"],
+    ids=["a tile inside others", "a minimum that ties at most", None],
 )
 def test_pipelines_whose_other_outcomes_need_sizes_of_their_own(name: str, variant: str | None, script: str) -> None:
     """A tile of 112 rows lies whole in an array of 229; a row as long as a tile is the longest there is; rows that one
