@@ -5,8 +5,8 @@ letter by letter; what the functions compute is tested elsewhere, for every valu
 an integer wherever a number is wanted, conversions by a function are read as ones through ``double``, which change
 nothing: any other, and any arithmetic, is a value of an integer that is taken for a float (:func:`plainly`).
 
-Where a program does more with such a value than store, select and convert it (its bits go through lanes, atomics or
-casts), the text is not compared.
+Where a program does more with such a value than store, select and convert it to other floats (its bits go through
+lanes, atomics or casts, it becomes an integer), or computes in ``double`` too, the text is not compared.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _scalars(kernel: Kernel) -> set[Scalar]:
 
 
 def _bits_in(e: Expr) -> Iterable[Scalar]:
-    if isinstance(e, Cast) and e.style == "bit":
+    if isinstance(e, Cast) and (e.style == "bit" or (isinstance(e.to, Scalar) and e.to.is_int)):  # through a temporary
         of: tuple[object, ...] = (e.to, e.x.type)
     elif isinstance(e, WarpOp):
         of = (e.value.type,)
