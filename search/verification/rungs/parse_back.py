@@ -2,7 +2,8 @@
 
 The two need not be one tree: C's conversions are implicit, knobs are constants, sums associate. Both are brought to one
 normal form (:mod:`.normal_form`) by exact rewrites; equal forms prove the printer right for this program. Programs that
-a language can only express with other storage (:func:`restructured`) or in assembly are not compared here.
+a language can only express with other storage that no rule undoes (:func:`restructured`), or in assembly, are not
+compared here.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, InlineAsm, Sym, fresh
+from ktc.ir.nodes import Alloc, Cast, InlineAsm, Sym, fresh
 from ktc.ir.text import print_kernel
 from ktc.ir.text.naming import symbols
-from ktc.ir.types import BF16, E4M3, E5M2, F16, Array, Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import declared, rename, walk
+from ktc.ir.types import BF16, E4M3, E5M2, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import all_exprs, declared, rename, walk
 from ktc.search.verification.job import Outcome
 from ktc.search.verification.verdict import Failure
 
 from .normal_form import normal
+from .opencl_small_floats import TakenForFloat, by_their_bits, plainly, with_small_floats
 from .opencl_storage import as_printed, is_flag, with_atomics
 
 READABLE = ("cuda", "hip", "opencl")
@@ -39,16 +41,17 @@ def read_back(code: Emitted) -> Kernel:
 
     name = f"<{code.target} text of {code.entry}>"
     opencl = code.target.startswith("opencl")
-    text = with_atomics(code.text) if opencl else code.text
+    text = with_small_floats(with_atomics(code.text)) if opencl else code.text
     read = load(text, name=name, kernel=code.entry, dialect=code.target)
     printed = code.kernel
+    names = _sized_at_launch(printed, read)
     signature = [p for p in printed.params if not p.host]
-    if len(read.params) != len(signature):
-        message = f"the printed text takes {len(read.params)} parameters, the kernel {len(signature)}"
+    given = [p for p in read.params if not p.host]
+    if len(given) != len(signature):
+        message = f"the printed text takes {len(given)} parameters, the kernel {len(signature)}"
         raise KtcError("E-READ-BACK", message, read.loc)
-    names: dict[Sym, Sym] = {}
     params = []
-    theirs = iter(read.params)
+    theirs = iter(given)
     for p in printed.params:
         if not p.host:
             other = next(theirs).sym
@@ -56,10 +59,21 @@ def read_back(code: Emitted) -> Kernel:
             names[other] = sym
             p = replace(p, sym=sym)
         params.append(p)
-    body = rename(read.body, names)
+    body = rename(plainly(read.body) if opencl else read.body, names)
     if opencl:
         body = as_printed(body)
     return printed.with_(params=tuple(params), body=body, knobs=printed.knobs, loc=read.loc)
+
+
+def _sized_at_launch(printed: Kernel, read: Kernel) -> dict[Sym, Sym]:
+    """The array in dynamic shared memory as it was read, and the same with the extent that the printed one has: the
+    text of a kernel does not say it, its launch does."""
+    mine, theirs = ([s.sym for s in walk(k.body) if isinstance(s, Alloc) and s.dynamic] for k in (printed, read))
+    if len(mine) != 1 or len(theirs) != 1:
+        return {}
+    a, b = mine[0].type, theirs[0].type
+    assert isinstance(a, Array) and isinstance(b, Array)
+    return {theirs[0]: fresh(theirs[0].name, replace(b, shape=a.shape))}
 
 
 def parse_back(kernel: Kernel, target: str) -> Outcome:
@@ -73,6 +87,8 @@ def parse_back(kernel: Kernel, target: str) -> Outcome:
         return Outcome("skip", f"the {target} text stores {other} its own way: not compared")
     try:
         read = read_back(code)
+    except TakenForFloat as e:
+        return Outcome("fail", e.message, Failure("parse-back", e.message))
     except KtcError as e:
         return Outcome("skip", f"the {target} text cannot be read back: {e.message}")
     if _assembly(read) and not _assembly(code.kernel):
@@ -90,9 +106,13 @@ def _assembly(kernel: Kernel) -> bool:
 
 def restructured(kernel: Kernel, target: str) -> str:
     """What of ``kernel`` the language keeps in other types or places than the IR does; '' if nothing."""
-    allocs = [s for s in walk(kernel.body) if isinstance(s, Alloc)]
-    if sum(s.dynamic for s in allocs):
-        return "dynamic shared memory"
+    dynamic = [s.sym.type for s in walk(kernel.body) if isinstance(s, Alloc) and s.dynamic]
+    if len(dynamic) > 1 or any(len(t.shape) > 1 for t in dynamic if isinstance(t, Array)):
+        return "several arrays in dynamic shared memory" if len(dynamic) > 1 else "a table in dynamic shared memory"
+    if dynamic and target == "opencl" and any(isinstance(e, Cast) and e.style == "bit" for e in all_exprs(kernel.body)):
+        return "dynamic shared memory in several types"
+    if target == "opencl":
+        return next(iter(by_their_bits(kernel)), "")
     types = {scalar_of(s.type) for s in symbols((tuple(p.sym for p in kernel.params), kernel.body)) if _typed(s.type)}
     small = sorted(t.name for t in types & BITS[target])
     return small[0] if small else ""
@@ -101,9 +121,8 @@ def restructured(kernel: Kernel, target: str) -> str:
 BITS = {
     "cuda": frozenset({E4M3, E5M2}),
     "hip": frozenset({BF16, E4M3, E5M2}),
-    "opencl": frozenset({F16, BF16, E4M3, E5M2}),
 }
-"""Types that a language keeps as bits with functions of the emitter's around them."""
+"""Types that a language keeps as bits with functions of the emitter's around them, and no rule undoes it."""
 
 
 def _typed(t: object) -> bool:

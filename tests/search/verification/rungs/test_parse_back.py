@@ -50,8 +50,11 @@ def test_a_wrong_sign_is_shown() -> None:
 
 
 def test_storage_of_the_emitters_own_is_named() -> None:
-    half = parse_kernel(SCALE.replace("f32 const*", "f16 const*").replace("x[i]", "f32(x[i])"))
-    assert restructured(half, "opencl") == "f16" and not restructured(half, "cuda")
+    """What no rule undoes: small floats in HIP, and in OpenCL what their bits are used for."""
+    small = parse_kernel(SCALE.replace("f32 const*", "bf16 const*").replace("x[i]", "f32(x[i])"))
+    assert restructured(small, "hip") == "bf16" and not restructured(small, "opencl")
+    bits = parse_kernel(SCALE.replace("f32 const*", "f16 const*").replace("x[i]", "f32(x[i] as.bit u16)"))
+    assert restructured(bits, "opencl") == "f16" and not restructured(bits, "cuda")
 
 
 FLAGS = """\
