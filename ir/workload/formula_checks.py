@@ -133,6 +133,8 @@ def _judge(tree: ast.expr, known: set[str]) -> None:
             hint = f"known here: {', '.join(sorted(known))}"
             raise FormulaError(f"no value named '{n.id}'", hint, n.col_offset)
     for node in ast.walk(tree):
+        if isinstance(node, ast.expr_context):
+            continue  # that a name is read: nodes made without it have it from Python 3.13 on
         at = getattr(node, "col_offset", None)
         if not isinstance(node, _ALLOWED) or isinstance(node, ast.Not):
             raise FormulaError(f"{type(node).__name__} is not allowed in a formula", at=at)

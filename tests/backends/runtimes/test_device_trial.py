@@ -79,6 +79,17 @@ def test_what_is_proved_is_not_tried_again(cache: Path, monkeypatch: pytest.Monk
     assert (e.value.code, e.value.exit_code) == ("E-DEVICE-UNUSABLE", 3)
 
 
+def test_what_failed_is_not_tried_again_by_the_same_process(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen on a slow machine: a device "broken" in one row of the doctor and the default in the next."""
+    runtime = open_device("numba")
+    monkeypatch.setattr(device_trial, "_in_a_child", lambda name: "a kernel of one line did not end")
+    with pytest.raises(KtcError, match="did not end"):
+        prove(runtime, "numba")
+    monkeypatch.setattr(device_trial, "_in_a_child", lambda name: "")
+    with pytest.raises(KtcError, match="did not end"):
+        prove(runtime, "numba")
+
+
 def test_a_trial_that_kills_its_process_is_a_reason(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code for a feature that a virtual machine hides is an illegal instruction."""
     dies = [
@@ -126,6 +137,7 @@ def test_the_doctor_and_the_main_job_take_another_device(builds_nothing: Any) ->
     """Seen: "OpenCL ok" and the default, then E-WORKER-START in the command that the README begins with."""
     rows = {r["name"]: r for r in json.loads(builds_nothing("-m", "ktc", "doctor", "--json").stdout)}
     assert rows["OpenCL"]["status"] == "broken" and "builds no kernel" in rows["OpenCL"]["detail"]
+    assert rows["OpenCL"]["remedy"] == "", "it is installed: that it is not would be no help"
     assert rows["default"]["status"] == "ok" and not rows["default"]["detail"].startswith("opencl")
     args = ["optimize", "silu_and_mul", "--budget", "1", "--scenario", "decode-16x4096", "--no-memory", "--json"]
     assert json.loads(builds_nothing("-m", "ktc", *args).stdout)["device"]["backend"] != "opencl"

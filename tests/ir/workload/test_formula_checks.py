@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ktc.ir.diagnostics import KtcError, render
-from ktc.ir.workload import Workload, reference, size_expressions
+from ktc.ir.workload import Workload, formula_checks, reference, size_expressions
 
 GOOD = """
 [kernel]
@@ -147,3 +148,12 @@ def test_formulas_are_judged_as_they_were_read(tmp_path: Path) -> None:
     with pytest.raises(KtcError, match="no value named 'u'") as e:
         w.check_formulas()
     assert e.value.loc is not None and e.value.loc.line == line
+
+
+def test_names_that_say_that_they_are_read() -> None:
+    """From Python 3.13 on, every name that is made says so: no kernel with a reference could be verified there."""
+    tree = reference.parse("silu(a[:, :4]) * b")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Subscript | ast.Tuple):
+            node.ctx = ast.Load()
+    formula_checks._judge(tree, {"a", "b"})
