@@ -6,17 +6,40 @@ from collections import Counter
 from dataclasses import replace
 
 from ktc.ir.analysis.purity import is_removable
-from ktc.ir.nodes import Atomic, Body, Decl, Stmt, Sym, Var
+from ktc.ir.nodes import Assign, Atomic, Body, Decl, Stmt, Sym, Var
 from ktc.ir.walk import all_exprs, assigned, walk
 
 
 def operands_in_place(body: Body) -> Body:
-    """``body`` with ``let v = e`` right before an atomic by ``v``, and used by nothing else, as the atomic by ``e``."""
+    """``body`` with ``let v = e`` right before an atomic by ``v``, and used by nothing else, as the atomic by ``e``.
+
+    An old value that is only copied right afterwards goes where the copy went.
+    """
     if not any(isinstance(s, Atomic) for s in walk(body)):
         return body
+    while (direct := _copied(body, _used_once(body))) != body:
+        body = direct
+    return _in_place(body, _used_once(body) - assigned(body))
+
+
+def _used_once(body: Body) -> set[Sym]:
     uses = Counter(e.sym for e in all_exprs(body) if isinstance(e, Var))
-    once = {s for s, n in uses.items() if n == 1} - assigned(body)
-    return _in_place(body, once)
+    return {s for s, n in uses.items() if n == 1}
+
+
+def _copied(body: Body, once: set[Sym]) -> Body:
+    out: list[Stmt] = []
+    for s in body:
+        inner = {n: _copied(b, once) for n in ("body", "then", "orelse") if (b := getattr(s, n, None))}
+        s = replace(s, **inner) if inner else s  # type: ignore[arg-type]
+        last, let = (out[-1], out[-2]) if len(out) > 1 else (None, None)
+        value = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
+        found = isinstance(last, Atomic) and isinstance(let, Decl) and last.dst == let.sym and let.init is None
+        if found and isinstance(s, Decl | Assign) and value == Var(let.sym) and let.sym in once:  # type: ignore[union-attr]
+            out[-2:] = [*([Decl(s.sym)] if isinstance(s, Decl) else []), replace(last, dst=s.sym)]  # type: ignore[list-item, type-var, call-arg]
+            continue
+        out.append(s)
+    return tuple(out)
 
 
 def _in_place(body: Body, once: set[Sym]) -> Body:
