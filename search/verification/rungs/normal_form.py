@@ -46,6 +46,8 @@ from ktc.ir.types import BOOL, I32, U32, Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, declared, map_body, rename, substitute, walk
 from ktc.search.verification.integers.sums import RING, as_signed, bounded, ordered
 
+from .atomic_operands import operands_in_place
+
 FLOAT_BITS = {16: (np.uint16, np.float16), 32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}
 ALL_LANES = 0xFFFFFFFF
 
@@ -57,7 +59,7 @@ WIDER_FLOATS = {"f16": {"f32", "f64"}, "bf16": {"f32", "f64"}, "f32": {"f64"}}
 def normal(kernel: Kernel) -> Kernel:
     """The body and parameters of ``kernel`` (lowered, knobs bound) in normal form, with canonical symbols."""
     kernel = _typed(kernel)
-    plain = _arrays_first(_literals_in_place(_used_only(kernel.body)))
+    plain = _arrays_first(_literals_in_place(operands_in_place(_used_only(kernel.body))))
     place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(plain)))}
     shape = _Shape(kernel.knob_values, place)
     body = _literals_in_place(map_body(plain, shape.stmt, shape.expr))

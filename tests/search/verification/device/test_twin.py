@@ -84,6 +84,14 @@ def test_float_atomics_become_loops_of_compare_and_swap() -> None:
     both(load(text), {"y": np.ones(4, np.float32), "x": x, "old": np.zeros(32, np.float32)})
 
 
+def test_atomics_that_compare_floats_do_so_in_the_field() -> None:
+    ops = ("gt", "geu", "lts", "len", "max", "mul")
+    lines = "\n".join(f"  atomic {op} y[{k} * 4 + i % 3], x[i]" for k, op in enumerate(ops))
+    text = f"kernel k(y: f32*, x: f32 const*)\n  launch grid(2) block(16)\n  let i: i32 = i32(threadIdx.x)\n{lines}\n"
+    x = np.arange(16, dtype=np.float32) - 7.5
+    both(parse_kernel(text), {"y": np.ones(24, np.float32), "x": x})
+
+
 @pytest.mark.parametrize("device", ["numba", "opencl"])
 def test_devices_compute_the_same_words(device: str) -> None:
     runtime = devices.working(device)

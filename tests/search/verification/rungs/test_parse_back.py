@@ -136,3 +136,16 @@ def test_atomics_that_opencl_lacks_are_read_as_what_they_are() -> None:
     ):
         changed = dataclasses.replace(code, text=code.text.replace(right, wrong))
         assert changed.text != code.text and difference(code.kernel, read_back(changed)), wrong
+
+
+@pytest.mark.parametrize("language", ["cuda", "hip", "opencl"])
+def test_an_operand_of_a_loop_is_read_back_where_it_stood(language: str) -> None:
+    kernel = parse_kernel("""kernel f(o: f32*, x: f32 const*, old: f32*)
+  launch grid(1) block(64)
+  let t: i32 = i32(threadIdx.x)
+  atomic gt o[0], x[t] * 2.0
+  var before: f32
+  before = atomic mul o[1], x[t + 1]
+  old[t] = before
+""")
+    assert parse_back(kernel, language).status == "pass"
