@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ktc.ir.analysis.defs import expand
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, Load, Sym, Var
+from ktc.ir.types import scalar_of
 from ktc.ir.walk import all_exprs, walk_expr
 
 from .given_values import definitions
@@ -25,7 +27,7 @@ def whole_rows(k: Kernel, roles: Roles) -> dict[str, str]:
     taken = {p.sym.name for p in k.params}
     free = {n for n in roles.sizes if n in taken and n not in roles.tied}
     found: dict[str, str] = {}
-    apart = _taken_apart(k, free)
+    apart = {i: names for i, names in _taken_apart(k, free).items() if not _chooses(k, i)}
     for total, index in _counted(k, free - {*roles.divisors}):
         inner = [n for n in apart.get(index, ()) if n != total]
         name = f"{total}_rows"
@@ -49,6 +51,18 @@ def _taken_apart(k: Kernel, free: set[str]) -> dict[Sym, list[str]]:
                 names = found.setdefault(index, [])
                 names += [params[by.sym]] if params[by.sym] not in names else []
     return found
+
+
+def _chooses(k: Kernel, index: Sym) -> bool:
+    """Whether quotients of an index choose an integer, as those of a position choose a page in a table: the last page
+    need not be full."""
+    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1 and s != index}
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Load) and scalar_of(e.buffer.type).is_int:
+            parts = [x for x in walk_expr(expand(e.index[0], sources)) if isinstance(x, Binary) and x.op == "/"]
+            if any(_index(x, sources) == index for x in parts):
+                return True
+    return False
 
 
 def _index(e: Expr, sources: Mapping[Sym, Expr]) -> Sym | None:

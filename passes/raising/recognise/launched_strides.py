@@ -26,7 +26,7 @@ from ktc.passes.shared.casts import strip
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
-AXES = ("x", "y", "z")
+from .coordinates import AXES
 
 
 def from_own_index(body: Body, launch: Launch) -> Body:
