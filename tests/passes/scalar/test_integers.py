@@ -72,7 +72,7 @@ def test_a_wrong_strength_reduce_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
         "  out[threadIdx.x] = t % 8 + t / 8\n"
     )
     assert refused(k, "strength-reduce").code == "E-STRENGTH-NOTHING"
-    monkeypatch.setattr(strength_reduce, "is_natural", lambda e, known: True)
+    monkeypatch.setattr(strength_reduce.Facts, "never_negative", lambda self, e: True)
     assert differs(k, applied(k, "strength-reduce"), [{"n": 4}], lower=False) is not None
 
 
