@@ -6,7 +6,7 @@ import math
 import struct
 
 from ktc.ir.arith import ANY, Interval
-from ktc.ir.arith.interval import BINARY
+from ktc.ir.arith.interval_operators import BINARY
 from ktc.ir.fold import common_type
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Select, Unary
 from ktc.ir.types import BOOL, F32, U32, Scalar, Type

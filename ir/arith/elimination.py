@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled, times
 from ktc.ir.nodes import Binary, Call, Expr, Select
 
-from .interval import ANY, BINARY, Interval
+from .interval import ANY, Interval
+from .interval_operators import BINARY
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts

@@ -13,10 +13,12 @@ from ktc.ir.nodes import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, 
 from ktc.ir.types import Scalar, Type
 from ktc.ir.walk import walk_expr
 
-from . import congruence, interval
+from . import congruence
+from . import interval_operators as interval
 from .congruence import ANYTHING, Congruence
-from .integer_casts import without_integer_casts
-from .interval import ANY, Interval, truth_of, truth_values
+from .integer_casts import is_index_cast, without_index_casts
+from .interval import ANY, Interval
+from .interval_operators import truth_of, truth_values
 from .trust import Trust
 
 INDEX_LIMIT = Interval(0, (1 << 31) - 1)
@@ -46,7 +48,7 @@ class Intervals:
         return self._met(e, type_interval(e.type))
 
     def constant(self, e: Const) -> Interval:
-        return ANY if isinstance(e.value, float) else Interval.point(int(e.value))
+        return ANY if isinstance(e.value, float) else Interval.point(int(e.value)).wrapped(e.ty)
 
     def unary(self, e: Unary, x: Interval) -> Interval:
         return self._met(e, self.fitted(interval.UNARY[e.op](x), e.type)) if is_integer(e.x.type) else self.leaf(e)
@@ -190,13 +192,17 @@ def numbers_threads(e: Expr) -> bool:
     """Whether ``e`` is arithmetic of hardware indices, knobs and numbers, as it numbers threads or blocks."""
     below = list(walk_expr(e))
     return any(isinstance(x, HwIndex) for x in below) and all(
-        isinstance(x, HwIndex | Const | Knob | Cast) or (isinstance(x, Binary) and x.op in _NUMBERING) for x in below
+        isinstance(x, HwIndex | Knob)
+        or (isinstance(x, Const) and not isinstance(x.value, float) and x.value in INDEX_LIMIT)
+        or (isinstance(x, Cast) and is_index_cast(x))
+        or (isinstance(x, Binary) and x.op in _NUMBERING)
+        for x in below
     )
 
 
 def thread_number(e: Binary) -> str | None:
     """The axis of which ``e`` is a thread's number (``block * block_dim + thread``), or that of a block's first one."""
-    a, b = without_integer_casts(e.a), without_integer_casts(e.b)
+    a, b = without_index_casts(e.a), without_index_casts(e.b)
     if e.op == "*" and isinstance(a, HwIndex) and isinstance(b, HwIndex):
         return a.axis if {a.level, b.level} == {"block", "block_dim"} and a.axis == b.axis else None
     for first, own in ((a, b), (b, a)):

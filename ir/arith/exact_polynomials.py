@@ -9,7 +9,8 @@ from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Select, Unary
 from ktc.ir.types import Scalar
 
 from .enclosures import is_integer
-from .interval import BINARY, UNARY, Interval
+from .interval import Interval
+from .interval_operators import BINARY, UNARY
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts

@@ -47,7 +47,7 @@ def without_integer_casts(e: Expr) -> Expr:
 
 def without_index_casts(e: Expr) -> Expr:
     """``e`` without conversions between integers of 32 bits and more: its value, if it is an index."""
-    return _through(e, lambda c: is_integer_cast(c) and min(_bits(c.to), _bits(c.x.type)) >= 32)
+    return _through(e, is_index_cast)
 
 
 def without_widening(e: Expr) -> Expr:
@@ -63,6 +63,11 @@ def keeping_low_bits(e: Expr, bits: int) -> Expr:
 def is_integer_cast(e: Cast) -> bool:
     """Whether ``e`` converts the value of an integer into an integer type."""
     return e.style != "bit" and _is_int(e.to) and _is_int(e.x.type)
+
+
+def is_index_cast(e: Cast) -> bool:
+    """Whether ``e`` converts between integers of 32 bits and more."""
+    return is_integer_cast(e) and min(_bits(e.to), _bits(e.x.type)) >= 32
 
 
 def holds_every_value(to: Type, source: Type) -> bool:
@@ -91,6 +96,6 @@ def _bits(t: Type) -> int:
 
 
 __all__ = [
-    "holds_every_value", "is_integer_cast", "keeping_low_bits", "without_casts", "without_implicit",
+    "holds_every_value", "is_index_cast", "is_integer_cast", "keeping_low_bits", "without_casts", "without_implicit",
     "without_index_casts", "without_integer_casts", "without_widening",
 ]  # fmt: skip

@@ -22,18 +22,19 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import walk, walk_expr
 
 from .algebra import Memo, value
-from .condition_parts import MIRRORED, parts
+from .condition_parts import MIRRORED
 from .congruence import BINARY as CONGRUENT
 from .congruence import Congruence
-from .elimination import Elimination, atoms, interval_of, split_by
-from .enclosures import Congruences, Intervals, is_integer, type_interval
+from .elimination import Elimination
+from .enclosures import Congruences, Intervals, is_integer
 from .exact_polynomials import exact_polynomial, plain, without_wrapping
-from .interval import BINARY, DECIDED, Interval, truth_of
-from .known_symbols import Loop, Symbols, counted_up, is_settled
+from .interval import Interval
+from .interval_operators import BINARY, DECIDED, truth_of
+from .known_symbols import Loop, Symbols, is_settled
+from .launch_values import EXTENT_OF, index_interval, knob_interval, knob_residue, launched_extent
+from .learning import learn, learn_below_zero
+from .loop_counters import counter_interval, counter_residue, rises
 from .trust import ANY_LAUNCH, Trust
-
-_EXTENTS = {"thread": "block_dim", "block": "grid_dim"}
-"""The hardware index that another one is below."""
 
 
 class Facts:
@@ -55,7 +56,7 @@ class Facts:
         self._count_and_name(kernel.body)
         for a in kernel.assumptions:
             if trust.parameters and a.origin in trust.origins:
-                self._learn_all(a.expr, True)
+                learn(a.expr, True, self)
 
     # ------------------------------------------------------------------------------------------------------ questions
 
@@ -136,16 +137,16 @@ class Facts:
     def under(self, condition: Expr, holds: bool = True) -> Facts:
         """These facts, and that ``condition`` comes out as ``holds``."""
         there = self._copy()
-        there._learn_all(condition, holds)
+        learn(condition, holds, there)
         return there
 
     def inside(self, loop: Stmt) -> Facts:
         """These facts, and what holds in the body of ``loop``, of whatever kind."""
         there = self._copy()
         if isinstance(loop, For) and loop.var in self.symbols.loops:
-            there._learn_all(loop.cond, True)
-            if self.symbols.steady(loop.init) and self._rises(loop):
-                there._learn_below(minus(there.polynomial(loop.init), there.polynomial(Var(loop.var))))
+            learn(loop.cond, True, there)
+            if self.symbols.steady(loop.init) and rises(loop, self):
+                learn_below_zero(minus(there.polynomial(loop.init), there.polynomial(Var(loop.var))), there)
         return there
 
     def naming(self, s: Decl) -> Facts:
@@ -153,7 +154,7 @@ class Facts:
         if s.sym not in self.symbols.values or s.init is None:
             return self
         there = self._copy()
-        there._narrow(Var(s.sym), self.interval(s.init).wrapped(_scalar(s.sym)))
+        there.narrow(Var(s.sym), self.interval(s.init).wrapped(_scalar(s.sym)))
         return there
 
     def visit(self, body: Body) -> Iterator[tuple[Stmt, Facts]]:
@@ -176,13 +177,13 @@ class Facts:
             end = loop.hi if upper else loop.lo
             if self.symbols.steady(end):
                 yield plus(self.polynomial(end), constant(-1 if upper else 0))
-        if isinstance(atom, HwIndex) and upper and atom.level in _EXTENTS:
-            extent = HwIndex(_EXTENTS[atom.level], atom.axis)
+        if isinstance(atom, HwIndex) and upper and atom.level in EXTENT_OF:
+            extent = HwIndex(EXTENT_OF[atom.level], atom.axis)
             yield plus(self.extent(extent) or {(extent,): 1}, constant(-1))
 
     def extent(self, e: HwIndex) -> Polynomial | None:
         """What the kernel's launch says that ``e``, the size of a block or a grid, is, if that is trusted."""
-        said = self._launched(e)
+        said = launched_extent(e, self)
         return None if said is None else self.polynomial(said)
 
     def rank(self, atom: Expr) -> tuple[int, int]:
@@ -212,178 +213,43 @@ class Facts:
                 if self.interval(s.init).fits(_scalar(s.sym)):
                     self._residues[v] = self.congruence(s.init)
             elif isinstance(s, Loop) and s.var in self.symbols.loops:
-                loop, var = s, s.var
-                self._intervals[Var(var)] = self._counter(loop)
-                step = counted_up(loop) if isinstance(loop, For) else None
-                if isinstance(loop, For) and step is not None and step[0] == "+" and self._rises(loop):
-                    first = self.congruence(loop.init)
-                    self._residues[Var(var)] = first.join(CONGRUENT["+"](first, self.congruence(step[1])))
+                self._intervals[Var(s.var)] = counter_interval(s, self)
+                self._residues[Var(s.var)] = counter_residue(s, self)
         self._forget()
 
-    def _counter(self, loop: Loop) -> Interval:
-        """What the counter of ``loop`` lies in, in its condition and its step too."""
-        whole = type_interval(loop.var.type)
-        if not isinstance(loop, For):
-            low, high = self.interval(loop.lo).low, self.interval(loop.hi).high
-            inside = whole.meet(Interval(low, None if high is None else high - 1))
-            return whole if inside.is_empty else inside
-        first, step = self.interval(loop.init), counted_up(loop)
-        if step is None:
-            return whole
-        op, by = step[0], self.interval(step[1])
-        if op in ("/", ">>") and first.never_negative and (by.positive or (op == ">>" and by.never_negative)):
-            return Interval(0, first.high)
-        inside = self._copy_with(loop.cond).interval(Var(loop.var))
-        next_one = BINARY[op](inside, by) if op in ("+", "-", "*") else None
-        if next_one is None:
-            return whole
-        if not next_one.within(whole) and not (self.trust.no_overflow and _scalar(loop.var).is_signed):
-            return whole
-        ever = first.join(next_one).meet(whole)
-        if (op == "+" and by.never_negative) or (op == "*" and by.positive and first.never_negative):
-            return ever.meet(Interval(first.low, None))
-        if (op == "-" and by.never_negative) or (op == "+" and by.high is not None and by.high <= 0):
-            return ever.meet(Interval(None, first.high))
-        return whole.meet(Interval(0, None)) if op == "*" and by.never_negative and first.never_negative else whole
-
-    def _rises(self, loop: For) -> bool:
-        """Whether no round of ``loop`` has a smaller counter than the first: steps are not negative, and none wraps."""
-        step = counted_up(loop)
-        if step is None or step[0] != "+" or not self.interval(step[1]).never_negative:
-            return False
-        t = _scalar(loop.var)
-        if t.is_signed and t.bits >= 32 and self.trust.no_overflow:
-            return True
-        inside = self._copy_with(loop.cond).interval(Var(loop.var))
-        return BINARY["+"](inside, self.interval(step[1])).fits(t)
-
-    def _copy_with(self, condition: Expr) -> Facts:
-        there = self._copy()
-        there._learn_all(condition, True)
-        return there
-
-    def _learn_all(self, condition: Expr, holds: bool) -> None:
-        for c in parts(condition, holds, self.symbols.names):
-            if self.symbols.steady(c):
-                self._learn(c)
-
-    def _learn(self, c: Expr) -> None:
-        self._narrow(c, Interval.point(1))
-        if not isinstance(c, Binary) or c.op not in MIRRORED:
-            return
-        for op, a, b in ((c.op, c.a, c.b), (MIRRORED[c.op], c.b, c.a)):
-            self._narrow_side(op, a, b)
-        p, q = self.polynomial(c.a), self.polynomial(c.b)
-        if c.op in ("<", "<=", "=="):
-            self._learn_below(plus(minus(p, q), constant(int(c.op == "<"))))
-        if c.op in (">", ">=", "=="):
-            self._learn_below(plus(minus(q, p), constant(int(c.op == ">"))))
-        if c.op == "==":
-            self._learn_equal(c)
-
-    def _narrow_side(self, op: str, a: Expr, b: Expr) -> None:
-        """``a op b`` as it narrows the interval of ``a``."""
-        mine, other = self.interval(a), self.interval(b)
-        limits = {
-            "<": Interval(None, None if other.high is None else other.high - 1), "<=": Interval(None, other.high),
-            ">": Interval(None if other.low is None else other.low + 1, None), ">=": Interval(other.low, None),
-            "==": other,
-        }  # fmt: skip
-        n = other.constant
-        if op == "!=" and n is not None and n in (mine.low, mine.high):
-            limits["!="] = Interval(n + 1, None) if n == mine.low else Interval(None, n - 1)
-        if op in limits and not isinstance(a, Const):
-            self._narrow(self.plain(a), limits[op])
-
-    def _learn_below(self, q: Polynomial) -> None:
-        """``q <= 0``, and how that narrows what it is made of."""
-        if not atoms(q):
-            return
-        self.conditions = (*self.conditions, q)
-        for atom in atoms(q):
-            split = split_by(q, atom)
-            k = split[0].get((), 0) if split is not None and set(split[0]) == {()} else 0
-            least = interval_of(split[1], self).low if split is not None and k else None
-            if least is not None:  # k * atom <= -least
-                self._narrow(atom, Interval(None, -least // k) if k > 0 else Interval(-(least // k), None))
-        self._forget()
-
-    def _learn_equal(self, c: Binary) -> None:
-        for a, b in ((c.a, c.b), (c.b, c.a)):
-            n = self.interval(b).constant
-            x = self.plain(a)
-            if n is not None and isinstance(x, Binary) and x.op == "%" and self.interval(x.b).constant:
-                self._divides(x, n)
-            elif isinstance(x, Var) and set(self.polynomial(x)) == {(x,)}:
-                p = self.polynomial(b)
-                if all(x not in set(walk_expr(atom)) for atom in atoms(p)):
-                    self.equal_to = {**self.equal_to, x.sym: p}
-                    self._forget()
-                    return
-
-    def _divides(self, x: Binary, left: int) -> None:
-        """``x.a % x.b == left``."""
-        n = abs(self.interval(x.b).constant or 0)
-        for e in (x.a, self.plain(x.a)):
-            known = self._residues.get(e, Congruence())
-            self._residues = {**self._residues, e: known.meet(Congruence(n, left))}
-        self._forget()
-
-    def _narrow(self, e: Expr, to: Interval) -> None:
+    def narrow(self, e: Expr, to: Interval) -> None:
+        """Learn that ``e`` lies in ``to``."""
         met = self.interval(e).meet(to)
         if not met.is_empty and not isinstance(e, Const):  # else this place is never reached
             self._intervals = {**self._intervals, e: met}
             self._forget()
 
+    def divide(self, e: Expr, left: Congruence) -> None:
+        """Learn what ``e`` leaves when it is divided."""
+        self._residues = {**self._residues, e: self._residues.get(e, Congruence()).meet(left)}
+        self._forget()
+
+    def replace(self, s: Sym, p: Polynomial) -> None:
+        """Learn that ``s`` is ``p``, which does not mention it."""
+        self.equal_to = {**self.equal_to, s: p}
+        self._forget()
+
     # ------------------------------------------------------------------------------------------------------- internals
 
     def _known_interval(self, e: Expr) -> Interval | None:
         if isinstance(e, HwIndex):
-            own = self._of_index(e)
+            own = index_interval(e, self)
             more = self._intervals.get(e)
             return own if more is None else own.meet(more)
         if isinstance(e, Knob):
-            return self._of_knob(e)
+            return knob_interval(e, self)
         if not self._intervals:
             return None
         return self._intervals.get(e)
 
-    def _of_index(self, e: HwIndex) -> Interval:
-        t = self.trust
-        blocks = t.grid_blocks if t.threads is None else min(t.grid_blocks, t.threads)
-        limits = {
-            "thread": Interval(0, t.block_threads - 1), "block_dim": Interval(1, t.block_threads),
-            "block": Interval(0, blocks - 1), "grid_dim": Interval(1, blocks),
-        }  # fmt: skip
-        extent = self._launched(HwIndex(_EXTENTS.get(e.level, e.level), e.axis))
-        found = None if extent is None else self.interval(extent)
-        if found is None or e.level not in limits:
-            return limits.get(e.level, type_interval(e.type))
-        below = Interval(0, None if found.high is None else found.high - 1) if e.level in _EXTENTS else found
-        met = limits[e.level].meet(below)
-        return limits[e.level] if met.is_empty else met
-
-    def _launched(self, e: HwIndex) -> Expr | None:
-        launch = self.kernel.launch if self.trust.launch else None
-        if launch is None:
-            return None
-        sizes = launch.block if e.level == "block_dim" else launch.grid
-        return sizes["xyz".index(e.axis)]
-
-    def _of_knob(self, e: Knob) -> Interval:
-        for k in self.kernel.knobs:
-            if k.name == e.name:
-                values = [*k.domain, k.default, *([] if k.value is None else [k.value])]
-                return Interval(min(values), max(values))
-        return type_interval(e.type)
-
     def _known_residue(self, e: Expr) -> Congruence | None:
         if isinstance(e, Knob):
-            found: Congruence | None = None
-            for k in self.kernel.knobs:
-                for v in (*k.domain, k.default, k.default if k.value is None else k.value) if k.name == e.name else ():
-                    found = Congruence.point(v) if found is None else found.join(Congruence.point(v))
-            return found
+            return knob_residue(e, self)
         known = self._residues.get(e) if self._residues else None
         n = self._intervals[e].constant if e in self._intervals else None
         return Congruence.point(n) if n is not None else known

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ktc.ir.arith import REWRITES, Congruence, Facts, Interval, Trust, simplified
-from ktc.ir.arith.interval import BINARY, EMPTY
+from ktc.ir.arith.interval import EMPTY
+from ktc.ir.arith.interval_operators import BINARY
 from ktc.ir.fold import INT_OPS
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Binary, Call, Cast, Const, Eval, Expr, For, HwIndex, If, Par, Return, Sym, Var, fresh, i32
