@@ -24,6 +24,9 @@ from .trust import Trust
 INDEX_LIMIT = Interval(0, (1 << 31) - 1)
 """What arithmetic of hardware indices stays in, where :attr:`Trust.indices` says so."""
 
+_MAY_OVERFLOW = frozenset({"+", "-", "*", "/"})
+"""Operators whose signed results have no value outside of their type; what a shift moves out is gone."""
+
 _NUMBERING = frozenset({"+", "*", "/", "%", ">>", "&"})
 
 
@@ -54,7 +57,10 @@ class Intervals:
         return self._met(e, self.fitted(interval.UNARY[e.op](x), e.type)) if is_integer(e.x.type) else self.leaf(e)
 
     def binary(self, e: Binary, a: Interval, b: Interval) -> Interval:
-        return self._met(e, self.fitted(self.raw(e, a, b), e.type))
+        raw = self.raw(e, a, b)
+        if e.op in _MAY_OVERFLOW or not isinstance(e.type, Scalar):
+            return self._met(e, self.fitted(raw, e.type))
+        return self._met(e, raw.wrapped(e.type))
 
     def select(self, e: Select, cond: Interval, a: Interval, b: Interval) -> Interval:
         holds = truth_of(cond)

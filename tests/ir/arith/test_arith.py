@@ -165,6 +165,11 @@ def test_a_wrapped_multiple_of_three_is_none() -> None:
     assert known(n).multiple_of(op("*", v(n), 4), 4)
 
 
+def test_a_shift_moves_bits_into_the_sign() -> None:
+    b = size("b", -1, 1 << 16)
+    assert (37751 << 16) - 2**32 in known(b).interval(op("<<", v(b), 16))
+
+
 def test_digits_are_known() -> None:
     x, y, n = size("x", 0, 7), size("y", 0, 100), size("n", 8, 64)
     f = known(x, y, n)
