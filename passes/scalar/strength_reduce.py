@@ -8,7 +8,8 @@ before                                          after strength-reduce
                                                       s += a[k_d + t]
                                                       k_d += d
 
-* ``division``: by a power of two, of what is shown not to be negative, becomes a shift or a mask.
+* ``division``: by a power of two, of what is shown not to be negative, becomes a shift or a mask; not in the bounds of
+  loops over blocks, which the launcher computes.
 * ``induction``: a product of a serial loop's counter and an invariant becomes a running sum. It is kept in an unsigned
   variable, so that one step beyond the last iteration cannot overflow.
 
@@ -34,6 +35,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     For,
+    Par,
     Stmt,
     Sym,
     Var,
@@ -79,6 +81,9 @@ class StrengthReduce(Pass):
 
 def _divisions(kernel: Kernel, body: Body, count: dict[str, int]) -> Body:
     facts = Facts(kernel, REWRITES)
+    by_launcher = {
+        s.var: s for s in walk(body) if isinstance(s, Par) and any(level.kind == "block" for level in s.dist)
+    }
 
     def on(e: Expr) -> Expr:
         if not isinstance(e, Binary) or e.op not in ("/", "%") or not isinstance(e.b, Const):
@@ -89,12 +94,24 @@ def _divisions(kernel: Kernel, body: Body, count: dict[str, int]) -> Body:
             return e
         if t.is_signed and not facts.never_negative(e.a):
             return e
-        count["division"] += 1
         if e.op == "/":
             return Binary(">>", e.a, Const(n.bit_length() - 1, t))
         return Binary("&", e.a, Const(n - 1, t))
 
-    return map_body(body, lambda s: s, on)
+    def on_device(s: Stmt) -> Stmt:
+        """``s`` with its bounds as they were, if the launcher computes them: that costs the device nothing."""
+        old = by_launcher.get(s.var) if isinstance(s, Par) else None
+        if old is None or not isinstance(s, Par) or (s.lo, s.hi) == (old.lo, old.hi):
+            return s
+        return dataclasses.replace(s, lo=old.lo, hi=old.hi)
+
+    found = map_body(body, on_device, on)
+    count["division"] += _quotients(body) - _quotients(found)
+    return found
+
+
+def _quotients(body: Body) -> int:
+    return sum(isinstance(e, Binary) and e.op in ("/", "%") for e in all_exprs(body))
 
 
 # --------------------------------------------------------------------------------------------------------- inductions
