@@ -7,6 +7,7 @@ overflow), and no floating-point algebra beyond folding nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
 from .types import BOOL, I32, SCALARS, Scalar
@@ -18,7 +19,7 @@ def _trunc_div(a: int, b: int) -> int:
     return q if (a < 0) == (b < 0) else -q
 
 
-INT_OPS = {
+INT_OPS: dict[str, Callable[..., Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import struct
 
+from ktc.ir.arith import ANY, Interval
+from ktc.ir.arith.interval_operators import BINARY
 from ktc.ir.fold import common_type
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Select, Unary
 from ktc.ir.types import BOOL, F32, U32, Scalar, Type
@@ -65,20 +67,15 @@ def upper_bound(op: str, a: int | None, b: int | None, t: Scalar) -> int | None:
 
     A signed 32-bit sum or product that leaves the range is undefined, so such a result may be taken to stay in it.
     """
-    if op == "&" and (a is not None or b is not None):
-        return min(x for x in (a, b) if x is not None)
-    if a is None or (b is None and op != ">>"):
+    if (a is None or b is None) and op not in ("&", ">>"):
         return None
-    if b is None or op in (">>", "/"):
-        return a
-    if op == "%":
-        return min(a, max(b - 1, 0))
-    if op in ("|", "^"):
-        return (1 << max(a.bit_length(), b.bit_length())) - 1
-    value = {"+": a + b, "*": a * b, "<<": a << min(b, 31)}.get(op)
-    if value is not None and value > LIMIT:
+    x, y = (ANY if most is None else Interval(0, most) for most in (a, b))
+    found = BINARY[op](x, y.meet(Interval(None, 31)) if op == "<<" else y) if op in BINARY else ANY
+    if not found.never_negative or found.high is None:
+        return None
+    if found.high > LIMIT:
         return LIMIT if t.is_signed and t.bits <= 32 else None
-    return value
+    return found.high
 
 
 def computes(op: str, x: Piece, y: Piece, t: Scalar, wrap: bool) -> bool:

@@ -6,7 +6,7 @@ bit: ``w << 32 - bit``. OpenCL takes the amount modulo the width (OpenCL C 6.3),
 
 from __future__ import annotations
 
-from ktc.backends.spans import ANY_LAUNCH, spans_of
+from ktc.ir.arith import ANY_LAUNCH, Facts, Interval
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select
@@ -16,14 +16,13 @@ from ktc.ir.walk import keep, map_body
 
 def guard_shifts(kernel: Kernel) -> Kernel:
     """``a << b`` -> ``b < 32 ? a << b : 0`` where ``b`` may be 32 or more; ``a >> b`` of signed: by at most 31."""
-    spans = spans_of(kernel, ANY_LAUNCH)
+    facts = Facts(kernel, ANY_LAUNCH)
 
     def guarded(e: Expr) -> Expr:
         t = e.type
         if not isinstance(e, Binary) or e.op not in ("<<", ">>") or not isinstance(t, Scalar) or t.bits < 32:
             return e
-        low, high = spans.of(e.b)
-        if low >= 0 and high < t.bits:
+        if facts.interval(e.b).within(Interval(0, t.bits - 1)):
             return e
         by = e.b.x if isinstance(e.b, Cast) and e.b.style == "implicit" else e.b
         if not isinstance(by.type, Scalar) or by.type.bits < 32:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ktc.backends.spans import ANY_LAUNCH, Spans, spans_of
+from ktc.ir.arith import ANY_LAUNCH, Facts
 from ktc.ir.fold import fold_node
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -130,7 +130,7 @@ class _Flow:
     """Where values come from, whatever the order of statements."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.spans: Spans = spans_of(kernel, ANY_LAUNCH)
+        self.facts = Facts(kernel, ANY_LAUNCH)
         self.sources: dict[Sym, list[Expr]] = defaultdict(list)
         for s in walk(kernel.body):
             if isinstance(s, Decl) and s.init is not None:
@@ -197,8 +197,7 @@ class _Flow:
         """Whether compilers may find that ``e`` is ``value``: what it comes from are literals, knobs and counters."""
         if not isinstance(e.type, Scalar) or not e.type.is_int:
             return False
-        low, high = self.spans.of(e)
-        if not low <= value <= high:
+        if value not in self.facts.interval(e):
             return False
         seen = set() if seen is None else seen
         match e:

@@ -25,7 +25,7 @@ def range_of(s: For, x: ExprPrinter) -> str | None:
     (comparison, limit), (direction, by) = end, step
     goes, beyond = _ENDS[comparison]
     fixed = all(_fixed(e, moved | {v}) for e in (limit, by))
-    if direction != goes or not fixed or x.spans.of(by)[0] < 1:
+    if direction != goes or not fixed or not x.facts.interval(by).positive:
         return None
     if isinstance(limit, Const):
         stop = str(int(limit.value) + beyond)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 from ktc.backends.base import Emitted
-from ktc.backends.spans import Promises, spans_of
+from ktc.ir.arith import Facts, Trust
+from ktc.ir.fact_origins import ORIGINS
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr
 from ktc.ir.types import Ptr, Scalar, scalar_of
@@ -25,7 +26,8 @@ from .numba_types import storage_of, unsupported
 GRID_LIMIT = 2**31 - 1
 """Threads of one axis that the entry accepts, so that ``block * block_dim + thread`` cannot wrap."""
 
-CHECKED = Promises(threads=GRID_LIMIT, ranges=True)
+CHECKED = Trust(threads=GRID_LIMIT, parameters=True, origins=frozenset(ORIGINS))
+"""A launcher tests what nobody vouches for."""
 
 
 def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = None) -> Emitted:
@@ -35,7 +37,7 @@ def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = No
     top. Raises KtcError E-NUMBA-UNSUPPORTED for
     constructs that have no meaning on a CPU (inline assembly, carried-through text).
     """
-    x = ExprPrinter(spans_of(kernel, CHECKED))
+    x = ExprPrinter(Facts(kernel, CHECKED))
     for k in kernel.knobs:
         x.reserve(k.name)
     entry = x.reserve(kernel.name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ktc.backends.spans import Spans, fits, type_span
+from ktc.ir.arith import Facts, Interval
 from ktc.ir.nodes import (
     COMPARISONS,
     Binary,
@@ -48,9 +48,9 @@ Text = tuple[str, int]
 class ExprPrinter(Names):
     """Prints expressions. ``helpers`` collects the names of prelude functions the text uses."""
 
-    def __init__(self, spans: Spans) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__()
-        self.spans = spans
+        self.facts = facts
 
     # ------------------------------------------------------------------------------------------------- expressions
 
@@ -118,8 +118,8 @@ class ExprPrinter(Names):
 
     def _int_binary(self, e: Binary, t: Scalar) -> Text:
         if e.op in "/%":
-            a, b = self.spans.of(e.a), self.spans.of(e.b)
-            if t.kind == "uint" or (a[0] >= 0 and b[0] > 0):
+            a, b = self.facts.interval(e.a), self.facts.interval(e.b)
+            if t.kind == "uint" or (a.never_negative and b.positive):
                 op = "//" if e.op == "/" else "%"
                 return (f"{self.text(e.a, 11)} {op} {self.text(e.b, 12)}", 11)
             return (f"{self.need('trunc_div' if e.op == '/' else 'trunc_mod')}({self.text(e.a)}, {self.text(e.b)})", 15)
@@ -133,13 +133,12 @@ class ExprPrinter(Names):
             s = f"{self.text(e.a, p)} {e.op} {amount}"
             return self.wrap(s, p, t) if e.op == "<<" and t.bits < 64 else (s, p)
         s = f"{self.text(e.a, p)} {e.op} {self.text(e.b, p + 1)}"
-        if e.op in "+-*" and t.kind == "uint" and t.bits < 64 and not fits(self.spans.raw(e), type_span(t)):
+        if e.op in "+-*" and t.kind == "uint" and t.bits < 64 and not self.facts.raw(e).fits(t):
             return self.wrap(s, p, t)
         return (s, p)
 
     def _small_shift(self, e: Expr, t: Scalar) -> bool:
-        low, high = self.spans.of(e)
-        return low >= 0 and high < t.bits
+        return self.facts.interval(e).within(Interval(0, t.bits - 1))
 
     def _long_shift(self, e: Binary, t: Scalar) -> Text:
         """A shift whose amount may be the width or more, or negative: then everything is shifted out."""
@@ -178,15 +177,15 @@ class ExprPrinter(Names):
             if to.name == "u64":
                 return (f"{self.need('to_u64')}({self.text(e.x)})", 15)
             through = (I32 if to.is_signed else U32) if to.bits < 32 <= frm.bits else to
-            low, high = type_span(through)
-            whole = (f"{self.need('to_int')}({self.text(e.x)}, {low}, {high})", 15)
+            all_of = Interval.of_type(through)
+            whole = (f"{self.need('to_int')}({self.text(e.x)}, {all_of.low}, {all_of.high})", 15)
             return whole if through == to else self.wrap(*whole, to)
         if to.name == "u64":
             return (f"u64({self.text(e.x)})", 15)
         if frm.name == "u64" or frm.kind == "bool":
             inner = f"i64({self.text(e.x)})"
             return (inner, 15) if to.bits == 64 or frm.kind == "bool" else self.wrap(inner, 15, to)
-        return self._print(e.x) if fits(self.spans.of(e.x), type_span(to)) else self.wrap(*self._print(e.x), to)
+        return self._print(e.x) if self.facts.interval(e.x).fits(to) else self.wrap(*self._print(e.x), to)
 
     def _bit_cast(self, x: Expr, frm: Scalar, to: Scalar) -> str:
         bits = self.to_bits(self.text(x), frm) if frm.is_float else self.text(x)

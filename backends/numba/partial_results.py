@@ -38,8 +38,9 @@ def pays(s: Reduce, x: ExprPrinter) -> bool:
     alone = all(len(group) == 1 for group in together(s.accs))
     if not alone or s.var.type == U64 or not any(has_lanes(a) for a in s.accs):
         return False
-    longest = x.spans.of(s.hi)[1] - x.spans.of(s.lo)[0]
-    return longest >= 2 * LANES and not any(isinstance(inner, _LOOPS_AND_EXITS) for inner in walk(s.body))
+    high, low = x.facts.interval(s.hi).high, x.facts.interval(s.lo).low
+    short = high is not None and low is not None and high - low < 2 * LANES
+    return not short and not any(isinstance(inner, _LOOPS_AND_EXITS) for inner in walk(s.body))
 
 
 def has_lanes(a: Acc) -> bool:

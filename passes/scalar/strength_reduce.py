@@ -8,7 +8,8 @@ before                                          after strength-reduce
                                                       s += a[k_d + t]
                                                       k_d += d
 
-* ``division``: by a power of two, of what is shown not to be negative, becomes a shift or a mask.
+* ``division``: by a power of two, of what is shown not to be negative, becomes a shift or a mask; not in the bounds of
+  loops over blocks, which the launcher computes.
 * ``induction``: a product of a serial loop's counter and an invariant becomes a running sum. It is kept in an unsigned
   variable, so that one step beyond the last iteration cannot overflow.
 
@@ -21,31 +22,27 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from ktc.ir.analysis.purity import is_movable
+from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.fold import add, cast, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
     Binary,
     Body,
-    Call,
     Cast,
     Const,
     Continue,
     Decl,
     Expr,
     For,
-    HwIndex,
-    Knob,
     Par,
-    Reduce,
-    Select,
     Stmt,
     Sym,
     Var,
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
 
 from .kept_forms import spared
@@ -83,7 +80,10 @@ class StrengthReduce(Pass):
 
 
 def _divisions(kernel: Kernel, body: Body, count: dict[str, int]) -> Body:
-    positive = natural_symbols(kernel)
+    facts = Facts(kernel, REWRITES)
+    by_launcher = {
+        s.var: s for s in walk(body) if isinstance(s, Par) and any(level.kind == "block" for level in s.dist)
+    }
 
     def on(e: Expr) -> Expr:
         if not isinstance(e, Binary) or e.op not in ("/", "%") or not isinstance(e.b, Const):
@@ -92,69 +92,26 @@ def _divisions(kernel: Kernel, body: Body, count: dict[str, int]) -> Body:
         t = e.type
         if not isinstance(t, Scalar) or not t.is_int or not isinstance(n, int) or n < 2 or n & (n - 1):
             return e
-        if t.is_signed and not is_natural(e.a, positive):
+        if t.is_signed and not facts.never_negative(e.a):
             return e
-        count["division"] += 1
         if e.op == "/":
             return Binary(">>", e.a, Const(n.bit_length() - 1, t))
         return Binary("&", e.a, Const(n - 1, t))
 
-    return map_body(body, lambda s: s, on)
+    def on_device(s: Stmt) -> Stmt:
+        """``s`` with its bounds as they were, if the launcher computes them: that costs the device nothing."""
+        old = by_launcher.get(s.var) if isinstance(s, Par) else None
+        if old is None or not isinstance(s, Par) or (s.lo, s.hi) == (old.lo, old.hi):
+            return s
+        return dataclasses.replace(s, lo=old.lo, hi=old.hi)
+
+    found = map_body(body, on_device, on)
+    count["division"] += _quotients(body) - _quotients(found)
+    return found
 
 
-def natural_symbols(kernel: Kernel) -> set[Sym]:
-    """Integer variables that are never negative: counters that start there and rise, names of such values."""
-    out = {p.sym for p in kernel.params if p.range[0] is not None and p.range[0] >= 0}
-    changed = assigned(kernel.body)
-    for s in walk(kernel.body):  # in source order: what an initialiser mentions comes first
-        match s:
-            case Decl(sym=sym, init=init) if init is not None and sym not in changed and is_natural(init, out):
-                out.add(sym)
-            case Par(var=v, lo=lo) | Reduce(var=v, lo=lo) if is_natural(lo, out):
-                out.add(v)
-            case For(var=v, init=init, step=Binary("+", Var(w), by)) if v == w and v not in assigned(s.body):
-                if is_natural(init, out) and is_natural(by, out):
-                    out.add(v)
-    return out
-
-
-def is_natural(e: Expr, positive: Collection[Sym]) -> bool:
-    """Whether the integer ``e`` is shown to be at least 0 (arithmetic taken as not overflowing)."""
-    t = e.type
-    if not isinstance(t, Scalar) or not t.is_int:
-        return False
-    if not t.is_signed:
-        return True
-    match e:
-        case Const(value=v):
-            return v >= 0
-        case Var(sym=s):
-            return s in positive
-        case Knob() | HwIndex():
-            return True
-        case Cast(x=x):
-            inner = x.type
-            if isinstance(inner, Scalar) and inner.is_int and not inner.is_signed:
-                return inner.bits < t.bits or _is_index(x)
-            return is_natural(x, positive)
-        case Binary(op=("+" | "*" | "/" | ">>"), a=a, b=b):
-            return is_natural(a, positive) and is_natural(b, positive)
-        case Binary(op="%", a=a):
-            return is_natural(a, positive)
-        case Binary(op="&", a=a, b=b):
-            return is_natural(a, positive) or is_natural(b, positive)
-        case Select(a=a, b=b):
-            return is_natural(a, positive) and is_natural(b, positive)
-        case Call(fn=("min" | "max" | "cdiv") as fn, args=args):
-            return (any if fn == "max" else all)(is_natural(x, positive) for x in args)
-    return False
-
-
-def _is_index(x: Expr) -> bool:
-    """Unsigned arithmetic of hardware indices: far below the sign bit."""
-    return all(isinstance(y, HwIndex | Const | Binary | Cast | Knob) for y in walk_expr(x)) and not any(
-        isinstance(y, Binary) and y.op not in ("+", "*", "/", "%", ">>", "&") for y in walk_expr(x)
-    )
+def _quotients(body: Body) -> int:
+    return sum(isinstance(e, Binary) and e.op in ("/", "%") for e in all_exprs(body))
 
 
 # --------------------------------------------------------------------------------------------------------- inductions
@@ -228,4 +185,4 @@ def _name(factor: Expr) -> str:
     return e.sym.name if isinstance(e, Var) else "step"
 
 
-__all__ = ["StrengthReduce", "is_natural", "natural_symbols"]
+__all__ = ["StrengthReduce"]

@@ -117,6 +117,12 @@ PARTS: Sequence[Part] = (
         of("cases", "findings"), minutes=3,
     ),
     Part(
+        "arithmetic", "what is known of random integers, against brute force", ("tests/ir/arith",),
+        lambda p, s: _python("tests.ir.arith.campaign", "--cases", 10**5, "--seed", s.seed, "--jobs", s.jobs,
+                             "--seconds", s.seconds(p)),
+        of("cases", "kernels", "checked", "simplified", "wrong"), minutes=10,
+    ),
+    Part(
         "proofs", "the mutation campaign's own proofs, against near misses", ("tests/mutation",),
         lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/mutation"), _tests,
     ),

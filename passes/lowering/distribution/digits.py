@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from math import inf
 
 from ktc.ir.analysis.polynomial import Polynomial, from_polynomial, plus, polynomial, strip_casts
+from ktc.ir.arith import Interval, Trust
+from ktc.ir.arith.algebra import value
+from ktc.ir.arith.enclosures import Intervals
 from ktc.ir.fold import add, cast, mul
 from ktc.ir.nodes import (
     Binary,
@@ -34,6 +37,9 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import map_body, map_expr, used_in, walk, walk_expr
 from ktc.passes.lowering.decider import Decider
+
+COUNTED = Trust(indices=True, block_threads=1 << 16)
+"""Sums of thread numbers do not wrap; devices other than GPUs have larger blocks."""
 
 Reach = float
 """The largest value of something that is not negative; ``inf`` where there is no known one."""
@@ -94,26 +100,25 @@ def _above_the_rest(terms: Polynomial, n: int, known: Mapping[Expr, Reach]) -> i
 
 
 def reach(e: Expr, known: Mapping[Expr, Reach]) -> Reach | None:
-    """The largest value of ``e``; None if it may be negative."""
+    """The largest value of ``e``; None if it may be negative, or is made of anything but numbers, hardware indices and
+    what is ``known``."""
     e = strip_casts(e)
-    if e in known:
-        return known[e]
-    if isinstance(e, Const):
-        return int(e.value) if int(e.value) >= 0 else None
-    if isinstance(e, HwIndex):
-        return inf
-    if not isinstance(e, Binary):
+    if not _is_number(e, known):
         return None
-    a, b = reach(e.a, known), reach(e.b, known)
-    if a is None or b is None:
-        return None
-    if e.op == "+":
-        return a + b
-    if e.op == "*":
-        return a * b if a and b else 0
-    if not isinstance(e.b, Const) or b < 1:
-        return None
-    return {"/": a // b, "%": min(a, b - 1)}.get(e.op)
+    within = value(e, Intervals(COUNTED, lambda x: _range(known[x]) if x in known else None))
+    return (inf if within.high is None else within.high) if within.never_negative else None
+
+
+def _is_number(e: Expr, known: Mapping[Expr, Reach]) -> bool:
+    e = strip_casts(e)
+    if e in known or isinstance(e, HwIndex | Const):
+        return True
+    counts = isinstance(e, Binary) and (e.op in "+*" or (e.op in "/%" and isinstance(e.b, Const)))
+    return counts and isinstance(e, Binary) and _is_number(e.a, known) and _is_number(e.b, known)
+
+
+def _range(most: Reach) -> Interval:
+    return Interval(0, None if most == inf else int(most))
 
 
 def _largest(terms: Polynomial, known: Mapping[Expr, Reach]) -> Reach:

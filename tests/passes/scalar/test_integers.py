@@ -72,8 +72,16 @@ def test_a_wrong_strength_reduce_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
         "  out[threadIdx.x] = t % 8 + t / 8\n"
     )
     assert refused(k, "strength-reduce").code == "E-STRENGTH-NOTHING"
-    monkeypatch.setattr(strength_reduce, "is_natural", lambda e, known: True)
+    monkeypatch.setattr(strength_reduce.Facts, "never_negative", lambda self, e: True)
     assert differs(k, applied(k, "strength-reduce"), [{"n": 4}], lower=False) is not None
+
+
+def test_what_the_launcher_computes_keeps_its_divisions() -> None:
+    k = parse_kernel(
+        "kernel k(out: i32*, n: i32 range 1..1000)\n  par b in 0..(n + 255) / 256 @ [block.x]\n"
+        "    par t in 0..256 @ [thread.x 256]\n      out[b * 256 + t] = t\n"
+    )
+    assert refused(k, "strength-reduce").code == "E-STRENGTH-NOTHING"
 
 
 def test_narrow_index_before_and_after() -> None:

@@ -1,0 +1,195 @@
+"""Proofs that a polynomial is never positive: its variables go one by one, inner ones first, for what bounds them.
+
+``row * cols + col - rows * cols + 1`` is linear in ``col``, with a coefficient that is not negative: it is no larger
+with ``cols - 1`` in its place, and that no larger with ``rows - 1`` in place of ``row``, which leaves 0. Of quotients
+is known that ``(x / n) * n`` is in ``x - n + 1 .. x``, of ``cdiv`` that ``cdiv(x, n) * n`` is in ``x .. x + n - 1``.
+What is left in the end are numbers. The effort is bounded by steps, not by time: the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled, times
+from ktc.ir.nodes import Binary, Call, Expr, Select
+
+from .interval import ANY, Interval
+from .interval_operators import BINARY
+
+if TYPE_CHECKING:
+    from .kernel_facts import Facts
+
+STEPS = 64
+"""Polynomials that a proof looks at."""
+
+DEEPEST = 12
+"""Variables that go on the way to a number."""
+
+MOST_TERMS = 40
+
+Step = list[Polynomial]
+"""Polynomials such that the one before is not positive if none of them is."""
+
+
+class Elimination:
+    """One proof, with what ``facts`` know."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.left = STEPS
+        self.seen: set[frozenset[tuple[tuple[Expr, ...], int]]] = set()
+
+    def never_positive(self, p: Polynomial, depth: int = 0) -> bool:
+        """Whether ``p <= 0`` is shown."""
+        high = interval_of(p, self.facts).high
+        if high is not None and high <= 0:
+            return True
+        key = frozenset(p.items())
+        if key in self.seen or depth > DEEPEST or len(p) > MOST_TERMS:
+            return False
+        self.seen.add(key)
+        for step in self._steps(p):
+            if self.left <= 0:
+                return False
+            self.left -= 1
+            if all(self.never_positive(q, depth + 1) for q in step):
+                return True
+        return False
+
+    def _steps(self, p: Polynomial) -> Iterator[Step]:
+        for atom in sorted(atoms(p), key=self.facts.rank, reverse=True):
+            split = split_by(p, atom)
+            if split is not None:
+                yield from self._without(atom, *split)
+        for q in self.facts.conditions:
+            yield from ([minus(p, scaled(q, n))] for n in _multiples(p, q))
+
+    def _without(self, atom: Expr, by: Polynomial, rest: Polynomial) -> Iterator[Step]:
+        """Steps from ``by * atom + rest`` to polynomials without ``atom``."""
+        sign = interval_of(by, self.facts)
+        upper = sign.low is not None and sign.low >= 0
+        if not upper and not (sign.high is not None and sign.high <= 0):
+            return
+        for bounds in self._bounds(atom, upper):
+            yield [plus(times(by, b), rest) for b in bounds]
+        yield from self._divided(atom, by, rest, upper)
+        own = self.facts.interval(atom)
+        end = own.high if upper else own.low
+        if end is not None:
+            yield [plus(scaled(by, end), rest)]
+
+    def _bounds(self, atom: Expr, upper: bool) -> Iterator[list[Polynomial]]:
+        """Lists of polynomials: one of each list is an upper bound of ``atom`` (a lower one unless ``upper``)."""
+        f = self.facts
+        yield from ([b] for b in f.bounds(atom, upper))
+        one = constant(-1 if upper else 1)
+        for q in f.conditions:
+            split = split_by(q, atom)
+            if split is not None and split[0] == scaled(one, -1):
+                yield [scaled(split[1], -1) if upper else split[1]]
+        match atom:
+            case Call(fn="min" | "max" as fn, args=args) if all(f.whole(a) for a in args):
+                choices = [f.polynomial(a) for a in args]
+                yield from ([c] for c in choices) if (fn == "min") == upper else [choices]
+            case Select(a=a, b=b):
+                yield [f.polynomial(a), f.polynomial(b)]
+            case Binary(op="%", a=a, b=b) if upper and f.interval(b).positive:
+                yield [plus(f.polynomial(b), constant(-1))]
+                if f.interval(a).never_negative:
+                    yield [f.polynomial(a)]
+
+    def _divided(self, atom: Expr, by: Polynomial, rest: Polynomial, upper: bool) -> Iterator[Step]:
+        """Steps that take a quotient off which a multiple of its divisor stands before."""
+        found = self._quotient(atom, upper)
+        if found is None:
+            return
+        divisor, bound, loose = found
+        turns = quotient(by, divisor)
+        if turns is not None:
+            yield [plus(times(turns, bound), rest)]
+        number = divisor.get((), 0)
+        if turns is None and set(divisor) == {()} and number > 1:
+            yield [plus(times(by, bound), scaled(rest, number))]  # all of it, as often as the divisor says
+        yield [plus(times(by, loose), rest)]
+
+    def _quotient(self, atom: Expr, upper: bool) -> tuple[Polynomial, Polynomial, Polynomial] | None:
+        """Of a quotient of what is not negative: its divisor, a bound of the product of both, and one of it alone."""
+        f = self.facts
+        match atom:
+            case Binary(op="/", a=a, b=b):
+                rounded = False
+            case Call(fn="cdiv", args=(a, b)):
+                rounded = True
+            case _:
+                return None
+        if not f.interval(a).never_negative or not f.interval(b).positive or not f.exact(atom):
+            return None
+        x, n = f.polynomial(a), f.polynomial(b)
+        less = plus(n, constant(-1))
+        if rounded:
+            return n, plus(x, less) if upper else x, x if upper else constant(0)
+        return n, x if upper else minus(x, less), x if upper else constant(0)
+
+
+def atoms(p: Polynomial) -> list[Expr]:
+    """What ``p`` is made of, each once."""
+    return list(dict.fromkeys(a for factors in p for a in factors))
+
+
+def split_by(p: Polynomial, atom: Expr) -> tuple[Polynomial, Polynomial] | None:
+    """``(c, r)`` where ``p`` is ``c * atom + r``, neither of which mentions it; None where it is not linear in it."""
+    by: Polynomial = {}
+    rest: Polynomial = {}
+    for factors, k in p.items():
+        n = factors.count(atom)
+        if n > 1:
+            return None
+        if n:
+            at = factors.index(atom)
+            by[factors[:at] + factors[at + 1 :]] = k
+        else:
+            rest[factors] = k
+    return (by, rest) if by else None
+
+
+def quotient(p: Polynomial, divisor: Polynomial) -> Polynomial | None:
+    """``p / divisor`` where that is a polynomial, of a divisor of one term."""
+    if len(divisor) != 1:
+        return None
+    ((by, n),) = divisor.items()
+    out: Polynomial = {}
+    for factors, k in p.items():
+        left = list(factors)
+        for atom in by:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if k % n:
+            return None
+        out[tuple(left)] = k // n
+    return out
+
+
+def interval_of(p: Polynomial, facts: Facts) -> Interval:
+    """What ``p`` lies in, term by term."""
+    out = Interval.point(0)
+    for factors, k in p.items():
+        term = Interval.point(k)
+        for a in factors:
+            term = BINARY["*"](term, facts.interval(a))
+            if term == ANY:
+                return ANY
+        if len(factors) == 2 and factors[0] == factors[1] and k > 0:
+            term = term.meet(Interval(0, None))  # a square
+        out = BINARY["+"](out, term)
+    return out
+
+
+def _multiples(p: Polynomial, q: Polynomial) -> list[int]:
+    """Numbers of times that ``q`` may be taken from ``p`` such that a term goes."""
+    found = {p[t] // k for t, k in q.items() if t and t in p and p[t] % k == 0 and p[t] // k > 0}
+    return sorted(found)
+
+
+__all__ = ["Elimination", "atoms", "interval_of", "quotient", "split_by"]

@@ -1,0 +1,113 @@
+"""Integer expressions as polynomials that are the same numbers: nothing that may wrap is taken apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled, times
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Select, Unary, Var
+from ktc.ir.types import Scalar
+
+from .enclosures import is_integer
+from .interval import Interval
+from .interval_operators import BINARY, UNARY
+
+if TYPE_CHECKING:
+    from .kernel_facts import Facts
+
+_ARITHMETIC = {"+": plus, "-": minus, "*": times}
+_TAKEN_WHOLE = frozenset({"/", "%", ">>"})
+"""Operators that give the same number in every type that holds their operands."""
+
+MOST_TERMS = 24
+"""Terms of a polynomial that is multiplied with another."""
+
+
+def exact_polynomial(e: Expr, facts: Facts) -> Polynomial:
+    """``e`` over atoms whose products and sums are ``e``, as a number."""
+    match e:
+        case Const(value=v) if not isinstance(v, float):
+            return constant(int(v))
+        case Var():
+            return _variable(e, facts)
+        case HwIndex():
+            return facts.extent(e) or {(e,): 1} if e.level in ("block_dim", "grid_dim") else {(e,): 1}
+        case Cast(x=x) if without_wrapping(e, facts):
+            return facts.polynomial(x)
+        case Unary(op="-", x=x) if without_wrapping(e, facts):
+            return scaled(facts.polynomial(x), -1)
+        case Binary(op="+" | "-" | "*" as op, a=a, b=b) if without_wrapping(e, facts):
+            p, q = facts.polynomial(a), facts.polynomial(b)
+            if op != "*" or len(p) * len(q) <= MOST_TERMS:
+                return _ARITHMETIC[op](p, q)
+        case Binary(op="<<", a=a, b=Const(value=n)) if without_wrapping(e, facts):
+            if 0 <= n < 63:
+                return scaled(facts.polynomial(a), 1 << int(n))
+    one = facts.interval(e).constant
+    return {(plain(e, facts),): 1} if one is None else constant(one)
+
+
+def _variable(e: Var, facts: Facts) -> Polynomial:
+    """A variable as what it is equal to, or stands for; as itself where that would be one atom that says less."""
+    n = facts.interval(e).constant
+    if n is not None:
+        return constant(n)
+    if e.sym in facts.equal_to:
+        return facts.equal_to[e.sym]
+    named = facts.symbols.names.get(e.sym)
+    t = e.sym.type
+    if named is None or not isinstance(t, Scalar) or not facts.interval(named).fits(t):
+        return {(e,): 1}
+    p = facts.polynomial(named)
+    return {(e,): 1} if any(isinstance(a, Cast) for factors in p for a in factors) else p
+
+
+def without_wrapping(e: Expr, facts: Facts) -> bool:
+    """Whether the outermost operator of ``e`` gives the number that it would without a type."""
+    t = e.type
+    if not isinstance(t, Scalar) or not is_integer(t):
+        return False
+    match e:
+        case Cast(style=style, x=x):
+            return style != "bit" and is_integer(x.type) and t.kind != "bool" and facts.interval(x).fits(t)
+        case Unary(op=op, x=x):
+            return is_integer(x.type) and (_defined(t, facts) or UNARY[op](facts.interval(x)).fits(t))
+        case Binary(op="<<", b=b):
+            return facts.interval(b).within(Interval(0, t.bits - 1)) and facts.raw(e).fits(t)
+        case Binary(op=op, a=a, b=b):
+            if not is_integer(a.type):
+                return False
+            if (_defined(t, facts) and op in "+-*") or facts.raw(e).fits(t):
+                return True
+            return op == "-" and not t.is_signed and facts.at_most(b, a)
+        case Call(fn="cdiv", args=(a, b)):
+            total = BINARY["+"](facts.interval(a), facts.interval(b))
+            return _defined(t, facts) or total.fits(t)
+        case Call(fn=fn):
+            return fn in ("min", "max")
+    return True
+
+
+def plain(e: Expr, facts: Facts) -> Expr:
+    """``e`` without conversions that are shown to change no value, at its top and below operators that give the same
+    number in every type that holds their operands."""
+    while isinstance(e, Cast) and without_wrapping(e, facts):
+        e = e.x
+    match e:
+        case Binary(op=op, a=a, b=b) if op in _TAKEN_WHOLE:
+            bare = Binary(op, plain(a, facts), plain(b, facts))
+            t = bare.type
+            return bare if isinstance(t, Scalar) and facts.raw(bare).fits(t) else e
+        case Call(fn="min" | "max" | "cdiv") if is_integer(e.type) and without_wrapping(e, facts):
+            return Call(e.fn, tuple(plain(a, facts) for a in e.args), e.ty, e.effects)
+        case Select(cond=c, a=a, b=b) if is_integer(e.type):
+            return Select(c, plain(a, facts), plain(b, facts))
+    return e
+
+
+def _defined(t: Scalar, facts: Facts) -> bool:
+    """Whether arithmetic in ``t`` is taken to have a value."""
+    return facts.trust.no_overflow and t.is_signed and t.bits >= 32
+
+
+__all__ = ["exact_polynomial", "plain", "without_wrapping"]

@@ -1,0 +1,101 @@
+"""Ways to look through conversions, each named by what it keeps and under which assumption.
+
+==============================  =======================================  ==========================================
+function                        what is left has the same                provided that
+==============================  =======================================  ==========================================
+``without_implicit``            value                                    (nothing): the source had none there, and a
+                                                                         language's own rules convert alike
+``without_widening``            value                                    (nothing): the type holds every value
+``without_index_casts``         value                                    indices of 32 bits and more fit both types:
+                                                                         see :mod:`ktc.ir.analysis.affine`
+``without_integer_casts``       value                                    the integer fits every type on the way
+``keeping_low_bits``            lowest bits, as many as are asked for    (nothing)
+``without_casts``               shape                                    (anything): for names and for guesses that a
+                                                                         check follows
+``Facts.plain``                 value                                    what its :class:`~.trust.Trust` assumes: facts
+                                                                         show that the value fits
+==============================  =======================================  ==========================================
+
+Private ones that say the same elsewhere: ``without_casts`` is ``passes.shared.casts.strip``; ``without_index_casts`` is
+``ir.analysis.polynomial.strip_casts``; ``without_integer_casts`` stands in ``backends.cuda.negations``,
+``search.bounds.speed_of_light`` and ``passes.raising.normalise.tidy``; ``without_widening`` in
+``passes.scalar.strength_reduce`` (of equal signedness). Verification keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ktc.ir.nodes import Cast, Expr
+from ktc.ir.types import Scalar, Type
+
+
+def without_casts(e: Expr) -> Expr:
+    """``e`` without any conversion around it: its shape, not its value."""
+    return _through(e, lambda c: True)
+
+
+def without_implicit(e: Expr) -> Expr:
+    """``e`` without conversions around it that the source did not spell out."""
+    return _through(e, lambda c: c.style == "implicit")
+
+
+def without_integer_casts(e: Expr) -> Expr:
+    """``e`` without conversions between integers around it: its value, if that fits every type on the way."""
+    return _through(e, is_integer_cast)
+
+
+def without_index_casts(e: Expr) -> Expr:
+    """``e`` without conversions between integers of 32 bits and more: its value, if it is an index."""
+    return _through(e, is_index_cast)
+
+
+def without_widening(e: Expr) -> Expr:
+    """``e`` without conversions around it that keep every value of what they convert."""
+    return _through(e, lambda c: is_integer_cast(c) and holds_every_value(c.to, c.x.type))
+
+
+def keeping_low_bits(e: Expr, bits: int) -> Expr:
+    """``e`` without conversions around it that keep its lowest ``bits``."""
+    return _through(e, lambda c: is_integer_cast(c) and min(_bits(c.to), _bits(c.x.type)) >= bits)
+
+
+def is_integer_cast(e: Cast) -> bool:
+    """Whether ``e`` converts the value of an integer into an integer type."""
+    return e.style != "bit" and _is_int(e.to) and _is_int(e.x.type)
+
+
+def is_index_cast(e: Cast) -> bool:
+    """Whether ``e`` converts between integers of 32 bits and more."""
+    return is_integer_cast(e) and min(_bits(e.to), _bits(e.x.type)) >= 32
+
+
+def holds_every_value(to: Type, source: Type) -> bool:
+    """Whether the integer type ``to`` holds every value of ``source``."""
+    if not isinstance(to, Scalar) or not isinstance(source, Scalar) or not to.is_int:
+        return False
+    if source.kind == "bool":
+        return True
+    if to.is_signed == source.is_signed:
+        return to.bits >= source.bits
+    return to.is_signed and to.bits > source.bits
+
+
+def _through(e: Expr, passed: Callable[[Cast], bool]) -> Expr:
+    while isinstance(e, Cast) and passed(e):
+        e = e.x
+    return e
+
+
+def _is_int(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.is_int
+
+
+def _bits(t: Type) -> int:
+    return t.bits if isinstance(t, Scalar) else 0
+
+
+__all__ = [
+    "holds_every_value", "is_index_cast", "is_integer_cast", "keeping_low_bits", "without_casts", "without_implicit",
+    "without_index_casts", "without_integer_casts", "without_widening",
+]  # fmt: skip

@@ -1,0 +1,306 @@
+"""What is known of a kernel's integers, and proofs from it: bounds, divisors, comparisons, equality.
+
+    facts = Facts(kernel, REWRITES)
+    facts.interval(index)                       # 0..1048575
+    facts.under(guard).truth(condition)         # True, False, or None: not known
+    for s, here in facts.visit(kernel.body): ...
+
+Every answer is a proof under what its :class:`~.trust.Trust` assumes, or "not known". A fact holds wherever its
+variables are in scope; what a guard or a loop adds holds inside of it (:meth:`Facts.under`, :mod:`.visiting`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from math import gcd
+
+from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
+from ktc.ir.types import Scalar
+from ktc.ir.walk import walk, walk_expr
+
+from .algebra import Memo, value
+from .condition_parts import MIRRORED
+from .congruence import BINARY as CONGRUENT
+from .congruence import Congruence
+from .elimination import Elimination
+from .enclosures import Congruences, Intervals, is_integer
+from .exact_polynomials import exact_polynomial, plain, without_wrapping
+from .interval import Interval
+from .interval_operators import BINARY, DECIDED, truth_of
+from .known_symbols import Loop, Symbols, is_settled
+from .launch_values import EXTENT_OF, index_interval, knob_interval, knob_residue, launched_extent
+from .learning import learn, learn_below_zero
+from .loop_counters import counter_interval, counter_residue, rises
+from .trust import ANY_LAUNCH, Trust
+
+
+class Facts:
+    """What is known of the integers of ``kernel``, as far as ``trust`` goes."""
+
+    def __init__(self, kernel: Kernel, trust: Trust = ANY_LAUNCH) -> None:
+        self.kernel = kernel
+        self.trust = trust
+        self.symbols = Symbols.of(kernel)
+        self.conditions: tuple[Polynomial, ...] = ()
+        """Polynomials that are never positive here."""
+        self.equal_to: dict[Sym, Polynomial] = {}
+        self._intervals: dict[Expr, Interval] = {}
+        self._residues: dict[Expr, Congruence] = {}
+        self._places: dict[int, Facts] | None = None
+        self._forget()
+        for p in kernel.params:
+            self._declare(p)
+        self._count_and_name(kernel.body)
+        for a in kernel.assumptions:
+            if trust.parameters and a.origin in trust.origins:
+                learn(a.expr, True, self)
+
+    # ------------------------------------------------------------------------------------------------------ questions
+
+    def interval(self, e: Expr, at: Stmt | None = None) -> Interval:
+        """What ``e`` lies in: anywhere in the scope of its variables, or ``at`` a statement of the kernel."""
+        if at is not None:
+            return self.at(at).interval(e)
+        return value(e, self._enclosing, self._ranges)
+
+    def raw(self, e: Expr) -> Interval:
+        """What the outermost operator of ``e`` gives, before it is brought to its type."""
+        if isinstance(e, Binary):
+            return self._enclosing.raw(e, self.interval(e.a), self.interval(e.b))
+        return self.interval(e)
+
+    def congruence(self, e: Expr) -> Congruence:
+        """What ``e`` leaves when it is divided."""
+        n = self.interval(e).constant if is_integer(e.type) else None
+        return Congruence.point(n) if n is not None else value(e, self._dividing, self._left_over)
+
+    def truth(self, condition: Expr) -> bool | None:
+        """How ``condition`` comes out, if it always comes out alike."""
+        found = truth_of(self.interval(condition)) if is_integer(condition.type) else None
+        return found if found is not None else self._compared(condition)
+
+    def never_negative(self, e: Expr) -> bool:
+        if self.interval(e).never_negative:
+            return True
+        return self.whole(e) and self._shown(scaled(self.polynomial(e), -1))
+
+    def multiple_of(self, e: Expr, n: int) -> bool:
+        """Whether ``n`` divides ``e``."""
+        if self.congruence(e).multiple_of(n):
+            return True
+        return self.whole(e) and self._residue_of(self.polynomial(e)).multiple_of(n)
+
+    def below(self, a: Expr, b: Expr) -> bool:
+        """Whether ``a < b``, as numbers, whatever their types are."""
+        return self.at_most(a, b, by=1)
+
+    def at_most(self, a: Expr, b: Expr, by: int = 0) -> bool:
+        """Whether ``a + by <= b``, as numbers, whatever their types are."""
+        if not self.whole(a) or not self.whole(b):
+            return False
+        raised = BINARY["+"](self.interval(a), Interval.point(by))
+        if DECIDED["<="](raised, self.interval(b)) is not None:
+            return bool(DECIDED["<="](raised, self.interval(b)))
+        return self._shown(plus(minus(self.polynomial(a), self.polynomial(b)), constant(by)))
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        """Whether ``a`` and ``b`` are one number, whatever their types are."""
+        if not self.whole(a) or not self.whole(b):
+            return False
+        n = self.interval(a).constant
+        return (n is not None and n == self.interval(b).constant) or self.polynomial(a) == self.polynomial(b)
+
+    def exact(self, e: Expr) -> bool:
+        """Whether the outermost operator of ``e`` gives the number that it would without a type."""
+        return without_wrapping(e, self)
+
+    def whole(self, e: Expr) -> bool:
+        """Whether ``e`` is an integer that is the same number each time it is computed in one place."""
+        return is_integer(e.type) and is_settled(e)
+
+    def plain(self, e: Expr) -> Expr:
+        """``e`` without conversions that are shown to change no value, anywhere in it."""
+        return plain(e, self)
+
+    def polynomial(self, e: Expr) -> Polynomial:
+        """``e`` as a polynomial over atoms that is the same number; names are replaced by what they stand for."""
+        found = self._polynomials.get(id(e))
+        if found is None:
+            found = self._polynomials[id(e)] = (e, exact_polynomial(e, self))
+        return found[1]
+
+    # --------------------------------------------------------------------------------------------------------- places
+
+    def under(self, condition: Expr, holds: bool = True) -> Facts:
+        """These facts, and that ``condition`` comes out as ``holds``."""
+        there = self._copy()
+        learn(condition, holds, there)
+        return there
+
+    def inside(self, loop: Stmt) -> Facts:
+        """These facts, and what holds in the body of ``loop``, of whatever kind."""
+        there = self._copy()
+        if isinstance(loop, For) and loop.var in self.symbols.loops:
+            learn(loop.cond, True, there)
+            if self.symbols.steady(loop.init) and rises(loop, self):
+                learn_below_zero(minus(there.polynomial(loop.init), there.polynomial(Var(loop.var))), there)
+        return there
+
+    def naming(self, s: Decl) -> Facts:
+        """These facts, and what they say of the variable that ``s`` declares, if it never changes."""
+        if s.sym not in self.symbols.values or s.init is None:
+            return self
+        there = self._copy()
+        there.narrow(Var(s.sym), self.interval(s.init).wrapped(_scalar(s.sym)))
+        return there
+
+    def visit(self, body: Body) -> Iterator[tuple[Stmt, Facts]]:
+        """Every statement of ``body`` in source order, with the facts that hold where it begins."""
+        from .visiting import visited
+
+        return visited(body, self)
+
+    def at(self, place: Stmt) -> Facts:
+        """The facts that hold where ``place``, a statement of the kernel, begins."""
+        if self._places is None:
+            self._places = {id(s): here for s, here in self.visit(self.kernel.body)}
+        return self._places.get(id(place), self)
+
+    # ----------------------------------------------------------------------------------------- what is known of atoms
+
+    def bounds(self, atom: Expr, upper: bool) -> Iterator[Polynomial]:
+        """Polynomials that ``atom`` is never above (below, unless ``upper``)."""
+        if isinstance(atom, Var) and not isinstance(loop := self.symbols.loops.get(atom.sym), For | None):
+            end = loop.hi if upper else loop.lo
+            if self.symbols.steady(end):
+                yield plus(self.polynomial(end), constant(-1 if upper else 0))
+        if isinstance(atom, HwIndex) and upper and atom.level in EXTENT_OF:
+            extent = HwIndex(EXTENT_OF[atom.level], atom.axis)
+            yield plus(self.extent(extent) or {(extent,): 1}, constant(-1))
+
+    def extent(self, e: HwIndex) -> Polynomial | None:
+        """What the kernel's launch says that ``e``, the size of a block or a grid, is, if that is trusted."""
+        said = launched_extent(e, self)
+        return None if said is None else self.polynomial(said)
+
+    def rank(self, atom: Expr) -> tuple[int, int]:
+        """How far inside an atom is: what is declared last goes first."""
+        ranks = self.symbols.rank
+        below = list(walk_expr(atom))
+        return max((ranks.get(x.sym, 0) + 1 for x in below if isinstance(x, Var)), default=0), len(below)
+
+    # -------------------------------------------------------------------------------------------------------- learning
+
+    def _declare(self, p: Param) -> None:
+        t, said = p.sym.type, dict(p.origins)
+        if not isinstance(t, Scalar) or not t.is_int or p.sym in self.symbols.changing or not self.trust.parameters:
+            return
+        if said.get("range", "declared") in self.trust.origins:
+            within = Interval(*p.range).meet(Interval.of_type(t))
+            self._intervals[Var(p.sym)] = Interval.of_type(t) if within.is_empty else within
+        if said.get("divisible_by", "declared") in self.trust.origins:
+            self._residues[Var(p.sym)] = Congruence(abs(p.divisible_by), 0)
+
+    def _count_and_name(self, body: Body) -> None:
+        """Variables in the order of their declaration, which is that in which they depend on each other."""
+        for s in walk(body):
+            if isinstance(s, Decl) and s.sym in self.symbols.values and s.init is not None:
+                v = Var(s.sym)
+                self._intervals[v] = self.interval(s.init).wrapped(_scalar(s.sym))
+                if self.interval(s.init).fits(_scalar(s.sym)):
+                    self._residues[v] = self.congruence(s.init)
+            elif isinstance(s, Loop) and s.var in self.symbols.loops:
+                self._intervals[Var(s.var)] = counter_interval(s, self)
+                self._residues[Var(s.var)] = counter_residue(s, self)
+        self._forget()
+
+    def narrow(self, e: Expr, to: Interval) -> None:
+        """Learn that ``e`` lies in ``to``."""
+        met = self.interval(e).meet(to)
+        if not met.is_empty and not isinstance(e, Const):  # else this place is never reached
+            self._intervals = {**self._intervals, e: met}
+            self._forget()
+
+    def divide(self, e: Expr, left: Congruence) -> None:
+        """Learn what ``e`` leaves when it is divided."""
+        self._residues = {**self._residues, e: self._residues.get(e, Congruence()).meet(left)}
+        self._forget()
+
+    def replace(self, s: Sym, p: Polynomial) -> None:
+        """Learn that ``s`` is ``p``, which does not mention it."""
+        self.equal_to = {**self.equal_to, s: p}
+        self._forget()
+
+    # ------------------------------------------------------------------------------------------------------- internals
+
+    def _known_interval(self, e: Expr) -> Interval | None:
+        if isinstance(e, HwIndex):
+            own = index_interval(e, self)
+            more = self._intervals.get(e)
+            return own if more is None else own.meet(more)
+        if isinstance(e, Knob):
+            return knob_interval(e, self)
+        if not self._intervals:
+            return None
+        return self._intervals.get(e)
+
+    def _known_residue(self, e: Expr) -> Congruence | None:
+        if isinstance(e, Knob):
+            return knob_residue(e, self)
+        known = self._residues.get(e) if self._residues else None
+        n = self._intervals[e].constant if e in self._intervals else None
+        return Congruence.point(n) if n is not None else known
+
+    def _residue_of(self, p: Polynomial) -> Congruence:
+        out = Congruence.point(0)
+        for factors, k in p.items():
+            term = Congruence.point(k)
+            for a in factors:
+                term = CONGRUENT["*"](term, self.congruence(a))
+            out = CONGRUENT["+"](out, term)
+        return out
+
+    def _compared(self, e: Expr) -> bool | None:
+        """A comparison that polynomials decide."""
+        if not isinstance(e, Binary) or e.op not in MIRRORED or not is_integer(e.a.type):
+            return None
+        if e.op in ("==", "!="):
+            same = True if self.equal(e.a, e.b) else False if self._differ(e.a, e.b) else None
+            return same if same is None or e.op == "==" else not same
+        a, b = (e.a, e.b) if e.op in ("<", "<=") else (e.b, e.a)
+        strict = int(e.op in ("<", ">"))
+        if self.at_most(a, b, by=strict):
+            return True
+        return False if self.at_most(b, a, by=1 - strict) else None
+
+    def _differ(self, a: Expr, b: Expr) -> bool:
+        x, y = self.congruence(a), self.congruence(b)
+        apart = y.residue not in Congruence(gcd(x.modulus, y.modulus), x.residue)
+        return apart or self.below(a, b) or self.below(b, a)
+
+    def _shown(self, p: Polynomial) -> bool:
+        return Elimination(self).never_positive(p)
+
+    def _copy(self) -> Facts:
+        there = copy.copy(self)
+        there._places = None
+        there._forget()
+        return there
+
+    def _forget(self) -> None:
+        self._ranges: Memo = {}
+        self._left_over: Memo = {}
+        self._polynomials: dict[int, tuple[Expr, Polynomial]] = {}
+        self._enclosing = Intervals(self.trust, self._known_interval)
+        self._dividing = Congruences(self.exact, self._known_residue, lambda c: truth_of(self.interval(c)))
+
+
+def _scalar(s: Sym) -> Scalar:
+    assert isinstance(s.type, Scalar)
+    return s.type
+
+
+__all__ = ["Facts"]

@@ -1,0 +1,50 @@
+"""What a proof may rest on beside the program itself: each assumption by name, and off unless somebody says so.
+
+====================  ==========================================================  ===================================
+assumption            what it says                                                who may make it
+====================  ==========================================================  ===================================
+``no_overflow``       signed arithmetic of 32 bits and more has a value: C        all: the source language says so, of
+                      leaves its overflow undefined                               what the source computes
+``origins``           whose facts of parameters, and whose assumptions, count     rewrites: all (a launcher tests what
+                                                                                  nobody vouches for); texts without a
+                                                                                  launcher: those that are vouched for
+``parameters``        the facts of parameters (ranges, divisors) hold at all      texts whose launcher checks them, and
+                                                                                  rewrites, whose launcher does
+``threads``           the most threads of one axis of a launch                    texts whose launcher checks it
+``indices``           arithmetic of hardware indices alone numbers threads or     rewrites of index arithmetic: sums and
+                      blocks: it does not wrap, and stays below 2^31              products that number threads
+``launch``            blocks and grids are as large as the kernel's launch says   kernels in a form that owns its launch
+``block_threads``     the most threads of a block                                 all: :mod:`ktc.ir.launch_limits`
+``grid_blocks``       the most blocks of one axis of a grid                       all, as above
+====================  ==========================================================  ===================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.fact_origins import ORIGINS, VOUCHED
+from ktc.ir.launch_limits import MAX_BLOCK_THREADS, MAX_GRID
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The assumptions of a proof, which the table of this module explains."""
+
+    no_overflow: bool = True
+    origins: frozenset[str] = VOUCHED
+    parameters: bool = False
+    threads: int | None = None
+    indices: bool = False
+    launch: bool = False
+    block_threads: int = MAX_BLOCK_THREADS
+    grid_blocks: int = MAX_GRID[0]
+
+
+ANY_LAUNCH = Trust()
+"""Of a text that anybody may launch as he likes, with any arguments."""
+
+REWRITES = Trust(origins=frozenset(ORIGINS), parameters=True, indices=True)
+"""Of a rewrite: a launcher tests what nobody vouches for, and the index arithmetic of a source numbers threads."""
+
+__all__ = ["ANY_LAUNCH", "REWRITES", "Trust"]

@@ -1,0 +1,209 @@
+"""Facts against brute force: what they say of random expressions, at points and on every arrival in a nest of loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from ktc.ir.arith import REWRITES, Facts, Trust, simplified
+from ktc.ir.arith.algebra import value
+from ktc.ir.arith.concrete import Numbers
+from ktc.ir.nodes import Body, Continue, Decl, Expr, For, If, Par, Stmt, Var
+
+from .drawn import Drawing, Nest, Point, kernel, parameters, point
+
+POINTS = 24
+ROUNDS = 30
+"""Rounds of one loop that are looked at."""
+
+MOST_ARRIVALS = 400
+
+
+class Wrong(AssertionError):
+    """A fact that a point contradicts."""
+
+
+def number(e: Expr, at: Point) -> int | None:
+    return value(e, Numbers(at))
+
+
+@dataclass
+class Claims:
+    """What ``facts`` say of a few expressions, once; each arrival at the place is held against it."""
+
+    facts: Facts
+    a: Expr
+    b: Expr
+    condition: Expr
+
+    def __post_init__(self) -> None:
+        f = self.facts
+        self.intervals = [(e, f.interval(e)) for e in (self.a, self.b, self.condition)]
+        self.residues = [(e, f.congruence(e)) for e in (self.a, self.b)]
+        self.truth = f.truth(self.condition)
+        self.smaller = [(e, simplified(e, f)) for e in (self.a, self.b, self.condition)]
+        self.relations = {
+            "below": f.below(self.a, self.b), "above": f.below(self.b, self.a), "equal": f.equal(self.a, self.b),
+            "natural": f.never_negative(self.a), "even": f.multiple_of(self.a, 8),
+        }  # fmt: skip
+
+    def check(self, at: Point, counts: Counter[str]) -> None:
+        for e, within in self.intervals:
+            n = number(e, at)
+            if n is not None and n not in within:
+                raise Wrong(f"{n} is not in {within}: {shown(e)} at {places(at)}")
+        for e, residue in self.residues:
+            n = number(e, at)
+            if n is not None and n not in residue:
+                raise Wrong(f"{n} is not in {residue}: {shown(e)} at {places(at)}")
+        for e, smaller in self.smaller:
+            n = number(e, at)
+            if n is not None and smaller != e:
+                counts["simplified"] += 1
+                if number(smaller, at) != n:
+                    raise Wrong(f"{shown(e)} is {n}, {shown(smaller)} is {number(smaller, at)} at {places(at)}")
+        holds = number(self.condition, at)
+        if self.truth is not None and holds is not None:
+            counts["decided"] += 1
+            if holds != self.truth:
+                raise Wrong(f"{shown(self.condition)} is {holds} at {places(at)}")
+        self._check_relations(at, counts)
+
+    def _check_relations(self, at: Point, counts: Counter[str]) -> None:
+        x, y = number(self.a, at), number(self.b, at)
+        if x is None or y is None:
+            counts["without a value"] += 1
+            return
+        counts["checked"] += 1
+        true = {"below": x < y, "above": y < x, "equal": x == y, "natural": x >= 0, "even": x % 8 == 0}
+        for relation, said in self.relations.items():
+            counts[relation] += said
+            if said and not true[relation]:
+                raise Wrong(f"not {relation}: {x} {shown(self.a)}, {y} {shown(self.b)} at {places(at)}")
+
+
+def claims(facts: Facts, d: Drawing) -> Claims:
+    t, u = d.type(), d.type()
+    return Claims(facts, d.expression(t, d.rng.randint(1, 4)), d.expression(u, d.rng.randint(0, 3)), d.condition(3))
+
+
+def judge_points(rng: Random, counts: Counter[str]) -> None:
+    """Random expressions over parameters, under a random guard."""
+    small = bool(rng.randrange(3))
+    params = parameters(rng, small)
+    d = Drawing(rng, [p.sym for p in params], small)
+    trust = REWRITES if rng.randrange(4) else Trust(no_overflow=False, parameters=True)
+    guard, assumed = d.condition(2), d.condition(1)
+    facts = Facts(kernel(params, assumed=(assumed,)), trust).under(guard)
+    said = [claims(facts, d) for _ in range(2)]
+    counts["cases"] += len(said)
+    for _ in range(POINTS):
+        at = point(rng, params)
+        if number(guard, at) and number(assumed, at):
+            for c in said:
+                c.check(at, counts)
+
+
+def judge_nest(rng: Random, counts: Counter[str]) -> None:
+    """A random nest of loops, run for a few sizes: on each arrival at a statement its facts hold."""
+    params = parameters(rng, small=True)
+    body = Nest(rng, params).body([p.sym for p in params], 3)
+    facts = Facts(kernel(params, body), REWRITES)
+    scopes = dict(in_scope(body, [p.sym for p in params]))
+    said: dict[int, Claims] = {}
+    for s, here in facts.visit(body):
+        said[id(s)] = claims(here, Drawing(rng, scopes[id(s)], small=True))
+    anywhere = {id(s): claims(facts, Drawing(rng, scopes[id(s)], small=True)) for s, _ in facts.visit(body)}
+    counts["cases"] += len(said) + len(anywhere)
+    for _ in range(3):
+        run = Run(said, anywhere, counts)
+        run.body(body, dict(point(rng, params)))
+
+
+def in_scope(body: Body, scope: list) -> list[tuple[int, list]]:
+    out = []
+    scope = list(scope)
+    for s in body:
+        out.append((id(s), list(scope)))
+        if isinstance(s, Decl):
+            scope.append(s.sym)
+        elif isinstance(s, If):
+            out += in_scope(s.then, scope) + in_scope(s.orelse, scope)
+        elif isinstance(s, For | Par):
+            out += in_scope(s.body, [*scope, s.var])
+    return out
+
+
+class Undefined(Exception):
+    """The program has no meaning from here on."""
+
+
+@dataclass
+class Run:
+    said: dict[int, Claims]
+    anywhere: dict[int, Claims]
+    counts: Counter[str]
+    arrivals: int = field(default=0)
+
+    def body(self, body: Body, at: dict[Expr, int]) -> None:
+        try:
+            self.statements(body, at)
+        except Undefined:
+            self.counts["runs without a meaning"] += 1
+
+    def statements(self, body: Body, at: dict[Expr, int]) -> bool:
+        """Whether the rest of what is around ``body`` runs too."""
+        for s in body:
+            self.arrivals += 1
+            if self.arrivals > MOST_ARRIVALS:
+                raise Undefined
+            self.said[id(s)].check(at, self.counts)
+            self.anywhere[id(s)].check(at, self.counts)
+            if not self.statement(s, at):
+                return False
+        return True
+
+    def statement(self, s: Stmt, at: dict[Expr, int]) -> bool:
+        match s:
+            case Continue():
+                return False
+            case Decl(sym=sym, init=init) if init is not None:
+                at[Var(sym)] = self.value(init, at)
+            case If(cond=cond, then=then, orelse=orelse):
+                return self.statements(then if self.value(cond, at) else orelse, at)
+            case Par(var=v, lo=lo, hi=hi, body=body):
+                for i in range(self.value(lo, at), self.value(hi, at))[:ROUNDS]:
+                    self.statements(body, {**at, Var(v): i})
+            case For():
+                self.serial(s, at)
+        return True
+
+    def serial(self, s: For, at: dict[Expr, int]) -> None:
+        here = {**at, Var(s.var): self.value(s.init, at)}
+        for _ in range(ROUNDS):
+            if not self.value(s.cond, here):
+                return
+            self.statements(s.body, dict(here))
+            here[Var(s.var)] = self.value(s.step, here)
+
+    def value(self, e: Expr, at: Point) -> int:
+        n = number(e, at)
+        if n is None:
+            raise Undefined
+        return n
+
+
+def shown(e: Expr) -> str:
+    from ktc.ir.text import print_expr
+
+    return print_expr(e)
+
+
+def places(at: Point) -> str:
+    return ", ".join(f"{v.sym.name}: {v.type} = {n}" for v, n in at.items() if isinstance(v, Var))
+
+
+JUDGES = {"points": judge_points, "nests": judge_nest}
+
+__all__ = ["JUDGES", "Wrong", "judge_nest", "judge_points"]

@@ -1,0 +1,183 @@
+"""What is known of integers: against brute force on random ones, and the idioms of index arithmetic one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ktc.ir.arith import REWRITES, Congruence, Facts, Interval, Trust, simplified
+from ktc.ir.arith.interval import EMPTY
+from ktc.ir.arith.interval_operators import BINARY
+from ktc.ir.fold import INT_OPS
+from ktc.ir.kernel import Assume, Kernel, Launch, Param
+from ktc.ir.nodes import Binary, Call, Cast, Const, Eval, Expr, For, HwIndex, If, Par, Return, Sym, Var, fresh, i32
+from ktc.ir.types import I32, I64, U32, Scalar
+
+from .judged import judge_nest, judge_points
+
+FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@FEW
+@given(st.integers(0, 10**9))
+def test_facts_of_random_expressions_hold_at_points(seed: int) -> None:
+    judge_points(Random(seed), Counter())
+
+
+@settings(FEW, max_examples=4)
+@given(st.integers(0, 10**9))
+def test_facts_of_random_nests_hold_on_every_arrival(seed: int) -> None:
+    judge_nest(Random(seed), Counter())
+
+
+@pytest.mark.parametrize("op", ["+", "-", "*", "/", "%", "&", "|", "^", "<", "<=", "==", "!="])
+def test_operators_hold_all_results_and_are_tight_on_sums(op: str) -> None:
+    for a in (Interval(-3, 2), Interval(0, 6), Interval(-7, -2), Interval(5, 5)):
+        for b in (Interval(-2, 3), Interval(1, 4), Interval(3, 3), Interval(-5, -1)):
+            found = BINARY[op](a, b)
+            values = [
+                int(INT_OPS[op](x, y))
+                for x in range(a.low or 0, (a.high or 0) + 1)
+                for y in range(b.low or 0, (b.high or 0) + 1)
+                if y or op not in "/%"
+            ]
+            assert all(v in found for v in values)
+            if op in ("+", "-", "*", "/"):
+                assert found == Interval(min(values), max(values))
+
+
+def test_an_interval_wraps_exactly_where_all_of_it_wraps_alike() -> None:
+    assert Interval(-2, -1).wrapped(U32) == Interval(2**32 - 2, 2**32 - 1)
+    assert Interval(-1, 0).wrapped(U32) == Interval(0, 2**32 - 1)
+    assert Interval(1, 3).meet(Interval(4, 5)) == EMPTY
+
+
+def test_congruences_join_and_meet() -> None:
+    assert Congruence.point(3).join(Congruence.point(11)) == Congruence(8, 3)
+    assert Congruence(4, 1).meet(Congruence(6, 3)) == Congruence(12, 9)
+
+
+# ------------------------------------------------------------------------------------------------------------- idioms
+
+
+def size(name: str, low: int | None = 1, high: int | None = None, t: Scalar = I32, **more: object) -> Param:
+    return Param(fresh(name, t), range=(low, high), **more)  # type: ignore[arg-type]
+
+
+def v(p: Param | Sym) -> Var:
+    return Var(p.sym if isinstance(p, Param) else p)
+
+
+def op(o: str, a: Expr, b: Expr | int) -> Binary:
+    return Binary(o, a, Const(b, a.type) if isinstance(b, int) else b)  # type: ignore[arg-type]
+
+
+def known(*params: Param, body: tuple = (), assumed: tuple[Expr, ...] = (), trust: Trust = REWRITES, **more) -> Facts:
+    launch = more.get("launch")
+    return Facts(Kernel("k", params, launch, body, assumptions=tuple(map(Assume, assumed))), trust)
+
+
+def test_an_element_of_a_matrix_is_below_its_size() -> None:
+    rows, cols = size("rows"), size("cols")
+    r, c = fresh("r", I32), fresh("c", I32)
+    index = op("+", op("*", v(r), v(cols)), v(c))
+    inner = Par(c, i32(0), v(cols), (), (Eval(index),))
+    facts = known(rows, cols, body=(Par(r, i32(0), v(rows), (), (inner,)),))
+    assert facts.below(index, op("*", v(rows), v(cols)))
+    assert not facts.below(index, v(rows))
+    assert facts.never_negative(index)
+
+
+def test_a_triangle_stays_in_its_square() -> None:
+    n, i, j = size("n"), fresh("i", I32), fresh("j", I32)
+    inner = For(j, i32(0), op("<=", v(j), v(i)), op("+", v(j), 1), (s := Eval(v(j)),))
+    outer = For(i, i32(0), op("<", v(i), v(n)), op("+", v(i), 1), (inner,))
+    facts = known(n, body=(outer,))
+    assert facts.at(s).below(op("+", op("*", v(i), v(n)), v(j)), op("*", v(n), v(n)))
+    assert facts.at(s).at_most(v(j), v(i))
+    assert not facts.below(v(j), v(n))  # its condition is asked once more than it holds
+
+
+def test_threads_of_the_blocks_of_a_launch() -> None:
+    n = size("n", high=1 << 30)
+    one = i32(1)
+    launch = Launch((Call("cdiv", (v(n), i32(256)), I32), one, one), (i32(256), one, one))
+    block, thread = (Cast(I32, HwIndex(level, "x"), "c") for level in ("block", "thread"))
+    first, element = op("*", block, 256), op("+", op("*", block, 256), thread)
+    facts = known(n, launch=launch, trust=Trust(parameters=True, launch=True))
+    assert facts.below(first, v(n))  # the last block has an element
+    assert not facts.below(element, v(n))
+    assert facts.under(op("<", element, v(n))).truth(op("<=", v(n), element)) is False
+    assert facts.interval(HwIndex("thread", "x")) == Interval(0, 255)
+
+
+def test_an_assumed_product_stands_for_its_factors() -> None:
+    batch, length, rows = size("batch"), size("length"), size("rows")
+    facts = known(batch, length, rows, assumed=(op("==", v(rows), op("*", v(batch), v(length))),))
+    assert facts.equal(v(rows), op("*", v(length), v(batch)))
+    assert facts.below(op("%", v(rows), v(length)), v(length))
+
+
+def test_guards_and_early_exits_hold_from_there_on() -> None:
+    n, i = size("n"), size("i", low=None)
+    last = Eval(v(i))
+    body = (If(op(">=", v(i), v(n)), (Return(),), ()), If(op("<", v(i), 0), (Return(),), ()), last)
+    facts = known(n, i, body=body)
+    assert facts.truth(op("<", v(i), v(n))) is None
+    assert facts.at(last).truth(op("<", v(i), v(n))) is True
+    assert facts.at(last).never_negative(v(i))
+
+
+def test_what_changes_is_not_known_from_a_guard() -> None:
+    from ktc.ir.nodes import Assign, Decl
+
+    x, last = fresh("x", I32), Eval(i32(0))
+    body = (Decl(x, i32(0)), If(op("<", v(x), 5), (Assign(x, i32(9)), last), ()))
+    assert 9 in known(body=body).at(last).interval(v(x))
+
+
+def test_unsigned_arithmetic_wraps_unless_its_threads_are_counted() -> None:
+    first = op("*", HwIndex("block", "x"), HwIndex("block_dim", "x"))
+    number = op("+", first, HwIndex("thread", "x"))
+    assert known(trust=Trust()).interval(number) == Interval.of_type(U32)
+    assert known(trust=Trust(threads=2**31 - 1)).interval(number) == Interval(0, 2**31 - 2)
+
+
+def test_origins_count_as_the_trust_says() -> None:
+    n = size("n", 0, 9, origins=(("range", "guessed"),))
+    assert known(n, trust=Trust(parameters=True)).interval(v(n)) == Interval.of_type(I32)
+    assert known(n).interval(v(n)) == Interval(0, 9)
+    assert known(n, trust=Trust()).interval(v(n)) == Interval.of_type(I32)
+
+
+def test_a_conversion_that_may_not_fit_says_nothing() -> None:
+    n = size("n", 0, 1 << 40, I64)
+    assert not known(n).never_negative(Cast(I32, v(n), "c"))
+
+
+def test_a_wrapped_multiple_of_three_is_none() -> None:
+    n = size("n", t=U32)
+    assert not known(n).multiple_of(op("*", v(n), 3), 3)
+    assert known(n).multiple_of(op("*", v(n), 4), 4)
+
+
+def test_a_shift_moves_bits_into_the_sign() -> None:
+    b = size("b", -1, 1 << 16)
+    assert (37751 << 16) - 2**32 in known(b).interval(op("<<", v(b), 16))
+
+
+def test_digits_are_known() -> None:
+    x, y, n = size("x", 0, 7), size("y", 0, 100), size("n", 8, 64)
+    f = known(x, y, n)
+    both = op("+", v(x), op("*", v(n), v(y)))
+    assert simplified(op("/", both, v(n)), f) == v(y)
+    assert simplified(op("%", both, v(n)), f) == v(x)
+    assert simplified(op("%", v(x), v(n)), f) == v(x)
+    assert simplified(op("+", op("*", op("/", v(y), v(n)), v(n)), op("%", v(y), v(n))), f) == v(y)
+    assert simplified(op("/", op("/", v(y), 4), 8), f) == op("/", v(y), 32)
+    assert simplified(Call("min", (v(x), v(n)), I32), f) == v(x)
+    assert simplified(op("/", op("-", v(x), op("*", v(n), v(y))), v(n)), f) != v(y)
