@@ -26,6 +26,6 @@ def limits(kernel: Kernel) -> Iterator[Limit]:
         return
     for level, extents, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
         yield from ((f"{level}.{axis}", (e,), n) for axis, e, n in zip("xyz", extents, most))
-    most = MAX_BLOCK_THREADS - producer_threads(kernel)  # which are beside those of the launch, and of its bound
+    room = MAX_BLOCK_THREADS - producer_threads(kernel)  # which are beside those of the launch, and of its bound
     bound = evaluate(launch.max_threads, kernel.knob_values) if launch.max_threads is not None else None
-    yield "threads of a block", launch.block, most if bound is None else min(most, int(bound))
+    yield "threads of a block", launch.block, room if bound is None else min(room, int(bound))

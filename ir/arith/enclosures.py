@@ -16,7 +16,7 @@ from ktc.ir.walk import walk_expr
 from . import congruence
 from . import interval_operators as interval
 from .congruence import ANYTHING, Congruence
-from .integer_casts import is_index_cast, without_index_casts
+from .integer_casts import is_index_cast, without_index_casts, without_widening
 from .interval import ANY, Interval
 from .interval_operators import truth_of, truth_values
 from .trust import Trust
@@ -63,8 +63,12 @@ class Intervals:
         return self._met(e, raw.wrapped(e.type))
 
     def select(self, e: Select, cond: Interval, a: Interval, b: Interval) -> Interval:
-        holds = truth_of(cond)
-        return self._met(e, a.join(b) if holds is None else a if holds else b) if is_integer(e.type) else ANY
+        if not is_integer(e.type):
+            return ANY
+        holds, one = truth_of(cond), extreme_of(e)
+        if holds is not None:
+            return self._met(e, a if holds else b)
+        return self._met(e, a.join(b) if one is None else interval.CALLS[one](a, b))
 
     def convert(self, e: Cast, x: Interval) -> Interval:
         if not isinstance(e.to, Scalar) or not is_integer(e.to) or not is_integer(e.x.type):
@@ -115,6 +119,17 @@ class Intervals:
             return v
         both = v.meet(more)
         return v if both.is_empty else both
+
+
+def extreme_of(e: Select) -> str | None:
+    """``min`` for ``a < b ? a : b`` and what else chooses the smaller one, ``max`` for the larger one; None for others."""
+    c = e.cond
+    if not isinstance(c, Binary) or c.op not in ("<", "<=", ">", ">="):
+        return None
+    compared, chosen = [tuple(map(without_widening, pair)) for pair in ((c.a, c.b), (e.a, e.b))]
+    if chosen not in (compared, compared[::-1]):
+        return None
+    return "min" if (c.op in ("<", "<=")) == (chosen == compared) else "max"
 
 
 def _shifted(e: Binary, a: Interval, b: Interval) -> Interval:

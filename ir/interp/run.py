@@ -30,6 +30,7 @@ from ktc.ir.interp.sanitizer.races import BarrierOrder, IterationOrder
 from ktc.ir.interp.sanitizer.shadow import Shadow
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
+from ktc.ir.support.allocator import keep_freed_memory
 from ktc.ir.types import U64, Ptr, Vec, scalar_of
 from ktc.ir.workload.input_data import initial_array, numpy_dtype
 
@@ -81,6 +82,7 @@ def run(
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
     """
+    keep_freed_memory()
     values = copy(domain_named(domain))
     values.bits_travel = partial(only_travel, kernel)  # type: ignore[method-assign]
     job = _Job(kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept)
