@@ -122,7 +122,7 @@ class Intervals:
 
 
 def extreme_of(e: Select) -> str | None:
-    """``min`` for ``a < b ? a : b`` and what else chooses the smaller one, ``max`` for the larger one; None for others."""
+    """``min`` for ``a < b ? a : b`` and what else chooses the smaller one, ``max`` for the larger; None for others."""
     c = e.cond
     if not isinstance(c, Binary) or c.op not in ("<", "<=", ">", ">="):
         return None

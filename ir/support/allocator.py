@@ -35,7 +35,7 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):  # another C library
         return False
     settings = ((M_MMAP_THRESHOLD, LARGEST), (M_TRIM_THRESHOLD, 2 * LARGEST - 1), (M_TOP_PAD, PAD))
-    return all([mallopt(what, value) == 1 for what, value in settings])
+    return all(mallopt(what, value) == 1 for what, value in settings)
 
 
 __all__ = ["keep_freed_memory"]
