@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.fold import evaluate
+from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, Knob, Var
-from ktc.ir.walk import walk_expr
+from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, For, HwIndex, Knob, Var
+from ktc.ir.walk import walk, walk_expr
 from ktc.search.verification.instances.reach import promised
 from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.integers.intervals import Scope
@@ -116,7 +117,25 @@ def _fixed(job: Job, kernel: Kernel) -> Numbers:
     coverage = job.theirs if kernel is job.original else job.coverage
     if not (_grows(other) or coverage.once):
         return Numbers()
-    return Numbers().and_also(*(_large(kernel, e) for e in launch.grid))
+    return Numbers().and_also(*(_large(kernel, e) for e in launch.grid if not _is_met(job, kernel, e)))
+
+
+def _is_met(job: Job, kernel: Kernel, extent: Expr) -> bool:
+    """Whether an instance came to the fixed ``extent`` of a grid: the other program had more blocks there, or a loop
+    that goes on by so many went round twice."""
+    other = job.candidate if kernel is job.original else job.original
+    coverage = job.theirs if kernel is job.original else job.coverage
+    most = evaluate(extent, kernel.knob_values)
+    blocks = (geometry_of(other, scalars_of(job.workload, i.sizes)).blocks for i in job.coverage.tried)
+    if most is not None and any(n > most for n in blocks):
+        return True
+    rounds = [s for s in walk(kernel.body) if isinstance(s, For) and _goes_on_by(s, extent)]
+    return bool(rounds) and coverage.once is not None and not any(id(s) in coverage.once for s in rounds)
+
+
+def _goes_on_by(s: For, extent: Expr) -> bool:
+    """Whether a loop's next round is as many iterations later as there are blocks, or several times that."""
+    return any(x == extent or (isinstance(x, HwIndex) and x.level == "grid_dim") for x in walk_expr(s.step))
 
 
 def _grows(kernel: Kernel) -> bool:
