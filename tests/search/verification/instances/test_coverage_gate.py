@@ -20,6 +20,7 @@ from ktc.search.verification.integers.ranges import dead, values, wraps
 from ktc.search.verification.job import Job
 from ktc.search.verification.ladder import not_exercised
 from ktc.search.verification.oracle import oracle_for
+from ktc.search.verification.rungs import fewer_blocks
 from ktc.search.verification.rungs.static import static
 from tests.ir.interp.interp_samples import MATMUL_PARALLEL, kernel
 from tests.mutation.campaign import OPERATORS
@@ -96,6 +97,7 @@ def test_all_of_the_first_round_where_no_size_has_a_second() -> None:
 
 def test_a_loop_that_no_affordable_size_repeats_is_unknown(monkeypatch) -> None:
     monkeypatch.setattr(coverage, "SECOND_ROUND", 0)
+    monkeypatch.setattr(fewer_blocks, "settled", lambda job, loops: frozenset())
     verdict = verify(kernel(PLAIN), kernel(PERSISTENT), COPY)
     assert verdict.status == "UNKNOWN" and "went round twice" in verdict.reason, verdict
 
@@ -158,6 +160,7 @@ def test_every_axis_of_the_block_has_a_second_thread() -> None:
 
 def test_an_instance_that_only_a_long_run_would_finish_is_as_if_not_tried(monkeypatch) -> None:
     monkeypatch.setattr(exact, "MORE_STEPS", 1)
+    monkeypatch.setattr(fewer_blocks, "settled", lambda job, loops: frozenset())
     verdict = verify(kernel(PLAIN), kernel(PERSISTENT), COPY)
     assert verdict.status == "UNKNOWN" and "went round twice" in verdict.reason, verdict
 
