@@ -31,7 +31,7 @@ from ktc.ir.nodes import (
     Var,
 )  # fmt: skip
 from ktc.ir.types import BOOL, Ptr, Scalar, scalar_of
-from ktc.ir.walk import assigned, stmt_exprs, walk_expr
+from ktc.ir.walk import assigned, stmt_exprs, used, walk_expr
 
 from .interval_arithmetic import BINARY, CALLS, DECIDE, Interval
 
@@ -62,6 +62,8 @@ class Scope:
     """Definitions of variables that are never assigned, of which an interval is known."""
     limits: dict[Sym, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
     """What variables are below here: an expression and a number that is added to it."""
+    begins: dict[Sym, Expr] = field(default_factory=dict)
+    """What variables of loops that count up begin with."""
 
     def __post_init__(self) -> None:
         self.changed = assigned(self.kernel.body)
@@ -122,9 +124,9 @@ class Scope:
             if whole is not None and _fits(whole, e.type):
                 return whole
         if e.op == "-":
-            rest = self._of_remainder(e)
-            if rest is not None:
-                return rest
+            for rest in (self._of_remainder(e), self._of_distance(e)):
+                if rest is not None:
+                    return rest
         return self._fitting(e, BINARY[e.op](a, b)) if e.op in BINARY else None
 
     def truth(self, e: Expr) -> bool | None:
@@ -206,6 +208,23 @@ class Scope:
                 if v is not None and by is not None and Counter(divisor) == Counter(factors_of(f.b)):
                     return BINARY["%"](v, by)
         return None
+
+    def _of_distance(self, e: Binary) -> Interval | None:
+        """How far a loop's variable is from where the loop begins: less than ``n``, if it ends at ``begin + n``."""
+        v, begin = uncast(e.a), uncast(e.b)
+        if not isinstance(v, Var) or v.sym in self.changed or used(begin) & self.changed:
+            return None
+        if v.sym not in self.begins or uncast(self.begins[v.sym]) != begin:
+            return None
+        ends = []
+        for limit, more in self.limits.get(v.sym, ()):
+            bound = uncast(limit)
+            for part in bound.args if isinstance(bound, Call) and bound.fn == "min" else (bound,):
+                part = uncast(part)
+                if isinstance(part, Binary) and part.op == "+" and uncast(part.a) == begin:
+                    n = self.of(part.b)
+                    ends += [n[1] - 1 + more] if n is not None else []
+        return (0, max(min(ends), 0)) if ends else None
 
     def gains(self, sym: Sym, value: Expr) -> None:
         """``sym`` is assigned ``value``, or an element of it is."""

@@ -19,6 +19,7 @@ def loop_range(s: For, scope: Scope) -> Interval | None:
     if first is None or last is None or not _counts_up(s, first, scope):
         return None
     scope.limits[s.var] = ((s.cond.b, s.cond.op == "<="),)
+    scope.begins[s.var] = s.init
     return first[0], max(last[1] - (s.cond.op == "<"), first[0])
 
 
