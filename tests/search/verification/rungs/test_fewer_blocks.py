@@ -55,6 +55,7 @@ def test_a_second_round_of_a_long_loop_is_run_in_two_blocks() -> None:
     assert verdict.status == "TESTED", verdict
 
 
+@pytest.mark.campaign
 def test_of_an_original_of_one_round_the_candidate_alone_has_fewer_blocks() -> None:
     verdict = verify(load(ONE_ROUND, name="one.cu"), materialise(kernels()[1]), WORKLOAD)
     assert verdict.status == "TESTED", verdict
