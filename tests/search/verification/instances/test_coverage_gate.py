@@ -139,22 +139,6 @@ def test_every_axis_of_the_grid_has_a_second_block() -> None:
     assert not_exercised(job) == "" and not list(job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 1 << 20)))
 
 
-ROWS_OF_THREADS = """\
-kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
-  launch grid(128) block(1, cdiv(d, 40960))
-  for i = i32(threadIdx.y) * 40960 + i32(blockIdx.x); i < min(d, i32(threadIdx.y) * 40960 + 40960); i + 128
-    y[i] = x[i]
-"""
-
-
-@pytest.mark.parametrize(("begin", "status"), [("40960", "TESTED"), ("40832", "REJECTED")])
-def test_every_axis_of_the_block_has_a_second_thread(begin: str, status: str) -> None:
-    """Sizes may decide the threads too: what the second one does wrong was not seen once."""
-    tiled = ROWS_OF_THREADS.replace("threadIdx.y) * 40960", f"threadIdx.y) * {begin}")
-    verdict = verify(kernel(PLAIN), kernel(tiled), COPY)
-    assert verdict.status == status, verdict
-
-
 def test_an_instance_that_only_a_long_run_would_finish_is_as_if_not_tried(monkeypatch) -> None:
     monkeypatch.setattr(exact, "MORE_STEPS", 1)
     monkeypatch.setattr(fewer_blocks, "settled", lambda job, loops: frozenset())

@@ -30,6 +30,7 @@ MANY_IDLE = (
 )
 DEEP = ("stencil/heat3d", "raise | temporal-block{steps=3 tile=$TZ,$TY,$TX} [TZ=26 TY=2 TX=2]")
 THICK = ("stencil/heat3d", "raise | temporal-block{steps=3 tile=$TZ,$TY,$TX} [TZ=116 TY=32 TX=4]")
+DEEP_THREADS = ("dense/transpose", "raise | distribute{loop=row map=[seq 64, unroll 64, thread.y] tail=guard}")
 FOR_Z = "let z: i32 = (block_z + c * cdiv((nz {}) / 2, $C) as u32)"
 
 WRONG = {
@@ -41,6 +42,7 @@ WRONG = {
     "the fifth block along an outer size": (DEEP, "for z_t_3 in tid_z..", "for z_t_3 in z_tile.."),
     "a tile that cannot be afforded full along each axis": (THICK, "let y0: i32 = 1 +", "let y0: i32 = 0 +"),
     "the fourth block of such": (THICK, "for z_t_2 in tid_z..", "for z_t_2 in z_tile.."),
+    "a second thread of a block": (DEEP_THREADS, "threadIdx.y as i32 * 4096 + s", "threadIdx.y as i32 + s"),
     "rows that are not there": (SHARED_OUT, "if token_idx + u_4 < num_tokens", "if u_4 < num_tokens"),
 }
 
