@@ -81,6 +81,8 @@ class Unary(Expr):
 
 
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+"""The comparison of integers that holds where one does not."""
 LOGICAL = frozenset({"&&", "||"})
 _TRUTHS = COMPARISONS | LOGICAL
 

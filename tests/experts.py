@@ -10,11 +10,11 @@ import collections
 import json
 import os
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from ktc.ir.support.child_python import python_module
 from tests.paths import KERNELS, ROOT
 
 ACCEPTED = ("PROVED", "TESTED")
@@ -49,11 +49,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def verified(script: Path) -> tuple[str, str, float]:
     """Status, reason and seconds of one script's verification, no device asked."""
-    command = [sys.executable, "-P", "-m", "ktc", "verify", str(script.parent), "-p", f"@{script}"]
+    command = python_module("ktc", "verify", str(script.parent), "-p", f"@{script}", "--device", "none", "--json")
     began = time.monotonic()
     try:
-        done = subprocess.run([*command, "--device", "none", "--json"], cwd=ROOT, capture_output=True, text=True,
-                              timeout=LATE_S)  # fmt: skip
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LATE_S)
     except subprocess.TimeoutExpired:
         return "LATE", f"no verdict in {LATE_S} s", LATE_S
     try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    NEGATED,
     Atomic,
     Binary,
     Body,
@@ -39,8 +40,6 @@ from .polynomial import Polynomial, constant, minus, polynomial
 
 Facts = tuple[Polynomial, ...]
 """Sums that are below zero."""
-
-OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class FixedNames:
             return ()
         if cond.op == ("&&" if holds else "||"):
             return (*self.learnt(cond.a, holds), *self.learnt(cond.b, holds))
-        op = cond.op if holds else OPPOSITE.get(cond.op, "")
+        op = cond.op if holds else NEGATED.get(cond.op, "")
         if not isinstance(cond.a.type, Scalar) or not cond.a.type.is_int or not self.is_fixed(cond):
             return ()
         a, b = polynomial(cond.a), polynomial(cond.b)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ktc.ir.nodes import Binary, Cast, Const, Expr, Sym, Unary, Var
+from ktc.ir.nodes import NEGATED, Binary, Cast, Const, Expr, Sym, Unary, Var
 from ktc.ir.types import BOOL, Scalar
 
 from .enclosures import is_integer
-
-OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-"""The comparison of integers that holds where one does not."""
 
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 """The comparison that holds with its operands exchanged."""
@@ -27,8 +24,8 @@ def parts(e: Expr, holds: bool, names: Mapping[Sym, Expr]) -> Iterator[Expr]:
             if (op == "&&") == holds:
                 yield from parts(a, holds, names)
                 yield from parts(b, holds, names)
-        case Binary(op=op, a=a, b=b) if op in OPPOSITE and is_integer(a.type):
-            yield e if holds else Binary(OPPOSITE[op], a, b)
+        case Binary(op=op, a=a, b=b) if op in NEGATED and is_integer(a.type):
+            yield e if holds else Binary(NEGATED[op], a, b)
         case Var(sym=s) if s in names and s.type == BOOL:
             yield from parts(names[s], holds, names)
             yield e if holds else Unary("!", e)
@@ -38,4 +35,4 @@ def parts(e: Expr, holds: bool, names: Mapping[Sym, Expr]) -> Iterator[Expr]:
             yield Binary("!=" if holds else "==", e, Const(0, e.type))
 
 
-__all__ = ["MIRRORED", "OPPOSITE", "parts"]
+__all__ = ["MIRRORED", "parts"]

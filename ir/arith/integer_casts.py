@@ -16,10 +16,10 @@ function                        what is left has the same                provide
                                                                          show that the value fits
 ==============================  =======================================  ==========================================
 
-Private ones that say the same elsewhere: ``without_casts`` is ``passes.shared.casts.strip``; ``without_index_casts`` is
-``ir.analysis.polynomial.strip_casts``; ``without_integer_casts`` stands in ``backends.cuda.negations``,
-``search.bounds.speed_of_light`` and ``passes.raising.normalise.tidy``; ``without_widening`` in
-``passes.scalar.strength_reduce`` (of equal signedness). Verification keeps its own.
+Private ones that say the same elsewhere: ``without_index_casts`` is ``ir.analysis.polynomial.strip_casts``;
+``without_integer_casts`` stands in ``backends.cuda.negations``, ``search.bounds.speed_of_light`` and
+``passes.raising.normalise.tidy``; ``without_widening`` in ``passes.scalar.strength_reduce`` (of equal signedness).
+Verification keeps its own.
 """
 
 from __future__ import annotations

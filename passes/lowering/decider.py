@@ -6,10 +6,10 @@ Bound knobs decide structure (a vector of one lane is a scalar); open knobs leav
 from __future__ import annotations
 
 from ktc.ir.analysis.counted_loops import counting
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, For, Knob, Sym, Unary, Var
-from ktc.passes.shared.casts import strip
 
 
 class Decider:
@@ -65,7 +65,7 @@ class Decider:
     def _part_divisible(self, e: Var, divisor: int, by: Expr) -> bool:
         """``(e / c) % y == 0`` is assumed, c divides e, and y is a multiple of ``by``."""
         for d in self._divisors:
-            if d is None or not isinstance(d[0], Binary) or d[0].op != "/" or strip(d[0].a) != e:
+            if d is None or not isinstance(d[0], Binary) or d[0].op != "/" or without_casts(d[0].a) != e:
                 continue
             c = self.value(d[0].b)
             if c and divisor % c == 0 and self._implies(d[1], by):
@@ -82,19 +82,19 @@ class Decider:
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether two expressions are provably equal: the same tree, or the same known value."""
         va, vb = self.value(a), self.value(b)
-        return strip(a) == strip(b) or (va is not None and va == vb)
+        return without_casts(a) == without_casts(b) or (va is not None and va == vb)
 
 
 def _same(a: Expr, b: Expr) -> bool:
-    return strip(a) == strip(b)
+    return without_casts(a) == without_casts(b)
 
 
 def _divides(e: Expr) -> tuple[Expr, Expr] | None:
     """(x, y) if ``e`` says ``x % y == 0``."""
-    if isinstance(e, Binary) and e.op == "==" and is_const(strip(e.b), 0):
-        m = strip(e.a)
+    if isinstance(e, Binary) and e.op == "==" and is_const(without_casts(e.b), 0):
+        m = without_casts(e.a)
         if isinstance(m, Binary) and m.op == "%":
-            return strip(m.a), strip(m.b)
+            return without_casts(m.a), without_casts(m.b)
     return None
 
 

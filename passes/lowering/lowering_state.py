@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.effects import has_effect, is_global_effect, writes_shared
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import both, cast, fold_node, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
@@ -31,7 +32,6 @@ from ktc.ir.walk import map_body, map_expr, walk
 from ktc.passes.lowering.distribution.levels import Jam, Lowered
 from ktc.passes.lowering.distribution.scope import Scope, first_thread
 from ktc.passes.lowering.sync.single_thread import guarded
-from ktc.passes.shared.casts import strip
 
 from .errors import LoweringError
 from .value_facts import Facts
@@ -101,7 +101,7 @@ class State(Facts):
 
         A multiple of a power of two stays one when it wraps to unsigned, so this holds for any start that is one.
         """
-        i, t = strip(x.a), x.a.type
+        i, t = without_casts(x.a), x.a.type
         if not (isinstance(i, Var) and i.sym in self.index and isinstance(t, Scalar) and t.is_int and not t.is_signed):
             return x
         lanes = next((j for j in self.levels_of[i.sym] if self.exact[j.var] and self.decide.equal(j.extent, x.b)), None)
@@ -134,7 +134,7 @@ class State(Facts):
     def _slots(self, buffer: Sym, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         slots: list[Expr] = []
         own = self.owned[buffer][1]
-        for v in map(strip, index[:own]):
+        for v in map(without_casts, index[:own]):
             if not isinstance(v, Var) or v.sym not in self.levels_of:
                 raise LoweringError(
                     "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, so only its own loop variables may index it"

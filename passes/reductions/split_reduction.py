@@ -31,6 +31,7 @@ from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
 from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.atomic_ops import ATOMIC_OF, COMBINED_BY
 from ktc.ir.fold import add, binary, cast, i32, is_const, mul, simplify
 from ktc.ir.kernel import Kernel
@@ -55,7 +56,6 @@ from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, P
 from ktc.passes.core.named_loops import find_loops, loops
 from ktc.passes.mapping.distribute import check_levels, set_distribution
 from ktc.passes.shared.accumulations import accumulations
-from ktc.passes.shared.casts import strip
 from ktc.passes.shared.grid_reductions import is_last_act
 from ktc.passes.shared.loop_bounds import upper_bound
 from ktc.passes.shared.serial_sums import converted
@@ -215,7 +215,7 @@ def _guarded(a: Acc, i: Sym) -> tuple[Expr, Expr | None]:
     """(value, bound) of ``i < bound ? value : identity``."""
     v = a.value
     assert isinstance(a.sym.type, Scalar)
-    if isinstance(v, Select) and strip(v.b) == identity(a.op, a.sym.type):
+    if isinstance(v, Select) and without_casts(v.b) == identity(a.op, a.sym.type):
         return v.a, upper_bound(v.cond, i)
     return v, None
 
@@ -224,7 +224,7 @@ def _covers(blocks: Expr, threads: Expr, n: Expr) -> bool:
     """Whether ``blocks`` is n / threads, rounded up."""
     t, m = cast(threads, I32), cast(n, I32)
     up = add(m, add(t, i32(-1)))
-    return _same(blocks, binary("/", up, t)) or strip(blocks) == Call("cdiv", (m, t), I32)
+    return _same(blocks, binary("/", up, t)) or without_casts(blocks) == Call("cdiv", (m, t), I32)
 
 
 def _grid_stride(p: Par, r: Reduce) -> Whole | None:
@@ -244,7 +244,7 @@ def _grid_stride(p: Par, r: Reduce) -> Whole | None:
     for a in r.accs:
         mine = sums.get(a.value.sym) if isinstance(a.value, Var) else None
         assert isinstance(a.sym.type, Scalar)
-        if mine is None or mine.op != a.op or strip(starts.get(mine.sym, i32(1))) != identity(a.op, a.sym.type):
+        if mine is None or mine.op != a.op or without_casts(starts.get(mine.sym, i32(1))) != identity(a.op, a.sym.type):
             return None
         accs.append(dataclasses.replace(a, value=mine.value))
     t = loop.var.type

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Binary, Cast, Expr, Unary
+from ktc.ir.nodes import NEGATED, Binary, Cast, Expr, Unary
 from ktc.ir.types import Scalar
 
 
@@ -16,9 +16,6 @@ def conjuncts_of(e: Expr) -> list[Expr]:
     if isinstance(e, Binary) and e.op == "&&":
         return conjuncts_of(e.a) + conjuncts_of(e.b)
     return [e]
-
-
-NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 def negate(e: Expr) -> Expr:

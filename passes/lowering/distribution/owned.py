@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import Loc
 from ktc.ir.nodes import (
     Alloc,
@@ -36,7 +37,6 @@ from ktc.ir.walk import stmt_exprs, walk_expr
 from ktc.passes.lowering.errors import LoweringError
 from ktc.passes.lowering.lowering_state import State
 from ktc.passes.lowering.sync.accesses import THREAD_LEVELS
-from ktc.passes.shared.casts import strip
 
 from .scope import Scope
 
@@ -103,7 +103,7 @@ def _threaded(s: Par | Reduce) -> bool:
 
 def _loop_of(index: Expr, around: Loops) -> Par | Reduce | None:
     """The loop whose variable ``index`` is."""
-    v = strip(index)
+    v = without_casts(index)
     return next((s for s in around if isinstance(v, Var) and v.sym == s.var), None)
 
 

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import add, binary
 from ktc.ir.nodes import (
     AsyncCopy,
@@ -54,7 +55,6 @@ from ktc.ir.types import I32, Array
 from ktc.ir.walk import assigned, map_expr, used, used_in, walk
 from ktc.passes.lowering.decider import Decider
 from ktc.passes.lowering.sync.derived_barriers import apart
-from ktc.passes.shared.casts import strip
 
 
 def overlapped(body: Body, decide: Decider) -> Body:
@@ -141,7 +141,7 @@ _ROUND = Var(fresh("round", I32))
 
 def _slot(index: tuple[Expr, ...], s: For, later: int, decide: Decider) -> Expr | None:
     """The buffer that ``index`` names, counted in rounds of ``s``, ``later`` rounds on."""
-    step = strip(s.step)
+    step = without_casts(s.step)
     if not (isinstance(step, Binary) and step.op == "+" and step.a == Var(s.var)):
         return None
     done = Binary("-", Var(s.var), s.init)
@@ -153,7 +153,7 @@ def _slot(index: tuple[Expr, ...], s: For, later: int, decide: Decider) -> Expr 
             return add(_ROUND, i32(later)) if later else _ROUND
         return e
 
-    out = map_expr(strip(index[0]), on)
+    out = map_expr(without_casts(index[0]), on)
     return None if s.var in used(out) or len(index) < 2 else out
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ktc.ir.analysis.accumulators import identity
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import cast, is_const, simplify, sub
 from ktc.ir.kernel import Launch
@@ -54,7 +55,6 @@ from ktc.ir.walk import (
     walk_expr,
 )
 from ktc.passes.shared.accumulations import Accumulation, accumulations
-from ktc.passes.shared.casts import strip
 from ktc.passes.shared.independence import independent
 
 from .coordinates import depends_on_thread
@@ -156,8 +156,8 @@ def _first_thread_only(s: Stmt) -> bool:
         and not s.orelse
         and isinstance(s.cond, Binary)
         and s.cond.op == "=="
-        and isinstance(strip(s.cond.a), HwIndex)
-        and is_const(strip(s.cond.b), 0)
+        and isinstance(without_casts(s.cond.a), HwIndex)
+        and is_const(without_casts(s.cond.b), 0)
         and not any(_thread_dependent(t) for t in s.then)
     )
 

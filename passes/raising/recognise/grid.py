@@ -153,11 +153,11 @@ def _swap(e: Expr, block: HwIndex, v: Sym) -> Expr:
 
 def _name_of_block(body: Body, axis: str) -> Decl | None:
     """The declaration ``int token = blockIdx.x``, if the source has one."""
-    from ktc.passes.shared.casts import strip
+    from ktc.ir.arith.integer_casts import without_casts
 
     written = assigned(body)
     for s in walk(body):
-        if isinstance(s, Decl) and s.init is not None and strip(s.init) == HwIndex("block", axis):
+        if isinstance(s, Decl) and s.init is not None and without_casts(s.init) == HwIndex("block", axis):
             t = s.sym.type
             if isinstance(t, Scalar) and t.is_int and s.sym not in written:
                 return s

@@ -17,12 +17,12 @@ import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import cast, fold_node, i32
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, used_in, walk_expr
-from ktc.passes.shared.casts import strip
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
@@ -43,7 +43,7 @@ def _from_own_index(s: For, launch: Launch) -> For:
             return s
     t, step, hi = j.type, loop_step(s), upper_bound(s.cond, s.var)
     form = linear_form(index, {s.var})
-    own = strip(form.rest) if form is not None else None
+    own = without_casts(form.rest) if form is not None else None
     if form is None or step is None or hi is None or not isinstance(t, Scalar) or not isinstance(own, HwIndex):
         return s
     end = upper_bound(guard.cond, j)
@@ -90,7 +90,7 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     if step is None or hi is None or last is None or last.kind != "block" or last.n is not None:
         return s
     inside = (*before, *loop.body)
-    whole = strip(loop.init) == Var(s.var) and same(s.lo, i32(0)) and same(step, s.hi)
+    whole = without_casts(loop.init) == Var(s.var) and same(s.lo, i32(0)) and same(step, s.hi)
     mine = {loop.var, *declared(tuple(before))} & assigned(loop.body)
     if not whole or mine or s.var in used_in(inside) | used(hi) or not isinstance(t, Scalar):
         return s

@@ -13,7 +13,7 @@ from ktc.ir.field_words import P, seed_of
 from ktc.ir.interp.domains import integers
 from ktc.ir.interp.domains.domain import domain_named
 from ktc.ir.interp.domains.field import _LN2_WORD, _LOG2E, _word
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
+from ktc.ir.nodes import NEGATED, Binary, Call, Cast, Const, Expr, Select, Unary
 from ktc.ir.types import BOOL, I64, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
 
 FIELD = domain_named("field")
@@ -106,12 +106,9 @@ MEANINGS: dict[str, Any] = {
 """As in the field domain; any other function is a keyed hash of its arguments."""
 
 
-_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-
-
 def _taken(taken: Taken) -> Callable[[Expr, Expr], Expr]:
     """The new value where it compares so with the old one; the field has no NaN."""
-    op = _OPPOSITE[taken.op] if taken.negated else taken.op
+    op = NEGATED[taken.op] if taken.negated else taken.op
     return lambda old, new: Select(_before(op, new, old), new, old)
 
 
