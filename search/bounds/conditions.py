@@ -66,7 +66,7 @@ def _with_boundary(state: State, d: Number, axis: Axis, holds: State, fails: Sta
         first, last = between.ranges[axis]
         if int(np.max(np.asarray(last) - first)) * state.points > MOST_BOUNDARY:
             raise Undecided(frozenset({Expand(next(x for x in state.ranges if x in d.terms))}))
-        narrow, _ = between.without_axis(axis, MOST_BOUNDARY)
+        narrow = between.without_axis(axis)
         inner = _negative(narrow, narrow.numbers[_HELD])
         out = ([*out[0], *inner[0]], [*out[1], *inner[1]])
     return [s for s in out[0] if s.iterations() > 0], [s for s in out[1] if s.iterations() > 0]

@@ -10,7 +10,7 @@ does not.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -124,11 +124,12 @@ class State:
     ranges: Mapping[Axis, tuple[Ints, Ints]] = field(default_factory=dict)
     numbers: Mapping[Name, Number] = field(default_factory=dict)
 
-    def iterations(self) -> float:
-        """How many iterations the state stands for."""
+    def iterations(self, of: Collection[Sym | str] | None = None) -> float:
+        """How many iterations the state stands for; those of the symbolic loops not among ``of`` count as one."""
         n: np.ndarray | float = 1.0
-        for lo, hi in self.ranges.values():
-            n = n * np.maximum(0, np.asarray(hi, np.float64) - lo)
+        for axis, (lo, hi) in self.ranges.items():
+            rounds = np.maximum(0, np.asarray(hi, np.float64) - lo)
+            n = n * (rounds if of is None or axis.loop in of else np.minimum(1, rounds))
         return float(n.sum()) if isinstance(n, np.ndarray) and n.ndim else float(n) * self.points
 
     def having(self, values: Mapping[Name, Number]) -> State:
@@ -154,22 +155,24 @@ class State:
         """The iterations of a loop of ``count`` rounds, which stays symbolic."""
         return dataclasses.replace(self, ranges={**self.ranges, axis: (0, count)})
 
-    def enumerated(self, lo: Ints, hi: Ints, most: int) -> tuple[State, np.ndarray, bool]:
-        """The iterations of a loop over ``lo..hi`` point by point: the state, the loop's value at each point, and
-        whether that is all of them (no more than ``most`` points are made)."""
-        n = np.broadcast_to(np.maximum(0, np.asarray(hi, np.int64) - lo), (self.points,))
-        kept = np.minimum(n, max(1, most // max(1, self.points)))
-        rows = np.repeat(np.arange(self.points), kept)
-        first = np.broadcast_to(np.asarray(lo, np.int64), (self.points,))[rows]
-        value = first + np.arange(len(rows)) - np.repeat(np.cumsum(kept) - kept, kept)
-        return self.pick(rows), value, bool((kept == n).all())
+    def points_with(self, count: Ints) -> int:
+        """Points once a loop of ``count`` rounds is enumerated."""
+        return int(np.broadcast_to(np.maximum(0, np.asarray(count, np.int64)), (self.points,)).sum())
 
-    def without_axis(self, axis: Axis, most: int) -> tuple[State, bool]:
-        """The same iterations with ``axis`` enumerated, and whether they are all there."""
+    def enumerated(self, lo: Ints, hi: Ints) -> tuple[State, np.ndarray]:
+        """The iterations of a loop over ``lo..hi`` point by point: the state, and the loop's value at each point."""
+        n = np.broadcast_to(np.maximum(0, np.asarray(hi, np.int64) - lo), (self.points,))
+        rows = np.repeat(np.arange(self.points), n)
+        first = np.broadcast_to(np.asarray(lo, np.int64), (self.points,))[rows]
+        value = first + np.arange(len(rows)) - np.repeat(np.cumsum(n) - n, n)
+        return self.pick(rows), value
+
+    def without_axis(self, axis: Axis) -> State:
+        """The same iterations with ``axis`` enumerated."""
         lo, hi = self.ranges[axis]
         rest = dataclasses.replace(self, ranges={a: r for a, r in self.ranges.items() if a != axis})
-        out, value, whole = rest.enumerated(lo, hi, most)
-        return dataclasses.replace(out, numbers={s: v.fixed(axis, value) for s, v in out.numbers.items()}), whole
+        out, value = rest.enumerated(lo, hi)
+        return dataclasses.replace(out, numbers={s: v.fixed(axis, value) for s, v in out.numbers.items()})
 
     def limits(self, x: Number) -> tuple[Ints, Ints]:
         """Least and greatest value of a known number at each point, over the ranges of its axes."""

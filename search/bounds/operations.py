@@ -1,8 +1,8 @@
 """Which unit of a device an operation of the source needs at least, whatever a rewrite makes of the rest.
 
-A sum of products of 16-bit (or narrower) numbers may run on matrix units; a function that hardware has (square roots,
-exponentials, quotients) takes a slot of the special unit; everything else on floats a lane of its type. Integer
-arithmetic, moves and control are not counted: another program for the same work may do without them.
+A sum of products with a factor of 16 bits or fewer may run on matrix units; square roots and exponentials take a slot
+of the special unit; everything else on floats a lane of its type. Integer arithmetic, moves, control and quotients are
+not counted: another program for the same work may do without them, or multiply by a reciprocal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Load, Sym, Var
+from ktc.ir.nodes import Binary, Call, Cast, Expr, Load, Sym, Var
 from ktc.ir.types import Scalar, Vec
 
 SPECIAL = frozenset({"exp", "exp2", "sqrt", "rsqrt", "fast_exp", "fast_rsqrt"})
@@ -20,8 +20,8 @@ SPECIAL = frozenset({"exp", "exp2", "sqrt", "rsqrt", "fast_exp", "fast_rsqrt"})
 @dataclass(frozen=True)
 class Operations:
     """Operations of one launch. ``f32``, ``f64``, ``f16`` (of their own type), ``matrix`` (products of narrow numbers
-    that matrix units could sum): additions and multiplications, a fused one being two; ``special``: functions and
-    quotients; ``compare``: comparisons, minima and maxima of floats."""
+    that matrix units could sum): additions and multiplications, a fused one being two; ``special``: functions;
+    ``compare``: comparisons, minima and maxima of floats."""
 
     f32: float = 0.0
     f64: float = 0.0
@@ -49,9 +49,9 @@ class Operations:
 NONE = Operations()
 
 
-def fewest(a: Operations, b: Operations) -> Operations:
-    """Of each kind the smaller count."""
-    return Operations(*(min(getattr(a, f.name), getattr(b, f.name)) for f in fields(a)))
+def most(a: Operations, b: Operations) -> Operations:
+    """Of each kind the larger count."""
+    return Operations(*(max(getattr(a, f.name), getattr(b, f.name)) for f in fields(a)))
 
 
 Narrow = Callable[[Sym], str]
@@ -59,8 +59,8 @@ Narrow = Callable[[Sym], str]
 
 
 def kind_of(e: Expr, known: Narrow) -> str:
-    """What ``e`` is to a matrix unit: a ``"factor"`` (a converted number of at most 16 bits), a ``"product"`` or sum of
-    products of such, or ``""``."""
+    """What ``e`` is to a matrix unit: a ``"factor"`` (a converted number of at most 16 bits), a ``"product"`` by
+    such (or a sum of products), or ``""``."""
     if isinstance(e, Var):
         return known(e.sym)
     if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_float:
@@ -72,11 +72,11 @@ def kind_of(e: Expr, known: Narrow) -> str:
         t = e.type
         return "factor" if isinstance(t, Scalar) and t.is_float and t.bits <= 16 else ""
     if isinstance(e, Binary) and e.op == "*":
-        return "product" if kind_of(e.a, known) == kind_of(e.b, known) == "factor" else ""
+        return "product" if "factor" in (kind_of(e.a, known), kind_of(e.b, known)) else ""
     if isinstance(e, Binary) and e.op == "+":
         return "product" if "product" in (kind_of(e.a, known), kind_of(e.b, known)) else ""
     if isinstance(e, Call) and e.fn == "fma":
-        return "product" if kind_of(e.args[0], known) == kind_of(e.args[1], known) == "factor" else ""
+        return "product" if "factor" in (kind_of(e.args[0], known), kind_of(e.args[1], known)) else ""
     return ""
 
 
@@ -93,8 +93,6 @@ def own_operations(e: Expr, known: Narrow) -> Operations:
         return NONE
     if isinstance(e, Binary) and e.op in ("+", "-", "*"):
         return _arithmetic(1.0 * lanes, t, kind_of(e, known))
-    if isinstance(e, Binary) and e.op == "/":
-        return NONE if isinstance(e.b, Const) else Operations(special=1.0 * lanes)
     if isinstance(e, Call):
         if e.fn == "fma":
             return _arithmetic(2.0, t, kind_of(e, known))

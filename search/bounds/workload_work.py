@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ktc.passes.core.base import Refused, Step
 from ktc.passes.core.pipeline import apply_step
 
 from .compulsory_work import Work, compulsory_work
-from .operations import fewest
+from .operations import most
 
 SECTOR = 32
 """Bytes that a GPU's memory moves at least (CUDA C++ Best Practices Guide, coalesced access); less than a line of any
@@ -26,8 +25,8 @@ def work_of(
 ) -> Work:
     """The work of one launch of ``kernel``, the source, on ``workload``'s arguments at ``sizes``.
 
-    It is counted on the source and on its parallel form, where it has one: neither counts too many bytes, so the larger
-    figure holds; operations that only one of them needs are not needed.
+    It is counted on the parallel form, where the source has one; where that is not counted to its end, on the source
+    too: neither counts too much, so the larger figures hold.
     """
 
     @functools.cache
@@ -40,16 +39,15 @@ def work_of(
     outputs = frozenset(a.name for a in workload.args if a.role == "out")
     scalars = workload.scalars(sizes)
     raised = apply_step(kernel, Step("raise"))
-    forms = (kernel,) if isinstance(raised, Refused) else (kernel, raised.kernel)
-    return _best([compulsory_work(k, scalars, contents, outputs, SECTOR) for k in forms])
+    found: list[Work] = []
+    for form in (kernel,) if isinstance(raised, Refused) else (raised.kernel, kernel):
+        found.append(compulsory_work(form, scalars, contents, outputs, SECTOR))
+        if found[-1].whole:
+            return found[-1]
+    return _best(found)
 
 
 def _best(found: list[Work]) -> Work:
-    """What all of ``found`` say together, of one launch."""
-    whole = [w for w in found if w.whole] or found
-    return replace(
-        whole[0],
-        bytes_in=max(w.bytes_in for w in found),
-        bytes_out=max(w.bytes_out for w in found),
-        operations=functools.reduce(fewest, (w.operations for w in whole)),
-    )
+    """What all of ``found``, each of them a part of one launch's work, say together."""
+    operations = functools.reduce(most, (w.operations for w in found))
+    return Work(max(w.bytes_in for w in found), max(w.bytes_out for w in found), operations, whole=False)

@@ -236,6 +236,12 @@ def test_whole_sectors_move() -> None:
     assert (found.bytes_in, found.bytes_out) == (32 * 32, 32 * 4)
 
 
+def test_what_a_loop_does_not_change_is_computed_once() -> None:
+    text = HEAD + "  par r in 0..n @ [block.x]\n    let w: f32 = ids[r] as f32\n    for j: i32 = 0; j < m; j + 1\n"
+    found = counted(parse_kernel(text + "      y[r * m + j] = x[j] * (exp(w) * w)\n"), {"n": 8, "m": 5, "c": 1})
+    assert (found.operations.f32, found.operations.special) == (8 * 5 + 8, 8)
+
+
 LOOPS = {
     "i: i32 = 0; i < n; i + 1": 8,
     "i: i32 = 0; i <= n; i + 1": 9,
