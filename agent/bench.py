@@ -6,6 +6,7 @@ goes through :func:`ktc.search.tuning.tune.tune`, so that every outcome is in th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
-from ktc.search.bounds.speed_of_light import Work, bound, ceilings, count_flops
+from ktc.search.bounds.compulsory_work import Work
+from ktc.search.bounds.measured_rates import Rates
+from ktc.search.bounds.speed_of_light import Bound, bound, ceilings
+from ktc.search.bounds.workload_work import work_of
 from ktc.search.records.ledger import Ledger, StudyKey
 from ktc.search.records.recipe import ktc_version
 from ktc.search.space.knob_space import Space
@@ -58,6 +62,7 @@ class Bench:
         self.ledger = Ledger(ledger)
         self._verdicts = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
+        self._works: dict[str, Work] = {}
         self._source = hashlib.sha256(work.source.read_bytes()).hexdigest()
 
     def close(self) -> None:
@@ -112,15 +117,20 @@ class Bench:
     def traffic(self, scenario: Scenario) -> int:
         return self._work(scenario).bytes
 
-    def bound(self, scenario: Scenario) -> float:
-        limits = ceilings(self.device)
-        return bound(self._work(scenario), limits).seconds if limits.bytes_per_s else 0.0
+    def bound(self, scenario: Scenario) -> Bound | None:
+        limits = ceilings(self.device, self._rates)
+        return bound(self._work(scenario), limits) if limits.read else None
+
+    @functools.cached_property
+    def _rates(self) -> Rates:
+        return self.station.executor.rates()
 
     def _work(self, scenario: Scenario) -> Work:
-        sizes = self.station.argument_bytes(scenario).values()
-        read = sum(n for role, n in sizes if role != "out")
-        written = sum(n for role, n in sizes if role != "in")
-        return Work(read, written, count_flops(self.original, self.station.scalars(scenario)))
+        found = self._works.get(scenario.name)
+        if found is None:
+            found = work_of(self.work, scenario.sizes, self.original, self.variant, self.seed)
+            self._works[scenario.name] = found
+        return found
 
     # ------------------------------------------------------------------------------------------------------- details
 

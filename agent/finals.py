@@ -156,6 +156,10 @@ def overall(run: Run, results: Sequence[ScenarioResult]) -> tuple[str, Mapping[s
 
 
 def _result(run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str) -> ScenarioResult:
+    limit = run.lab.bound(s)
+    alarm = limit.alarm(found.after.median) if limit else ""
+    if alarm:
+        run.notes.append(f"{s.name}: {alarm}")
     return ScenarioResult(
         name=s.name,
         sizes=dict(s.sizes),
@@ -167,5 +171,6 @@ def _result(run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str)
         knobs=dict(f.knobs),
         verdict=verdict,
         bytes=run.lab.traffic(s),
-        bound=run.lab.bound(s),
+        bound=limit.seconds if limit else 0.0,
+        limiter=limit.limiter if limit else "",
     )

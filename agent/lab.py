@@ -17,6 +17,7 @@ from .build import Candidate
 from .report import Timed
 
 if TYPE_CHECKING:
+    from ktc.search.bounds.speed_of_light import Bound
     from ktc.search.target import DeviceInfo
     from ktc.search.tuning.result import Trial
 
@@ -73,11 +74,11 @@ class Lab(Protocol):
         ...
 
     def traffic(self, scenario: Scenario) -> int:
-        """Bytes that must move: each input read once, each output written once."""
+        """Bytes that must move: those that the source touches, each read and written once."""
         ...
 
-    def bound(self, scenario: Scenario) -> float:
-        """The least seconds possible, from bytes, operations and the device's ceilings (0: unknown)."""
+    def bound(self, scenario: Scenario) -> Bound | None:
+        """The least time possible, from bytes, operations and the device's ceilings (None: unknown)."""
         ...
 
     def close(self) -> None: ...

@@ -27,8 +27,9 @@ class Timed:
 class ScenarioResult:
     """One scenario: the original and the winner, timed interleaved.
 
-    ``ratio`` is original / winner with its 95 % interval. ``bound`` is the least possible seconds (0: unknown): every
-    byte moved once at the device's bandwidth. ``script`` is '' when nothing verified beat the original.
+    ``ratio`` is original / winner with its 95 % interval. ``bound`` is the least possible seconds (0: unknown) and
+    ``limiter`` what sets it: memory, a unit of arithmetic, or the launch itself. ``script`` is '' when nothing verified
+    beat the original.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ScenarioResult:
     verdict: str
     bytes: int = 0
     bound: float = 0.0
+    limiter: str = ""
     file: str = ""
 
     @property
@@ -168,7 +170,7 @@ def table(report: OptimizeReport) -> list[tuple[str, ...]]:
                 with_interval(s.before),
                 with_interval(s.after),
                 f"{mid:.2f}x [{low:.2f}, {high:.2f}]",
-                f"{100 * s.of_bound:.0f} %" if s.bound else "-",
+                f"{100 * s.of_bound:.0f} % ({s.limiter})" if s.bound else "-",
                 s.verdict,
             )
         )

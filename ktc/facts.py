@@ -12,6 +12,7 @@ from ktc.ir.diagnostics import KtcError
 if TYPE_CHECKING:
     from ktc.ir.analysis.memory_costs import Request
     from ktc.ir.analysis.planner_facts import KernelFacts
+    from ktc.search.bounds.compulsory_work import Work
     from ktc.search.bounds.occupancy import Occupancy
     from ktc.search.bounds.speed_of_light import Bound
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 class ProgramFacts:
     """``kernel``: loops, buffers, operations. ``requests``: what a warp's accesses cost. ``registers``: an estimate.
 
-    ``bounds``: the least time by device of the table, where no size is ``missing``; ``dependences``: edges of the
-    dependence graph, as ``(line, line, kind, buffer, distance)``. ``guessed``: the launch, where the source has none.
+    ``work``: what one launch of the source must move and compute; ``bounds``: the least time by device of the table,
+    where no size is ``missing``; ``dependences``: edges of the dependence graph, as
+    ``(line, line, kind, buffer, distance)``. ``guessed``: the launch, where the source has none.
     """
 
     sizes: Mapping[str, int]
@@ -32,6 +34,7 @@ class ProgramFacts:
     registers: int
     shared_bytes: int
     occupancy: Occupancy | None
+    work: Work | None
     bounds: Mapping[str, Bound]
     dependences: tuple[tuple[int | None, int | None, str, str, tuple[int | None, ...]], ...]
     missing: tuple[str, ...] = ()
@@ -73,6 +76,7 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     graph = dependence_graph(kernel)
     lines = {n: d["line"] for n, d in graph.nodes(data=True)}
     missing = _missing(program, at)
+    work = None if missing else _work(program, at, sizes or {})
     edges = {(lines[u], lines[v], d["kind"], d["buffer"], d["distance"]) for u, v, d in graph.edges(data=True)}
     return ProgramFacts(
         at,
@@ -81,7 +85,8 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
         registers,
         shared,
         occupancy(block, min(registers, 255), shared, capability) if block else None,
-        {} if missing else _bounds(found),
+        work,
+        {} if work is None else _bounds(work),
         tuple(sorted(edges, key=repr)),
         missing,
         launch,
@@ -96,9 +101,8 @@ def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
     values = {n: v for n, v in given_now if isinstance(v, int)}
     names = {p.sym.name for p in program.kernel.params}
     known = set(names)
-    if program.workload is not None and program.workload.scenarios:
-        tuned = [s for s in program.workload.scenarios if s.tuned] or list(program.workload.scenarios)
-        largest = max(tuned, key=lambda s: _volume(s.sizes)).sizes
+    largest = _scenario(program)
+    if program.workload is not None and largest is not None:
         known |= set(largest)
         at = {**largest, **{k: v for k, v in given.items() if k in largest}}
         values = {k: v for k, v in program.workload.scalars(at).items() if isinstance(v, int)}
@@ -107,6 +111,14 @@ def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
             hint = f"sizes and parameters: {', '.join(sorted(known))}"
             raise KtcError("E-SIZE-NAME", f"the kernel has no size '{name}'", hint=hint, exit_code=2)
     return {**{k: v for k, v in values.items() if k in names}, **{k: v for k, v in given.items() if k in names}}
+
+
+def _scenario(program: Program) -> Mapping[str, int] | None:
+    """Sizes of the workload's largest scenario that is tuned for, if it has one."""
+    if program.workload is None or not program.workload.scenarios:
+        return None
+    tuned = [s for s in program.workload.scenarios if s.tuned] or list(program.workload.scenarios)
+    return max(tuned, key=lambda s: _volume(s.sizes)).sizes
 
 
 def _missing(program: Program, at: Mapping[str, int]) -> tuple[str, ...]:
@@ -124,14 +136,21 @@ def _volume(sizes: Mapping[str, int]) -> int:
     return out
 
 
-def _bounds(found: KernelFacts) -> dict[str, Bound]:
-    """The least time on each device of the table, by datasheet."""
-    from ktc.backends.device_table import DEVICES, LAUNCH_FLOOR_S
-    from ktc.search.bounds.speed_of_light import Ceilings, Work, bound
+def _work(program: Program, at: Mapping[str, int], given: Mapping[str, int]) -> Work:
+    """The work of the source: on the workload's arguments where it has one, else from the scalars ``at`` alone."""
+    from ktc.search.bounds.compulsory_work import compulsory_work
+    from ktc.search.bounds.workload_work import SECTOR, work_of
 
-    work = Work(found.bytes, 0, found.flops + found.special)
-    floor = LAUNCH_FLOOR_S["cuda"]
-    return {
-        " ".join(row.names): bound(work, Ceilings(row.dram_bytes_per_s, row.f32_flops, floor, row.source))
-        for row in DEVICES
-    }
+    source = program.original or program.kernel
+    scenario = _scenario(program)
+    if program.workload is not None and scenario is not None and set(given) <= set(scenario):
+        return work_of(program.workload, {**scenario, **given}, source, program.variant)
+    return compulsory_work(source, at, granule=SECTOR)
+
+
+def _bounds(work: Work) -> dict[str, Bound]:
+    """The least time on each device of the table, by datasheet."""
+    from ktc.backends.device_table import DEVICES
+    from ktc.search.bounds.speed_of_light import bound, datasheet
+
+    return {" ".join(row.names): bound(work, datasheet(" ".join(row.names))) for row in DEVICES}

@@ -190,29 +190,30 @@ class Workload:
         Outputs hold poison (NaN; 0x5A in integers). ``exact`` asks for small non-zero integers in every float, so that
         sums and products are exact in any order.
         """
+        return {a.name: self.make_input(a, sizes, variant, seed, exact) for a in self.args}
+
+    def make_input(
+        self, a: ArgSpec, sizes: Mapping[str, int], variant: str | None = None, seed: int = 0, exact: bool = False
+    ) -> np.ndarray | int | float:
+        """One argument as :meth:`make_inputs` gives it."""
         from . import size_expressions
         from .input_data import given_array, make_array, marked
 
         def number(v: Any) -> Any:
             return size_expressions.evaluate(v, sizes) if isinstance(v, str) else v
 
-        made: dict[str, np.ndarray | int | float] = {}
-        for a in self.args:
-            dtype = self.dtype(a, variant)
-            if a.role == "scalar":
-                made[a.name] = _scalar(dtype, number(a.value), exact)
-                continue
-            shape = tuple(size_expressions.evaluate(s, sizes) for s in a.shape)
-            if any(n < 0 for n in shape):
-                raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
-            bounds = (float(number(a.range[0])), float(number(a.range[1]))) if a.range else None
-            if a.values:
-                made[a.name] = given_array(dtype, shape, a.values, a.name, exact)
-                continue
-            init = "poison" if a.role == "out" and not a.init else a.init or "normal"
-            values = make_array(dtype, shape, init, bounds, a.name, seed, exact)
-            made[a.name] = values if a.mark is None else marked(values, a.mark, a.name, seed)
-        return made
+        dtype = self.dtype(a, variant)
+        if a.role == "scalar":
+            return _scalar(dtype, number(a.value), exact)
+        shape = tuple(size_expressions.evaluate(s, sizes) for s in a.shape)
+        if any(n < 0 for n in shape):
+            raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
+        if a.values:
+            return given_array(dtype, shape, a.values, a.name, exact)
+        bounds = (float(number(a.range[0])), float(number(a.range[1]))) if a.range else None
+        init = "poison" if a.role == "out" and not a.init else a.init or "normal"
+        values = make_array(dtype, shape, init, bounds, a.name, seed, exact)
+        return values if a.mark is None else marked(values, a.mark, a.name, seed)
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
         """Values of the scalar arguments, host ones too, at ``sizes``."""

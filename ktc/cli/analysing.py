@@ -13,6 +13,7 @@ from .output import print_json, styled, table
 if TYPE_CHECKING:
     from ktc.api import Program
     from ktc.facts import ProgramFacts
+    from ktc.search.bounds.compulsory_work import Work
 
 Sizes = Annotated[
     list[str],
@@ -62,7 +63,7 @@ def _show(f: ProgramFacts, graph: bool) -> None:
         print(f"the source launches nothing; guessed: {f.guessed}")
     print(_heading("work of one launch"))
     rows = [
-        ("bytes that must move", f"{k.bytes:,}"),
+        ("bytes that must move", _must_move(f.work)),
         ("bytes asked for", f"{k.moved_bytes:,} ({k.reuse:.2f} times)"),
         ("arithmetic", f"{k.flops:,} operations, {k.special:,} special functions ({k.intensity:.2f} a byte)"),
         ("barriers, warp operations, atomics", f"{k.barriers}, {k.warp_ops}, {k.atomics}"),
@@ -99,6 +100,13 @@ def _show(f: ProgramFacts, graph: bool) -> None:
         print(
             f"  {len(arrays)} between array accesses, {scalars} through scalars" + ("" if graph else " (--dependences)")
         )
+
+
+def _must_move(work: Work | None) -> str:
+    if work is None:
+        return "depends on sizes"
+    least = "" if work.whole else "at least "
+    return f"{least}{work.bytes:,} ({work.bytes_in:,} read, {work.bytes_out:,} written)"
 
 
 def _heading(text: str) -> str:

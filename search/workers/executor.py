@@ -30,6 +30,7 @@ import numpy as np
 
 from ktc.backends.base import DeviceInfo, Emitted, Timing
 from ktc.ir.diagnostics import KtcError
+from ktc.search.bounds.measured_rates import Rates
 
 from .worker_deadlines import Deadlines, Patience
 from .worker_process import Worker, WorkerDied, WorkerHung
@@ -88,6 +89,8 @@ class Executor(Protocol):
         budget_s: float = 0.3,
         cold: bool = True,
     ) -> Measured: ...
+
+    def rates(self) -> Rates: ...
 
     def close(self) -> None: ...
 
@@ -210,6 +213,11 @@ class LocalExecutor:
         return Measured(
             "ok", timing_from_json(timing), timing_from_json(base) if base else None, tuple(ratio) if ratio else None, d
         )
+
+    def rates(self) -> Rates:
+        """The rates that the device attains, measured now; none where that fails."""
+        reply = self._on_device({"do": "rates"}, self.deadlines.run)
+        return Rates(**reply.data["rates"]) if reply.ok else Rates()
 
     # ------------------------------------------------------------------------------------------------------ supervision
 

@@ -18,6 +18,7 @@ from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Repeat
 from ktc.ir.text import parse_kernel
+from ktc.search.bounds.measured_rates import measure_rates
 from ktc.search.verification.device.differential import unordered
 from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
@@ -69,7 +70,10 @@ class Measurer:
         self._data: OrderedDict[str, tuple[dict[str, Any], list[str]]] = OrderedDict()
 
     def handlers(self) -> dict[str, Any]:
-        return {"hello": self.hello, "canary": self.canary, "run": self.run, "verify": self.verify, "time": self.time}
+        return {
+            "hello": self.hello, "canary": self.canary, "rates": self.rates,
+            "run": self.run, "verify": self.verify, "time": self.time,
+        }  # fmt: skip
 
     def hello(self, m: Mapping[str, Any]) -> dict[str, Any]:
         return {"device": device_to_json(self.runtime.device)}
@@ -84,6 +88,10 @@ class Measurer:
         if not np.array_equal(self.runtime.to_host(args["y"], x), x * 3 + 1):
             raise KtcError("E-DEVICE-CANARY", "the device computes wrong results", exit_code=3)
         return {}
+
+    def rates(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """What the device attains on kernels with nothing in their way."""
+        return {"rates": dataclasses.asdict(measure_rates(self.runtime))}
 
     @property
     def target(self) -> str:

@@ -7,6 +7,7 @@ from ktc.agent.limits import space_for
 from ktc.agent.report import Timed
 from ktc.backends.base import DeviceInfo
 from ktc.ir.diagnostics import KtcError
+from ktc.search.bounds.speed_of_light import Bound
 from ktc.search.records.ledger import Ledger, StudyKey
 from ktc.search.records.outcome import Outcome
 from ktc.search.tuning.tune import tune
@@ -73,7 +74,8 @@ class FakeLab:
         return 4 * scenario.sizes.get("n", 1) * scenario.sizes.get("d", 1)
 
     def bound(self, scenario):
-        return self.traffic(scenario) / self.device.dram_bytes_per_s
+        seconds = self.traffic(scenario) / self.device.dram_bytes_per_s
+        return Bound(seconds, "memory", {"memory": seconds})
 
     def close(self):
         self.closed = True

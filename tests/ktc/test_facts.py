@@ -11,7 +11,7 @@ import ktc
 
 def test_sgemm_is_bound_by_arithmetic_and_reads_its_inputs_often() -> None:
     f = ktc.load("sgemm").apply("raise").facts(M=512, N=512, K=512)
-    assert f.kernel.flops == 2 * 512**3 + 3 * 512**2 and f.bounds["H200"].limiter == "compute"
+    assert f.kernel.flops == 2 * 512**3 + 3 * 512**2 and f.bounds["H200"].limiter == "f32"
     assert f.kernel.reuse > 100 and f.occupancy is not None and f.occupancy.blocks > 0
     by_buffer = {(r.buffer, r.mode): r for r in f.requests}
     assert by_buffer["B", "read"].efficiency == 1.0 and by_buffer["A", "read"].efficiency == 0.125

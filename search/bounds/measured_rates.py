@@ -1,0 +1,88 @@
+"""Rates that a device reaches on kernels with nothing in their way: a copy, a read, multiplications and additions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ktc.backends.base import Runtime
+
+COPY = """
+kernel copy4(out: f32* restrict align 16, in: f32 const* restrict align 16, n: i32)
+  launch grid(cdiv(n, 1024)) block(256)
+  let i: i32 = ((blockIdx.x * blockDim.x + threadIdx.x) * 4_u32) as i32
+  if i + 3 < n
+    out[i +: 4] = in[i +: 4]
+"""
+
+READ = """
+kernel read4(out: f32* restrict align 16, in: f32 const* restrict align 16, n: i32)
+  launch grid(cdiv(n, 4096)) block(256)
+  let i: i32 = (blockIdx.x * 4096_u32 + threadIdx.x * 4_u32) as i32
+  if i + 3075 < n
+    let a: f32x4 = in[i +: 4]
+    let b: f32x4 = in[i + 1024 +: 4]
+    let c: f32x4 = in[i + 2048 +: 4]
+    let d: f32x4 = in[i + 3072 +: 4]
+    let s: f32 = a[0] + a[1] + a[2] + a[3] + b[0] + b[1] + b[2] + b[3]
+    let t: f32 = c[0] + c[1] + c[2] + c[3] + d[0] + d[1] + d[2] + d[3]
+    if s + t == 1.5
+      out[i] = 1.0
+"""
+"""Its sums of ones are no 1.5: nothing is stored, and no compiler knows."""
+
+CHAINS, ROUNDS = 8, 512
+
+FMA = (
+    "\nkernel fma8(out: f32* restrict, in: f32 const* restrict, n: i32)\n"
+    "  launch grid(n / 256) block(256)\n"
+    "  let i: i32 = (blockIdx.x * 256_u32 + threadIdx.x) as i32\n"
+    "  let m: f32 = in[i]\n"
+    + "".join(f"  var v{j}: f32 = m + {j}.0\n" for j in range(CHAINS))
+    + f"  for k: i32 = 0; k < {ROUNDS}; k + 1\n"
+    + "".join(f"    v{j} = fma(v{j}, m, m)\n" for j in range(CHAINS))
+    + "  out[i] = "
+    + " + ".join(f"v{j}" for j in range(CHAINS))
+    + "\n"
+)
+"""As many chains of dependent steps as hide a step's latency, of finite values: with m = 0 all stay 0."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Attained rates, per second: bytes of a copy (read plus written) and of a read, operations in 32-bit floats (a
+    fused multiplication and addition being two). 0: not measured."""
+
+    copy_bytes: float = 0.0
+    read_bytes: float = 0.0
+    f32_flops: float = 0.0
+
+
+def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) -> Rates:
+    """The rates of ``runtime``'s device; of a CPU those of its memory alone, since what a compiler makes of a chain of
+    scalar operations there says little about its vector units.
+
+    Args:
+        megabytes: of source data; by default 8 times the last-level cache, between 64 and 1024.
+        budget_s: seconds of measuring for each rate.
+    """
+    size = (megabytes or min(1024, max(64, 8 * runtime.device.l2_bytes >> 20))) << 20
+    n = size // 4 // 4096 * 4096
+    threads = min(n, max(1, runtime.device.compute_units) * 2048 * 8) // 256 * 256
+    ones, zeros = np.ones(n, np.float32), np.zeros(threads, np.float32)
+    wide: dict[str, Any] = {"out": runtime.to_device(np.zeros_like(ones)), "in": runtime.to_device(ones), "n": n}
+    memory = Rates(2 * 4 * n / _seconds(runtime, COPY, wide, budget_s), 4 * n / _seconds(runtime, READ, wide, budget_s))
+    if runtime.device.backend == "numba":
+        return memory
+    narrow: dict[str, Any] = {"out": runtime.to_device(zeros), "in": runtime.to_device(zeros), "n": threads}
+    return replace(memory, f32_flops=2 * CHAINS * ROUNDS * threads / _seconds(runtime, FMA, narrow, budget_s))
+
+
+def _seconds(runtime: Runtime, text: str, args: dict[str, Any], budget_s: float) -> float:
+    from ktc.backends import emit
+    from ktc.ir.text import parse_kernel
+
+    exe = runtime.compile(emit(parse_kernel(text), runtime.device.backend))
+    return runtime.time(exe, [args], budget_s=budget_s).median

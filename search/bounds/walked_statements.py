@@ -1,0 +1,276 @@
+"""What each kind of statement does to the iterations that reach it, for :class:`.iteration_walk.Walk`.
+
+A handler takes the walk, the statement and one state, notes accesses and operations, and gives the states that go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    AsyncCopy,
+    Atomic,
+    Binary,
+    Body,
+    Break,
+    Cast,
+    Continue,
+    Decl,
+    Eval,
+    Expr,
+    For,
+    If,
+    Par,
+    Reduce,
+    Return,
+    Scan,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+    bodies,
+)
+from ktc.ir.walk import assigned, walk
+
+from .iteration_states import (
+    UNKNOWN,
+    Axis,
+    Ints,
+    Number,
+    State,
+    combined,
+    scaled,
+)
+from .loop_integers import Values
+from .operations import accumulation
+
+if TYPE_CHECKING:
+    from .iteration_walk import Walk
+
+
+def _decl(w: Walk, s: Decl, state: State) -> list[State]:
+    return [w.define(s.sym, s.init, state)]
+
+
+def _assign(w: Walk, s: Assign, state: State) -> list[State]:
+    return [w.define(s.sym, s.value, state)]
+
+
+def _store(w: Walk, s: Store, state: State) -> list[State]:
+    for x in (*s.index, s.value):
+        w.visit(x, state)
+    w.touch("write", s.buffer, s.index[0], s.width if isinstance(s.width, int) else 1, state)
+    return [state]
+
+
+def _atomic(w: Walk, s: Atomic, state: State) -> list[State]:
+    for x in (*s.index, s.value):
+        w.visit(x, state)
+    w.touch("read", s.buffer, s.index[0], 1, state)
+    w.touch("write", s.buffer, s.index[0], 1, state)
+    w.count(accumulation(s.op, s.value, w.narrow_kind), s.index[0], state, w.dependences(s.value))
+    return [state.having({s.dst: UNKNOWN}) if s.dst is not None else state]
+
+
+def _async_copy(w: Walk, s: AsyncCopy, state: State) -> list[State]:
+    if s.valid is None:
+        w.touch("read", s.src, s.src_index[0], s.width if isinstance(s.width, int) else 1, state)
+    else:
+        w.whole = False
+    return [state]
+
+
+def _eval(w: Walk, s: Eval, state: State) -> list[State]:
+    w.visit(s.value, state)
+    return [state]
+
+
+def _if(w: Walk, s: If, state: State) -> list[State]:
+    w.visit(s.cond, state)
+    found = w.cut(state, s.cond)
+    if found is None:
+        return w.unsure(state, s.then, s.orelse)
+    return [*w.body(s.then, found[0]), *w.body(s.orelse, found[1])]
+
+
+def _return(w: Walk, s: Stmt, state: State) -> list[State]:
+    return []
+
+
+def other(w: Walk, s: Stmt, state: State) -> list[State]:
+    """A statement that is not followed: nothing of it counts, what it assigns is unknown."""
+    inside = tuple(bodies(s))
+    if inside:
+        return w.unsure(state, *inside)
+    if not isinstance(s, Alloc):
+        changed = assigned((s,))
+        return [w.forget(state, changed)]
+    return [state]
+
+
+def _while(w: Walk, s: While, state: State) -> list[State]:
+    if not s.post:
+        w.visit(s.cond, w.forget(state, set()))
+    return [w.forget(state, assigned(s.body))] if w.unsure(state) else []
+
+
+def _for(w: Walk, s: For, state: State) -> list[State]:
+    w.visit(s.init, state)
+    changed = assigned(s.body)
+    after = w.forget(state, changed)
+    by = _stride(s, w.values, state)
+    if by is None or s.var in changed or any(isinstance(x, Break | Return) for x in _own(s.body)):
+        return w.unsure(state, tuple(x for x in s.body if not isinstance(x, Break | Continue))) and [after]
+    inside = w.forget(state, changed)
+    count = _most_rounds(w, s, by, inside)
+    if count is None:
+        return [after]
+    entered, k = w.enter(inside, Axis(s.var), count)
+    # the start may depend on an axis, so it is taken where the round is known
+    first = w.number(s.init, entered)
+    if not first.known:
+        return [after]
+    w.visit(s.cond, inside.having({s.var: w.values.number(s.init, inside)}))
+    entered = entered.having({s.var: combined(first, scaled(k, by))})
+    w.depends[s.var] = w.dependences(s.init) | {s.var}
+    for sym in changed:
+        w.depends[sym] = w.depends.get(sym, frozenset()) | {s.var}
+    found = w.cut(entered, s.cond)
+    for there in found[0] if found is not None else ():
+        w.visit(s.cond, there.having({s.var: combined(there.numbers[s.var], Number(by))}))
+    if found is not None:
+        _serially(w, s.var, lambda: w.body(s.body, found[0]))
+    return [after]
+
+
+def _serially(w: Walk, var: Sym, run: Callable[[], Any]) -> None:
+    outer, w.loops = w.loops, (*w.loops, var)
+    run()
+    w.loops = outer
+
+
+def _own(body: Body) -> Iterator[Stmt]:
+    """Statements of ``body``, those of inner loops left out: what a ``break`` there leaves is not this loop."""
+    for s in body:
+        yield s
+        if isinstance(s, If):
+            yield from _own(s.then)
+            yield from _own(s.orelse)
+        elif any(isinstance(x, Return) for b in bodies(s) for x in walk(b)):
+            yield Return()
+
+
+def _stride(s: For, values: Values, state: State) -> int | None:
+    """What a round adds to the loop's variable: a constant."""
+    step = s.step
+    while isinstance(step, Cast):
+        step = step.x
+    if not isinstance(step, Binary) or step.op not in ("+", "-"):
+        return None
+    a = step.a
+    while isinstance(a, Cast):
+        a = a.x
+    by = values.number(step.b, state).constant
+    return None if a != Var(s.var) or not by else by if step.op == "+" else -by
+
+
+def _most_rounds(w: Walk, s: For, by: int, state: State) -> Ints | None:
+    """An upper bound of the rounds: from the least start to the greatest limit."""
+    cond = s.cond
+    if not isinstance(cond, Binary) or cond.op not in _MIRRORED:
+        w.unsure(state)
+        return None
+    op, a, b = cond.op, cond.a, cond.b
+    if _plain(b) == Var(s.var):
+        op, a, b = _MIRRORED[op], b, a
+    if _plain(a) != Var(s.var) or (op in (">", ">=")) != (by < 0):
+        w.unsure(state)
+        return None
+    first, limit = w.number(s.init, state), w.number(b, state)
+    if not (first.known and limit.known):
+        return None
+    (first_lo, first_hi), (limit_lo, limit_hi) = state.limits(first), state.limits(limit)
+    length = limit_hi - first_lo if by > 0 else first_hi - limit_lo
+    length = length + (op in ("<=", ">="))
+    rounds = -(-length // abs(by))
+    return max(0, rounds) if isinstance(rounds, int) else np.maximum(0, rounds)
+
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _plain(e: Expr) -> Expr:
+    while isinstance(e, Cast):
+        e = e.x
+    return e
+
+
+def _ranged(w: Walk, s: Par | Reduce | Scan, state: State) -> list[State]:
+    """``state`` inside a parallel loop."""
+    w.depends[s.var] = w.dependences(s.lo) | {s.var}
+    lo, hi = w.number(s.lo, state), w.number(s.hi, state)
+    length = combined(hi, lo, -1)
+    if not length.known:
+        return []
+    _, most = state.limits(length)
+    entered, k = w.enter(state, Axis(s.var), most if isinstance(most, int) else np.maximum(0, most))
+    entered = entered.having({s.var: combined(w.number(s.lo, entered), k)})
+    if not length.terms:
+        return [entered]
+    found = w.cut(entered, Binary("<", Var(s.var), s.hi))
+    return found[0] if found is not None else []
+
+
+def _par(w: Walk, s: Par, state: State) -> list[State]:
+    for x in (s.lo, s.hi):
+        w.visit(x, state)
+    changed = assigned(s.body)
+    w.body(s.body, _ranged(w, s, w.forget(state, changed)))
+    return [w.forget(state, changed)]
+
+
+def _reduce(w: Walk, s: Reduce, state: State) -> list[State]:
+    for a in s.accs:
+        w.visit(a.init, state)
+    changed = assigned(s.body)
+    for end in w.body(s.body, _ranged(w, s, w.forget(state, changed))):
+        for a in s.accs:
+            w.visit(a.value, end)
+            w.count(accumulation(a.op, a.value, w.narrow_kind), a.value, end, frozenset({s.var}))
+    for a in s.accs:
+        w.depends[a.sym] = (w.dependences(a.value) | w.dependences(a.init)) - {s.var}
+    return [w.forget(state, changed | {a.sym for a in s.accs})]
+
+
+def _scan(w: Walk, s: Scan, state: State) -> list[State]:
+    w.visit(s.acc.init, state)
+    changed = assigned(s.body) | assigned(s.then) | {s.acc.sym}
+    for end in w.body(s.body, _ranged(w, s, w.forget(state, changed))):
+        w.visit(s.acc.value, end)
+        w.count(accumulation(s.acc.op, s.acc.value, w.narrow_kind), s.acc.value, end, frozenset({s.var}))
+        w.body(s.then, [end])
+    return [w.forget(state, changed)]
+
+
+STATEMENTS: dict[type, Callable[..., list[State]]] = {
+    Decl: _decl,
+    Assign: _assign,
+    Store: _store,
+    Atomic: _atomic,
+    AsyncCopy: _async_copy,
+    Eval: _eval,
+    If: _if,
+    Return: _return,
+    Continue: _return,
+    For: _for,
+    While: _while,
+    Par: _par,
+    Reduce: _reduce,
+    Scan: _scan,
+}
