@@ -7,7 +7,7 @@ function                        what is left has the same                provide
                                                                          language's own rules convert alike
 ``without_widening``            value                                    (nothing): the type holds every value
 ``without_index_casts``         value                                    indices of 32 bits and more fit both types:
-                                                                         see :mod:`ktc.ir.analysis.affine`
+                                                                         see :mod:`.affine`
 ``without_integer_casts``       value                                    the integer fits every type on the way
 ``keeping_low_bits``            lowest bits, as many as are asked for    (nothing)
 ``without_casts``               shape                                    (anything): for names and for guesses that a
@@ -16,10 +16,7 @@ function                        what is left has the same                provide
                                                                          show that the value fits
 ==============================  =======================================  ==========================================
 
-Private ones that say the same elsewhere: ``without_index_casts`` is ``ir.analysis.polynomial.strip_casts``;
-``without_integer_casts`` stands in ``backends.cuda.negations``, ``search.bounds.speed_of_light`` and
-``passes.raising.normalise.tidy``; ``without_widening`` in ``passes.scalar.strength_reduce`` (of equal signedness).
-Verification keeps its own.
+Verification keeps its own: it judges what these helped to prove.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import copy
 from collections.abc import Iterator
 from math import gcd
 
-from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
 from ktc.ir.types import Scalar
@@ -34,6 +33,7 @@ from .known_symbols import Loop, Symbols, is_settled
 from .launch_values import EXTENT_OF, index_interval, knob_interval, knob_residue, launched_extent
 from .learning import learn, learn_below_zero
 from .loop_counters import counter_interval, counter_residue, rises
+from .polynomial import Polynomial, constant, minus, plus, scaled
 from .trust import ANY_LAUNCH, Trust
 
 

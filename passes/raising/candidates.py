@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
@@ -105,7 +105,7 @@ def _numbers(kernel: Kernel) -> dict[str, int]:
     """A number for every scalar; that of a block's size is one that trees and warps are written for."""
     first = next(invented_arguments(kernel, 1, 7), {})
     numbers = {k: v for k, v in first.items() if isinstance(v, int)}
-    sizes = map(strip_casts, kernel.launch.block if kernel.launch is not None else ())
+    sizes = map(without_index_casts, kernel.launch.block if kernel.launch is not None else ())
     return numbers | {e.sym.name: HOST_THREADS for e in sizes if isinstance(e, Var) and e.sym.name in numbers}
 
 

@@ -19,8 +19,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ktc.ir.analysis.counted_loops import counting
-from ktc.ir.analysis.polynomial import Polynomial, polynomial
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.polynomial import Polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, mul, simplify
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (

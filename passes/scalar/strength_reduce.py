@@ -21,7 +21,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from ktc.ir.analysis.purity import is_movable
 from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.fold import add, cast, mul
 from ktc.ir.kernel import Kernel
@@ -41,6 +40,7 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
+from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site

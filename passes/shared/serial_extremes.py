@@ -22,8 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import AT, BETTER, identity
-from ktc.ir.analysis.polynomial import same_value
-from ktc.ir.analysis.purity import is_removable
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import both, is_const, simplify
 from ktc.ir.nodes import (
     Acc,
@@ -43,6 +42,7 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )
+from ktc.ir.purity import is_removable
 from ktc.ir.types import I64, U64, Scalar
 from ktc.ir.walk import assigned, declared, map_expr, stmt_exprs, substitute_expr, used, walk
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import add, binary, cast, cdiv, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import (
     Assign,

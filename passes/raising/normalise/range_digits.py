@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.polynomial import Polynomial, polynomial, strip_casts
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import Polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, is_const, mul, simplify, sub
 from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, For, HwIndex, If, Par, Reduce, Stmt, Sym, Var
 from ktc.ir.types import Scalar
@@ -69,7 +70,7 @@ def _loop_range(s: For | Par | Reduce, ranges: dict[object, Range]) -> Range | N
 
 def interval(e: Expr, ranges: dict[object, Range]) -> Range | None:
     """Bounds of an integer expression; None when no least value is known."""
-    e = strip_casts(e)
+    e = without_index_casts(e)
     v = evaluate(e, {})
     if v is not None:
         return int(v), int(v)
