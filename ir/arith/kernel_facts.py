@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from math import gcd
 
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk, walk_expr
 
 from .algebra import Memo, value
-from .condition_parts import MIRRORED
 from .congruence import BINARY as CONGRUENT
 from .congruence import Congruence
 from .elimination import Elimination
@@ -265,7 +264,7 @@ class Facts:
 
     def _compared(self, e: Expr) -> bool | None:
         """A comparison that polynomials decide."""
-        if not isinstance(e, Binary) or e.op not in MIRRORED or not is_integer(e.a.type):
+        if not isinstance(e, Binary) or e.op not in COMPARISONS or not is_integer(e.a.type):
             return None
         if e.op in ("==", "!="):
             same = True if self.equal(e.a, e.b) else False if self._differ(e.a, e.b) else None

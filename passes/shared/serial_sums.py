@@ -20,6 +20,7 @@ from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    MIRRORED,
     Acc,
     Assign,
     Binary,
@@ -122,7 +123,7 @@ def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
     if c.a == set_.value and c.b == m:
         op = EXTREMES[c.op]
     elif c.b == set_.value and c.a == m:
-        op = EXTREMES[{">": "<", "<": ">", ">=": "<=", "<=": ">="}[c.op]]
+        op = EXTREMES[MIRRORED[c.op]]
     else:
         return s
     plain = start is not None and not used(start) and set_.value.type == set_.sym.type

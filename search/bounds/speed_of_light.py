@@ -20,9 +20,10 @@ import numpy as np
 
 from ktc.backends.base import DeviceInfo, Runtime
 from ktc.backends.device_table import LAUNCH_FLOOR_S, peaks_of
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Call, Cast, Expr, For, If, Par, Reduce, Scan, Unary, Var, While
+from ktc.ir.nodes import MIRRORED, ORDERINGS, Binary, Body, Call, Expr, For, If, Par, Reduce, Scan, Unary, Var, While
 from ktc.ir.types import Scalar
 from ktc.ir.walk import stmt_exprs, walk_expr
 from ktc.ir.workload import Workload
@@ -155,31 +156,24 @@ def _trips(s: For | Par | Reduce | Scan, env: Mapping[str, int]) -> float | None
 
 
 _RISING = ("<", "<=")
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 
 
 def _limit(s: For) -> tuple[str, Expr] | None:
     """How the loop's variable is compared, and with what."""
-    if not isinstance(s.cond, Binary) or s.cond.op not in _MIRRORED:
+    if not isinstance(s.cond, Binary) or s.cond.op not in ORDERINGS | {"!="}:
         return None
-    if _uncast(s.cond.a) == Var(s.var):
+    if without_casts(s.cond.a) == Var(s.var):
         return s.cond.op, s.cond.b
-    return (_MIRRORED[s.cond.op], s.cond.a) if _uncast(s.cond.b) == Var(s.var) else None
+    return (MIRRORED[s.cond.op], s.cond.a) if without_casts(s.cond.b) == Var(s.var) else None
 
 
 def _stride(s: For, env: Mapping[str, int]) -> int | None:
     """What a round adds to the loop's variable."""
-    step = _uncast(s.step)
-    if not isinstance(step, Binary) or step.op not in ("+", "-") or _uncast(step.a) != Var(s.var):
+    step = without_casts(s.step)
+    if not isinstance(step, Binary) or step.op not in ("+", "-") or without_casts(step.a) != Var(s.var):
         return None
     by = evaluate(step.b, env)
     return None if by is None else by if step.op == "+" else -by
-
-
-def _uncast(e: Expr) -> Expr:
-    while isinstance(e, Cast):
-        e = e.x
-    return e
 
 
 def _is_float(e: Expr) -> int:

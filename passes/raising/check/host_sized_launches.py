@@ -9,12 +9,11 @@ from typing import TypeAlias
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import i32, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, rename, substitute_expr, used, walk
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
-
-WARP = 32
 
 
 def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:

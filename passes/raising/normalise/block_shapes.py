@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import add, cast, evaluate, i32, is_const, mul
 from ktc.ir.kernel import Launch
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Binary, Body, Const, Expr, For, HwIndex, Par
 from ktc.ir.types import I32, U32
 from ktc.ir.walk import all_exprs, keep, map_body, used, walk, walk_expr
@@ -19,7 +20,6 @@ from ktc.passes.raising.recognise.statement_kinds import has_warp_op, with_hardw
 
 from .range_digits import resolved
 
-WARP = 32
 DIGITS = ("/", "%", ">>", "&")
 
 X, Y = HwIndex("thread", "x"), HwIndex("thread", "y")
