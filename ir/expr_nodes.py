@@ -83,6 +83,10 @@ class Unary(Expr):
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 """The comparison of integers that holds where one does not."""
+ORDERINGS = frozenset({"<", "<=", ">", ">="})
+"""Comparisons that say which operand is the larger one."""
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+"""The comparison that says the same with its operands exchanged."""
 LOGICAL = frozenset({"&&", "||"})
 _TRUTHS = COMPARISONS | LOGICAL
 

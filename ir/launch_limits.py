@@ -1,4 +1,4 @@
-"""What every launch keeps to, on any device: threads of a block and blocks of a grid, in all and by axis."""
+"""What every launch keeps to, on any device: threads of a warp and of a block, blocks of a grid, in all and by axis."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from .fold import evaluate
 from .kernel import Kernel, producer_threads
 from .nodes import Expr
+
+WARP = 32
+"""Lanes of a logical warp, which is what programs mean by one; hardware may run several of them in lockstep."""
 
 MAX_BLOCK = (1024, 1024, 64)
 

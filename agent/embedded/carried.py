@@ -12,6 +12,7 @@ from math import prod
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Atomic, For, Par, Reduce, Scan, Stmt, bodies
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used, walk
@@ -26,7 +27,7 @@ from .rows import walk_apart
 Idea = tuple[str, str, float]
 """Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
 
-BYTE, WARP = 256, 32
+BYTE = 256
 
 RESIDENT = 2048
 """Threads that a compute unit of today's devices holds at once."""

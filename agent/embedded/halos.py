@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
-from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 

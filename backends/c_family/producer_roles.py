@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.fold import add, cast, evaluate, i32, is_const, mul, product, simplify, sub
 from ktc.ir.fragments import PANEL
 from ktc.ir.kernel import PRODUCER_THREADS
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -52,7 +53,6 @@ from .piece import BINARY_PREC
 if TYPE_CHECKING:
     from .c_statements import Statements
 
-WARP = 32
 
 REGISTERS = 1 << 16
 """Of a multiprocessor (CUDA C++ Programming Guide, technical specifications)."""

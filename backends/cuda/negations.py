@@ -20,9 +20,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from ktc.ir.arith import ANY_LAUNCH, Facts
+from ktc.ir.arith.integer_casts import without_integer_casts
 from ktc.ir.fold import fold_node
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    ORDERINGS,
     Assign,
     Binary,
     Call,
@@ -67,9 +69,6 @@ __device__ inline {name} negated({name} x) {{
 }}"""
 
 
-ORDERINGS = frozenset({"<", "<=", ">", ">="})
-
-
 def negations_apart(kernel: Kernel) -> tuple[Kernel, bool]:
     """``kernel`` with what may become a negation written as one, and whether negations are to be kept from ptxas."""
     compared = list(_compared(kernel))
@@ -106,15 +105,8 @@ def _chooses(cond: Expr, a: Expr, b: Expr) -> bool:
     """Whether ``cond`` compares what is chosen from: each of ``a`` and ``b`` is compared, or a literal."""
     if not isinstance(cond, Binary) or cond.op not in ORDERINGS or not _signed(a.type):
         return False
-    compared = [_plain(x) for x in (cond.a, cond.b)]
-    return all(isinstance(_plain(x), Const) or _plain(x) in compared for x in (a, b))
-
-
-def _plain(e: Expr) -> Expr:
-    """``e`` without conversions between integers."""
-    while isinstance(e, Cast) and _integer(e.to) and _integer(e.x.type):
-        e = e.x
-    return e
+    compared = [without_integer_casts(x) for x in (cond.a, cond.b)]
+    return all(isinstance(without_integer_casts(x), Const) or without_integer_casts(x) in compared for x in (a, b))
 
 
 def _integer(t: Type) -> bool:

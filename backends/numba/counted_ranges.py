@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Binary, Const, Expr, For, Sym, Var
+from ktc.ir.nodes import MIRRORED, Binary, Const, Expr, For, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, loads_in, used
 
@@ -10,8 +10,6 @@ from .numba_expressions import ExprPrinter
 
 _ENDS = {"<": (1, 0), "<=": (1, 1), ">": (-1, 0), ">=": (-1, -1)}
 """The direction in which a loop with this comparison counts, and how far beyond the limit its range ends."""
-
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def range_of(s: For, x: ExprPrinter) -> str | None:
@@ -42,7 +40,7 @@ def _end(cond: Expr, v: Sym) -> tuple[str, Expr] | None:
     if not isinstance(cond, Binary) or cond.op not in _ENDS:
         return None
     if cond.b == Var(v):
-        return _MIRRORED[cond.op], cond.a
+        return MIRRORED[cond.op], cond.a
     return (cond.op, cond.b) if cond.a == Var(v) else None
 
 

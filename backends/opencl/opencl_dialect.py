@@ -16,10 +16,11 @@ from ktc.backends.c_family.wide_shifts import guard_shifts
 from ktc.backends.spellings import nearest, spelling
 from ktc.backends.system_calls import texture_object
 from ktc.ir.analysis.uniform_control import control_of
+from ktc.ir.arith.integer_casts import without_implicit_integers
 from ktc.ir.fact_origins import is_alone
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Binary, Cast, Expr, GroupCopy, HwIndex, Return, accessed_type
+from ktc.ir.nodes import Binary, Expr, GroupCopy, HwIndex, Return, accessed_type
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -187,15 +188,14 @@ class OpenCLDialect(OpenCLMemory):
         """``blockIdx.x * blockDim.x + threadIdx.x`` is ``get_global_id(0)``."""
         if e.op == "+":
             for a, b in ((e.a, e.b), (e.b, e.a)):
-                a, b = _bare(a), _bare(b)
-                if isinstance(b, HwIndex) and b.level == "thread" and isinstance(a, Binary) and a.op == "*":
-                    pair = {x for x in (_bare(a.a), _bare(a.b)) if isinstance(x, HwIndex)}
-                    if pair == {HwIndex("block", b.axis), HwIndex("block_dim", b.axis)}:
-                        return Piece(f"get_global_id({LANES.index(b.axis)})", POSTFIX, U64, LIMIT)
+                a, b = without_implicit_integers(a), without_implicit_integers(b)
+                if not isinstance(b, HwIndex) or b.level != "thread" or not isinstance(a, Binary) or a.op != "*":
+                    continue
+                if _hardware_factors(a) == {HwIndex("block", b.axis), HwIndex("block_dim", b.axis)}:
+                    return Piece(f"get_global_id({LANES.index(b.axis)})", POSTFIX, U64, LIMIT)
         if e.op == "*":
-            pair = {x for x in (_bare(e.a), _bare(e.b)) if isinstance(x, HwIndex)}
             for axis in "xyz":
-                if pair == {HwIndex("grid_dim", axis), HwIndex("block_dim", axis)}:
+                if _hardware_factors(e) == {HwIndex("grid_dim", axis), HwIndex("block_dim", axis)}:
                     return Piece(f"get_global_size({LANES.index(axis)})", POSTFIX, U64, LIMIT)
         return None
 
@@ -280,7 +280,6 @@ class OpenCLDialect(OpenCLMemory):
         return TemplateParts(top=tuple(lines))
 
 
-def _bare(e: Expr) -> Expr:
-    while isinstance(e, Cast) and e.style == "implicit" and isinstance(e.to, Scalar) and e.to.is_int:
-        e = e.x
-    return e
+def _hardware_factors(e: Binary) -> set[HwIndex]:
+    """The hardware indices that ``e`` is a product of."""
+    return {x for x in map(without_implicit_integers, (e.a, e.b)) if isinstance(x, HwIndex)}

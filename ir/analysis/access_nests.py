@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.arith.affine import LinearForm, linear_form, mentions
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
 from ktc.ir.fragments import MATRIX_ROW, PANEL
 from ktc.ir.kernel import Kernel
@@ -40,8 +42,6 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, Scalar, Type, scalar_of
 from ktc.ir.walk import map_expr, stmt_exprs, substitute_expr, walk_expr
 
-from .affine import LinearForm, linear_form, mentions
-from .counted_loops import loop_step
 from .defs import definitions, expand
 
 HW_AXES = tuple(HwIndex(level, axis) for level in ("block", "thread") for axis in "zyx")

@@ -17,14 +17,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import Polynomial, minus, plus, polynomial, scaled, times
 from ktc.ir.fold import sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Atomic, Body, Const, Expr, Sym
 from ktc.ir.types import I32, Array, Ptr
 from ktc.ir.walk import declared, walk
 
-from .affine import linear_form
-from .polynomial import Polynomial, minus, plus, polynomial, scaled, times
 from .touches import Loop, Range, Touch, touches
 
 Distance: TypeAlias = int | None

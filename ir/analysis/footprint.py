@@ -16,14 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.loop_extents import Extent, extent_of
+from ktc.ir.arith.polynomial import Polynomial, difference, from_polynomial, minus, plus, polynomial, scaled, times
 from ktc.ir.fold import add, cast, i32, is_const, mul, sub
 from ktc.ir.nodes import Expr, For, Par, Reduce, Scan, Sym, Var
 from ktc.ir.types import I32
 from ktc.ir.walk import used
-
-from .affine import linear_form
-from .loop_extents import Extent, extent_of
-from .polynomial import Polynomial, difference, from_polynomial, minus, plus, polynomial, scaled, times
 
 Loop: TypeAlias = For | Par | Reduce | Scan
 

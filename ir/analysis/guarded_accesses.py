@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ktc.ir.arith.polynomial import Polynomial, constant, minus, polynomial
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -35,8 +36,6 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, stmt_exprs, walk, walk_expr
-
-from .polynomial import Polynomial, constant, minus, polynomial
 
 Facts = tuple[Polynomial, ...]
 """Sums that are below zero."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Expr
 
 from .access_nests import Access, accesses
@@ -22,7 +23,6 @@ from .access_nests import Access, accesses
 SECTOR = 32
 BANKS = 32
 BANK_BYTES = 4
-WARP = 32
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ktc.ir.analysis.purity import is_removable, is_volatile
 from ktc.ir.diagnostics import Loc
 from ktc.ir.nodes import (
     AsyncCommit,
@@ -18,6 +17,7 @@ from ktc.ir.nodes import (
     Stmt,
     TileMmaWait,
 )  # fmt: skip
+from ktc.ir.purity import is_removable, is_volatile
 from ktc.ir.walk import stmt_exprs, walk
 
 PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, InlineAsm, RawStmt, TileMmaWait)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.arith.polynomial import multiple_of, polynomial
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -27,7 +28,6 @@ from ktc.ir.types import F32
 
 from .access_nests import Access, Axis, accesses, visits
 from .operation_counts import Counts
-from .polynomial import multiple_of, polynomial
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, minus, plus, polynomial, scaled, times
 from ktc.ir.fold import cast, evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -45,9 +47,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I64, Ptr
 from ktc.ir.walk import all_exprs, walk, walk_expr
 
-from .counted_loops import loop_step
 from .guarded_accesses import Facts, FixedNames, guarded_accesses
-from .polynomial import Polynomial, constant, from_polynomial, minus, plus, polynomial, scaled, times
 
 DEPTH = 16
 """Variables that are replaced one after the other in one subscript."""

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ktc.ir.arith.affine import mentions
+from ktc.ir.arith.counted_loops import counting, loop_step
 from ktc.ir.atomic_ops import ANY_ORDER
 from ktc.ir.fold import add, mul, simplify, sub
 from ktc.ir.fragments import PANEL
@@ -31,8 +33,6 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32
 from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, walk_expr
 
-from .affine import mentions
-from .counted_loops import counting, loop_step
 from .defs import definitions, expand
 
 Loop: TypeAlias = For | Par | Reduce | Scan

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from ktc.ir.fields import children
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.launch_limits import MAX_BLOCK_THREADS
+from ktc.ir.launch_limits import MAX_BLOCK_THREADS, WARP
 from ktc.ir.nodes import (
     LOGICAL,
     MATCHES,
@@ -40,8 +40,6 @@ from ktc.ir.nodes import (
 )
 
 from .uniformity import Flow, Uniformity, varies_itself
-
-WARP = 32
 
 
 def control_of(kernel: Kernel) -> Uniformity:

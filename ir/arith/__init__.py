@@ -1,8 +1,10 @@
 """Reasoning about integers: what they lie in, what divides them, how they compare, and proofs of it.
 
-``interval``, ``congruence``: two ways to enclose a number; ``algebra``: one walk over expressions for each of them;
-``trust``: what a proof may rest on; ``kernel_facts``: what is known of a kernel's integers; ``simplification``: what
-follows for its expressions. Verification does not use this: one mistake may not fool a pass and its judge alike.
+Forms of an expression, where it is an index: ``polynomial``, ``affine``; of a loop: ``counted_loops``,
+``loop_extents``; ways to look through conversions: ``integer_casts``. ``interval``, ``congruence``: two ways to enclose
+a number; ``algebra``: one walk over expressions for each of them; ``trust``: what a proof may rest on;
+``kernel_facts``: what is known of a kernel's integers; ``simplification``: what follows for its expressions.
+Verification does not use this: one mistake may not fool a pass and its judge alike.
 """
 
 from .congruence import Congruence

@@ -9,9 +9,6 @@ from ktc.ir.types import BOOL, Scalar
 
 from .enclosures import is_integer
 
-MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-"""The comparison that holds with its operands exchanged."""
-
 
 def parts(e: Expr, holds: bool, names: Mapping[Sym, Expr]) -> Iterator[Expr]:
     """Conditions that hold where ``e`` comes out as ``holds``; ``names``: what variables stand for."""
@@ -35,4 +32,4 @@ def parts(e: Expr, holds: bool, names: Mapping[Sym, Expr]) -> Iterator[Expr]:
             yield Binary("!=" if holds else "==", e, Const(0, e.type))
 
 
-__all__ = ["MIRRORED", "parts"]
+__all__ = ["parts"]

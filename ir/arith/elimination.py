@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled, times
 from ktc.ir.nodes import Binary, Call, Expr, Select
 
 from .interval import ANY, Interval
 from .interval_operators import BINARY
+from .polynomial import Polynomial, constant, minus, plus, scaled, times
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts

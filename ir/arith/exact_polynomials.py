@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled, times
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Select, Unary, Var
 from ktc.ir.types import Scalar
 
 from .enclosures import is_integer
 from .interval import Interval
 from .interval_operators import BINARY, UNARY
+from .polynomial import ARITHMETIC, Polynomial, constant, scaled
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts
 
-_ARITHMETIC = {"+": plus, "-": minus, "*": times}
 _TAKEN_WHOLE = frozenset({"/", "%", ">>"})
 """Operators that give the same number in every type that holds their operands."""
 
@@ -39,7 +38,7 @@ def exact_polynomial(e: Expr, facts: Facts) -> Polynomial:
         case Binary(op="+" | "-" | "*" as op, a=a, b=b) if without_wrapping(e, facts):
             p, q = facts.polynomial(a), facts.polynomial(b)
             if op != "*" or len(p) * len(q) <= MOST_TERMS:
-                return _ARITHMETIC[op](p, q)
+                return ARITHMETIC[op](p, q)
         case Binary(op="<<", a=a, b=Const(value=n)) if without_wrapping(e, facts):
             if 0 <= n < 63:
                 return scaled(facts.polynomial(a), 1 << int(n))

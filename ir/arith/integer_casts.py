@@ -1,25 +1,20 @@
 """Ways to look through conversions, each named by what it keeps and under which assumption.
 
-==============================  =======================================  ==========================================
-function                        what is left has the same                provided that
-==============================  =======================================  ==========================================
-``without_implicit``            value                                    (nothing): the source had none there, and a
-                                                                         language's own rules convert alike
-``without_widening``            value                                    (nothing): the type holds every value
-``without_index_casts``         value                                    indices of 32 bits and more fit both types:
-                                                                         see :mod:`ktc.ir.analysis.affine`
-``without_integer_casts``       value                                    the integer fits every type on the way
-``keeping_low_bits``            lowest bits, as many as are asked for    (nothing)
-``without_casts``               shape                                    (anything): for names and for guesses that a
-                                                                         check follows
-``Facts.plain``                 value                                    what its :class:`~.trust.Trust` assumes: facts
-                                                                         show that the value fits
-==============================  =======================================  ==========================================
+=============================  ====================  ===============================================================
+function                       what is left keeps    provided that
+=============================  ====================  ===============================================================
+``without_implicit``           its value             (nothing): the source had none there, and a language's own rules
+                                                     convert alike
+``without_implicit_integers``  its value             as above, and what is left is an integer
+``without_widening``           its value             (nothing): the type holds every value
+``without_index_casts``        its value             indices of 32 bits and more fit both types: see :mod:`.affine`
+``without_integer_casts``      its value             the integer fits every type on the way
+``keeping_low_bits``           its lowest bits       (nothing)
+``without_casts``              its shape             (anything): for names, and for guesses that a check follows
+``Facts.plain``                its value             what its :class:`~.trust.Trust` assumes: facts show that it fits
+=============================  ====================  ===============================================================
 
-Private ones that say the same elsewhere: ``without_index_casts`` is ``ir.analysis.polynomial.strip_casts``;
-``without_integer_casts`` stands in ``backends.cuda.negations``, ``search.bounds.speed_of_light`` and
-``passes.raising.normalise.tidy``; ``without_widening`` in ``passes.scalar.strength_reduce`` (of equal signedness).
-Verification keeps its own.
+Verification keeps its own: it judges what these helped to prove.
 """
 
 from __future__ import annotations
@@ -38,6 +33,11 @@ def without_casts(e: Expr) -> Expr:
 def without_implicit(e: Expr) -> Expr:
     """``e`` without conversions around it that the source did not spell out."""
     return _through(e, lambda c: c.style == "implicit")
+
+
+def without_implicit_integers(e: Expr) -> Expr:
+    """``e`` without conversions between integers around it that the source did not spell out."""
+    return _through(e, lambda c: c.style == "implicit" and is_integer_cast(c))
 
 
 def without_integer_casts(e: Expr) -> Expr:
@@ -97,5 +97,5 @@ def _bits(t: Type) -> int:
 
 __all__ = [
     "holds_every_value", "is_index_cast", "is_integer_cast", "keeping_low_bits", "without_casts", "without_implicit",
-    "without_index_casts", "without_integer_casts", "without_widening",
+    "without_implicit_integers", "without_index_casts", "without_integer_casts", "without_widening",
 ]  # fmt: skip

@@ -15,14 +15,12 @@ import copy
 from collections.abc import Iterator
 from math import gcd
 
-from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus, scaled
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk, walk_expr
 
 from .algebra import Memo, value
-from .condition_parts import MIRRORED
 from .congruence import BINARY as CONGRUENT
 from .congruence import Congruence
 from .elimination import Elimination
@@ -34,6 +32,7 @@ from .known_symbols import Loop, Symbols, is_settled
 from .launch_values import EXTENT_OF, index_interval, knob_interval, knob_residue, launched_extent
 from .learning import learn, learn_below_zero
 from .loop_counters import counter_interval, counter_residue, rises
+from .polynomial import Polynomial, constant, minus, plus, scaled
 from .trust import ANY_LAUNCH, Trust
 
 
@@ -265,7 +264,7 @@ class Facts:
 
     def _compared(self, e: Expr) -> bool | None:
         """A comparison that polynomials decide."""
-        if not isinstance(e, Binary) or e.op not in MIRRORED or not is_integer(e.a.type):
+        if not isinstance(e, Binary) or e.op not in COMPARISONS or not is_integer(e.a.type):
             return None
         if e.op in ("==", "!="):
             same = True if self.equal(e.a, e.b) else False if self._differ(e.a, e.b) else None

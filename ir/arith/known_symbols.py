@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.purity import is_volatile
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AddrOf,
@@ -25,6 +24,7 @@ from ktc.ir.nodes import (
     Var,
     WarpOp,
 )
+from ktc.ir.purity import is_volatile
 from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktc.ir.analysis.polynomial import Polynomial, constant, minus, plus
-from ktc.ir.nodes import Binary, Expr, Unary, Var
+from ktc.ir.nodes import MIRRORED, Binary, Expr, Unary, Var
 from ktc.ir.walk import walk_expr
 
-from .condition_parts import MIRRORED, parts
+from .condition_parts import parts
 from .congruence import Congruence
 from .elimination import atoms, interval_of, split_by
 from .interval import Interval
+from .polynomial import Polynomial, constant, minus, plus
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts

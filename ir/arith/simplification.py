@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ktc.ir.analysis.polynomial import Polynomial, from_polynomial, times
 from ktc.ir.fold import fold_node
 from ktc.ir.nodes import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary
 from ktc.ir.types import BOOL, Scalar
@@ -27,6 +26,7 @@ from .elimination import interval_of, quotient
 from .enclosures import is_integer
 from .interval import Interval
 from .kernel_facts import Facts
+from .polynomial import Polynomial, from_polynomial, times
 
 
 def simplified(e: Expr, facts: Facts) -> Expr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, For, If, Load, Select, Sym, Var, While
@@ -15,7 +16,6 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .given_values import definitions
 from .inner_strides import accesses
-from .windows import bare
 
 
 def bounding(k: Kernel) -> set[Sym]:
@@ -53,7 +53,7 @@ def places(k: Kernel) -> list[str]:
 
 def _terms(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym]:
     """The variables that are terms of a sum by themselves."""
-    match bare(e):
+    match without_casts(e):
         case Binary("+" | "-", a, b):
             yield from _terms(a, sources)
             yield from _terms(b, sources)

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.analysis.defs import expand
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, Load, Sym, Var
+from ktc.ir.nodes import ORDERINGS, Binary, Expr, Load, Sym, Var
 from ktc.ir.types import scalar_of
 from ktc.ir.walk import all_exprs, walk_expr
 
 from .given_values import definitions
 from .roles import Roles
-from .windows import bare
-
-ORDERED = ("<", "<=", ">", ">=")
 
 
 def whole_rows(k: Kernel, roles: Roles) -> dict[str, str]:
@@ -45,7 +43,7 @@ def _taken_apart(k: Kernel, free: set[str]) -> dict[Sym, list[str]]:
     found: dict[Sym, list[str]] = {}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
         if isinstance(e, Binary) and e.op == "%":
-            by = bare(e.b)
+            by = without_casts(e.b)
             index = _index(e.a, sources)
             if isinstance(by, Var) and params.get(by.sym) in free and index is not None:
                 names = found.setdefault(index, [])
@@ -67,12 +65,12 @@ def _chooses(k: Kernel, index: Sym) -> bool:
 
 def _index(e: Expr, sources: Mapping[Sym, Expr]) -> Sym | None:
     """The variable that ``e`` is, or is a quotient of."""
-    e = bare(e)
+    e = without_casts(e)
     while isinstance(e, Binary) and e.op == "/":
-        e = bare(e.a)
+        e = without_casts(e.a)
     if not isinstance(e, Var):
         return None
-    given = bare(sources[e.sym]) if e.sym in sources else None
+    given = without_casts(sources[e.sym]) if e.sym in sources else None
     divided = isinstance(given, Var) or (isinstance(given, Binary) and given.op == "/")
     if given is None or not divided or any(isinstance(x, Load) for x in walk_expr(given)):
         return e.sym
@@ -83,8 +81,8 @@ def _counted(k: Kernel, free: set[str]) -> Iterator[tuple[str, Sym]]:
     """Sizes with the indices that are compared with them: all others do nothing, or leave."""
     params = {p.sym: p.sym.name for p in k.params}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
-        if isinstance(e, Binary) and e.op in ORDERED:
-            for index, end in ((bare(e.a), bare(e.b)), (bare(e.b), bare(e.a))):
+        if isinstance(e, Binary) and e.op in ORDERINGS:
+            for index, end in ((without_casts(e.a), without_casts(e.b)), (without_casts(e.b), without_casts(e.a))):
                 if isinstance(index, Var) and isinstance(end, Var) and params.get(end.sym) in free:
                     yield params[end.sym], index.sym
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Cast, Expr, HwIndex, Load, Sym, Var
+from ktc.ir.nodes import Binary, Expr, HwIndex, Load, Sym, Var
 from ktc.ir.walk import walk_expr
 
 from .bounding import bounding, places, values
-from .given_values import definitions
+from .given_values import definitions, spelled_out
 from .inner_strides import accesses, counted_in
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
@@ -104,8 +104,7 @@ def _apart_by_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[str
 
 
 def _is_block(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
-    while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
-        e = e.x if isinstance(e, Cast) else sources[e.sym][0]
+    e = spelled_out(e, sources)
     return isinstance(e, HwIndex) and e.level == "block"
 
 

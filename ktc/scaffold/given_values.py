@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Cast, Decl, Expr, For, Load, Sym, Var
+from ktc.ir.nodes import Assign, Decl, Expr, For, Load, Sym, Var
 from ktc.ir.walk import used, walk
 
 
@@ -36,6 +37,14 @@ def reached(k: Kernel, wanted: Iterable[Expr]) -> set[Sym]:
 
 def loaded(e: Expr, sources: Mapping[Sym, list[Expr]], buffer: Sym | None = None) -> bool:
     """Whether ``e`` is an element of a buffer (of ``buffer``), through variables: an index whose part is taken."""
-    while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
-        e = e.x if isinstance(e, Cast) else sources[e.sym][0]
+    e = spelled_out(e, sources)
     return isinstance(e, Load) and buffer in (None, e.buffer)
+
+
+def spelled_out(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Expr:
+    """``e`` without conversions around it, variables that are given one value as that value."""
+    seen: set[Sym] = set()
+    while isinstance(e := without_casts(e), Var) and len(sources.get(e.sym, ())) == 1 and e.sym not in seen:
+        seen.add(e.sym)
+        e = sources[e.sym][0]
+    return e

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Const, Expr, For, If, Sym, Var, While
+from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, If, Sym, Var, While
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
-from .windows import COMPARISONS, bare
+from .given_values import spelled_out
 
 MOST = 1024
 """A larger divisor is a number of its own, no group of elements."""
@@ -29,7 +30,7 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     out: dict[str, int] = {}
     host = [*(e for _, e in k.launch.passed), *k.launch.grid] if k.launch is not None else []
     for e, by in _divisions((*all_exprs(k.body), *host), fixed):
-        whole = _given(e, sources)
+        whole = spelled_out(e, sources)
         if isinstance(whole, Var) and whole.sym not in sources and whole.sym.name not in fixed:
             both = math.lcm(out.get(whole.sym.name, 1), by)
             out[whole.sym.name] = both if both <= MOST else by
@@ -57,11 +58,11 @@ def _divisions(exprs: Iterable[Expr], fixed: Mapping[str, int]) -> Iterator[tupl
     """(dividend, divisor) of the integer divisions by a number above 1."""
     for e in (x for y in exprs for x in walk_expr(y)):
         if isinstance(e, Binary) and e.op in ("/", ">>") and isinstance(e.type, Scalar) and e.type.is_int:
-            by = bare(e.b)
+            by = without_casts(e.b)
             n = by.value if isinstance(by, Const) else fixed.get(by.sym.name) if isinstance(by, Var) else None
             n = 1 << n if e.op == ">>" and isinstance(n, int) and 0 <= n < 11 else n
             if isinstance(n, int) and 1 < n <= MOST:
-                yield bare(e.a), n
+                yield without_casts(e.a), n
 
 
 def _bounds(k: Kernel) -> Iterator[tuple[Expr, Expr]]:
@@ -71,13 +72,6 @@ def _bounds(k: Kernel) -> Iterator[tuple[Expr, Expr]]:
             for e in walk_expr(s.cond):
                 if isinstance(e, Binary) and e.op in COMPARISONS:
                     yield from ((e.a, e.b), (e.b, e.a))
-
-
-def _given(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Expr:
-    """``e``, or what the only assignment of a variable gives it."""
-    while isinstance(bare(e), Var) and len(sources.get(bare(e).sym, ())) == 1:  # type: ignore[attr-defined]
-        e = sources[bare(e).sym][0]  # type: ignore[attr-defined]
-    return bare(e)
 
 
 def _variables(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, walk, walk_expr
 
 from .given_values import definitions
-from .windows import bare
 
 MOST = 256
 """Products that an index is spelled out as, at most."""
@@ -70,7 +70,9 @@ def _by_a_number(e: Expr, name: str, names: Mapping[Sym, str], sources: Mapping[
     if not isinstance(e, Binary) or e.op not in ("*", "<<"):
         return False
     sides = ((e.a, e.b), (e.b, e.a)) if e.op == "*" else ((e.a, e.b),)
-    return any(isinstance(bare(n), Const) and any(name in p for p in _products(x, names, sources)) for x, n in sides)
+    return any(
+        isinstance(without_casts(n), Const) and any(name in p for p in _products(x, names, sources)) for x, n in sides
+    )
 
 
 def _spelled(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Expr, For, HwIndex, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .given_values import definitions, loaded, reached
-from .windows import bare
 
 POWERS = (32, 64, 128, 16, 256)
 """Values of integers that are powers of two, in the order of the parameters: no two alike."""
@@ -29,7 +29,7 @@ def origins(k: Kernel) -> list[str]:
     found: dict[str, None] = {}
     for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op == "-" and loaded(e.a, sources):
-            found |= {x.sym.name: None for x in (bare(e.b),) if isinstance(x, Var) and x.sym in params}
+            found |= {x.sym.name: None for x in (without_casts(e.b),) if isinstance(x, Var) and x.sym in params}
     return list(found)
 
 
@@ -49,7 +49,7 @@ def powers(k: Kernel) -> dict[str, int]:
 
 def _bits(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> Sym | None:
     """The parameter that ``e`` is, but for 1 less and shifts and halves of it; None for anything else."""
-    match bare(e):
+    match without_casts(e):
         case Var(s) if s in params:
             return s
         case Var(s) if len(sources.get(s, ())) == 1:
@@ -85,7 +85,7 @@ def compared(k: Kernel, buffer: Sym) -> set[str]:
     for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op in ("<", "<=", ">", ">="):
             for x, y in ((e.a, e.b), (e.b, e.a)):
-                if isinstance(y := bare(y), Var) and y.sym in params and loaded(x, sources, buffer):
+                if isinstance(y := without_casts(y), Var) and y.sym in params and loaded(x, sources, buffer):
                     out.add(y.sym.name)
     return out
 
@@ -96,11 +96,11 @@ def label_of(k: Kernel, buffer: Sym) -> str:
     sources, params = definitions(k), {p.sym for p in k.params}
     for loop in walk(k.body):
         match loop:
-            case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := bare(last), Var):
+            case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := without_casts(last), Var):
                 for e in all_exprs(loop.body):
                     if isinstance(e, Binary) and e.op in ("==", "!=") and p.sym in params:
                         for x, y in ((e.a, e.b), (e.b, e.a)):
-                            if bare(x) == Var(i) and loaded(y, sources, buffer):
+                            if without_casts(x) == Var(i) and loaded(y, sources, buffer):
                                 return p.sym.name
     return ""
 
@@ -113,7 +113,7 @@ def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
     sources, values = definitions(k), {p.sym: fixed[p.sym.name] for p in k.params if p.sym.name in fixed}
     for e in all_exprs(k.body):
         if isinstance(e, Binary) and loaded(e.a, sources, buffer):
-            other = bare(e.b)
+            other = without_casts(e.b)
             value = values.get(other.sym) if isinstance(other, Var) else evaluate(other, {})
             if (e.op, value) in NONE or (e.op in ("==", "!=") and value is not None and value < 0):
                 return int(value) if value and e.op in ("==", "!=") else -1
@@ -127,7 +127,7 @@ def marks(k: Kernel) -> dict[str, int]:
     for e in all_exprs(k.body):
         if isinstance(e, Binary):
             for x, y in ((e.a, e.b), (e.b, e.a)):
-                mine = {s.sym for s in (bare(y),) if isinstance(s, Var)} & params
+                mine = {s.sym for s in (without_casts(y),) if isinstance(s, Var)} & params
                 equal = e.op in ("==", "!=") and loaded(x, sources)
                 (asked if equal else needed).update(mine)
     needed |= reached(k, (i for _, i in _places(k)))
@@ -141,8 +141,10 @@ def bins(k: Kernel, buffer: Sym) -> str:
     counted = {b for b, e in _places(k) if b not in params and loaded(e, sources, buffer)}
     for loop in walk(k.body):
         match loop:
-            case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := bare(last), Var):
-                set_ = {s.buffer for s in walk(loop.body) if isinstance(s, Store) and bare(s.index[0]) == Var(i)}
+            case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := without_casts(last), Var):
+                set_ = {
+                    s.buffer for s in walk(loop.body) if isinstance(s, Store) and without_casts(s.index[0]) == Var(i)
+                }
                 if p.sym in params and set_ & counted:
                     return p.sym.name
     return ""

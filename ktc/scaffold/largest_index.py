@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    MIRRORED,
+    NEGATED,
+    ORDERINGS,
     Atomic,
     Binary,
     Body,
@@ -36,10 +40,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
 
 from .inner_strides import moved
 from .size_polynomials import Polynomial, divided, named, number, plus, polynomial, text_of, times
-from .windows import bare
 
-NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 DEEPEST = 40
 
 
@@ -95,7 +96,7 @@ class Largest:
         def of(x: Expr, way: bool = up) -> Polynomial | None:
             return self.most(x, b, way, depth + 1)
 
-        match bare(e):
+        match without_casts(e):
             case Const(int() as v, _):
                 return number(int(v))
             case Var(s):
@@ -198,16 +199,16 @@ class Largest:
 
 def _told(cond: Expr, truth: bool, b: Bounds) -> Bounds:
     """``b`` and what a condition says where it is ``truth``."""
-    cond = bare(cond)
+    cond = without_casts(cond)
     if isinstance(cond, Unary) and cond.op == "!":
         return _told(cond.x, not truth, b)
     if isinstance(cond, Binary) and cond.op == ("&&" if truth else "||"):
         return _told(cond.b, truth, _told(cond.a, truth, b))
-    if not isinstance(cond, Binary) or cond.op not in NEGATED:
+    if not isinstance(cond, Binary) or cond.op not in ORDERINGS:
         return b
     op = cond.op if truth else NEGATED[cond.op]
     for x, y, way in ((cond.a, cond.b, op), (cond.b, cond.a, MIRRORED[op])):
-        x = bare(x)
+        x = without_casts(x)
         if isinstance(x, Var) and way in ("<", "<="):
             end = Binary("-", y, Const(1, y.type)) if way == "<" else y  # type: ignore[arg-type]
             b = Bounds({**b.most, x.sym: end}, b.least)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Atomic, Binary, Cast, Expr, If, Load, Select, Store, Sym, Unary, Var, While
+from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Cast, Expr, If, Load, Select, Store, Sym, Unary, Var, While
 from ktc.ir.types import scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .given_values import definitions, loaded
-from .windows import COMPARISONS, bare
 
 COUNTING = frozenset({"add", "sub", "inc", "dec", "or", "xor"})
 """Atomics that something is counted or collected with, from 0 on."""
@@ -60,7 +60,7 @@ def _numbers(
     for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op in COMPARISONS:
             for x, y in ((e.a, e.b), (e.b, e.a)):
-                other = bare(y)
+                other = without_casts(y)
                 value = known.get(other.sym) if isinstance(other, Var) else evaluate(other, {})
                 if value is not None and loaded(x, sources, buffer):
                     yield int(value), "==" if e.op in ("==", "!=") else "<"

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
+    COMPARISONS,
     Alloc,
     AsyncCopy,
     Atomic,
@@ -31,7 +33,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from .given_values import definitions, loaded, reached
 from .grains import grains, groups
 from .integer_values import bins, marks, origins, powers
-from .windows import COMPARISONS, bare, halves_of, host_windows, names_in, spelled, taps
+from .windows import halves_of, host_windows, names_in, spelled, taps
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
@@ -130,7 +132,7 @@ def roles_of(k: Kernel) -> Roles:
 
 def _counted(e: Expr) -> set[Sym]:
     """Variables that the extent of a grid is a product of."""
-    match bare(e):
+    match without_casts(e):
         case Var(s):
             return {s}
         case Binary("*", a, b):
@@ -153,7 +155,7 @@ def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     named = {p.sym: p.sym.name for p in integers if p.sym not in said}
     out = {}
     for t in arrays:
-        if isinstance(t, Array) and isinstance(e := bare(t.shape[0]), Var) and e.sym in named:
+        if isinstance(t, Array) and isinstance(e := without_casts(t.shape[0]), Var) and e.sym in named:
             width = scalar_of(t).bits // 8 * (t.elem.n if isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1)
             out[named[e.sym]] = DYNAMIC_SHARED // max(1, width) // len(arrays)
     return out
@@ -163,7 +165,7 @@ def _divisors(k: Kernel, asks: Callable[[Expr], bool]) -> Iterator[Sym]:
     """Parameters that an integer is divided by of which ``asks`` says yes: a mean's ``sum / n`` tells nothing."""
     params = {p.sym for p in k.params}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
-        if _divides_integers(e) and isinstance(d := bare(e.b), Var) and d.sym in params and asks(e.a):
+        if _divides_integers(e) and isinstance(d := without_casts(e.b), Var) and d.sym in params and asks(e.a):
             yield d.sym
 
 
@@ -187,7 +189,7 @@ def _divided_by(k: Kernel) -> list[str]:
 
 def _divisor(e: Expr) -> Expr | None:
     if _divides_integers(e) and e.op == "/":
-        return bare(e.b)
+        return without_casts(e.b)
     return e.args[1] if isinstance(e, Call) and e.fn == "cdiv" else None
 
 
@@ -216,7 +218,7 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
         return {}
     inside = {s for e in all_exprs(k.body) for s in used(e)}
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
-    chosen = [e.sym for e in map(bare, k.launch.block) if isinstance(e, Var) and e.sym in mine]
+    chosen = [e.sym for e in map(without_casts, k.launch.block) if isinstance(e, Var) and e.sym in mine]
     passed = {n: int(v) for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
     return {s.name: BLOCK_EXTENTS[len(chosen)] for s in chosen} | passed
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Cast, Const, Expr, For, HwIndex, Sym, Unary, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Cast, Const, Expr, For, HwIndex, Sym, Unary, Var
 from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
-COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+from .given_values import spelled_out
 
 
 def names_in(text: str) -> list[str]:
     """The names of an integer expression."""
     return re.findall(r"[A-Za-z_]\w*", text)
-
-
-def bare(e: Expr) -> Expr:
-    while isinstance(e, Cast):
-        e = e.x
-    return e
 
 
 def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {}) -> str | None:
@@ -47,14 +43,14 @@ def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]
     ``sources``: what variables of the body are given.
     """
     params = {p.sym for p in k.params}
-    starts = [x for s in walk(k.body) if isinstance(s, For) for x in walk_expr(_spelled_out(s.init, sources))]
+    starts = [x for s in walk(k.body) if isinstance(s, For) for x in walk_expr(spelled_out(s.init, sources))]
     extents = () if k.launch is None else (*k.launch.grid, *k.launch.block)
     for e in (*starts, *(x for y in (*extents, *all_exprs(k.body)) for x in walk_expr(y))):
         match e:
             case Unary("-", x):
-                window, whole = bare(x), None
+                window, whole = without_casts(x), None
             case Binary("-", a, b):
-                window, whole = bare(b), _spelled_out(a, sources)
+                window, whole = without_casts(b), spelled_out(a, sources)
             case _:
                 continue
         if isinstance(window, Var) and window.sym in params:
@@ -94,17 +90,18 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
         b.sym
         for e in divided
         for x in walk_expr(e)
-        if isinstance(x, Binary) and x.op == "/" and isinstance(b := bare(x.b), Var)
+        if isinstance(x, Binary) and x.op == "/" and isinstance(b := without_casts(x.b), Var)
     }
     bounds = {
         s.var: p.sym
         for s in walk(k.body)
-        if isinstance(s, For) and isinstance(n := s.step, Binary) and (n.op, bare(n.a)) == ("+", Var(s.var))
-        if isinstance(one := bare(n.b), Const) and one.value == 1
-        if isinstance(s.cond, Binary) and s.cond.op == "<" and isinstance(p := bare(s.cond.b), Var) and p.sym in params
+        if isinstance(s, For) and isinstance(n := s.step, Binary) and (n.op, without_casts(n.a)) == ("+", Var(s.var))
+        if isinstance(one := without_casts(n.b), Const) and one.value == 1
+        if isinstance(s.cond, Binary) and s.cond.op == "<"
+        if isinstance(p := without_casts(s.cond.b), Var) and p.sym in params
     }
     for e in all_exprs(k.body):
-        for tap in (bare(e.a), bare(e.b)) if isinstance(e, Binary) and e.op == "+" else ():
+        for tap in (without_casts(e.a), without_casts(e.b)) if isinstance(e, Binary) and e.op == "+" else ():
             if not isinstance(tap, Var) or tap.sym not in bounds:
                 continue
             for scale in _scales(e, sources):
@@ -115,12 +112,12 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
 
 def _scales(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym | None]:
     """What a thread's own place is multiplied by among the terms of a sum; None for one that is added as it is."""
-    match bare(e):
+    match without_casts(e):
         case Binary("+", a, b):
             yield from _scales(a, sources)
             yield from _scales(b, sources)
         case Binary("*", a, b):
-            for x, y in ((bare(a), bare(b)), (bare(b), bare(a))):
+            for x, y in ((without_casts(a), without_casts(b)), (without_casts(b), without_casts(a))):
                 if isinstance(x, Var) and _is_own(y, sources):
                     yield x.sym
         case x if _is_own(x, sources):
@@ -130,7 +127,7 @@ def _scales(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym | No
 def _is_own(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
     """Whether ``e`` is a thread's number among all threads."""
     if isinstance(e, Var) and len(sources.get(e.sym, ())) == 1:
-        e = bare(sources[e.sym][0])
+        e = without_casts(sources[e.sym][0])
     levels = {x.level for x in walk_expr(e) if isinstance(x, HwIndex)}
     return {"block", "thread"} <= levels and isinstance(e, Binary) and e.op == "+"
 
@@ -139,14 +136,14 @@ def _offset(e: Binary, params: set[Sym]) -> list[tuple[str, str]]:
     """The border that ``e`` adds twice to something that varies, or the window that it takes off it."""
     if e.op not in "+-" or not used(e.a) & params or not used(e.b) & params:
         return []
-    match bare(e.b):
-        case Binary("*", a, b) if e.op == "+" and any(isinstance(c := bare(x), Const) and c.value == 2 for x in (a, b)):
+    match without_casts(e.b):
+        case Binary("*", a, b) if e.op == "+" and any(is_const(without_casts(x), 2) for x in (a, b)):
             return [(n, "border") for n in (*_name(a, params), *_name(b, params))]
     return [(n, "window") for n in _name(e.b, params)] if e.op == "-" else []
 
 
 def _name(e: Expr, params: set[Sym]) -> list[str]:
-    e = bare(e)
+    e = without_casts(e)
     return [e.sym.name] if isinstance(e, Var) and e.sym in params else []
 
 
@@ -160,9 +157,3 @@ def windows(k: Kernel, halves: Collection[str], sources: Mapping[Sym, Sequence[E
             if text is not None and re.search(rf"- ({'|'.join(halves)})\b", text) and not re.search(r"[*/]|- \(", text):
                 found[f"({re.sub('[()]', '', text)})"] = None
     return list(found)
-
-
-def _spelled_out(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Expr:
-    while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
-        e = e.x if isinstance(e, Cast) else sources[e.sym][0]
-    return e

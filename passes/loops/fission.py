@@ -18,10 +18,10 @@ from collections.abc import Mapping
 
 from ktc.ir.analysis.dependence import carried_scalars, conflict, noalias
 from ktc.ir.analysis.order import jump, pinned, places
-from ktc.ir.analysis.purity import is_removable
 from ktc.ir.analysis.touches import touches
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Stmt, Store, Sym, fresh
+from ktc.ir.purity import is_removable
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, map_body, refresh, rename, used, used_in, walk, walk_expr
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site

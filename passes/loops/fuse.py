@@ -20,8 +20,8 @@ from typing import TypeAlias
 
 from ktc.ir.analysis.dependence import conflict, noalias
 from ktc.ir.analysis.order import jump, pinned, places
-from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.analysis.touches import touches
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Body, For, Par, Reduce, Stmt, Sym, Var, bodies
 from ktc.ir.walk import assigned, declared, rename, stmt_exprs, substitute_expr, used, used_in

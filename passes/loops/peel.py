@@ -20,9 +20,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.counted_loops import why_uncounted
 from ktc.ir.analysis.order import jump, places
-from ktc.ir.analysis.polynomial import Polynomial, minus, plus, polynomial, scaled
+from ktc.ir.arith.counted_loops import why_uncounted
+from ktc.ir.arith.polynomial import Polynomial, minus, plus, polynomial, scaled
 from ktc.ir.fold import add, binary, both, cast, fold_node, i32, is_const, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Const, Expr, For, If, Par, Select, Stmt, Unary, Var

@@ -26,8 +26,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.loop_extents import extent
 from ktc.ir.analysis.order import places
+from ktc.ir.arith.loop_extents import extent
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,

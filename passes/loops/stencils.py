@@ -12,18 +12,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.polynomial import (
-    Polynomial,
-    difference,
-    from_polynomial,
-    minus,
-    polynomial,
-    same_value,
-    strip_casts,
-)
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import Polynomial, difference, from_polynomial, minus, polynomial, same_value
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import add, binary, both, cast, fold_node, i32, lt, mul
 from ktc.ir.kernel import Kernel
@@ -208,7 +201,7 @@ def _reach(c: Expr, loop: Par) -> _Reach | None:
     if set(gap) <= {()}:
         k = gap.get((), 0)
         return _Reach((k, k), (k, k))
-    far = _clamped(strip_casts(c), loop)
+    far = _clamped(without_index_casts(c), loop)
     return None if far is None or not far[1] else _Reach(far[0], (0, 0))
 
 
@@ -224,7 +217,7 @@ def _clamped(c: Expr, loop: Par) -> tuple[Interval, bool] | None:
     inner = [a for a in c.args if not same_value(a, limit)]
     if len(inner) != 1:
         return None
-    found = _clamped(strip_casts(inner[0]), loop)
+    found = _clamped(without_index_casts(inner[0]), loop)
     if found is None:
         return None
     (low, high), inside = found

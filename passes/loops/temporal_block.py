@@ -226,7 +226,7 @@ class _Blocked:
 
 def _local(coordinate: Expr, var: Sym, here: Sym, local: Sym, base: Expr) -> Expr:
     """A tap's coordinate in the room. ``i + 1`` of the source is ``i_t + 1`` there."""
-    from ktc.ir.analysis.polynomial import difference, polynomial
+    from ktc.ir.arith.polynomial import difference, polynomial
 
     if set(polynomial(difference(coordinate, Var(var)))) <= {()}:
         return simplify(add(Var(local), difference(coordinate, Var(var))))

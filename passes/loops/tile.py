@@ -27,8 +27,8 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from ktc.ir.analysis.counted_loops import counting, why_unsteady
 from ktc.ir.analysis.order import places
+from ktc.ir.arith.counted_loops import counting, why_unsteady
 from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (

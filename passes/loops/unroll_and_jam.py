@@ -15,9 +15,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.counted_loops import why_uncounted
 from ktc.ir.analysis.dependence import carried_scalars, iterations_independent, noalias
 from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.arith.counted_loops import why_uncounted
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, For, Level, Par, Stmt
 from ktc.ir.walk import map_body, walk

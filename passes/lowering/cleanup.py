@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeGuard
 
-from ktc.ir.analysis.purity import is_movable
 from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, For, If, Load, Raw, Stmt, Sym, Var, WarpOp, While
+from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_stmt_exprs, used, walk_expr
 

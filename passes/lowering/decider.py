@@ -5,7 +5,7 @@ Bound knobs decide structure (a vector of one lane is a scalar); open knobs leav
 
 from __future__ import annotations
 
-from ktc.ir.analysis.counted_loops import counting
+from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import MAX_DEPTH, integer_constants
-from ktc.ir.analysis.polynomial import total
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import total
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Expr, Knob, Sym, Var, i32
 from ktc.ir.types import Array, scalar_of

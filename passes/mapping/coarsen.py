@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from ktc.ir.analysis.order import places
 from ktc.ir.fold import binary, cdiv, i32, is_const, simplify
 from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Const, Expr, HwIndex, Level, Par
 from ktc.ir.walk import all_exprs, knobs_in, used
 from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
@@ -33,7 +34,6 @@ from .coarsen_legality import has_warp_ops, why_not
 from .coarsen_spmd import Copies, copied
 
 DOMAIN = (1, 2, 4, 8, 16)
-WARP = 32
 
 
 class Coarsen(Pass):

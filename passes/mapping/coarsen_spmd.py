@@ -16,7 +16,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktc.ir.analysis.purity import is_movable
 from ktc.ir.fold import add, binary, cast, mul
 from ktc.ir.nodes import (
     Alloc,
@@ -42,6 +41,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
+from ktc.ir.purity import is_movable
 from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk

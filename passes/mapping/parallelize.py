@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktc.ir.analysis.affine import is_unit_stride
 from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.arith.affine import is_unit_stride
 from ktc.ir.fold import cast, evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Reduce, Stmt, Store

@@ -20,10 +20,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.affine import linear_form, mentions
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.purity import is_volatile
+from ktc.ir.arith.affine import linear_form, mentions
 from ktc.ir.fold import add, evaluate, i32, is_const, lt, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -45,6 +44,7 @@ from ktc.ir.nodes import (
     VecMake,
     fresh,
 )  # fmt: skip
+from ktc.ir.purity import is_volatile
 from ktc.ir.types import I32, Vec, scalar_of
 from ktc.ir.walk import substitute_expr, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site

@@ -16,9 +16,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ktc.ir.analysis.purity import is_volatile
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AsyncCopy, Atomic, Call, Expr, Load, RawStmt, Stmt, Store, Sym
+from ktc.ir.purity import is_volatile
 from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, map_body, rename, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site

@@ -24,13 +24,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.order import jump, pinned, places
-from ktc.ir.analysis.polynomial import same_value
-from ktc.ir.analysis.purity import is_removable
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, fresh
+from ktc.ir.purity import is_removable
 from ktc.ir.walk import (
     all_exprs,
     assigned,

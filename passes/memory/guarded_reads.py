@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import mentions
 from ktc.ir.analysis.footprint import Loop
+from ktc.ir.arith.affine import mentions
 from ktc.ir.fields import children, with_children
 from ktc.ir.nodes import (
     AddrOf,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.polynomial import multiple_of
+from ktc.ir.arith.polynomial import multiple_of
 from ktc.ir.fold import binary, cast, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, fresh

@@ -20,8 +20,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.loop_extents import extent
 from ktc.ir.analysis.order import places
+from ktc.ir.arith.loop_extents import extent
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, For, If, Load, Par, Stmt, Store, Var, fresh

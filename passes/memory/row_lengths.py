@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ktc.ir.analysis.defs import MAX_DEPTH, integer_constants
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import add, cast, evaluate, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Par, Var
@@ -30,8 +31,7 @@ def most(kernel: Kernel, extent: Expr) -> Expr | None:
     known = integer_constants(kernel.body)
 
     def positive(e: Expr) -> bool:
-        while isinstance(e, Cast):
-            e = e.x
+        e = without_index_casts(e)
         least = params[e.sym].range[0] if isinstance(e, Var) and e.sym in params else evaluate(e, {})
         return least is not None and least >= 1
 

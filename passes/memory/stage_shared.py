@@ -35,7 +35,6 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.dependence import noalias
 from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.purity import is_volatile
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import KnobValues, evaluate
 from ktc.ir.kernel import Kernel
@@ -54,6 +53,7 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
+from ktc.ir.purity import is_volatile
 from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site

@@ -31,8 +31,8 @@ import dataclasses
 from collections.abc import Mapping
 from math import prod
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.loop_extents import extent
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.loop_extents import extent
 from ktc.ir.fold import add, binary, cast, fold_node, i32, is_const, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (

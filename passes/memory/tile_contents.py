@@ -11,13 +11,14 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import Index, linear_form, mentions
-from ktc.ir.analysis.comparisons import follows
-from ktc.ir.analysis.counted_loops import counting
 from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.footprint import Footprint, Loop, Tap
-from ktc.ir.analysis.loop_extents import upper_bounds
-from ktc.ir.analysis.polynomial import (
+from ktc.ir.arith.affine import Index, linear_form, mentions
+from ktc.ir.arith.comparisons import follows
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.loop_extents import upper_bounds
+from ktc.ir.arith.polynomial import (
     Polynomial,
     constant,
     from_polynomial,
@@ -26,7 +27,6 @@ from ktc.ir.analysis.polynomial import (
     polynomial,
     same_value,
     scaled,
-    strip_casts,
     times,
 )
 from ktc.ir.fields import with_children
@@ -129,7 +129,7 @@ def _bounds(loops: Sequence[Loop]) -> list[Expr]:
     for s in loops:
         form = counting(s) if isinstance(s, For) else s
         for hi in () if form is None else upper_bounds(form.hi):
-            end = strip_casts(hi)
+            end = without_index_casts(hi)
             if isinstance(end, Call) and end.fn == "cdiv":
                 out.append(Binary("<", mul(Var(s.var), end.args[1]), end.args[0]))
             out.append(Binary("<", Var(s.var), hi))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.analysis.comparisons import follows
-from ktc.ir.analysis.counted_loops import counting
 from ktc.ir.analysis.footprint import Footprint, Loop, Side, within
-from ktc.ir.analysis.loop_extents import extent_of
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.polynomial import polynomial, same_value
+from ktc.ir.arith.comparisons import follows
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.loop_extents import extent_of
+from ktc.ir.arith.polynomial import polynomial, same_value
 from ktc.ir.fold import add, binary, both, cdiv, fold_node, i32, is_const, mul, product, simplify
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (

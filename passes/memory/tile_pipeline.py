@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.polynomial import difference
+from ktc.ir.arith.polynomial import difference
 from ktc.ir.fold import add, cast, fold_node, i32, lt, mul, simplify, sub
 from ktc.ir.nodes import (
     Alloc,

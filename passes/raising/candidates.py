@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.arith import Interval
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
@@ -15,7 +16,7 @@ from ktc.passes.raising.check.invented_arguments import invented_arguments
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
-from ktc.passes.raising.normalise.range_digits import Range, resolved
+from ktc.passes.raising.normalise.range_digits import resolved
 from ktc.passes.raising.normalise.straight import counted, straightened
 from ktc.passes.raising.normalise.tidy import tidied, without_dead
 from ktc.passes.raising.recognise.coordinates import AXES
@@ -83,7 +84,7 @@ def _variants(body: Body, launch: Launch) -> Iterator[Variant]:
     block = [evaluate(n, {}) for n in launch.block]  # ranges hold for every launch, not for an invented one
     if None not in block:
         sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
-        ranges: dict[object, Range] = {HwIndex("thread", a): (0, n - 1) for a, n in zip(AXES, sizes)}
+        ranges: dict[Expr, Interval] = {HwIndex("thread", a): Interval(0, n - 1) for a, n in zip(AXES, sizes)}
         plain, staged = destaged(closed_forms(straightened(body)), sizes)
         if staged:
             plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
@@ -105,7 +106,7 @@ def _numbers(kernel: Kernel) -> dict[str, int]:
     """A number for every scalar; that of a block's size is one that trees and warps are written for."""
     first = next(invented_arguments(kernel, 1, 7), {})
     numbers = {k: v for k, v in first.items() if isinstance(v, int)}
-    sizes = map(strip_casts, kernel.launch.block if kernel.launch is not None else ())
+    sizes = map(without_index_casts, kernel.launch.block if kernel.launch is not None else ())
     return numbers | {e.sym.name: HOST_THREADS for e in sizes if isinstance(e, Var) and e.sym.name in numbers}
 
 

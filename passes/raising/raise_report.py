@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.affine import linear_form
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fact_origins import is_alone
 from ktc.ir.fold import evaluate, is_const

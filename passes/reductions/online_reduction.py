@@ -26,8 +26,8 @@ from itertools import pairwise
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import add, cast, cdiv, i32, is_const, mul, product, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (

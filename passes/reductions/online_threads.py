@@ -16,7 +16,7 @@ Threads meet twice a row instead of twice a tile, so that loads of the next tile
 from __future__ import annotations
 
 from ktc.ir.analysis.accumulators import identity
-from ktc.ir.analysis.counted_loops import count
+from ktc.ir.arith.counted_loops import count
 from ktc.ir.fold import add, cast, i32, lt, mul, sub
 from ktc.ir.nodes import (
     Acc,

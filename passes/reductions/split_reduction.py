@@ -27,11 +27,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import AT, identity
-from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.atomic_ops import ATOMIC_OF, COMBINED_BY
 from ktc.ir.fold import add, binary, cast, i32, is_const, mul, simplify
 from ktc.ir.kernel import Kernel

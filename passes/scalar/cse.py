@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ktc.ir.analysis.purity import is_movable
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, Stmt, Sym, Unary, Var, fresh, has_bodies
+from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_stmt_exprs, stmt_exprs, used, walk_expr
 from ktc.passes.core.base import Arg, Pass, Result, Site

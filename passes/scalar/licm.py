@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from ktc.ir.analysis.purity import is_movable
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Decl, For, Par, Reduce, Stmt, Sym, While
+from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, used, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site

@@ -19,9 +19,10 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ktc.ir.analysis.counted_loops import counting
-from ktc.ir.analysis.polynomial import Polynomial, polynomial
-from ktc.ir.fold import add, cast, evaluate, mul, simplify
+from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.polynomial import Polynomial, polynomial
+from ktc.ir.fold import add, cast, mul, simplify
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (
     Atomic,
@@ -43,7 +44,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, I64, Scalar
-from ktc.ir.walk import assigned, map_stmt_exprs, substitute_expr, used, walk_expr
+from ktc.ir.walk import map_stmt_exprs, used
 from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
 
 SLACK = 1 << 24
@@ -67,12 +68,11 @@ class NarrowIndex(Pass):
             return Refused("E-NARROW-NOTHING", "no 64-bit index here is a sum of products of counters and sizes")
         guards: list[Assume] = []
         for bound in _largest(job.bounds):
-            worst = job.largest(bound)
-            if worst is not None and worst <= LIMIT:
+            sizes = job.facts.interval(bound)
+            if sizes.high is not None and sizes.high <= LIMIT:
                 continue
-            least = job.smallest(bound)
-            if least > LIMIT:
-                return Refused("E-NARROW-RANGE", f"an index reaches {least}: 32 bits do not hold it")
+            if sizes.low is not None and sizes.low > LIMIT:
+                return Refused("E-NARROW-RANGE", f"an index reaches {sizes.low}: 32 bits do not hold it")
             guards.append(Assume(Binary("<=", bound, Const(LIMIT, I64)), "guessed"))
         known = {a.expr for a in kernel.assumptions}
         added = tuple(a for a in guards if a.expr not in known)
@@ -91,7 +91,8 @@ class _Narrowing:
 
     def __post_init__(self) -> None:
         self.params = {p.sym: p for p in self.kernel.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int}
-        self.changed = assigned(self.kernel.body)
+        self.facts = Facts(self.kernel, REWRITES)
+        self.changed = self.facts.symbols.changing
 
     def body(self, body: Body) -> Body:
         return tuple(self.stmt(s) for s in body)
@@ -222,24 +223,6 @@ class _Narrowing:
         if isinstance(f, Const):
             return Const(abs(int(f.value)), I64)
         return None
-
-    def largest(self, bound: Expr) -> int | None:
-        """The bound's value with every parameter at the end of its known range."""
-        return self._at(bound, 1)
-
-    def smallest(self, bound: Expr) -> int:
-        return self._at(bound, 0) or 0
-
-    def _at(self, bound: Expr, side: int) -> int | None:
-        env: dict[Sym, Expr] = {}
-        for x in walk_expr(bound):
-            if isinstance(x, Var):
-                value = self.params[x.sym].range[side]
-                if value is None and side == 1:
-                    return None
-                env[x.sym] = Const(1 if value is None else value, x.sym.type)  # type: ignore[arg-type]
-        value = evaluate(simplify(substitute_expr(bound, env)), {})
-        return None if value is None else int(value)
 
 
 def _largest(bounds: list[Expr]) -> list[Expr]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.purity import is_removable
 from ktc.ir.fold import fold_node, is_const, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -42,6 +41,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )  # fmt: skip
+from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk
 from ktc.passes.core.base import Arg, Pass, Refused, Result, Site

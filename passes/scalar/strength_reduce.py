@@ -21,15 +21,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from ktc.ir.analysis.purity import is_movable
 from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith.integer_casts import without_casts, without_widening
 from ktc.ir.fold import add, cast, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
     Binary,
     Body,
-    Cast,
     Const,
     Continue,
     Decl,
@@ -41,6 +40,7 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
+from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
@@ -170,18 +170,14 @@ def _is_product(e: Expr, var: Sym, changing: Collection[Sym]) -> bool:
 
 
 def _counter(e: Expr) -> Sym | None:
-    """The variable under widening casts."""
-    while isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int and isinstance(e.x.type, Scalar):
-        if e.to.bits < e.x.type.bits or not e.x.type.is_int or e.x.type.is_signed != e.to.is_signed:
-            return None
-        e = e.x
-    return e.sym if isinstance(e, Var) else None
+    """The variable under widening casts, none of which makes a signed number of an unsigned one."""
+    x = without_widening(e)
+    alike = isinstance(x.type, Scalar) and isinstance(e.type, Scalar) and x.type.is_signed == e.type.is_signed
+    return x.sym if isinstance(x, Var) and alike else None
 
 
 def _name(factor: Expr) -> str:
-    e = factor
-    while isinstance(e, Cast):
-        e = e.x
+    e = without_casts(factor)
     return e.sym.name if isinstance(e, Var) else "step"
 
 

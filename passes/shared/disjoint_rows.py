@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.polynomial import Polynomial, minus, polynomial, same_value, scaled, strip_casts
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import Polynomial, minus, polynomial, same_value, scaled
 from ktc.ir.fold import cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import Binary, Body, Const, Expr, Load, Store, Sym, Var, fresh
 from ktc.ir.storage import is_visible
@@ -73,7 +74,7 @@ def rows_of(var: Sym, start: Expr, t: Touched) -> Rows | None:
     divisors: list[Expr] = []
 
     def on(e: Expr) -> Expr:
-        if not isinstance(e, Binary) or e.op not in "/%" or strip_casts(e.a) != Var(var) or var in used(e.b):
+        if not isinstance(e, Binary) or e.op not in "/%" or without_index_casts(e.a) != Var(var) or var in used(e.b):
             return e
         divisors.append(e.b)
         return cast(Var(row if e.op == "/" else place), e.type)  # type: ignore[arg-type]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ktc.ir.analysis.affine import coefficient
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.loop_extents import extent, is_static
-from ktc.ir.analysis.polynomial import from_polynomial, polynomial, same_value
+from ktc.ir.arith.affine import coefficient
+from ktc.ir.arith.loop_extents import extent, is_static
+from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
 from ktc.ir.fold import binary, cast, fold_node, i32, is_const, lt, product, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Const, Dist, Expr, Load, Reduce, Store, Sym

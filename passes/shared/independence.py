@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.polynomial import minus, polynomial, same_value
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import minus, polynomial, same_value
 from ktc.ir.fold import add, cast, evaluate, i32, mul
 from ktc.ir.nodes import Body, Expr, Sym
 from ktc.ir.types import I32

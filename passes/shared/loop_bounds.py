@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.polynomial import from_polynomial, minus, polynomial
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import from_polynomial, minus, polynomial
 from ktc.ir.fold import cast, cdiv, evaluate, fold_node, i32, is_const
 from ktc.ir.nodes import Binary, Const, Expr, Sym
 from ktc.ir.types import Scalar

@@ -22,10 +22,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import AT, BETTER, identity
-from ktc.ir.analysis.polynomial import same_value
-from ktc.ir.analysis.purity import is_removable
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import both, is_const, simplify
 from ktc.ir.nodes import (
+    MIRRORED,
+    ORDERINGS,
     Acc,
     Assign,
     Binary,
@@ -43,10 +44,10 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )
+from ktc.ir.purity import is_removable
 from ktc.ir.types import I64, U64, Scalar
 from ktc.ir.walk import assigned, declared, map_expr, stmt_exprs, substitute_expr, used, walk
 
-MIRRORED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 OPERATION = {sign: op for op, sign in BETTER.items()}
 
 
@@ -172,7 +173,7 @@ def _comparisons(cond: Expr) -> Iterator[tuple[Sym, str, Expr, Expr | None]]:
     if cond.op == "&&":
         for one, other in ((cond.a, cond.b), (cond.b, cond.a)):
             yield from ((m, sign, e, both(other, guard)) for m, sign, e, guard in _comparisons(one))
-    if cond.op in MIRRORED:
+    if cond.op in ORDERINGS:
         if isinstance(cond.b, Var):
             yield cond.b.sym, cond.op, cond.a, None
         if isinstance(cond.a, Var):

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
-from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    MIRRORED,
     Acc,
     Assign,
     Binary,
@@ -122,7 +123,7 @@ def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
     if c.a == set_.value and c.b == m:
         op = EXTREMES[c.op]
     elif c.b == set_.value and c.a == m:
-        op = EXTREMES[{">": "<", "<": ">", ">=": "<=", "<=": ">="}[c.op]]
+        op = EXTREMES[MIRRORED[c.op]]
     else:
         return s
     plain = start is not None and not used(start) and set_.value.type == set_.sym.type

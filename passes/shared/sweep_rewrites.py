@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from ktc.ir.analysis.purity import is_removable
 from ktc.ir.nodes import Decl, Expr, Load, Reduce, Stmt, Store, Sym, Var, fresh, has_bodies
+from ktc.ir.purity import is_removable
 from ktc.ir.walk import assigned, used_in
 from ktc.passes.core.named_loops import Loop
 

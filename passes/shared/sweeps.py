@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ktc.ir.analysis.polynomial import same_value
-from ktc.ir.analysis.purity import is_removable
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import Acc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, bodies, fresh, has_bodies
+from ktc.ir.purity import is_removable
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, declared, substitute_expr, used, used_in, walk_expr
 from ktc.passes.core.named_loops import Loop

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from ktc.ir.analysis.counted_loops import counting
 from ktc.ir.analysis.footprint import Loop
-from ktc.ir.analysis.loop_extents import extent_of
-from ktc.ir.analysis.polynomial import same_value
-from ktc.ir.analysis.purity import is_volatile
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.loop_extents import extent_of
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import Assign, Binary, Body, Call, Decl, Eval, Expr, For, Load, Par, Select, Stmt, Store, Sym, Var
+from ktc.ir.purity import is_volatile
 from ktc.ir.walk import assigned, declared, stmt_exprs, used, walk
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
-from ktc.ir.analysis.loop_extents import extent
-from ktc.ir.analysis.polynomial import from_polynomial, polynomial, same_value
+from ktc.ir.arith.loop_extents import extent
+from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
 from ktc.ir.fold import add, cast, fold_node, i32, is_const, mul, product
 from ktc.ir.nodes import (
     Alloc,

@@ -39,8 +39,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.loop_extents import extent
 from ktc.ir.analysis.order import places
+from ktc.ir.arith.loop_extents import extent
 from ktc.ir.fold import binary, cast, i32, is_const, mul, simplify
 from ktc.ir.fragments import FRAGMENTS, Fragment, Layout
 from ktc.ir.kernel import Kernel

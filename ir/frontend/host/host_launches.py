@@ -13,6 +13,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.arith.integer_casts import without_implicit_integers
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
@@ -23,7 +24,7 @@ from ktc.ir.frontend.syntax.cxx_ast import Alias
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
-from ktc.ir.nodes import Assign, Body, Cast, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
+from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
 from ktc.ir.types import I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
@@ -262,7 +263,7 @@ class HostLaunch:
                 return self._opaque(name, t)
             v = low.load(low.eval(args[0])) if args else low.zero(t)
             if isinstance(v, RVal) and isinstance(t, Scalar):
-                v = RVal(_no_width_noise(low.convert(v, t).expr))
+                v = RVal(without_implicit_integers(low.convert(v, t).expr))
             if isinstance(v, RVal) and not _closed(v.expr):
                 return self._opaque(name, t)
             if isinstance(v, RVal | Dim3Val):
@@ -312,7 +313,7 @@ class HostLaunch:
         except KtcError as error:
             return self._dim3_value(self._named(node, error))
         if isinstance(v, Dim3Val):
-            return Dim3Val(*(_no_width_noise(e) for e in (v.x, v.y, v.z)))
+            return Dim3Val(*(without_implicit_integers(e) for e in (v.x, v.y, v.z)))
         if isinstance(v, RVal) and isinstance(v.expr, VecMake):  # a uint3
             return Dim3Val(*([*v.expr.args, i32(1), i32(1)])[:3])
         if isinstance(v, RVal) and isinstance(v.expr.type, Scalar):
@@ -339,7 +340,7 @@ class HostLaunch:
     def _int(self, node: Any) -> Expr:
         low = self.lowering
         try:
-            e = _no_width_noise(low.rvalue(low.eval(node), node).expr)
+            e = without_implicit_integers(low.rvalue(low.eval(node), node).expr)
         except KtcError as error:
             return self._int(self._named(node, error))
         if not _closed(e):
@@ -383,15 +384,6 @@ def _unsigned(node: Any) -> Any:
 def _closed(e: Expr) -> bool:
     """Whether a launch expression has only parameters, constants and integer functions."""
     return not any(isinstance(x, Load) for x in walk_expr(e))
-
-
-def _no_width_noise(e: Expr) -> Expr:
-    """A dimension without the implicit conversion to ``unsigned`` around it."""
-    while isinstance(e, Cast) and e.style == "implicit" and isinstance(e.to, Scalar) and e.to.is_int:
-        if not (isinstance(e.x.type, Scalar) and e.x.type.is_int):
-            break
-        e = e.x
-    return e
 
 
 __all__ = ["HostLaunch", "LaunchSite"]

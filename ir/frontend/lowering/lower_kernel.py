@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ktc.ir.arith.integer_casts import without_implicit, without_integer_casts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.context import Frame, Retry
@@ -21,7 +22,7 @@ from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
 from ktc.ir.frontend.syntax.cxx_ast import qualifiers
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Alloc, Const, Expr, HwIndex, Stmt, Sym, i32
+from ktc.ir.nodes import Alloc, Binary, Const, Expr, HwIndex, Stmt, Sym, i32
 from ktc.ir.types import Array, Type
 from ktc.ir.walk import all_exprs, rename, used_in
 
@@ -128,17 +129,11 @@ class KernelLowering(Parameters):
 
 def elements_of(bytes_: Expr, size: int) -> Expr:
     """``bytes / size``, cancelling a factor ``size`` that is visible."""
-    from ktc.ir.nodes import Binary, Cast
-
-    e = bytes_
-    while isinstance(e, Cast) and e.style != "bit":
-        e = e.x
+    e = without_integer_casts(bytes_)
     if isinstance(e, Binary) and e.op == "*":
         for x, y in ((e.a, e.b), (e.b, e.a)):
             if isinstance(y, Const) and int(y.value) % size == 0:
-                while isinstance(x, Cast) and x.style == "implicit":
-                    x = x.x
-                n = int(y.value) // size
+                x, n = without_implicit(x), int(y.value) // size
                 return x if n == 1 else Binary("*", x, Const(n, x.type))  # type: ignore[arg-type]
     return Binary("/", e, Const(size, e.type))  # type: ignore[arg-type]
 

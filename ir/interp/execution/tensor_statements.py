@@ -16,14 +16,13 @@ import numpy as np
 from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, MATRIX, MATRIX_ROW, PANEL, Fragment, Layout
 from ktc.ir.interp.domains.domain import Unsupported
 from ktc.ir.interp.memory.access import access
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Expr, Load, MatrixLoad, Mma, Sym, TileMma, Var
 
 from .frames import Active, Frame, spread
 
 if TYPE_CHECKING:
     from .statements import Machine
-
-WARP = 32
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ktc.ir.interp.domains.domain import Unsupported
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import SHUFFLES, VOTES, WARP_REDUCTIONS, WarpOp
 from ktc.ir.types import scalar_of
 
@@ -20,8 +21,6 @@ from .true_counts import count_true
 
 if TYPE_CHECKING:
     from .expressions import Evaluator
-
-WARP = 32
 
 
 def _source_lane(kind: str, lane, arg, width):

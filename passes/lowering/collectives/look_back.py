@@ -36,7 +36,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ktc.ir.analysis.accumulators import identity
-from ktc.ir.analysis.counted_loops import count
+from ktc.ir.arith.counted_loops import count
 from ktc.ir.fold import add, cast, i32, lt, mul, product, simplify, sub
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (

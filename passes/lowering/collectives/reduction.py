@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import beats, combine, identity
 from ktc.ir.fold import add, both, cast, fold_node
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import (
     Acc,
     Alloc,
@@ -47,7 +48,6 @@ from ktc.passes.lowering.errors import LoweringError
 from ktc.passes.lowering.lowering_state import State
 from ktc.passes.shared.mma import is_mma
 
-WARP = 32
 Group = tuple[Acc, ...]
 """Accumulators that are combined as one, see ``ir.analysis.accumulators``."""
 

@@ -15,7 +15,7 @@ The result is parallel form still, with a loop over the block's threads; loops, 
 from __future__ import annotations
 
 from ktc.ir.analysis.accumulators import combine, identity
-from ktc.ir.analysis.counted_loops import count
+from ktc.ir.arith.counted_loops import count
 from ktc.ir.fold import add, cast, fold_node, i32, is_const, lt, mul, sub
 from ktc.ir.nodes import (
     Alloc,

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.analysis.defs import integer_constants
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import binary, cast, i32, simplify
 from ktc.ir.fragments import MATRIX_ROW
 from ktc.ir.kernel import Assume, Kernel
@@ -63,7 +63,7 @@ def clustered(kernel: Kernel) -> Kernel:
 
 def _tiles(grid: Expr) -> Expr:
     """The factor of a grid ``R * C`` that must hold whole clusters: the first, which bands of tiles divide."""
-    grid = strip_casts(grid)
+    grid = without_index_casts(grid)
     return grid.a if isinstance(grid, Binary) and grid.op == "*" else grid
 
 
@@ -79,7 +79,7 @@ class _Neighbours:
 
     def step(self, e: Expr) -> int | None:
         """0: ``e`` is the same for all of them; 1: it is a multiple of n, plus t; None: something else."""
-        e = strip_casts(e)
+        e = without_index_casts(e)
         if isinstance(e, HwIndex):
             return 1 if (e.level, e.axis) == ("block", "x") else 0 if e.level != "thread" else None
         if isinstance(e, Var):
@@ -105,7 +105,7 @@ class _Neighbours:
         return self.decide.divisible(e, self.n)
 
     def _plain(self, e: Expr) -> Expr:
-        e = strip_casts(e)
+        e = without_index_casts(e)
         if isinstance(e, Var) and e.sym in self.definitions:
             return self._plain(self.definitions[e.sym])
         if isinstance(e, Binary):

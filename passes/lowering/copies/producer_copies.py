@@ -21,10 +21,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ktc.ir.analysis.affine import strip_casts
-from ktc.ir.analysis.counted_loops import counting
-from ktc.ir.analysis.loop_extents import difference
-from ktc.ir.analysis.polynomial import Polynomial, from_polynomial, polynomial, same_value
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import Polynomial, difference, from_polynomial, polynomial, same_value
 from ktc.ir.fold import add, i32, is_const
 from ktc.ir.fragments import BOX_ROWS, MATRIX_ROW, PANEL
 from ktc.ir.nodes import AsyncCopy, Binary, BulkCopy, Const, Expr, For, HwIndex, Knob, Par, Produce, Stmt, Var
@@ -212,7 +211,7 @@ class _Nest:
 
     def _numbers(self, e: Expr) -> np.ndarray:
         """``e`` for every copy: of numbers and the index; divisions are of what is not negative."""
-        e = strip_casts(e)
+        e = without_index_casts(e)
         if isinstance(e, Const):
             return np.full(len(self.at), int(e.value), np.int64)
         if isinstance(e, Var) and e.sym == self.i:

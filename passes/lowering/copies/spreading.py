@@ -27,10 +27,11 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import mentions
-from ktc.ir.analysis.counted_loops import counting
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.polynomial import Polynomial, difference, from_polynomial, minus, polynomial, scaled, strip_casts
+from ktc.ir.arith.affine import mentions
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import Polynomial, difference, from_polynomial, minus, polynomial, scaled
 from ktc.ir.fold import add, binary, i32, is_const, lt, mul, simplify
 from ktc.ir.nodes import (
     Alloc,
@@ -67,7 +68,9 @@ def spread(body: Body, extents: Mapping[str, Expr], decide: Decider) -> Body:
     """``body`` with the copies of every marked commit among the steps that follow it; where there are no such steps,
     they stay first."""
     names = definitions(body)
-    hardware: dict[Expr, Var] = {x: Var(s) for s, e in names.items() if isinstance(x := strip_casts(e), HwIndex)}
+    hardware: dict[Expr, Var] = {
+        x: Var(s) for s, e in names.items() if isinstance(x := without_index_casts(e), HwIndex)
+    }
     threads: dict[Expr, Reach] = {
         HwIndex("thread", a): n - 1 for a, e in extents.items() if (n := decide.value(e)) is not None
     }

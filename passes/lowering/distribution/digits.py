@@ -14,10 +14,11 @@ import dataclasses
 from collections.abc import Mapping
 from math import inf
 
-from ktc.ir.analysis.polynomial import Polynomial, from_polynomial, plus, polynomial, strip_casts
 from ktc.ir.arith import Interval, Trust
 from ktc.ir.arith.algebra import value
 from ktc.ir.arith.enclosures import Intervals
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, plus, polynomial
 from ktc.ir.fold import add, cast, mul
 from ktc.ir.nodes import (
     Binary,
@@ -102,7 +103,7 @@ def _above_the_rest(terms: Polynomial, n: int, known: Mapping[Expr, Reach]) -> i
 def reach(e: Expr, known: Mapping[Expr, Reach]) -> Reach | None:
     """The largest value of ``e``; None if it may be negative, or is made of anything but numbers, hardware indices and
     what is ``known``."""
-    e = strip_casts(e)
+    e = without_index_casts(e)
     if not _is_number(e, known):
         return None
     within = value(e, Intervals(COUNTED, lambda x: _range(known[x]) if x in known else None))
@@ -110,7 +111,7 @@ def reach(e: Expr, known: Mapping[Expr, Reach]) -> Reach | None:
 
 
 def _is_number(e: Expr, known: Mapping[Expr, Reach]) -> bool:
-    e = strip_casts(e)
+    e = without_index_casts(e)
     if e in known or isinstance(e, HwIndex | Const):
         return True
     counts = isinstance(e, Binary) and (e.op in "+*" or (e.op in "/%" and isinstance(e.b, Const)))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from ktc.ir.analysis.purity import is_volatile
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -32,6 +31,7 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )  # fmt: skip
+from ktc.ir.purity import is_volatile
 from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Ptr, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr

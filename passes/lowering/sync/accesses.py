@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from ktc.ir.analysis.polynomial import polynomial
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     AddrOf,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ktc.ir.analysis.counted_loops import counting
-from ktc.ir.analysis.loop_extents import upper_bounds
-from ktc.ir.analysis.polynomial import polynomial, same_value
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.loop_extents import upper_bounds
+from ktc.ir.arith.polynomial import polynomial, same_value
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     Alloc,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ktc.ir.analysis.counted_loops import counting
+from ktc.ir.arith.counted_loops import counting
 from ktc.ir.fold import add, fold_node, i32, lt
 from ktc.ir.nodes import Alloc, Body, Const, Decl, For, If, Load, MatrixLoad, Mma, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array

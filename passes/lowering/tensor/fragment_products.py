@@ -21,8 +21,8 @@ layout. Rows of an operand in shared memory that provably lie in bounds, aligned
 
 from __future__ import annotations
 
-from ktc.ir.analysis.polynomial import difference
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.polynomial import difference
 from ktc.ir.fold import add, lt, mul, product, simplify, sub
 from ktc.ir.fragments import FRAGMENTS, Fragment
 from ktc.ir.nodes import (

@@ -8,8 +8,8 @@ neighbouring fragments at once.
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.polynomial import multiple_of
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import multiple_of
 from ktc.ir.fold import add, cast, mul, simplify
 from ktc.ir.fragments import MATRIX, MATRIX_ROW, Digit, Fragment
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Knob, Load, MatrixLoad, Sym, Var, fresh, i32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
+from ktc.ir.arith.affine import linear_form
 from ktc.ir.fold import add, both, cast, lt, mul, simplify
 from ktc.ir.fragments import Fragment, Layout
 from ktc.ir.nodes import (

@@ -26,8 +26,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import add, binary
 from ktc.ir.nodes import (
     AsyncCopy,

@@ -12,8 +12,8 @@ k as the first. Nothing is moved.
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.polynomial import multiple_of, same_value
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import multiple_of, same_value
 from ktc.ir.fold import i32, mul, simplify
 from ktc.ir.fragments import MATRIX_ROW, PANEL, Fragment
 from ktc.ir.nodes import Binary, Const, Expr, Knob, Load, Reduce, Sym, TileMma

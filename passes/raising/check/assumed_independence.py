@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import cast, fold_node, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Const, Par

@@ -13,8 +13,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations_with_replacement
 
-from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import add, cast, cdiv, evaluate, mul, simplify, sub
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, If, Sym, Var, While, fresh
@@ -78,7 +78,7 @@ def bounds(kernel: Kernel) -> Iterator[int]:
 
 
 def _large(sides: Iterable[Expr]) -> Iterator[int]:
-    for side in map(strip_casts, sides):
+    for side in map(without_index_casts, sides):
         if isinstance(side, Const) and not isinstance(side.value, float) and side.value > FEW_ROUNDS:
             yield int(side.value)
 

@@ -6,15 +6,14 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import i32, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, rename, substitute_expr, used, walk
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
-
-WARP = 32
 
 
 def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
@@ -24,7 +23,7 @@ def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
     than it was written for. The launcher checks what a raise assumed.
     """
     params = {p.sym for p in kernel.params}
-    sizes = [e.sym for e in map(strip_casts, launch.block) if isinstance(e, Var) and e.sym in params]
+    sizes = [e.sym for e in map(without_index_casts, launch.block) if isinstance(e, Var) and e.sym in params]
     if len(sizes) != 1:
         return []
     (n,) = sizes

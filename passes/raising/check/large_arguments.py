@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from math import inf, prod
 
-from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Const, Expr, HwIndex, Var
@@ -81,7 +81,7 @@ def _whole_axes(kernel: Kernel, seed: int, within: float) -> Iterator[Iterator[A
     """For every number of blocks that is known to end somewhere, the set in which it is at its end, others at one."""
     launch = kernel.launch
     assert launch is not None
-    counts = {e.sym for e in map(strip_casts, launch.grid) if isinstance(e, Var)}
+    counts = {e.sym for e in map(without_index_casts, launch.grid) if isinstance(e, Var)}
     ends = [p for p in kernel.params if p.host and p.sym in counts and p.range[1] is not None]
     rng = random.Random(seed)
     for p in ends:
@@ -97,7 +97,7 @@ def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, wit
     launch = kernel.launch
     assert launch is not None
     chosen = {s.name for e in launch.block for s in used(e)}
-    counts = {e.sym for e in map(strip_casts, launch.grid) if isinstance(e, Var)} - {p.sym}
+    counts = {e.sym for e in map(without_index_casts, launch.grid) if isinstance(e, Var)} - {p.sym}
     rng = random.Random(seed)
     for size, rest in sizes:
         scalars = {

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Expr, For, HwIndex, If, Return, Sym, Var, While, bodies, fresh

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import cast, fold_node, i32, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Acc, Binary, Const, Level, Reduce, Unary

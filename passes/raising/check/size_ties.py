@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, Var
@@ -40,7 +40,7 @@ def ties_of(kernel: Kernel) -> list[tuple[str, Expr]]:
         if not isinstance(e, Binary) or e.op not in ("==", "!="):
             continue
         for side, other in ((e.a, e.b), (e.b, e.a)):
-            v = strip_casts(side)
+            v = without_index_casts(side)
             mine = isinstance(v, Var) and v.sym in params and isinstance(v.sym.type, Scalar) and v.sym.type.is_int
             if (
                 mine

@@ -10,8 +10,10 @@ import dataclasses
 from collections.abc import Iterator
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith import Interval
 from ktc.ir.fold import add, cast, evaluate, i32, is_const, mul
 from ktc.ir.kernel import Launch
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Binary, Body, Const, Expr, For, HwIndex, Par
 from ktc.ir.types import I32, U32
 from ktc.ir.walk import all_exprs, keep, map_body, used, walk, walk_expr
@@ -19,7 +21,6 @@ from ktc.passes.raising.recognise.statement_kinds import has_warp_op, with_hardw
 
 from .range_digits import resolved
 
-WARP = 32
 DIGITS = ("/", "%", ">>", "&")
 
 X, Y = HwIndex("thread", "x"), HwIndex("thread", "y")
@@ -85,7 +86,7 @@ def _widths(body: Body) -> set[int]:
 def _shaped(body: Body, width: int, threads: int) -> Body:
     flat = add(cast(X, I32), mul(cast(Y, I32), i32(width)))
     body = with_hardware(map_body(body, keep, _by_division), {X: flat})
-    return resolved(body, {X: (0, width - 1), Y: (0, threads // width - 1)})
+    return resolved(body, {X: Interval(0, width - 1), Y: Interval(0, threads // width - 1)})
 
 
 def _by_division(e: Expr) -> Expr:

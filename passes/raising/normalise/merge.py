@@ -14,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from ktc.ir.analysis.affine import LinearForm, linear_form, mentions
-from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.arith.affine import LinearForm, linear_form, mentions
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, mul, simplify
 from ktc.ir.nodes import (
     Binary,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.arith import NATURAL
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import add, binary, cast, cdiv, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import (
     Assign,
@@ -51,7 +52,7 @@ from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
 from .merge import rewritten
-from .range_digits import Range, resolved
+from .range_digits import Ranges, resolved
 
 # ------------------------------------------------------------------------------------------------- counted pointers
 
@@ -163,12 +164,12 @@ def _private(s: Stmt) -> bool:
 # -------------------------------------------------------------------------------------------------------- tile loops
 
 
-def joined(body: Body, ranges: dict[object, Range]) -> Body:
+def joined(body: Body, ranges: Ranges) -> Body:
     """Loops over tiles and the elements of a tile, used together only, as one loop."""
     return map_body(body, lambda s: _join(s, ranges))
 
 
-def _join(s: Stmt, ranges: dict[object, Range]) -> Stmt:
+def _join(s: Stmt, ranges: Ranges) -> Stmt:
     if not isinstance(s, For) or len(s.body) != 1 or not isinstance(s.body[0], For):
         return s
     outer, inner = s, s.body[0]
@@ -187,7 +188,7 @@ def _join(s: Stmt, ranges: dict[object, Range]) -> Stmt:
         tiles = hi_out
     elif _steps(outer, hi_in):
         content = substitute(content, {outer.var: mul(Var(outer.var), hi_in)})
-        content = resolved(content, {**ranges, outer.var: (0, None), inner.var: (0, None)})
+        content = resolved(content, {**ranges, Var(outer.var): NATURAL, Var(inner.var): NATURAL})
         tiles = cdiv(hi_out, hi_in)
     else:
         return s

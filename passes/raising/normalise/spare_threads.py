@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Binary, Expr, HwIndex, If, Return, Sym, Var
@@ -39,9 +39,9 @@ def _end(cond: Expr, params: set[Sym]) -> Sym | None:
     if not isinstance(cond, Binary):
         return None
     sides = {">=": (cond.a, cond.b), "<=": (cond.b, cond.a)}.get(cond.op)
-    if sides is None or strip_casts(sides[0]) != HwIndex("thread", "x"):
+    if sides is None or without_index_casts(sides[0]) != HwIndex("thread", "x"):
         return None
-    end = strip_casts(sides[1])
+    end = without_index_casts(sides[1])
     return end.sym if isinstance(end, Var) and end.sym in params else None
 
 

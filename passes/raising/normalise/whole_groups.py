@@ -15,9 +15,10 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-from ktc.ir.analysis.affine import linear_form, strip_casts
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.polynomial import polynomial
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import cast, evaluate, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Binary, Const, Expr, HwIndex, If, Return, Stmt, Unary, Var
@@ -87,7 +88,7 @@ class _Ends:
             a, b = self._of_groups(e.a, facts), self._of_groups(e.b, facts)
             return None if a is None or b is None else dataclasses.replace(e, a=a, b=b)
         side, end = {"<": (e.a, e.b), ">=": (e.a, e.b), ">": (e.b, e.a), "<=": (e.b, e.a)}.get(e.op, (None, None))
-        n = strip_casts(end) if end is not None else None
+        n = without_index_casts(end) if end is not None else None
         form = linear_form(side, {X}) if side is not None else None
         if form is None or not isinstance(n, Var) or n.sym not in self.params:
             return None

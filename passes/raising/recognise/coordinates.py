@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.affine import linear_form
 from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import cast, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, HwIndex, If, Load, Sym, Var, WarpOp
@@ -61,7 +61,7 @@ def _named_outside(body: Body, inside: set[Sym]) -> dict[Sym, Expr]:
 
 def sizes_of(launch: Launch) -> frozenset[Sym]:
     """Parameters that are an extent of the launch by themselves: where there are threads, there is at least one."""
-    extents = (strip_casts(e) for e in (*launch.block, *launch.grid))
+    extents = (without_index_casts(e) for e in (*launch.block, *launch.grid))
     return frozenset(e.sym for e in extents if isinstance(e, Var))
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.comparisons import follows
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.comparisons import follows
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.nodes import Acc, Binary, Body, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, map_expr, used

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import cast, fold_node, i32
 from ktc.ir.kernel import Launch

@@ -14,9 +14,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.affine import strip_casts
-from ktc.ir.analysis.counted_loops import loop_step
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.nodes import (
     Binary,
     Body,
@@ -127,11 +127,11 @@ def _beyond(cond: Expr, loops: tuple[For, ...]) -> bool:
     """Whether ``cond`` never holds: a counter beyond the end of its loop, a remainder beyond its divisor."""
     if not isinstance(cond, Binary) or cond.op != ">=":
         return False
-    a = strip_casts(cond.a)
+    a, end = without_index_casts(cond.a), without_index_casts(cond.b)
     if isinstance(a, Binary) and a.op == "%":
-        return strip_casts(a.b) == strip_casts(cond.b)
+        return without_index_casts(a.b) == end
     ends = ((s.var, s.cond) for s in loops if isinstance(s.cond, Binary) and s.cond.op == "<")
-    return any(a == Var(v) == strip_casts(e.a) and strip_casts(e.b) == strip_casts(cond.b) for v, e in ends)
+    return any(a == Var(v) == without_index_casts(e.a) and without_index_casts(e.b) == end for v, e in ends)
 
 
 __all__ = ["returns_to_continues"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import cast, i32, mul, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (

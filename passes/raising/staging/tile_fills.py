@@ -9,8 +9,8 @@ from math import gcd
 
 import numpy as np
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.polynomial import from_polynomial, polynomial
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import Body, Const, Decl, Expr, For, HwIndex, If, Load, Select, Stmt, Store, Sym, Unary, Var, WarpOp
 from ktc.ir.types import I32, Scalar

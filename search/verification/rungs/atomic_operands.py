@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from ktc.ir.analysis.purity import is_removable
 from ktc.ir.nodes import Assign, Atomic, Body, Decl, Stmt, Sym, Var
+from ktc.ir.purity import is_removable
 from ktc.ir.walk import all_exprs, assigned, walk
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ktc.ir.analysis.purity import is_removable
 from ktc.ir.fold import evaluate, fold_node, is_const
 from ktc.ir.interp.domains.rounding import round_to
 from ktc.ir.kernel import Kernel
@@ -39,6 +38,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
+from ktc.ir.purity import is_removable
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical
 from ktc.ir.text.naming import symbols

@@ -6,6 +6,7 @@ import dataclasses
 from functools import reduce
 from typing import Any
 
+from ktc.ir.arith.integer_casts import without_implicit
 from ktc.ir.builtins import Builtin, lookup
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.library.prelude import prelude_function
@@ -94,7 +95,7 @@ class Intrinsics(BuiltinRows):
     def _b_mul24(self, row: Builtin, args: list[Value], node: Any) -> Value:
         """The product of 24-bit numbers: a plain one for hardware indices, which no device counts beyond 24 bits."""
         exprs, letters = self._converted(row, args, node)
-        if all(isinstance(_uncast(e), HwIndex) for e in exprs):
+        if all(isinstance(without_implicit(e), HwIndex) for e in exprs):
             return RVal(Binary("*", exprs[0], exprs[1]))
         return RVal(Call("mul24", tuple(exprs), self._result(row, letters)))
 
@@ -279,12 +280,6 @@ VIEWED = {"cas": "cas", "exch": "exch", "max": "{}max", "min": "{}min"}
 def bit_op(op: str, seen_as: Scalar) -> str:
     """The operation on the bits of an element that ``op`` sees as ``seen_as``."""
     return VIEWED[op].format("s" if seen_as.is_signed else "u")
-
-
-def _uncast(e: Expr) -> Expr:
-    while isinstance(e, Cast) and e.style == "implicit":
-        e = e.x
-    return e
 
 
 def _hinted(place: Any, cache: str) -> Any:

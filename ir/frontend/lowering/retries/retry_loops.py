@@ -18,7 +18,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from ktc.ir.analysis.purity import is_removable
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -37,6 +36,7 @@ from ktc.ir.nodes import (
     While,
     bodies,
 )
+from ktc.ir.purity import is_removable
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, used, used_in, walk, walk_expr
 

@@ -6,10 +6,10 @@ import pytest
 
 from ktc.backends import check_compile, emit
 from ktc.ir.analysis.order import pinned
-from ktc.ir.analysis.purity import is_removable, is_volatile
 from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Load, Store
+from ktc.ir.purity import is_removable, is_volatile
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import F32
 from ktc.ir.walk import all_exprs, walk

@@ -12,7 +12,8 @@ from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Scan
 from ktc.ir.walk import walk_expr
 
 from .counted_loops import counting
-from .polynomial import difference, strip_casts
+from .integer_casts import without_index_casts
+from .polynomial import difference
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def extent(lo: Expr, hi: Expr) -> Extent:
 
 def upper_bounds(hi: Expr) -> list[Expr]:
     """The operands of a (nested) ``min``; ``hi`` itself if it is none."""
-    e = strip_casts(hi)
+    e = without_index_casts(hi)
     if isinstance(e, Call) and e.fn == "min":
         return [b for a in e.args for b in upper_bounds(a)]
     return [hi]
@@ -54,3 +55,6 @@ def upper_bounds(hi: Expr) -> list[Expr]:
 def is_static(e: Expr) -> bool:
     """Whether ``e`` is built of constants, knobs and operators: a number once the knobs are bound."""
     return all(isinstance(x, Const | Knob | Binary) or (isinstance(x, Call) and x.fn == "cdiv") for x in walk_expr(e))
+
+
+__all__ = ["Extent", "extent", "extent_of", "is_static", "upper_bounds"]

@@ -2,6 +2,9 @@
 
 An *atom* is an expression that is neither a sum nor a product: a variable, a quotient, a load. ``2*d*(t + 1)`` is
 ``{(d, t): 2, (d,): 2}``. Terms that cancel are left out, so that equal polynomials are equal dictionaries.
+
+:func:`polynomial` assumes that index arithmetic does not wrap, as :mod:`.affine` does; :meth:`.Facts.polynomial` takes
+apart only what is shown not to.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from ktc.ir.fold import add, cast, i32, is_const, mul, sub
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Unary
+from ktc.ir.nodes import Binary, Call, Const, Expr, Unary
 from ktc.ir.types import Scalar
+
+from .integer_casts import without_index_casts
 
 Polynomial: TypeAlias = dict[tuple[Expr, ...], int]
 """Sum of integer multiples of products of atoms, keyed by the sorted factors; the constant term has the key ``()``."""
@@ -19,13 +24,13 @@ Polynomial: TypeAlias = dict[tuple[Expr, ...], int]
 
 def polynomial(e: Expr) -> Polynomial:
     """Normal form of an integer expression: index casts dropped, products distributed, like terms joined."""
-    e = strip_casts(e)
+    e = without_index_casts(e)
     if isinstance(e, Const) and not isinstance(e.value, float):
         return constant(int(e.value))
     if isinstance(e, Unary) and e.op == "-":
         return scaled(polynomial(e.x), -1)
-    if isinstance(e, Binary) and e.op in _ARITHMETIC:
-        return _ARITHMETIC[e.op](polynomial(e.a), polynomial(e.b))
+    if isinstance(e, Binary) and e.op in ARITHMETIC:
+        return ARITHMETIC[e.op](polynomial(e.a), polynomial(e.b))
     if isinstance(e, Binary) and e.op == "<<" and is_const(e.b):
         return scaled(polynomial(e.a), 1 << int(e.b.value))  # type: ignore[attr-defined]
     return {(_normal_atom(e),): 1}
@@ -109,7 +114,8 @@ def total(a: Expr, b: Expr) -> Expr:
     return from_polynomial(plus(polynomial(a), polynomial(b)), a.type)
 
 
-_ARITHMETIC = {"+": plus, "-": minus, "*": times}
+ARITHMETIC = {"+": plus, "-": minus, "*": times}
+"""Operators on integers that are operators on polynomials."""
 
 
 def _term(factors: Iterable[Expr], k: int, t: Scalar) -> Expr:
@@ -123,26 +129,24 @@ def _term(factors: Iterable[Expr], k: int, t: Scalar) -> Expr:
 def _normal_atom(e: Expr) -> Expr:
     """An atom with index casts dropped inside, so that ``(i64)d / 8`` and ``d / 8`` are one atom."""
     if isinstance(e, Binary) and e.op in ("/", "%"):
-        return Binary(e.op, strip_casts(e.a), strip_casts(e.b))
+        return Binary(e.op, without_index_casts(e.a), without_index_casts(e.b))
     if isinstance(e, Call):
-        return Call(e.fn, tuple(strip_casts(a) for a in e.args), e.ty, e.effects)
+        return Call(e.fn, tuple(without_index_casts(a) for a in e.args), e.ty, e.effects)
     return e
 
 
-# ------------------------------------------------------------------------------------------------------ index casts
-
-
-def strip_casts(e: Expr) -> Expr:
-    """``e`` without outer value-preserving integer casts."""
-    while isinstance(e, Cast) and is_index_cast(e):
-        e = e.x
-    return e
-
-
-def is_index_cast(e: Cast) -> bool:
-    """Casts between integers of at least 32 bits, either signedness: ``affine`` says why they are free."""
-    return e.style != "bit" and _is_wide_int(e.to) and _is_wide_int(e.x.type)
-
-
-def _is_wide_int(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_int and t.bits >= 32
+__all__ = [
+    "ARITHMETIC",
+    "Polynomial",
+    "constant",
+    "difference",
+    "from_polynomial",
+    "minus",
+    "multiple_of",
+    "plus",
+    "polynomial",
+    "same_value",
+    "scaled",
+    "times",
+    "total",
+]

@@ -15,12 +15,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ktc.ir.fold import add, cast, fold_node, is_const, mul, sub
+from ktc.ir.fold import add, cast, fold_node, is_const, mul, simplify, sub
 from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Sym, Unary, Var
 from ktc.ir.types import I32, I64, Scalar
 from ktc.ir.walk import walk_expr
 
-from .polynomial import is_index_cast, strip_casts
+from .integer_casts import is_index_cast, without_index_casts
 
 Index: TypeAlias = Sym | HwIndex
 """What an index expression can be affine in: a variable, or a hardware index."""
@@ -78,7 +78,7 @@ def remainder(e: Expr, s: Index) -> Expr | None:
 def is_unit_stride(e: Expr, s: Index) -> bool:
     """Whether ``e`` grows by exactly one per ``s``: what a vector access along ``s`` needs."""
     c = coefficient(e, s)
-    return c is not None and is_const(strip_casts(c), 1)
+    return c is not None and is_const(without_index_casts(c), 1)
 
 
 def mentions(e: Expr, over: Collection[Index]) -> bool:
@@ -97,8 +97,6 @@ def mentions(e: Expr, over: Collection[Index]) -> bool:
 
 def fold_deep(e: Expr) -> Expr:
     """Constants folded everywhere below ``e``."""
-    from ktc.ir.fold import simplify
-
     return simplify(e)
 
 
@@ -163,3 +161,6 @@ def _signed(t: object) -> Scalar:
     if isinstance(t, Scalar) and t.is_int and t.bits > 32:
         return I64
     return I32
+
+
+__all__ = ["Index", "LinearForm", "coefficient", "fold_deep", "is_unit_stride", "linear_form", "mentions", "remainder"]
