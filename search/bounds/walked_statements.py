@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.nodes import (
+    MIRRORED,
+    ORDERINGS,
     Alloc,
     Assign,
     AsyncCopy,
@@ -18,11 +21,9 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Break,
-    Cast,
     Continue,
     Decl,
     Eval,
-    Expr,
     For,
     If,
     Par,
@@ -168,28 +169,23 @@ def _own(body: Body) -> Iterator[Stmt]:
 
 def _stride(s: For, values: Values, state: State) -> int | None:
     """What a round adds to the loop's variable: a constant."""
-    step = s.step
-    while isinstance(step, Cast):
-        step = step.x
+    step = without_casts(s.step)
     if not isinstance(step, Binary) or step.op not in ("+", "-"):
         return None
-    a = step.a
-    while isinstance(a, Cast):
-        a = a.x
     by = values.number(step.b, state).constant
-    return None if a != Var(s.var) or not by else by if step.op == "+" else -by
+    return None if without_casts(step.a) != Var(s.var) or not by else by if step.op == "+" else -by
 
 
 def _most_rounds(w: Walk, s: For, by: int, state: State) -> Ints | None:
     """An upper bound of the rounds: from the least start to the greatest limit."""
     cond = s.cond
-    if not isinstance(cond, Binary) or cond.op not in _MIRRORED:
+    if not isinstance(cond, Binary) or cond.op not in ORDERINGS:
         w.unsure(state)
         return None
     op, a, b = cond.op, cond.a, cond.b
-    if _plain(b) == Var(s.var):
-        op, a, b = _MIRRORED[op], b, a
-    if _plain(a) != Var(s.var) or (op in (">", ">=")) != (by < 0):
+    if without_casts(b) == Var(s.var):
+        op, a, b = MIRRORED[op], b, a
+    if without_casts(a) != Var(s.var) or (op in (">", ">=")) != (by < 0):
         w.unsure(state)
         return None
     first, limit = w.number(s.init, state), w.number(b, state)
@@ -200,15 +196,6 @@ def _most_rounds(w: Walk, s: For, by: int, state: State) -> Ints | None:
     length = length + (op in ("<=", ">="))
     rounds = -(-length // abs(by))
     return max(0, rounds) if isinstance(rounds, int) else np.maximum(0, rounds)
-
-
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-def _plain(e: Expr) -> Expr:
-    while isinstance(e, Cast):
-        e = e.x
-    return e
 
 
 def _ranged(w: Walk, s: Par | Reduce | Scan, state: State) -> list[State]:
