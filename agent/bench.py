@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from ktc.search.bounds.workload_work import work_of
 from ktc.search.records.ledger import Ledger, StudyKey
 from ktc.search.records.recipe import ktc_version
 from ktc.search.space.knob_space import Space
-from ktc.search.tuning.tune import tune
+from ktc.search.tuning.tune import Budget, tune
 from ktc.search.verification import Verdict, verify
 
 from .build import Candidate
@@ -76,7 +77,14 @@ class Bench:
             self.original, strict(kernel), self.work, variant=self.variant, seed=self.seed, cache_dir=self._verdicts
         )
 
-    def tune(self, c: Candidate, scenario: Scenario, total: int, seeds: Sequence[Mapping[str, int]]) -> Tuned:
+    def tune(
+        self,
+        c: Candidate,
+        scenario: Scenario,
+        total: int,
+        seeds: Sequence[Mapping[str, int]],
+        seconds: float = math.inf,
+    ) -> Tuned:
         space = self._space(c, scenario)
         if isinstance(space, KtcError):
             return Tuned((), 0, exhausted=True, why_empty=space.message)
@@ -89,7 +97,7 @@ class Bench:
             None,
             lambda config, incumbent: self.station.evaluate(at(config), scenario),
             space,
-            budget=total,
+            budget=Budget(total, seconds),
             ledger=self.ledger,
             study_key=self._key(c, scenario),
             seeds=seeds,
@@ -123,7 +131,8 @@ class Bench:
 
     @functools.cached_property
     def _rates(self) -> Rates:
-        return self.station.executor.rates()
+        """What the device attains; of a CPU nothing, whose other users a measurement would show as well."""
+        return Rates() if is_cpu(self.device) else self.station.executor.rates()
 
     def _work(self, scenario: Scenario) -> Work:
         found = self._works.get(scenario.name)

@@ -5,6 +5,7 @@ One protocol, so that the loop can be tested without a device; the real one is :
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -61,8 +62,16 @@ class Lab(Protocol):
         """The verification ladder without a device; ``kernel`` may have open knobs (their defaults count)."""
         ...
 
-    def tune(self, c: Candidate, scenario: Scenario, total: int, seeds: Sequence[Mapping[str, int]]) -> Tuned:
-        """Measure until ``c`` has had ``total`` configurations on ``scenario``; what the ledger has is not repeated."""
+    def tune(
+        self,
+        c: Candidate,
+        scenario: Scenario,
+        total: int,
+        seeds: Sequence[Mapping[str, int]],
+        seconds: float = math.inf,
+    ) -> Tuned:
+        """Measure until ``c`` has had ``total`` configurations on ``scenario``, or ``seconds`` are over; nothing that
+        the ledger has is measured again."""
         ...
 
     def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:

@@ -6,6 +6,7 @@ killed continues where it was, because running it again asks the ledger first.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ def optimize(
     device: str | None = None,
     planner: str | Planner = "auto",
     budget: int = 100,
+    time_limit: float = math.inf,
     out_dir: str | Path = "ktc-out",
     progress: Progress | None = None,
     seed: int = 0,
@@ -54,6 +56,7 @@ def optimize(
         planner: ``auto`` (an LLM with the rules when one is configured, else the rules), ``rules``, ``llm``,
             ``ensemble``, or a planner object.
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
+        time_limit: seconds after which nothing new is begun; what was found by then is compared and written down.
         out_dir: where the recipe, the kernels, the report and the ledger go.
         progress: called with events as they happen: original, propose, refused, rejected, tune, rung, compare, done.
         resume: False starts a new ledger and keeps the old one under another name.
@@ -64,8 +67,9 @@ def optimize(
         KtcError: what the user can act on (no device, unwritable folder, an original that does not run).
     """
     work = workload if isinstance(workload, Workload) else Workload.load(workload)
-    if budget < 1:
-        raise KtcError("E-BUDGET", f"a budget of {budget} measurements", hint="give at least 1", exit_code=2)
+    if budget < 1 or not time_limit > 0:
+        what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
+        raise KtcError("E-BUDGET", f"a budget of {what}", hint="give more than that", exit_code=2)
     out = _folder(Path(out_dir), resume)
     original = work.load_kernel(variant)
     doubts = check_original(original, work, variant, seed)
@@ -73,7 +77,9 @@ def optimize(
     if lab is None:
         lab = Bench(work, original, variant=variant, device=device, ledger=out / LEDGER, seed=seed)
     try:
-        run = Run(work, original, lab, mind, budget, progress or _silent, memory, Builder(original))
+        run = Run(
+            work, original, lab, mind, budget, progress or _silent, memory, Builder(original), time_limit=time_limit
+        )
         instead = lab.device.extra.get("instead", "")
         run.notes += [*([said] if said else []), *doubts, *([instead] if instead else [])]
         run.raise_kernel()
@@ -97,10 +103,12 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
         raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario to tune for in {run.work.path}", hint=hint)
     weight = sum(s.weight or 1.0 for s in tuned)
     for s in tuned:
-        share = (run.budget - run.spent) * (s.weight or 1.0) / weight
+        part = (s.weight or 1.0) / weight
+        share, now = (run.budget - run.spent) * part, time.monotonic()
+        deadline = now + max(0.0, run.started + run.time_limit - now) * part
         weight -= s.weight or 1.0
         try:
-            search(run, s, max(0, round(share)))
+            search(run, s, max(0, round(share)), deadline)
         except KtcError as error:
             if error.code != TOO_SLOW or s in wanted or (s is tuned[-1] and not run.finalists):
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from .failures import INTERNAL, Failed, FailureGroup, grouped
 from .lab import Lab, Tuned
 from .memory import Memory
 from .planner import Outcome, Planner, Proposal
+from .stopping import Stopping
 
 Progress = Callable[[Mapping[str, object]], None]
 """Called with ``{"event": ..., "elapsed": s, ...}``; see :func:`ktc.agent.optimize.optimize` for the events."""
@@ -52,6 +54,7 @@ class Run:
     progress: Progress
     memory: Memory | None
     builder: Builder
+    time_limit: float = math.inf
     started: float = field(default_factory=time.monotonic)
     outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     finalists: dict[str, list[Finalist]] = field(default_factory=dict)  # the original first, then by time
@@ -64,7 +67,13 @@ class Run:
     failed: dict[tuple[str, str], tuple[Failed, ...]] = field(default_factory=dict)  # as totals: what was not timed
     failed_now: int = 0  # those of them that this process tried
     raised: Kernel | None = None
+    stopping: dict[str, Stopping] = field(default_factory=dict)
     _gated: dict[str, Verdict] = field(default_factory=dict)
+
+    def why_stop(self, scenario: Scenario) -> str:
+        """Why nothing new is begun for ``scenario``; '' while there is no reason."""
+        best = min((f.seconds for f in self.finalists.get(scenario.name, ())), default=math.inf)
+        return self.stopping.get(scenario.name, Stopping()).why(best)
 
     def tell(self, event: str, **data: object) -> None:
         self.progress({"event": event, "elapsed": time.monotonic() - self.started, **data})

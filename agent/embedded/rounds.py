@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
 from ktc.agent.memory import Lesson, features
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.state import Finalist, Run
+from ktc.agent.stopping import Stopping
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario
@@ -47,14 +49,27 @@ _FAULTS = {
 """By the status of its outcome: what is the matter with an original, and what may help."""
 
 
-def search(run: Run, scenario: Scenario, budget: int) -> None:
-    """Spend ``budget`` measurements on ``scenario``; results are in ``run.outcomes`` and ``run.finalists``."""
+def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf) -> None:
+    """Spend ``budget`` measurements on ``scenario``; results are in ``run.outcomes`` and ``run.finalists``.
+
+    Nothing new is begun once ``deadline`` (of :func:`time.monotonic`) is over, or the best is near the speed of light.
+    """
     measure_original(run, scenario)
     if budget < 1:
         return
+    run.stopping[scenario.name] = Stopping(deadline, run.lab.bound(scenario))
+    _search(run, scenario, budget)
+    if why := run.why_stop(scenario):
+        run.notes.append(f"{scenario.name}: {why}")
+    _remember(run, scenario)
+
+
+def _search(run: Run, scenario: Scenario, budget: int) -> None:
     field: dict[str, Candidate] = {}
     spent = 0
     for part in (FIRST_ROUND, 1.0):
+        if run.why_stop(scenario):
+            return
         fresh = propose(run, scenario, field)
         field |= {c.key: c for c in fresh}
         spent += sum(_recall(run, scenario, c) for c in fresh)
@@ -65,7 +80,6 @@ def search(run: Run, scenario: Scenario, budget: int) -> None:
     leaders = [f.candidate for f in run.finalists[scenario.name][1:]]
     if spent < budget and leaders:  # a small space was exhausted: its share goes to the others
         spent += _race(run, scenario, list({c.key: c for c in leaders}.values()), budget - spent)
-    _remember(run, scenario)
 
 
 def _recall(run: Run, scenario: Scenario, c: Candidate) -> int:
@@ -81,9 +95,12 @@ def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) ->
     starts = {c.key: run.totals.get((scenario.name, c.key), 0) for c in racers}
 
     def step(c: Candidate, more: int) -> Standing[Candidate]:
-        total = starts[c.key] + more
-        tuned = run.lab.tune(c, scenario, total, _seeds(run, c, scenario))
-        run.account(c, scenario, tuned)
+        over = bool(run.why_stop(scenario))
+        total = starts[c.key] + (0 if over else more)
+        left = run.stopping[scenario.name].seconds_left
+        tuned = run.lab.tune(c, scenario, total, () if over else _seeds(run, c, scenario), left)
+        if tuned.spent:
+            run.account(c, scenario, tuned)
         best = tuned.ranked[0][1] if tuned.ranked else float("inf")
         return Standing(c, best, max(0, tuned.spent - starts[c.key]), tuned.exhausted or tuned.spent < total)
 
@@ -162,6 +179,8 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> lis
     run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=[p.script for p in proposals])
     fresh: dict[str, Candidate] = {}
     for p in proposals:
+        if fresh and run.why_stop(scenario):
+            break
         built = run.builder.build(p)
         if isinstance(built, Outcome):
             if ("", p.script) not in run.outcomes:

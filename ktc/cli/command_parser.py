@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import math
 import textwrap
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,7 @@ def _add(parser: argparse.ArgumentParser, p: inspect.Parameter, kind: Any, meta:
             extra = {"nargs": "*" if optional else "+"}
         parser.add_argument(p.name, metavar=meta.metavar, help=meta.help, **extra)
         return
-    default = meta.unset if p.default in ("", []) else "" if kind is bool else str(p.default)
+    default = meta.unset if p.default in ("", [], math.inf) else "" if kind is bool else str(p.default)
     shown = f" [default: {default}]" if default else ""
     common: dict[str, Any] = {"dest": p.name, "default": p.default, "help": (meta.help + shown).replace("%", "%%")}
     if kind is bool:
@@ -103,8 +104,21 @@ def _add(parser: argparse.ArgumentParser, p: inspect.Parameter, kind: Any, meta:
         parser.add_argument(*meta.flags, choices=choices, metavar=meta.metavar or "|".join(choices), **common)
     elif kind is int:
         parser.add_argument(*meta.flags, type=_integer(meta.least), metavar=meta.metavar or "N", **common)
+    elif kind is float:
+        parser.add_argument(*meta.flags, type=_positive, metavar=meta.metavar or "X", **common)
     else:
         parser.add_argument(*meta.flags, metavar=meta.metavar or "TEXT", **common)
+
+
+def _positive(text: str) -> float:
+    """A number above zero, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
 
 
 def _integer(least: int | None) -> Callable[[str], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,6 +35,10 @@ LONG = 5.0
 """Seconds of a check that are worth a line: whoever waits should see for what."""
 
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
+TimeLimit = Annotated[
+    float,
+    Option("--time-limit", metavar="SECONDS", help="Begin nothing new after so many seconds.", unset="no limit"),
+]
 Out = Annotated[
     str, Option("--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL")
 ]
@@ -45,6 +50,7 @@ def optimize(
     program: Program,
     device: Device = "",
     budget: Budget = 100,
+    time_limit: TimeLimit = math.inf,
     planner: Annotated[
         str,
         Option(
@@ -68,9 +74,10 @@ def optimize(
     Examples:
       ktc optimize silu_and_mul
       ktc optimize kernels/serving/fused_add_rmsnorm --device opencl --budget 40
+      ktc optimize softmax --time-limit 30
       ktc optimize my_folder_with_workload_toml --planner llm --out runs/first
     """
-    _run(program, device, budget, planner, scenario, out, fresh, memory, seed, json_)
+    _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_)
 
 
 @functools.partial(with_program, optional=True, instantiate=True)
@@ -79,6 +86,7 @@ def tune(
     passes: Passes = "",
     device: Device = "",
     budget: Budget = 100,
+    time_limit: TimeLimit = math.inf,
     scenario: Scenarios = [],  # noqa: B006
     out: Out = "",
     fresh: Fresh = False,
@@ -136,13 +144,13 @@ def tune(
             return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name)]
 
     export.space_of(template.kernel)
-    _run(program, device, budget, Given(), scenario, out, fresh, False, seed, json_, export)
+    _run(program, device, budget, time_limit, Given(), scenario, out, fresh, False, seed, json_, export)
     export.write_measurements()
 
 
 def _run(
-    program: Program, device: str, budget: int, planner: str | Planner, scenarios: list[str], out: str, fresh: bool,
-    memory: bool, seed: int, json_: bool, export: Export | None = None,
+    program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
+    out: str, fresh: bool, memory: bool, seed: int, json_: bool, export: Export | None = None,
 ) -> None:  # fmt: skip
     from ktc.agent.embedded.rounds import EXIT_BUG
     from ktc.agent.failures import WHAT_TO_SEND
@@ -167,6 +175,7 @@ def _run(
             device=device or None,
             planner=planner,
             budget=budget,
+            time_limit=time_limit,
             out_dir=folder,
             progress=tell,
             seed=seed,

@@ -47,6 +47,18 @@ class Ceilings:
     source: str = ""
 
 
+_UNITS = {
+    "launch": "a launch",
+    "memory": "the memory",
+    "f32": "32-bit arithmetic",
+    "f64": "64-bit arithmetic",
+    "f16": "16-bit arithmetic",
+    "matrix": "the matrix units",
+    "special": "the special-function unit",
+    "issue": "the rate of instructions",
+}
+
+
 @dataclass(frozen=True)
 class Bound:
     """Seconds, the term that decides, and every term. ``whole``: all work was counted; else the bound may be higher."""
@@ -55,6 +67,11 @@ class Bound:
     limiter: str
     terms: Mapping[str, float]
     whole: bool = True
+
+    @property
+    def unit(self) -> str:
+        """What sets the bound, in words."""
+        return _UNITS.get(self.limiter, self.limiter)
 
     def fraction(self, seconds: float) -> float:
         """bound / time: 1 is the speed of light."""
@@ -66,7 +83,8 @@ class Bound:
         if f <= ALARM:
             return ""
         return (
-            f"{seconds * 1e6:.2f} us is {f:.2f}x the {self.limiter} bound of {self.seconds * 1e6:.2f} us: not possible"
+            f"{seconds * 1e6:.2f} us cannot be: {self.unit} needs {self.seconds * 1e6:.2f} us for this work, "
+            f"{f:.2f} times as long"
         )
 
 

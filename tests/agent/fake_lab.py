@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ktc.agent.lab import Comparison, Tuned
 from ktc.agent.limits import space_for
 from ktc.agent.report import Timed
@@ -36,7 +38,7 @@ class FakeLab:
     def _space(self, c, scenario):
         return space_for(c.kernel, self.device, scenario.sizes)
 
-    def tune(self, c, scenario, total, seeds):
+    def tune(self, c, scenario, total, seeds, seconds=math.inf):
         try:
             space = self._space(c, scenario)
         except KtcError as e:

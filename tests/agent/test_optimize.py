@@ -11,6 +11,7 @@ from ktc.agent.planners import Ensemble
 from ktc.agent.report import Timed, table, with_interval
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
+from ktc.search.bounds.speed_of_light import Bound
 from tests.agent.agent_kernels import ROWS
 from tests.agent.fake_lab import FakeLab
 
@@ -136,6 +137,38 @@ def test_the_budget_bounds_the_measurements(work, tmp_path, budget):
     originals = 3  # two tuned scenarios and the held-out one
     assert len(lab.measured) == report.measured <= budget + originals
     assert len(set(lab.measured)) == len(lab.measured), "something was measured twice"
+
+
+def test_nothing_new_is_begun_after_the_time_limit(work, tmp_path):
+    lab = FakeLab(seconds)
+    report, _, _ = run(work, tmp_path, lab=lab, time_limit=1e-9, scenarios=["many"])
+    assert any(n == "many: stopped at the time limit" for n in report.notes)
+    assert len({key for key, _, _ in lab.measured}) == 1 and len(report.scenarios) == 1  # the original's
+    with pytest.raises(KtcError, match="0 seconds"):
+        run(work, tmp_path, time_limit=0.0)
+
+
+def test_a_search_ends_near_the_speed_of_light_and_says_so(work, tmp_path):
+    class Bounded(FakeLab):
+        def bound(self, scenario):
+            return Bound(0.98 * fastest, "memory", {})
+
+    everything = FakeLab(seconds)
+    full, _, _ = run(work, tmp_path / "full", lab=everything, scenarios=["many"])
+    fastest = full.scenarios[0].after.median
+    lab = Bounded(seconds)
+    report, _, _ = run(work, tmp_path / "near", lab=lab, scenarios=["many"])
+    assert report.scenarios[0].after.median == fastest and len(lab.measured) < len(everything.measured)
+    assert "many: stopped at 98 % of the least time that the memory allows" in report.notes
+
+
+def test_a_time_that_cannot_be_is_said(work, tmp_path):
+    class Faster(FakeLab):
+        def bound(self, scenario):
+            return Bound(1.0, "memory", {})
+
+    report, _, _ = run(work, tmp_path, lab=Faster(seconds), scenarios=["many"])
+    assert any("cannot be: the memory needs 1000000.00 us" in n for n in report.notes)
 
 
 def test_refusals_are_data_and_reach_the_planner(work, tmp_path):

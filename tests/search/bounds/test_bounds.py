@@ -36,7 +36,7 @@ def test_operations_of_several_units_share_the_issue_slots():
 def test_faster_than_light_is_an_alarm():
     b = bound(Work(4_000_000, 0), Ceilings(4e12, 4e12, {}, 1e-7))
     assert b.fraction(2e-6) == pytest.approx(0.5) and b.alarm(2e-6) == ""
-    assert "2.00x" in b.alarm(0.5e-6)
+    assert "2.00 times" in b.alarm(0.5e-6)
 
 
 def test_measured_rates_lower_the_ceilings_and_never_raise_them():
