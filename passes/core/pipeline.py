@@ -10,7 +10,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Call, Decl, Expr, InlineAsm, Knob, Sym
-from ktc.ir.text import parse_expr, print_kernel
+from ktc.ir.text import named_apart, parse_expr, print_kernel
 from ktc.ir.types import BOOL, Ptr
 from ktc.ir.verifier import Problem, unproved, verify
 from ktc.ir.walk import knobs_in, stmt_exprs, walk, walk_expr
@@ -90,14 +90,14 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
     hidden = hidden_access(kernel)
     if hidden is not None:
         return hidden
-    kernel = by_threads(kernel)
+    kernel = named_apart(by_threads(kernel))
     result = p.apply(kernel, args)
     if isinstance(result, Refused):
         return result
     refused = unsound_distribution(result.kernel)
     if refused is not None and unsound_distribution(kernel) is None:
         return refused
-    text, after = print_step(step), result.kernel
+    text, after = print_step(step), named_apart(result.kernel, kernel)
     problems = verify(after)
     if problems:
         known = {(q.code, q.message) for q in verify(kernel)}
@@ -159,7 +159,7 @@ def add_constraint(kernel: Kernel, text: str) -> Kernel:
 
 def sites(kernel: Kernel) -> dict[str, list[Site]]:
     """Every place where each pass applies, with ready-made arguments: the action space of a planner."""
-    kernel = by_threads(kernel)
+    kernel = named_apart(by_threads(kernel))
     return {name: PASSES[name].sites(kernel) for name in PASSES}
 
 

@@ -14,6 +14,7 @@ from ktc.ir.nodes import Const as ConstNode
 from ktc.ir.nodes import Knob, Level, Var
 from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.named_loops import find_loops, loops
+from ktc.passes.core.places import PARALLEL, places_of
 
 from .distribute import set_distribution
 
@@ -29,7 +30,7 @@ class Vectorize(Pass):
     refusals = ("E-PLACE", "E-VEC-TWICE", "E-VEC-MAP")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        names = dict.fromkeys(s.var.name for s in loops(kernel) if _can(s.dist))
+        names = places_of(kernel, [s for s in loops(kernel) if _can(s.dist)], PARALLEL)
         return [Site(f"vectorize{{loop={n} width=$V}}", "fewer, wider accesses") for n in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
