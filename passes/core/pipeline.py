@@ -19,6 +19,7 @@ from .base import Pass, Refused, Result, Script, Site, Step
 from .catalogue import PASSES
 from .distribution_limits import unsound_distribution
 from .language import print_step
+from .vanished import with_history
 
 Memo: TypeAlias = dict[tuple[str, ...], Result | Refused]
 """Results by the printed steps that lead to them."""
@@ -72,7 +73,8 @@ def apply_script(kernel: Kernel, script: Script, memo: Memo | None = None) -> Ap
         result = memo[key] if key in memo else apply_step(now, step)
         memo[key] = result
         if isinstance(result, Refused):
-            return Applied(kernel, tuple(results), result, step)
+            known = [kernel, *(r.kernel for r in results)]
+            return Applied(kernel, tuple(results), with_history(result, step, known, script.steps), step)
         now = result.kernel
         results.append(result)
     for text in script.where:

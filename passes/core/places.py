@@ -102,6 +102,11 @@ def places_of(kernel: Kernel, loops: Iterable[L], kinds: Kinds = ANY) -> dict[st
     return out
 
 
+def place_names(kernel: Kernel) -> set[str]:
+    """The names of all loops and arrays."""
+    return {p.name for p in (*_loops(kernel), *_arrays(kernel))}
+
+
 def _loops(kernel: Kernel) -> list[Place]:
     names = unique_names(kernel)
     return [Place("loop", s, s.var, names[s.var]) for s in walk(kernel.body) if isinstance(s, LoopStmt)]
