@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ktc.ir.kernel import Kernel
@@ -53,19 +53,14 @@ def unique_names(root: Kernel | Body | object) -> dict[Sym, str]:
             names[s] = s.name
             taken.add(s.name)
     for s in order:
-        if s not in names:
-            names[s] = free_name(s.name, s.stem, taken)
-            taken.add(names[s])
+        if s in names:
+            continue
+        n = 1
+        while f"{s.name}_{n}" in taken:
+            n += 1
+        names[s] = f"{s.name}_{n}"
+        taken.add(names[s])
     return names
-
-
-def free_name(name: str, stem: str, taken: Container[str]) -> str:
-    """``name`` where it is free, else the first free one of ``stem_1``, ``stem_2``, ..."""
-    n = 0
-    while name in taken:
-        n += 1
-        name = f"{stem}_{n}"
-    return name
 
 
 def canonical(kernel: Kernel) -> Kernel:

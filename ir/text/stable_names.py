@@ -6,8 +6,8 @@
       ...                       ...
 
 ``named_apart`` settles the names of a kernel as it was read, and of what a pass made of one. A symbol that the pass
-left keeps its name, whatever happened to others; a new one has the name that the pass gave it where that is free, else
-the first free number behind its stem. What the source calls a symbol stays with it as its stem, and a symbol that a
+left keeps its name, whatever happened to others; a new one has the name that the pass gave it, with the next number
+where something has that. What the source calls a symbol stays with it as its stem, and a symbol that a
 pass names after another one (``c_1_tile``) has a stem after that one's (``c_tile``). ``by_stem`` gives printers of
 programs the stems back.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ktc.ir.kernel import Kernel
@@ -24,7 +24,7 @@ from ktc.ir.nodes import Sym
 from ktc.ir.support.frozen import replaced
 from ktc.ir.support.memo import by_identity
 
-from .naming import fields_of, free_name, symbols, unique_names
+from .naming import fields_of, symbols, unique_names
 
 T = TypeVar("T")
 
@@ -51,13 +51,35 @@ def _given(kernel: Kernel, before: Kernel) -> dict[Sym, tuple[str, str]]:
     new = [s for s in order if s not in old]
     if not new:
         return out
-    taken = {name for name, _ in out.values()}
+    taken = _Taken(name for name, _ in out.values())
     stems = {s.name: s.stem for s in old}
     for s in new:
         stem = s.stem if s.stem != s.name else _stem_after(s.name, stems)
-        out[s] = free_name(s.name, stem, taken), stem
-        taken.add(out[s][0])
+        out[s] = taken.name_for(s.name), stem
     return out
+
+
+class _Taken:
+    """Names in use. A new number is above those in use, so that what is gone does not come back as something else."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names: set[str] = set()
+        self.last: dict[str, int] = {}
+        for name in names:
+            self._take(name)
+
+    def _take(self, name: str) -> None:
+        self.names.add(name)
+        stem, _, number = name.rpartition("_")
+        if number.isdecimal():
+            self.last[stem] = max(self.last.get(stem, 0), int(number))
+
+    def name_for(self, name: str) -> str:
+        """``name`` where nothing has it, else with the next number; taken from now on."""
+        if name in self.names:
+            name = f"{name}_{self.last.get(name, 0) + 1}"
+        self._take(name)
+        return name
 
 
 def _stem_after(name: str, stems: dict[str, str]) -> str:

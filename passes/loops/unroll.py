@@ -31,7 +31,7 @@ class Unroll(Pass):
     name = "unroll"
     summary = "several iterations of a loop per trip"
     params = (
-        ParamSpec("loop", "the loop's name; every loop of that name", required=True),
+        ParamSpec("loop", "a loop, several, or i.* for all called i", required=True),
         ParamSpec("factor", "a number, a knob, or full", default="$U"),
     )
     knobs = ("U: 1,2,4,8,16: iterations per trip",)

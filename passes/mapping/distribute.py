@@ -56,7 +56,7 @@ class Distribute(Pass):
     name = "distribute"
     summary = "spread a parallel loop over vec, unroll, thread, warp, block and seq levels"
     params = (
-        ParamSpec("loop", "the loop's name; every loop of that name gets the map", required=True),
+        ParamSpec("loop", "a parallel loop, several, or i.* for all called i", required=True),
         ParamSpec("map", "levels, fastest first: [vec $V, thread.x $T, unroll $U, seq]", required=True),
         ParamSpec(
             "tail", "guard (predicate the tail), cut (unrolled rounds apart that are whole), exact", default="guard"

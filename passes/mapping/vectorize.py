@@ -23,7 +23,7 @@ class Vectorize(Pass):
     name = "vectorize"
     summary = "wide accesses along a parallel loop: a vec level in front of its distribution"
     params = (
-        ParamSpec("loop", "the loop's name", required=True),
+        ParamSpec("loop", "a parallel loop, several, or i.* for all called i", required=True),
         ParamSpec("width", "elements an access", default="$V"),
     )
     knobs = ("V: 1,2,4,8,16: elements a vector access moves",)
@@ -43,7 +43,7 @@ class Vectorize(Pass):
         maps = {s.dist for s in found}
         spec = _spec(found[0].dist)
         if len(maps) > 1 or spec is None:
-            return Refused("E-VEC-MAP", "the loops of that name are distributed differently", locs, "use distribute")
+            return Refused("E-VEC-MAP", "the loops are distributed differently", locs, "use distribute")
         width = args.get("width", KnobRef("V"))
         if not isinstance(width, int | KnobRef):
             return Refused("E-ARG-TYPE", "width is a number or a knob")

@@ -29,7 +29,7 @@ Loop: TypeAlias = For | While | Par | Reduce
 class Licm(Pass):
     name = "licm"
     summary = "loop-invariant declarations move in front of their loop"
-    params = (ParamSpec("loop", "the loop's name; all loops if left out"),)
+    params = (ParamSpec("loop", "a loop, several, or i.* for all called i; all loops if left out"),)
     refusals = ("E-PLACE",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
