@@ -19,6 +19,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Decl, Expr, Knob, Load, Store, VecGet, VecMake
 from ktc.ir.producer_launch import launched_block
 from ktc.ir.support.frozen import values_of
+from ktc.ir.text import by_stem
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, knobs_in, stmt_exprs, walk, walk_expr
 
@@ -55,6 +56,7 @@ def emit(
     if mode not in MODES:
         raise KtcError("E-BACKEND-MODE", f"no emission mode '{mode}'", hint="one of: source, template", exit_code=2)
     chosen = profile_for(target, profile)
+    kernel = by_stem(kernel)
     if not chosen.async_copy:
         kernel = conditional_copies(kernel)
     if not chosen.group_copy:

@@ -14,11 +14,17 @@ _ids = itertools.count(1)
 
 @frozen
 class Sym:
-    """A variable, parameter or array. Compared by ``id`` alone; use :func:`fresh` to make one."""
+    """A variable, parameter or array. Compared by ``id`` alone; use :func:`fresh` to make one.
+
+    ``name`` is what the text form and messages show; in a kernel whose names are settled (``text/stable_names.py``) no
+    other symbol has it. ``stem`` is what the source calls it: three loops over ``c`` are ``c``, ``c_1`` and ``c_2``,
+    all with the stem ``c``. Printed programs, where scopes keep loops apart, spell stems.
+    """
 
     name: str = field(compare=False)
     type: Type = field(compare=False)
     id: int
+    stem: str = field(compare=False)
 
     def __eq__(self, other: object) -> bool:
         return self.id == other.id if isinstance(other, Sym) else NotImplemented
@@ -30,6 +36,6 @@ class Sym:
         return f"{self.name}#{self.id}"
 
 
-def fresh(name: str, type: Type) -> Sym:
+def fresh(name: str, type: Type, stem: str = "") -> Sym:
     """A new symbol, different from all others of this process. Ids are identities only: they are never printed."""
-    return Sym(name, type, next(_ids))
+    return Sym(name, type, next(_ids), stem or name)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.text import named_apart
 
 from .cursors import Cursor, find
 from .sources import SourceSpec, from_text, resolve
@@ -121,7 +122,8 @@ class Program:
         chosen = [pass_name] if pass_name else list(PASSES)
         if pass_name and pass_name not in PASSES:
             raise unknown_pass(pass_name)
-        return {name: PASSES[name].sites(self.kernel) for name in chosen}
+        kernel = named_apart(self.kernel)
+        return {name: PASSES[name].sites(kernel) for name in chosen}
 
     def find(self, place: str) -> list[Cursor]:
         """Cursors to everything that ``place`` names: ``k``, ``loop:k``, ``array:As``, ``stmt:12``.
@@ -249,6 +251,7 @@ def load(
         kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect, beside
     )
     k, w = resolve(spec)
+    k = named_apart(k)
     return Program(k, w, variant, original=k, source=spec)
 
 
@@ -269,7 +272,7 @@ def loads(
     spec = SourceSpec(
         "-", name, dict(template or {}), defines=dict(defines or {}), include_dirs=tuple(include_dirs), dialect=dialect
     )
-    k = from_text(text, spec)
+    k = named_apart(from_text(text, spec))
     return Program(k, original=k, source=spec)
 
 

@@ -63,7 +63,7 @@ class Cursor:
         return True
 
     def __str__(self) -> str:
-        """The place as pipeline text, unambiguous in this program: ``k``, ``k.2``, ``array:As``, ``stmt:12``."""
+        """The place as pipeline text, unambiguous in this program: ``k``, ``k_1``, ``array:As``, ``stmt:12``."""
         from ktc.ir.nodes import For, Par, Reduce
         from ktc.passes.core.places import place_of
 

@@ -19,6 +19,7 @@ from ktc.ir.walk import used, walk
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from ktc.passes.core.places import PARALLEL, places_of
 from ktc.passes.reductions.privatize_atomics import most_of
 from ktc.passes.reductions.recurrences import recognised
 
@@ -165,7 +166,7 @@ def shared_columns(raised: Kernel) -> Iterator[Idea]:
             (parts, "by threads and blocks", 3.0),
             (f"{rows}, seq]", "by the threads of a block", 2.0),
         ):
-            each = [f"distribute{{loop={n} {names}}}" for n in dict.fromkeys(s.var.name for s in sums)]
+            each = [f"distribute{{loop={n} {names}}}" for n in places_of(raised, sums, PARALLEL)]
             yield " | ".join((across, *each)), f"each column's sum {why}", gain
 
 

@@ -6,8 +6,9 @@ scripts follow, in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ktc.ir.analysis.planner_facts import KernelFacts, LoopFacts
 
@@ -62,12 +63,24 @@ class Shape:
 
 
 def shape_of(f: KernelFacts) -> Shape:
-    """Loops of a raised kernel by their role."""
-    parallel = [x for x in f.loops if x.kind in ("par", "reduce")]
+    """Loops of a raised kernel by their role, those that the source calls alike under the name of all of them."""
+    loops = _together(f.loops)
+    parallel = [x for x in loops if x.kind in ("par", "reduce")]
     cols = tuple(x for x in parallel if _has(x, "thread", "lane", "warp"))
     rows = tuple(x for x in parallel if x not in cols and _has(x, "block"))
-    serial = tuple(x for x in f.loops if x not in cols and x not in rows)
+    serial = tuple(x for x in loops if x not in cols and x not in rows)
     return Shape(rows, cols, serial, f)
+
+
+def _together(loops: Sequence[LoopFacts]) -> list[LoopFacts]:
+    """``loops``; of several parallel (or serial) ones with one stem each is called ``i.*``: what is done to a sweep of
+    a row is done to all."""
+
+    def kin(x: LoopFacts) -> tuple[bool, str]:
+        return x.kind in ("par", "reduce"), x.stem
+
+    counts = Counter(map(kin, loops))
+    return [replace(x, name=f"{x.stem}.*") if counts[kin(x)] > 1 else x for x in loops]
 
 
 def _has(x: LoopFacts, *kinds: str) -> bool:

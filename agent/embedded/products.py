@@ -60,13 +60,14 @@ def tensor_products(raised: Kernel, profile: str) -> Iterator[tuple[str, str, fl
 
 
 def _steps(p: Product, t: Tile, tail: str, fragment: str) -> str:
-    k, a, b = f"{p.loop.var.name}_tile", p.a.buffer.name, p.b.buffer.name
-    whole = k if tail == "exact" else f"{k}.1"
+    a, b = p.a.buffer.name, p.b.buffer.name
+    term, whole = p.loop.var.name, f"{p.loop.var.name}_tile"
+    k, terms = (whole, term) if tail == "exact" else (f"{p.loop.var.stem}_tile.*", f"{p.loop.var.stem}.*")
     panels = f" | panel-shared{{array={b}_s}}" if fragment else ""
     return (
         f"tile{{loops={p.rows.var.name},{p.cols.var.name} sizes={t.rows},{t.cols}}}"
-        f" | tile{{loops={p.loop.var.name} sizes={t.terms} tail={tail}}} | register-tile{{loop={k}}}"
-        f" | tensorize{{loop={p.loop.var.name} {fragment}warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
+        f" | tile{{loops={term} sizes={t.terms} tail={tail}}} | register-tile{{loop={k}}}"
+        f" | tensorize{{loop={terms} {fragment}warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
         f" | stage-shared{{array={a} loop={k} vec=8}} | stage-shared{{array={b} loop={k} vec=8}}"
         f" | async-copy{{loop={whole}}} | multi-buffer{{loop={whole} stages={t.stages}}}{panels}"
         f" | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
@@ -104,8 +105,8 @@ STAGED = (
 are."""
 
 AHEAD = (
-    "async-copy{{loop={k}}} | multi-buffer{{loop={k}.1 stages=$STAGES:(2,3,4) issue=spread}}",
-    "multi-buffer{{loop={k}.1 stages=2}}",
+    "async-copy{{loop={k}}} | multi-buffer{{loop={whole} stages=$STAGES:(2,3,4) issue=spread}}",
+    "multi-buffer{{loop={whole} stages=2}}",
 )
 """How the next step's tiles come while this one's are used: by copies of their own, or through registers."""
 
@@ -130,14 +131,15 @@ def staged_products(
 
         fed = [t for t in BY_THREADS if not starved(t)]
         for t in (*fed, *reversed([t for t in BY_THREADS if starved(t)])):
-            names = {"a": p.a.buffer.name, "b": p.b.buffer.name, "k": f"{term}_tile"}
+            k = f"{p.loop.var.stem}_tile.*"
+            names = {"a": p.a.buffer.name, "b": p.b.buffer.name, "k": k, "whole": f"{term}_tile"}
             tiles = (
                 f"tile{{loops={row},{col} sizes={t.rows},{t.cols}}} | distribute{{loop={row} map=[seq]}}"
                 f" | distribute{{loop={col} map=[seq]}} | distribute{{loop={row} map=[{t.down}]}}"
                 f" | distribute{{loop={col} map=[{t.across}]}} | tile{{loops={term} sizes={t.terms} tail=cut}}"
-                f" | register-tile{{loop={term}_tile}}"
+                f" | register-tile{{loop={k}}}"
             )
-            last = f"unroll{{loop={term} factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
+            last = f"unroll{{loop={p.loop.var.stem}.* factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
             choices = (
                 " | ".join((tiles, staged.format_map(names), ahead.format_map(names), last))
                 for staged in STAGED

@@ -24,6 +24,7 @@ from ktc.ir.walk import walk
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.shared.serial_sums import counted_to
 
 from .ideas import Shape, shape_of
@@ -43,9 +44,9 @@ def shared_rows(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
     if found is None or not walk_apart(raised, *found):
         return None
     row, serial = found
-    names = tuple(dict.fromkeys(s.var.name for s in serial))
     steps = f"distribute{{loop={row.var.name} map=[block.{row.dist[-1].axis or 'x'}]}}"
-    steps += "".join(f" | parallelize{{loop={n} map=[thread.x {THREADS}, seq]}}" for n in names)
+    sweeps = places_of(raised, serial, SERIAL)
+    steps += "".join(f" | parallelize{{loop={n} map=[thread.x {THREADS}, seq]}}" for n in sweeps)
     steps += packed(raised, serial)
     done = apply_script(raised, parse_script(steps))
     return None if done.refused is not None else (steps, shape_of(facts(done.kernel, f.sizes)))

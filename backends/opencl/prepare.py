@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ktc.backends.c_family.conversion_rules import is_constant
 from ktc.backends.c_family.protocol import const_int
 from ktc.ir.interp.domains.realmath import plain_name
@@ -31,7 +33,7 @@ def hoist_shared(body: Body) -> Body:
         if isinstance(s, Alloc) and isinstance(s.sym.type, Array):
             t = s.sym.type
             shape = tuple(map_expr(n, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e) for n in t.shape)
-            sym = Sym(s.sym.name, Array(t.elem, shape, t.space), s.sym.id)
+            sym = replace(s.sym, type=Array(t.elem, shape, t.space))
             if t.space != "shared":
                 return Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments)
             hoisted.append(Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments))

@@ -150,7 +150,7 @@ def _name(var: Sym | None, axes: tuple[Axis, ...]) -> str:
     taken = {a.name for a in axes}
     name, n = base, 2
     while name in taken:
-        name, n = f"{base}.{n}", n + 1
+        name, n = f"{base}_{n}", n + 1
     return name
 
 

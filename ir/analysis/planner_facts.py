@@ -32,11 +32,12 @@ from .operation_counts import Counts
 
 @dataclass(frozen=True)
 class LoopFacts:
-    """One loop statement (siblings may share a name). ``trip`` is its count at the sizes given (None: unknown);
-    ``levels`` the distribution's kinds.
+    """One loop statement: ``name`` as it prints, ``stem`` as the source calls it, which siblings may share. ``trip`` is
+    its count at the sizes given (None: unknown); ``levels`` the distribution's kinds.
     """
 
     name: str
+    stem: str
     kind: str  # par | reduce | scan | for | while
     trip: int | None
     depth: int
@@ -145,6 +146,7 @@ def _loops(kernel: Kernel, all_accesses: list[Access], count: Counts) -> tuple[L
         out.append(
             LoopFacts(
                 name=axis.name,
+                stem=axis.stmt.var.stem if isinstance(axis.stmt, For | Par | Reduce | Scan) else axis.name,
                 kind=axis.kind,
                 trip=count.trip(axis),
                 depth=len(chain) - 1,

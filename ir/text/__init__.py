@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from .naming import canonical, symbols, unique_names
 from .printer import Printer, print_body, print_expr, print_kernel, print_stmt, print_type
+from .stable_names import by_stem, named_apart
 
 if TYPE_CHECKING:
     from ktc.ir.kernel import Kernel
@@ -38,6 +39,6 @@ def parse_expr(text: str, symbols: Mapping[str, Sym | Knob], file: str = "<expre
 
 
 __all__ = [
-    "Printer", "canonical", "parse_expr", "parse_kernel", "print_body", "print_expr", "print_kernel", "print_stmt",
-    "print_type", "symbols", "unique_names",
+    "Printer", "by_stem", "canonical", "named_apart", "parse_expr", "parse_kernel", "print_body", "print_expr",
+    "print_kernel", "print_stmt", "print_type", "symbols", "unique_names",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {Scalar: ()}
 """The fields of a node's class that make a program what it is; none of what is no node, or has no symbols in it."""
 
 
-def _fields(cls: type) -> tuple[str, ...]:
+def fields_of(cls: type) -> tuple[str, ...]:
     found = _FIELDS.get(cls)
     if found is None:
         fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
@@ -35,14 +35,15 @@ def symbols(root: Any) -> Iterator[Sym]:
         for x in root:
             yield from symbols(x)
     else:
-        for name in _fields(type(root)):
+        for name in fields_of(type(root)):
             yield from symbols(getattr(root, name))
 
 
 def unique_names(root: Kernel | Body | object) -> dict[Sym, str]:
     """A name for every symbol below ``root``: the first of several with one name keeps it, the rest get ``_1``, ``_2``.
 
-    These names are what the text form shows, and what a pipeline script's places (``loop:i_1``) refer to.
+    These names are what the text form shows, and what a pipeline script's places (``loop:i_1``) refer to. Where names
+    are settled (``stable_names.named_apart``) they are the symbols' own.
     """
     order = list(dict.fromkeys(symbols(root)))
     names: dict[Sym, str] = {}
@@ -76,7 +77,7 @@ def canonical(kernel: Kernel) -> Kernel:
             ids[s] = s  # an array's own shape may not mention it; this only stops a cycle
             ty = _rebuild(s.type, on_sym)
             assert isinstance(ty, Type)
-            ids[s] = Sym(s.name, ty, (number << 32) | zlib.crc32(repr(ty).encode()))
+            ids[s] = Sym(s.name, ty, (number << 32) | zlib.crc32(repr(ty).encode()), s.stem)
         return ids[s]
 
     result = _rebuild(kernel, on_sym)
@@ -92,5 +93,5 @@ def _rebuild(v: Any, on_sym: Callable[[Sym], Sym]) -> object:
     if isinstance(v, Const):
         value = math.nan if isinstance(v.value, float) and math.isnan(v.value) else v.value
         return Const(value, v.ty)
-    names = _fields(type(v))
+    names = fields_of(type(v))
     return replaced(v, {n: _rebuild(getattr(v, n), on_sym) for n in names}) if names else v

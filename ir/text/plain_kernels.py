@@ -51,7 +51,7 @@ class Writer:
                 return ["Sym", number]
             self.numbers[x] = number = len(self.symbols)
             self.symbols.append(x)
-            return ["Sym", number, x.name, self.plain(x.type)]
+            return ["Sym", number, x.name, x.stem, self.plain(x.type)]
         if isinstance(x, tuple):
             return ["tuple", *map(self.plain, x)]
         if isinstance(x, frozenset):
@@ -88,8 +88,8 @@ class Reader:
         cls = _classes()[kind]
         return cls(**dict(zip(_fields(cls), map(self.value, rest), strict=True)))
 
-    def _symbol(self, number: int, name: str, of: Any) -> Sym:
-        made = fresh(name, None)  # type: ignore[arg-type]
+    def _symbol(self, number: int, name: str, stem: str, of: Any) -> Sym:
+        made = fresh(name, None, stem)  # type: ignore[arg-type]
         if number != len(self.symbols):
             raise ValueError("symbols out of order")
         self.symbols.append(made)

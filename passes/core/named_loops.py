@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TypeVar
 
 from ktc.ir.analysis.defs import MAX_DEPTH, integer_constants
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Expr, For, Load, Par, Reduce, Stmt, Store, Sym
-from ktc.ir.text import unique_names
 from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
 
+from . import places
 from .base import Arg, Refused
 
 Loop = Par | Reduce
-L = TypeVar("L", Par | Reduce, For)
 
 
 def loops(kernel: Kernel) -> list[Loop]:
@@ -26,26 +24,11 @@ def loops(kernel: Kernel) -> list[Loop]:
 
 
 def find_loops(kernel: Kernel, place: Arg | None) -> list[Loop] | Refused:
-    """Loops called ``place``: ``i`` or ``loop:i`` (every loop over i), ``i.2`` (the second), ``i_1`` (as printed)."""
-    if not isinstance(place, str):
-        return Refused("E-PLACE", "name a loop, as in loop=i")
-    found = called(kernel, loops(kernel), place)
-    if found:
-        return found
-    known = ", ".join(dict.fromkeys(s.var.name for s in loops(kernel)))
-    if not known:
+    """The parallel loops and reductions that ``place`` names (``place_names`` has the rule)."""
+    if not loops(kernel):
         return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
-    return Refused("E-PLACE", f"no parallel loop named '{place}'", hint=f"the loops are: {known}")
-
-
-def called(kernel: Kernel, candidates: list[L], place: str) -> list[L]:
-    """Those of ``candidates`` that a reader calls ``place``."""
-    name, _, nth = place.removeprefix("loop:").partition(".")
-    found = [s for s in candidates if s.var.name == name]
-    if not found:  # the name it prints with, when several share one
-        printed = unique_names(kernel)
-        found = [s for s in candidates if printed[s.var] == name]
-    return found[int(nth) - 1 : int(nth)] if nth.isdigit() else found
+    found = places.find_loops(kernel, place, places.PARALLEL)
+    return found if isinstance(found, Refused) else [s for s in found if isinstance(s, Loop)]
 
 
 def replace_loops(kernel: Kernel, targets: list[Loop], f: Callable[[Loop], Stmt | Body]) -> Kernel:

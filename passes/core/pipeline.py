@@ -10,7 +10,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Call, Decl, Expr, InlineAsm, Knob, Sym
-from ktc.ir.text import parse_expr, print_kernel
+from ktc.ir.text import named_apart, parse_expr, print_kernel
 from ktc.ir.types import BOOL, Ptr
 from ktc.ir.verifier import Problem, unproved, verify
 from ktc.ir.walk import knobs_in, stmt_exprs, walk, walk_expr
@@ -19,6 +19,7 @@ from .base import Pass, Refused, Result, Script, Site, Step
 from .catalogue import PASSES
 from .distribution_limits import unsound_distribution
 from .language import print_step
+from .vanished import with_history
 
 Memo: TypeAlias = dict[tuple[str, ...], Result | Refused]
 """Results by the printed steps that lead to them."""
@@ -72,7 +73,8 @@ def apply_script(kernel: Kernel, script: Script, memo: Memo | None = None) -> Ap
         result = memo[key] if key in memo else apply_step(now, step)
         memo[key] = result
         if isinstance(result, Refused):
-            return Applied(kernel, tuple(results), result, step)
+            known = [kernel, *(r.kernel for r in results)]
+            return Applied(kernel, tuple(results), with_history(result, step, known, script.steps), step)
         now = result.kernel
         results.append(result)
     for text in script.where:
@@ -90,14 +92,14 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
     hidden = hidden_access(kernel)
     if hidden is not None:
         return hidden
-    kernel = by_threads(kernel)
+    kernel = named_apart(by_threads(kernel))
     result = p.apply(kernel, args)
     if isinstance(result, Refused):
         return result
     refused = unsound_distribution(result.kernel)
     if refused is not None and unsound_distribution(kernel) is None:
         return refused
-    text, after = print_step(step), result.kernel
+    text, after = print_step(step), named_apart(result.kernel, kernel)
     problems = verify(after)
     if problems:
         known = {(q.code, q.message) for q in verify(kernel)}
@@ -159,7 +161,7 @@ def add_constraint(kernel: Kernel, text: str) -> Kernel:
 
 def sites(kernel: Kernel) -> dict[str, list[Site]]:
     """Every place where each pass applies, with ready-made arguments: the action space of a planner."""
-    kernel = by_threads(kernel)
+    kernel = named_apart(by_threads(kernel))
     return {name: PASSES[name].sites(kernel) for name in PASSES}
 
 

@@ -16,7 +16,7 @@ before                                              after register-tile{loop=k_t
 Iterations of a parallel loop are independent, so the band may be distributed over the statements in it, and exchanged
 with a serial loop that every iteration runs alike. A scalar that lives from one piece to the next is expanded to an
 array of the tile; each thread keeps the elements of its own iterations (lowering gives them registers). All pieces keep
-the loops' names, so ``distribute{loop=row ...}`` still speaks of all of them. The body of the serial loop is now the
+what the source calls their loops, so ``distribute{loop=row.* ...}`` speaks of all of them. The body of the serial loop is now the
 block's: what ``stage-shared`` needs.
 """
 
@@ -59,7 +59,7 @@ from .tile import counted
 class RegisterTile(Pass):
     name = "register-tile"
     summary = "values that live across a serial loop become a tile of registers, and the loop the block's"
-    params = (ParamSpec("loop", "the serial loop; every loop of that name", required=True),)
+    params = (ParamSpec("loop", "a serial loop, several, or k.* for all called k", required=True),)
     refusals = (
         "E-PLACE", "E-RTILE-SERIAL", "E-RTILE-BAND", "E-RTILE-BLOCK", "E-RTILE-EXTENT", "E-RTILE-BOUNDS",
         "E-RTILE-VALUE", "E-TILE-FORM", "E-TILE-BREAK",

@@ -21,7 +21,7 @@ from ktc.ir.nodes import Body, Dist, Expr, For, Level, Stmt
 from ktc.ir.walk import map_body, used, walk
 from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import LoopStmt, find_loops
+from ktc.passes.core.places import LoopStmt, find_loops, places_of
 
 DOMAIN = (1, 2, 4, 8, 16)
 MAX_FACTOR = 64
@@ -31,7 +31,7 @@ class Unroll(Pass):
     name = "unroll"
     summary = "several iterations of a loop per trip"
     params = (
-        ParamSpec("loop", "the loop's name; every loop of that name", required=True),
+        ParamSpec("loop", "a loop, several, or i.* for all called i", required=True),
         ParamSpec("factor", "a number, a knob, or full", default="$U"),
     )
     knobs = ("U: 1,2,4,8,16: iterations per trip",)
@@ -39,7 +39,7 @@ class Unroll(Pass):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         loops = [s for s in walk(kernel.body) if isinstance(s, LoopStmt) and _unrollable(s)]
-        names = dict.fromkeys(s.var.name for s in loops)
+        names = places_of(kernel, loops)
         return [Site(f"unroll{{loop={name} factor=$U}}", "more independent work in flight") for name in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:

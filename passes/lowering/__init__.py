@@ -14,6 +14,7 @@ import dataclasses
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
+from ktc.ir.text import by_stem
 from ktc.ir.walk import map_body, walk
 from ktc.passes.lowering.collectives.grid_reduce import with_scratch
 from ktc.passes.lowering.collectives.look_back import lower_scans
@@ -54,7 +55,7 @@ def materialise(kernel: Kernel) -> Kernel:
     """
     if not kernel.is_parallel:
         return kernel
-    kernel = _with_staging(kernel)
+    kernel = by_stem(_with_staging(kernel))
     check_blocks(kernel)
     kernel = lower_scans(kernel)
     kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))

@@ -29,6 +29,7 @@ from ktc.ir.walk import all_exprs, knobs_in, used
 from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.knobs import size_argument
 from ktc.passes.core.named_loops import find_loops, loops, replace_loops
+from ktc.passes.core.places import PARALLEL, places_of
 
 from .coarsen_legality import has_warp_ops, why_not
 from .coarsen_spmd import Copies, copied
@@ -56,8 +57,8 @@ class Coarsen(Pass):
         doc = "more independent work per thread, fewer threads"
         if kernel.is_parallel:
             found = [s for s in loops(kernel) if isinstance(s, Par) and any(lv.kind == "thread" for lv in s.dist)]
-            names = dict.fromkeys(s.var.name for s in found if not isinstance(_levels(s, i32(2), "strided"), Refused))
-            return [Site(f"coarsen{{at={name} factor=$C}}", doc) for name in names]
+            able = [s for s in found if not isinstance(_levels(s, i32(2), "strided"), Refused)]
+            return [Site(f"coarsen{{at={name} factor=$C}}", doc) for name in places_of(kernel, able, PARALLEL)]
         used_here = {(e.level, e.axis) for e in all_exprs(kernel.body) if isinstance(e, HwIndex)}
         out = []
         for level in ("thread", "block"):

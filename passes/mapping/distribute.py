@@ -25,6 +25,7 @@ from ktc.ir.nodes import Binary, Const, Dist, Expr, If, Level, Par, Reduce, Sym,
 from ktc.passes.core.base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.knobs import POWERS, size_argument
 from ktc.passes.core.named_loops import Loop, find_loops, loops, narrowest_element, replace_loops, with_launch_bounds
+from ktc.passes.core.places import PARALLEL, places_of
 from ktc.passes.shared.distribution_coverage import assume, assumptions
 from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
@@ -55,7 +56,7 @@ class Distribute(Pass):
     name = "distribute"
     summary = "spread a parallel loop over vec, unroll, thread, warp, block and seq levels"
     params = (
-        ParamSpec("loop", "the loop's name; every loop of that name gets the map", required=True),
+        ParamSpec("loop", "a parallel loop, several, or i.* for all called i", required=True),
         ParamSpec("map", "levels, fastest first: [vec $V, thread.x $T, unroll $U, seq]", required=True),
         ParamSpec(
             "tail", "guard (predicate the tail), cut (unrolled rounds apart that are whole), exact", default="guard"
@@ -70,10 +71,10 @@ class Distribute(Pass):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
-        for name in dict.fromkeys(s.var.name for s in loops(kernel)):
-            found = [s for s in loops(kernel) if s.var.name == name]
-            blocks = [lv for s in found for lv in s.dist if lv.kind == "block"]
-            threads = [lv for s in found for lv in s.dist if lv.kind in ("thread", "lane")]
+        for name, found in places_of(kernel, loops(kernel), PARALLEL).items():
+            levels = [lv for s in found for lv in s.dist]
+            blocks = [lv for lv in levels if lv.kind == "block"]
+            threads = [lv for lv in levels if lv.kind in ("thread", "lane")]
             if threads and blocks:
                 text = f"[vec $V, thread.{threads[0].axis or 'x'} $T, block.{blocks[0].axis or 'x'}]"
             elif threads:

@@ -35,7 +35,8 @@ from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, w
 from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.distribution_limits import VECTOR_SIZES
 from ktc.passes.core.language import print_arg
-from ktc.passes.core.named_loops import called, loops, narrowest_element
+from ktc.passes.core.named_loops import loops, narrowest_element
+from ktc.passes.core.places import SERIAL, find_loops, places_of
 from ktc.passes.shared.serial_sums import converted, counted_to
 from ktc.passes.shared.two_sweeps import parted
 
@@ -48,7 +49,7 @@ class Parallelize(Pass):
     name = "parallelize"
     summary = "serial loops whose iterations are independent or add up become parallel loops"
     params = (
-        ParamSpec("loop", "the loop's name; every serial loop of that name, or i.2 (the second)", required=True),
+        ParamSpec("loop", "a serial loop, several, or i.* for all called i", required=True),
         ParamSpec("map", "its distribution", default="[thread.x $T, seq]"),
     )
     knobs = ("T: 32..1024: threads that share the loop",)
@@ -59,7 +60,7 @@ class Parallelize(Pass):
         if not kernel.is_parallel:
             return []
         taken = any(lv.kind == "thread" for s in loops(kernel) for lv in s.dist)
-        counts = {s.var.name: packed(s) for s in serial(kernel)}
+        counts = {n: packed(found[-1]) for n, found in places_of(kernel, serial(kernel), SERIAL).items()}
         wanted = [n for n, count in counts.items() if not taken or count is not None]
         able = [n for n in wanted if not isinstance(spread(kernel, n), Refused)]
         if taken:
@@ -77,7 +78,7 @@ class Parallelize(Pass):
         spec = args.get("map", DEFAULT)
         if not isinstance(spec, DistSpec):
             return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [thread.x $T, seq]")
-        done = spread(kernel, str(args["loop"]))
+        done = spread(kernel, args["loop"])
         if isinstance(done, Refused):
             return done
         after, found = done
@@ -127,14 +128,14 @@ def serial(kernel: Kernel) -> list[For]:
     return [s for s in walk(kernel.body) if isinstance(s, For) and isinstance(s.var.type, Scalar)]
 
 
-def spread(kernel: Kernel, place: str) -> tuple[Kernel, list[For]] | Refused:
+def spread(kernel: Kernel, place: Arg) -> tuple[Kernel, list[For]] | Refused:
     """``kernel`` with the serial loops called ``place`` parallel, not distributed yet; and those loops as they were."""
     if not kernel.is_parallel:
         return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
-    found = called(kernel, serial(kernel), place)
-    if not found:
-        known = ", ".join(dict.fromkeys(s.var.name for s in serial(kernel))) or "none"
-        return Refused("E-PLACE", f"no serial loop named '{place}'", hint=f"the serial loops are: {known}")
+    named = find_loops(kernel, place, SERIAL)
+    if isinstance(named, Refused):
+        return named
+    found = [s for s in named if isinstance(s, For) and isinstance(s.var.type, Scalar)]
     whole = parted(kernel, found)
     if whole is not kernel:
         others = {s.var for s in serial(kernel)} - {s.var for s in found}

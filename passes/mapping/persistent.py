@@ -20,6 +20,7 @@ from ktc.ir.walk import stmt_exprs, walk, walk_expr
 from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.knobs import size_argument
 from ktc.passes.core.named_loops import Loop, find_loops, loops, replace_loops
+from ktc.passes.core.places import PARALLEL, places_of
 
 GRIDS = (64, 128, 256, 512, 1024, 2048)
 
@@ -36,7 +37,7 @@ class Persistent(Pass):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         found = [s for s in loops(kernel) if _open_block(s) and not _waits(s)]
-        names = dict.fromkeys(s.var.name for s in found)
+        names = places_of(kernel, found, PARALLEL)
         return [Site(f"persistent{{loop={n} blocks=$GRID}}", "blocks that stay and walk over the work") for n in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:

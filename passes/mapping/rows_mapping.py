@@ -20,6 +20,7 @@ from ktc.ir.walk import walk
 from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.knobs import size_argument
 from ktc.passes.core.named_loops import Loop, find_loops, loops, replace_loops
+from ktc.passes.core.places import place_of
 from ktc.passes.shared.distribution_coverage import assume, assumptions
 
 from .distribute import MAX_THREADS
@@ -39,7 +40,7 @@ class RowsMapping(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         rows = [s for s in loops(kernel) if _one_block_each(s) and _thread_loops(s)]
         return [
-            Site(f"rows-mapping{{loop={s.var.name} rows=$ROWS lanes=$LANES}}", "fill blocks on short rows")
+            Site(f"rows-mapping{{loop={place_of(kernel, s)} rows=$ROWS lanes=$LANES}}", "fill blocks on short rows")
             for s in rows
         ]
 
@@ -47,8 +48,10 @@ class RowsMapping(Pass):
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found
+        locs = places(*found)
+        if len(found) > 1:
+            return Refused("E-PLACE-AMBIGUOUS", f"'{args['loop']}' names {len(found)} loops", locs, "name one of them")
         row = found[0]
-        locs = places(row)
         if not _one_block_each(row):
             return Refused("E-ROWS-BLOCK", f"'{row.var.name}' is not mapped to one block per iteration", locs)
         inner = _thread_loops(row)

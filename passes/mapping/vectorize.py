@@ -14,6 +14,7 @@ from ktc.ir.nodes import Const as ConstNode
 from ktc.ir.nodes import Knob, Level, Var
 from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.named_loops import find_loops, loops
+from ktc.passes.core.places import PARALLEL, places_of
 
 from .distribute import set_distribution
 
@@ -22,14 +23,14 @@ class Vectorize(Pass):
     name = "vectorize"
     summary = "wide accesses along a parallel loop: a vec level in front of its distribution"
     params = (
-        ParamSpec("loop", "the loop's name", required=True),
+        ParamSpec("loop", "a parallel loop, several, or i.* for all called i", required=True),
         ParamSpec("width", "elements an access", default="$V"),
     )
     knobs = ("V: 1,2,4,8,16: elements a vector access moves",)
     refusals = ("E-PLACE", "E-VEC-TWICE", "E-VEC-MAP")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        names = dict.fromkeys(s.var.name for s in loops(kernel) if _can(s.dist))
+        names = places_of(kernel, [s for s in loops(kernel) if _can(s.dist)], PARALLEL)
         return [Site(f"vectorize{{loop={n} width=$V}}", "fewer, wider accesses") for n in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
@@ -42,7 +43,7 @@ class Vectorize(Pass):
         maps = {s.dist for s in found}
         spec = _spec(found[0].dist)
         if len(maps) > 1 or spec is None:
-            return Refused("E-VEC-MAP", "the loops of that name are distributed differently", locs, "use distribute")
+            return Refused("E-VEC-MAP", "the loops are distributed differently", locs, "use distribute")
         width = args.get("width", KnobRef("V"))
         if not isinstance(width, int | KnobRef):
             return Refused("E-ARG-TYPE", "width is a number or a knob")

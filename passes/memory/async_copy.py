@@ -60,7 +60,7 @@ SIZES = (4, 8, 16)
 class AsyncCopies(Pass):
     name = "async-copy"
     summary = "staged tiles arrive by asynchronous copies"
-    params = (ParamSpec("loop", "the loop that stages tiles; every loop of that name", required=True),)
+    params = (ParamSpec("loop", "a loop that stages tiles, several, or k.* for all called k", required=True),)
     refusals = ("E-PLACE", "E-ASYNC-COPIES", "E-ASYNC-FORM", "E-ASYNC-STRIDE", "E-ASYNC-SIZE", "E-ASYNC-ALIGN")
 
     def sites(self, kernel: Kernel) -> list[Site]:

@@ -155,6 +155,6 @@ def _hinted(kernel: Kernel, loads: set[Sym], load: str, stores: set[Sym], store:
     for p in kernel.params:
         t = p.sym.type
         if isinstance(t, Ptr) and p.noalias and not t.restrict:
-            restricted[p.sym] = Sym(p.sym.name, dataclasses.replace(t, restrict=True), p.sym.id)
+            restricted[p.sym] = dataclasses.replace(p.sym, type=dataclasses.replace(t, restrict=True))
     params = tuple(dataclasses.replace(p, sym=restricted.get(p.sym, p.sym)) for p in kernel.params)
     return kernel.with_(params=params, body=rename(body, restricted) if restricted else body)

@@ -120,7 +120,7 @@ class MultiBuffer(Pass):
             why = _pipeline(kernel, loops[0]) if loops and not plans else None
             if isinstance(why, Refused):
                 return why
-            hint = f"say {args['loop']}.1: the loop over whole tiles"
+            hint = f"name the loop over whole tiles, of {', '.join(s.var.name for s in loops)}" if plans else ""
             return Refused("E-BUFFER-LOOP", f"'{args['loop']}' is not one serial loop that stages tiles", hint=hint)
         cluster = args.get("cluster", 1)
         if cluster not in CLUSTERS or (by == "threads" and cluster != 1):

@@ -86,7 +86,7 @@ def _halves(nest: Stmt) -> tuple[Alloc, Stmt, Stmt] | None:
     if not isinstance(s, Store) or not loops:
         return None
     shape = tuple(p.hi for p in loops)
-    regs = fresh(f"{s.buffer.name.removesuffix('_s')}_next", Array(scalar_of(s.buffer.type), shape))
+    regs = fresh(f"{s.buffer.stem.removesuffix('_s')}_next", Array(scalar_of(s.buffer.type), shape))
     at = tuple(Var(p.var) for p in loops)
     load, store = Store(regs, at, s.value, loc=s.loc), dataclasses.replace(s, value=Load(regs, at))
     inner_loads: Stmt = load

@@ -27,6 +27,7 @@ from ktc.ir.types import Array
 from ktc.ir.walk import map_body, substitute_expr, walk_expr
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.named_loops import Loop, find_loops, loops
+from ktc.passes.core.places import PARALLEL, places_of
 from ktc.passes.shared.sweep_rewrites import load_ahead, replace_values, store_value
 from ktc.passes.shared.sweeps import Kept, kept_values, values_ahead
 
@@ -53,8 +54,7 @@ class RowCache(Pass):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
-        for name in dict.fromkeys(s.var.name for s in loops(kernel)):
-            found = [s for s in loops(kernel) if s.var.name == name]
+        for name, found in places_of(kernel, loops(kernel), PARALLEL).items():
             if values := kept_values(kernel.body, found):
                 origins = {k.origin for k in values}
                 roomy = all(most(kernel, s.hi) is not None for s in found if s.var in origins)

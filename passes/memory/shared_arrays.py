@@ -25,10 +25,11 @@ from ktc.ir.nodes import (
     TileMma,
 )  # fmt: skip
 from ktc.ir.text import print_expr
-from ktc.ir.types import I32, Array, Scalar, Type
+from ktc.ir.types import I32, Array, Ptr, Scalar, Type
 from ktc.ir.walk import all_exprs, assigned, knobs_in, map_body, used_in, walk
 from ktc.passes.core.base import Arg, Refused
-from ktc.passes.core.places import find_places
+from ktc.passes.core.place_names import Place
+from ktc.passes.core.places import find_places, single
 
 Index = tuple[Expr, ...]
 
@@ -38,13 +39,20 @@ def shared_array(kernel: Kernel, place: Arg, code: str, opaque: str = "") -> All
 
     ``code`` is that of refusals, ``opaque`` that of refusals for a use that is not followed (``code`` by default).
     """
+
+    def unfit(p: Place) -> Refused | None:
+        t = p.sym.type if p.sym is not None else None
+        if isinstance(p.stmt, Alloc) and getattr(t, "space", "") == "shared":
+            return None
+        what = "a buffer in global memory" if isinstance(t, Ptr) else "an array of each thread's own"
+        return Refused(code, f"'{p.name}' is {what}, not a shared array", places(p.stmt) if p.stmt is not None else ())
+
     name = place if isinstance(place, str) and ":" in place else f"array:{place}"
-    found = find_places(kernel, name)
+    found = single(find_places(kernel, name, unfit), place)
     if isinstance(found, Refused):
         return found
-    alloc = found[0].stmt
-    if len(found) > 1 or not isinstance(alloc, Alloc) or getattr(alloc.sym.type, "space", "") != "shared":
-        return Refused(code, f"'{place}' is not one array in shared memory")
+    alloc = found.stmt
+    assert isinstance(alloc, Alloc)
     return followed(kernel, alloc, code, opaque or code) or alloc
 
 

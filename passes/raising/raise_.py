@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
+from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
 from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
@@ -214,7 +215,8 @@ class Raise(Pass):
                 refuted = refuted or bool(wrong)
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised))
-                staged = _with_staging(_flagged(raised), guess, reference, facts)
+                named = named_apart(_flagged(raised), kernel)  # staging names loops
+                staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
             why = why or wrong
             if reference.late:

@@ -59,6 +59,7 @@ from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import map_body, rename, substitute_expr
 from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.named_loops import Loop, find_loops, loops
+from ktc.passes.core.places import place_of
 from ktc.passes.mapping.distribute import check_levels, set_distribution, sized_levels
 from ktc.passes.shared.distribution_coverage import assume, assumptions
 from ktc.passes.shared.sweep_views import view_of
@@ -99,7 +100,7 @@ class OnlineReduction(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         every = loops(kernel)
         found = [p for p in pairs(kernel.body) if not _others_on_threads(every, p)]
-        names = dict.fromkeys(p.top.var.name for p in found)
+        names = dict.fromkeys(place_of(kernel, p.top) for p in found)
         text = "map=[vec $V, thread.x $T, unroll $U]"
         return [Site(f"online-reduction{{loop={n} {text}}}", "one read of rows of any length") for n in names]
 

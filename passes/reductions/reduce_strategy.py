@@ -18,6 +18,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Reduce
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.named_loops import find_loops, loops, replace_loops
+from ktc.passes.core.places import PARALLEL, places_of
 
 STRATEGIES = ("auto", "shuffle", "shared", "serial", "atomic", "ticket")
 
@@ -33,7 +34,7 @@ class ReduceStrategy(Pass):
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        names = dict.fromkeys(s.var.name for s in loops(kernel) if isinstance(s, Reduce))
+        names = places_of(kernel, [s for s in loops(kernel) if isinstance(s, Reduce)], PARALLEL)
         return [Site(f"reduce-strategy{{loop={n} strategy={k}}}") for n in names for k in ("shuffle", "shared")]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:

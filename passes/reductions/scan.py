@@ -47,6 +47,7 @@ from ktc.ir.walk import assigned, declared, map_body, refresh, rename, stmt_expr
 from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from ktc.passes.core.knobs import size_argument
 from ktc.passes.core.named_loops import narrowest_element
+from ktc.passes.core.places import SERIAL, find_loop, place_of
 from ktc.passes.mapping.distribute import DOMAINS, check_levels
 from ktc.passes.mapping.persistent import GRIDS
 from ktc.passes.shared.distribution_coverage import assume, assumptions
@@ -82,19 +83,19 @@ class ScanPass(Pass):
             return []
         found = [s for s in walk(kernel.body) if isinstance(s, For) and isinstance(recognised(s), Scan)]
         text = "map=[vec $V, thread.x $T, unroll $U, seq]"
-        sites = [Site(f"scan{{loop={s.var.name} {text}}}", "the running value by a block of threads") for s in found]
+        sites = [Site(f"scan{{loop={place_of(kernel, s)} {text}}}", "the running value by a block") for s in found]
         for s in found:
             free = next((a for a in "xyz" if _check_alone(kernel, s, a) is None), "")
             if free:
                 wide = text.replace("seq", f"block.{free} $BLOCKS, seq")
-                sites.append(Site(f"scan{{loop={s.var.name} {wide}}}", "the running value by all blocks"))
+                sites.append(Site(f"scan{{loop={place_of(kernel, s)} {wide}}}", "the running value by all blocks"))
         return sites
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        name = str(args["loop"]).removeprefix("loop:")
-        loop = next((s for s in walk(kernel.body) if isinstance(s, For) and s.var.name == name), None)
-        if loop is None:
-            return Refused("E-PLACE", f"no serial loop named '{name}'")
+        loop = find_loop(kernel, args["loop"], SERIAL)
+        if isinstance(loop, Refused):
+            return loop
+        assert isinstance(loop, For)
         made = recognised(loop)
         if isinstance(made, Refused):
             return made

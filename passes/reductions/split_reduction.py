@@ -53,7 +53,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, map_body, used, used_in, walk
 from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.named_loops import find_loops, loops
+from ktc.passes.core.named_loops import loops
+from ktc.passes.core.places import find_loop, find_loops, place_of
 from ktc.passes.mapping.distribute import check_levels, set_distribution
 from ktc.passes.shared.accumulations import accumulations
 from ktc.passes.shared.grid_reductions import is_last_act
@@ -80,11 +81,11 @@ class SplitReduction(Pass):
         out = []
         for s in walk(kernel.body) if kernel.is_parallel else ():
             if isinstance(s, For) and not isinstance(converted(kernel, s), Refused):
-                text = f"split-reduction{{loop={s.var.name} map=[thread.y $TY, block.y $PARTS, seq]}}"
+                text = f"split-reduction{{loop={place_of(kernel, s)} map=[thread.y $TY, block.y $PARTS, seq]}}"
                 out.append(Site(text, "the sum shared by several threads and blocks"))
         for p, r in _blockwise(kernel.body):
             if _joined(p, r) is not None:
-                text = f"split-reduction{{loop={r.var.name} map=[vec $V, thread.x $T, block.x $PARTS, seq]}}"
+                text = f"split-reduction{{loop={place_of(kernel, r)} map=[vec $V, thread.x $T, block.x $PARTS, seq]}}"
                 out.append(Site(text, "one sum over everything, a part a block"))
         return out
 
@@ -121,14 +122,14 @@ class SplitReduction(Pass):
 
 def _as_reduction(kernel: Kernel, place: Arg) -> tuple[Kernel, Sym] | Refused:
     """``kernel`` with the sum at ``place`` as one ``reduce``, and its loop variable."""
-    name = str(place).removeprefix("loop:")
-    serial = [s for s in walk(kernel.body) if isinstance(s, For) and s.var.name == name]
-    if serial:
-        done = converted(kernel, serial[0])
-        return done if isinstance(done, Refused) else (done, serial[0].var)
     found = find_loops(kernel, place)
     if isinstance(found, Refused):
         return found
+    serial = [s for s in found if isinstance(s, For)]
+    if serial:
+        one = find_loop(kernel, place)
+        done = one if isinstance(one, Refused) else converted(kernel, serial[0])
+        return done if isinstance(done, Refused) else (done, serial[0].var)
     target = next((s for s in found if isinstance(s, Reduce)), None)
     pair = next(((p, r) for p, r in _blockwise(kernel.body) if any(s.var in (p.var, r.var) for s in found)), None)
     if pair is not None:
@@ -137,7 +138,7 @@ def _as_reduction(kernel: Kernel, place: Arg) -> tuple[Kernel, Sym] | Refused:
             body = map_body(kernel.body, lambda s: whole.body if isinstance(s, Par) and s.var == pair[0].var else s)
             return kernel.with_(body=body), whole.var
     if target is None:
-        return Refused("E-SPLIT-NONE", f"'{name}' accumulates nothing", places(*found))
+        return Refused("E-SPLIT-NONE", f"'{place}' accumulates nothing", places(*found))
     return kernel, target.var
 
 

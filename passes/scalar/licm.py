@@ -21,7 +21,7 @@ from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, used, walk
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.places import find_loops
+from ktc.passes.core.places import find_loops, places_of
 
 Loop: TypeAlias = For | While | Par | Reduce
 
@@ -29,12 +29,12 @@ Loop: TypeAlias = For | While | Par | Reduce
 class Licm(Pass):
     name = "licm"
     summary = "loop-invariant declarations move in front of their loop"
-    params = (ParamSpec("loop", "the loop's name; all loops if left out"),)
+    params = (ParamSpec("loop", "a loop, several, or i.* for all called i; all loops if left out"),)
     refusals = ("E-PLACE",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        moved = [s.var.name for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and invariant(s)]
-        return [Site(f"licm{{loop={name}}}", "less work per iteration") for name in dict.fromkeys(moved)]
+        moved = [s for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and invariant(s)]
+        return [Site(f"licm{{loop={name}}}", "less work per iteration") for name in places_of(kernel, moved)]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
         only: set[Sym] | None = None

@@ -164,7 +164,7 @@ def _tensorized(kernel: Kernel, p: Product, f: Fragment, args: Mapping[str, Arg]
         made = _levels(kernel, side, axis_levels(f.c, rows=k == 0, vec=pairs), extent_, part, sizes, k)
         if isinstance(made, Refused):
             return made
-        kernel, maps[side.var.name] = made
+        kernel, maps[side.var.stem] = made
     return kernel.with_(body=map_body(kernel.body, _spread(kernel, p, maps, f)))
 
 
@@ -212,8 +212,8 @@ def _spread(kernel: Kernel, p: Product, maps: Mapping[str, Dist], f: Fragment):
     last = _last_declaration(kernel, p)
 
     def on(s: Stmt) -> Stmt | Body | None:
-        if isinstance(s, Par) and s.var.name in maps and not _blocked(s):
-            return dataclasses.replace(s, dist=maps[s.var.name])
+        if isinstance(s, Par) and s.var.stem in maps and not _blocked(s):
+            return dataclasses.replace(s, dist=maps[s.var.stem])
         if isinstance(s, Reduce) and s.var == p.loop.var:
             return dataclasses.replace(s, strategy=f.name)
         if isinstance(s, For) and s.var == p.loop.var:

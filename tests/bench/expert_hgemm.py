@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 def _pipeline(tm: str, tn: str, tk: int, tail: str, tensorize: str, stages: str, rest: str = "") -> str:
-    whole = "k_tile.1" if tail == "cut" else "k_tile"
+    every = ".*" if tail == "cut" else ""  # whole tiles, and what is left after them
     return (
         f"raise | tile{{loops=row,col sizes={tm},{tn}}} | tile{{loops=k sizes={tk} tail={tail}}}"
-        f" | register-tile{{loop=k_tile}} | tensorize{{loop=k {tensorize} pairs=yes}}"
-        " | stage-shared{array=A loop=k_tile vec=8} | stage-shared{array=B loop=k_tile vec=8}"
-        f" | async-copy{{loop={whole}}} | multi-buffer{{loop={whole} stages={stages}{rest}}}"
+        f" | register-tile{{loop=k_tile{every}}} | tensorize{{loop=k{every} {tensorize} pairs=yes}}"
+        f" | stage-shared{{array=A loop=k_tile{every} vec=8}} | stage-shared{{array=B loop=k_tile{every} vec=8}}"
+        f" | async-copy{{loop=k_tile}} | multi-buffer{{loop=k_tile stages={stages}{rest}}}"
     )
 
 

@@ -93,17 +93,17 @@ def _sgemm(tm: int, tn: int, tk: int, row: str, col: str, pipe: str, blocks: int
     """A product in tiles of ``tm x tn``: A transposed into shared memory, a pipeline of two or more, registers in
     halves."""
     ahead = {
-        "prefetch": "multi-buffer{loop=k_tile.1 stages=2} | prefetch{loop=k_tile.1}",
-        "async": "async-copy{loop=k_tile} | multi-buffer{loop=k_tile.1 stages=2}",
-        "spread": "async-copy{loop=k_tile} | multi-buffer{loop=k_tile.1 stages=$STAGES:(2,3,4) issue=spread}",
+        "prefetch": "multi-buffer{loop=k_tile stages=2} | prefetch{loop=k_tile}",
+        "async": "async-copy{loop=k_tile.*} | multi-buffer{loop=k_tile stages=2}",
+        "spread": "async-copy{loop=k_tile.*} | multi-buffer{loop=k_tile stages=$STAGES:(2,3,4) issue=spread}",
     }[pipe]
     return (
         f"raise | tile{{loops=row,col sizes={tm},{tn}}}"
         " | distribute{loop=row map=[seq]} | distribute{loop=col map=[seq]}"
         f" | distribute{{loop=row map=[{row}]}} | distribute{{loop=col map=[{col}]}}"
-        f" | tile{{loops=k sizes={tk} tail=cut}} | register-tile{{loop=k_tile}}"
-        " | stage-shared{array=A loop=k_tile transpose=yes} | stage-shared{array=B loop=k_tile vec=4}"
-        f" | pad-shared{{array=A_s by=4}} | {ahead} | unroll{{loop=k factor={tk}}}"
+        f" | tile{{loops=k sizes={tk} tail=cut}} | register-tile{{loop=k_tile.*}}"
+        " | stage-shared{array=A loop=k_tile.* transpose=yes} | stage-shared{array=B loop=k_tile.* vec=4}"
+        f" | pad-shared{{array=A_s by=4}} | {ahead} | unroll{{loop=k.* factor={tk}}}"
         f" | launch-bounds{{blocks={blocks}}}"
     )
 
@@ -208,13 +208,13 @@ ENTRIES: tuple[Entry, ...] = (
         ),
         _both("merge_attn_states"),
     ),
-    Entry("serving/quant_int8", _rows("i"), _both("quant_int8"), target=0.93),
-    Entry("serving/quant_fp8", _rows("i"), _both("quant_fp8"), target=0.93),
-    Entry("serving/rmsnorm", _rows("i"), _both("rmsnorm")),
-    Entry("serving/fused_add_rmsnorm", _rows("i"), _both("fused_add_rmsnorm")),
-    Entry("training/layernorm", _rows("i"), _both("layernorm")),
-    Entry("training/softmax", _rows("i", FAST), _both("softmax")),
-    Entry("training/cross_entropy", (*_rows("i", FAST), ONLINE, f"{ONLINE} | {BOUNDS}"), _both("cross_entropy")),
+    Entry("serving/quant_int8", _rows("i.*"), _both("quant_int8"), target=0.93),
+    Entry("serving/quant_fp8", _rows("i.*"), _both("quant_fp8"), target=0.93),
+    Entry("serving/rmsnorm", _rows("i.*"), _both("rmsnorm")),
+    Entry("serving/fused_add_rmsnorm", _rows("i.*"), _both("fused_add_rmsnorm")),
+    Entry("training/layernorm", _rows("i.*"), _both("layernorm")),
+    Entry("training/softmax", _rows("i.*", FAST), _both("softmax")),
+    Entry("training/cross_entropy", (*_rows("i.*", FAST), ONLINE, f"{ONLINE} | {BOUNDS}"), _both("cross_entropy")),
     Entry(
         "training/column_sum",
         (

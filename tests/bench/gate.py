@@ -24,7 +24,7 @@ from ktc.search.verification import verify
 
 SCRIPTS = {
     "silu_and_mul": "raise | distribute{loop=idx map=[vec $V, thread.x $T, unroll $U]}",
-    "fused_add_rmsnorm": "raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U]}",
+    "fused_add_rmsnorm": "raise | distribute{loop=i.* map=[vec $V, thread.x $T, unroll $U]}",
     "merge_attn_states": "raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}",
 }
 KNOBS = ({"V": 8, "T": 256, "U": 2}, {"V": 4, "T": 128, "U": 1})

@@ -21,16 +21,16 @@ _Y, _X = SPREAD.replace("{axis}", "y"), SPREAD.replace("{axis}", "x")
 TILES = (
     "tile{loops=r,c sizes=<8; 16; 32>,<8; 16; 32>} | distribute{loop=r map=[seq]} | distribute{loop=c map=[seq]}"
     f" | distribute{{loop=r map=[{_Y}]}} | distribute{{loop=c map=[{_X}]}}"
-    " | tile{loops=k sizes=<4; 8; 16> tail=<guard; cut>} | register-tile{loop=k_tile}"
+    " | tile{loops=k sizes=<4; 8; 16> tail=<guard; cut>} | register-tile{loop=k_tile.*}"
 )
-STAGED = "stage-shared{array=a loop=k_tile transpose=<yes; no>} | stage-shared{array=b loop=k_tile vec=<1; 4>}"
+STAGED = "stage-shared{array=a loop=k_tile.* transpose=<yes; no>} | stage-shared{array=b loop=k_tile.* vec=<1; 4>}"
 ROW = "[vec <1; 2; 4>, thread.x <8; 32>, <unroll 2; unroll 8; seq>]"
 
 OPENINGS: dict[str, tuple[str, ...]] = {
     "product": (
-        f"{TILES} | {STAGED} | pad-shared{{array=a_s by=<1; 4>}} | unroll{{loop=k factor=4}}",
-        f"{TILES} | {STAGED} | multi-buffer{{loop=k_tile.1 stages=<2; 3>}} | prefetch{{loop=k_tile.1}}",
-        f"{TILES} | {STAGED} | async-copy{{loop=k_tile}} | multi-buffer{{loop=k_tile.1 stages=<2; 3>}}",
+        f"{TILES} | {STAGED} | pad-shared{{array=a_s by=<1; 4>}} | unroll{{loop=k.* factor=4}}",
+        f"{TILES} | {STAGED} | multi-buffer{{loop=k_tile stages=<2; 3>}} | prefetch{{loop=k_tile}}",
+        f"{TILES} | {STAGED} | async-copy{{loop=k_tile.*}} | multi-buffer{{loop=k_tile stages=<2; 3>}}",
         f"{TILES} | {STAGED} | swizzle-shared{{array=<a_s; b_s>}} | block-swizzle",
         "tensorize{loop=k}",
         "split-reduction{loop=k map=[thread.z <1; 2>, block.z <1; 2; 3>, seq]}",
@@ -44,8 +44,8 @@ OPENINGS: dict[str, tuple[str, ...]] = {
     ),
     "stencil": (
         "temporal-block{steps=<1; 2; 3; 5> tile=<2; 4; 8>,<4; 8; 32>}"
-        " | distribute{loop=r_t map=[<unroll 2, thread.y 2, seq; thread.y 4, seq>]}"
-        " | distribute{loop=j_t map=[<thread.x 32, seq; vec 2, thread.x 8, seq>]}",
+        " | distribute{loop=r_t.* map=[<unroll 2, thread.y 2, seq; thread.y 4, seq>]}"
+        " | distribute{loop=j_t.* map=[<thread.x 32, seq; vec 2, thread.x 8, seq>]}",
         "distribute{loop=j map=[<thread.x 32, block.x; vec 4, thread.x 8, block.x>] align=<8; 32>}"
         " | distribute{loop=r map=[unroll <2; 3; 4>, seq <1; 2>, thread.y <1; 2>, block.y] tail=<cut; guard>}",
     ),
@@ -64,18 +64,20 @@ OPENINGS: dict[str, tuple[str, ...]] = {
         " | privatize-atomics{array=out0 bins=16 copies=<1; 2; 4>}",
         "warp-aggregate",
     ),
-    "row passes": ("distribute{loop=r map=[<block.x; thread.y 2, block.x>]} | tile{loops=j.1 sizes=<4; 32>}",),
+    "row passes": ("distribute{loop=r map=[<block.x; thread.y 2, block.x>]} | tile{loops=j sizes=<4; 32>}",),
     "parallel": (
-        f"distribute{{loop=i map={ROW}}} | row-cache{{loop=i where=<registers; shared> keep=<loaded; computed>}}",
+        f"distribute{{loop=i.* map={ROW}}} | row-cache{{loop=i.* where=<registers; shared> keep=<loaded; computed>}}",
         f"online-reduction{{loop=i map={ROW}}}",
-        "distribute{loop=i map=[vec <2; 4>, thread.x 8, <unroll 2, seq; seq>] align=<8; 16>}",
+        "distribute{loop=i.* map=[vec <2; 4>, thread.x 8, <unroll 2, seq; seq>] align=<8; 16>}",
         "distribute{loop=r map=[<thread.y 2, block.x; seq 2, block.x; warp 2, block.x>]}"
-        " | distribute{loop=i map=[<lane 32, seq; vec 2, lane 32, seq; thread.x 32, unroll 2, seq>] tail=<guard; cut>}",
-        "fuse | row-cache{loop=i where=<registers; shared> keep=<loaded; computed>}",
+        " | distribute{loop=i.* tail=<guard; cut>"
+        " map=[<lane 32, seq; vec 2, lane 32, seq; thread.x 32, unroll 2, seq>]}",
+        "fuse | row-cache{loop=i.* where=<registers; shared> keep=<loaded; computed>}",
     ),
     "spmd": (
-        f"distribute{{loop=j map={ROW}}} | row-cache{{loop=j where=<registers; shared> keep=<loaded; computed>}}",
-        "distribute{loop=<i; j> map=[<vec 4, thread.x 16; unroll 2, thread.x 32>, <seq; block.x>] tail=<guard; cut>}",
+        f"distribute{{loop=j.* map={ROW}}} | row-cache{{loop=j.* where=<registers; shared> keep=<loaded; computed>}}",
+        "distribute{loop=<i.*; j.*> tail=<guard; cut>"
+        " map=[<vec 4, thread.x 16; unroll 2, thread.x 32>, <seq; block.x>]}",
         f"online-reduction{{loop=j map={ROW}}}",
     ),
 }

@@ -43,8 +43,10 @@ SIMPLE = (
     "tile{loops=row,col sizes=4,8} | distribute{loop=row map=[thread.y 2, unroll 2]}"
     " | distribute{loop=col map=[thread.x 4, unroll 2]} | tile{loops=k sizes=4}"
 )
-REGISTERS = f"{TILED} | register-tile{{loop=k_tile}}"
-STAGED = f"{REGISTERS} | stage-shared{{array=A loop=k_tile transpose=yes}} | stage-shared{{array=B loop=k_tile vec=4}}"
+REGISTERS = f"{TILED} | register-tile{{loop=k_tile.*}}"
+STAGED = (
+    f"{REGISTERS} | stage-shared{{array=A loop=k_tile.* transpose=yes}} | stage-shared{{array=B loop=k_tile.* vec=4}}"
+)
 
 GEMM_SIZES = [{"M": m, "N": n, "K": k} for m, n, k in ((1, 4, 1), (7, 8, 3), (8, 16, 4), (9, 20, 5), (13, 12, 17))]
 GEMM_ODD = [{"M": m, "N": n, "K": k} for m, n, k in ((1, 1, 1), (3, 7, 3), (4, 8, 4), (5, 9, 5), (13, 11, 17))]

@@ -22,6 +22,7 @@ from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, 
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, substitute_expr, used, walk, walk_expr
+from ktc.passes.core.places import PARALLEL, places_of
 from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.shared.staging import after_steps
@@ -64,7 +65,7 @@ def keeping(raised: Kernel, regions: Sequence[Region]) -> tuple[str, ...]:
     """Steps after which ``raised`` keeps its rows in registers as its source did; () where there are none."""
     if not any(r.kind == KEPT for r in regions):
         return ()
-    loops = dict.fromkeys(s.var.name for s in walk(raised.body) if isinstance(s, Reduce))
+    loops = places_of(raised, (s for s in walk(raised.body) if isinstance(s, Reduce)), PARALLEL)
     steps = tuple(f"row-cache{{loop={name} where=registers}}" for name in loops)
     return steps if steps and after_steps(raised, steps) is not None else ()
 

@@ -61,7 +61,7 @@ def _staging(raised: Kernel, band: list[Level], staged: Sequence[Staged]) -> tup
     tiled = after_steps(raised, steps)
     if tiled is None:
         return ()
-    for more, loop in _rounds(raised.body, band, staged):
+    for more, loop in _rounds(tiled, band, staged):
         cut = after_steps(tiled, more)
         found = _staged_in(cut, loop, staged)
         if found is not None:
@@ -98,22 +98,31 @@ def _with_spare(band: list[Level], launch: Launch | None) -> list[Level]:
     return [dataclasses.replace(b, dist=own.get(b.dist, b.dist)) for b in band]
 
 
-def _rounds(body: Body, band: list[Level], staged: Sequence[Staged]) -> Iterator[tuple[list[str], str]]:
-    """Steps that give the loop to stage in, and its name: the tile itself, a serial loop cut in rounds, or one as it
-    is."""
-    inner = next((s for s in walk(body) if isinstance(s, Par) and s.var.name == band[-1].loop), None)
+def _rounds(tiled: Kernel, band: list[Level], staged: Sequence[Staged]) -> Iterator[tuple[list[str], str]]:
+    """Steps that give the loops to stage in, and their names: the tile itself, a serial loop cut in rounds, or one as
+    it is."""
+    inner = next((s for s in walk(tiled.body) if isinstance(s, Par) and s.var.name == band[-1].loop), None)
     serial = [s for s in inner.body if isinstance(s, For)] if inner is not None else []
     yield [], f"{band[-1].loop}_tile"
     for s in serial:
         k = s.var.name
         for n in _depths(band, staged):
             for tail in ("cut", "guard"):
-                whole = f"{k}.1" if tail == "cut" else k  # what is left is less than a round: nothing to unroll
-                unrolled = [f"unroll{{loop={whole} factor={n}}}"]
-                unrolled += [f"unroll{{loop={k}.2 factor=1}}"] if tail == "cut" else []
-                cut = [f"tile{{loops={k} sizes={n} tail={tail}}}", f"register-tile{{loop={k}_tile}}"]
-                yield cut + unrolled, f"{k}_tile"
+                cut = f"tile{{loops={k} sizes={n} tail={tail}}}"
+                rounds, rest = _added(tiled, after_steps(tiled, [cut]), s.var)
+                if not rounds:
+                    continue
+                unrolled = [f"unroll{{loop={k} factor={n}}}"]
+                unrolled += [f"unroll{{loop={r} factor=1}}" for r in rest]  # less than a round: nothing to unroll
+                yield [cut, f"register-tile{{loop={','.join(rounds)}}}", *unrolled], ",".join(rounds)
         yield [f"register-tile{{loop={k}}}"], k
+
+
+def _added(before: Kernel, after: Kernel | None, loop: Sym) -> tuple[list[str], list[str]]:
+    """The names of what a tiling of ``loop`` adds: loops over rounds, and loops over what is left after them."""
+    old = {s.var for s in walk(before.body) if isinstance(s, For)}
+    new = [s.var for s in walk(after.body) if isinstance(s, For) and s.var not in old] if after is not None else []
+    return [v.name for v in new if v.stem != loop.stem], [v.name for v in new if v.stem == loop.stem]
 
 
 def _depths(band: list[Level], staged: Sequence[Staged]) -> list[int]:

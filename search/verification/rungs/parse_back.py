@@ -55,7 +55,7 @@ def read_back(code: Emitted) -> Kernel:
     for p in printed.params:
         if not p.host:
             other = next(theirs).sym
-            sym = Sym(p.sym.name, p.sym.type if opencl and is_flag(p.sym, other) else other.type, p.sym.id)
+            sym = p.sym if opencl and is_flag(p.sym, other) else replace(p.sym, type=other.type)
             names[other] = sym
             p = replace(p, sym=sym)
         params.append(p)

@@ -24,17 +24,17 @@ EXPECTED = {
     "rows": ("rows", r"\[vec \$V, thread.x \$T, unroll \$U\]} where V \* T \* U < \d+"),
     "few-rows": ("rows", r"thread.x \$T, unroll \$U, block.y\]"),
     "short-rows": ("short rows", r"rows-mapping.*vectorize"),
-    "reduction": ("row reduction", r"unroll \$U\]} \| row-cache{loop=\w+ where=registers}"),
+    "reduction": ("row reduction", r"unroll \$U\]} \| row-cache{loop=\w+\.\* where=registers}"),
     "stencil": ("plane with shared neighbours", r"unroll \$UY, thread.y"),
     "transpose": ("a tile through shared memory", r"tile{loops=y,x .*stage-shared{array=in loop=x_tile"),
     "thread-rows": (
         "row reduction",
-        r"\[block.x\].*parallelize{loop=j .* row-cache{loop=j where=registers}",
+        r"\[block.x\].*parallelize{loop=j\.\* .* row-cache{loop=j\.\* where=registers}",
     ),
     "volume": ("plane with shared neighbours", r"loop=y map=\[unroll \$UY, thread.y.*block.y\].*loop=x "),
     "product": (
         "tiles in shared memory and registers",
-        r"tile{loops=y,x .*stage-shared{array=\w+ loop=\w+ transpose=yes}",
+        r"tile{loops=y,x .*stage-shared{array=\w+ loop=\w+\.\* transpose=yes}",
     ),
 }
 
@@ -79,7 +79,7 @@ def test_rows_side_by_side_become_rows_of_their_own():
     raised = parse_kernel(WARP_ROWS)
     steps, shape = rows_alone(raised, facts(raised, {"n": 4096, "d": 4096}))
     assert steps == "distribute{loop=row map=[block.x]}"
-    assert shape.is_rows and shape.has_reduction and set(shape.col_names) == {"i"}
+    assert shape.is_rows and shape.has_reduction and set(shape.col_names) == {"i.*"}
     assert rows_alone(parse_kernel(SHAPES["transpose"]), facts(raised, {})) is None
 
 
@@ -122,7 +122,7 @@ def test_a_softmax_as_first_written_keeps_its_row_in_registers(written):
     _, o = observe(softmax, {"n": 4096, "c": 4096, "threads": 128})
     first = Rules().propose(o, 6)[0].script
     assert first.startswith(f"raise | defer-store{{array={written}}} | distribute{{loop=i map=[block.x]}}"), first
-    assert "row-cache{loop=j where=registers}" in first
+    assert "row-cache{loop=j.* where=registers}" in first
 
 
 def test_layers_of_a_volume_are_stacked_too():
@@ -192,7 +192,7 @@ def test_roles_of_loops():
     _, o = observe(SHAPES["reduction"], SIZES["reduction"])
     shape = shape_of(o.facts[0])
     assert [r.levels for r in shape.rows] == [("block.x",)]
-    assert shape.col_names == ("i",) and len(shape.cols) == 2 and shape.has_reduction and not shape.short
+    assert shape.col_names == ("i.*",) and len(shape.cols) == 2 and shape.has_reduction and not shape.short
     assert shape.free_block_axis == "y"
 
 

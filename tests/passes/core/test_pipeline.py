@@ -71,9 +71,9 @@ def test_scripts_that_name_what_does_not_exist_are_errors(script: str, code: str
 
 
 def test_a_knob_used_twice_is_shared_and_its_domains_intersect() -> None:
-    k = applied(COPY, "unroll{loop=i.2 factor=$U:1,2,4} | unroll{loop=k factor=$U:2,4,8}")
+    k = applied(COPY, "unroll{loop=i_1 factor=$U:1,2,4} | unroll{loop=k factor=$U:2,4,8}")
     assert [(d.name, d.domain) for d in k.knobs] == [("U", (2, 4))]
-    assert refused(COPY, "unroll{loop=i.2 factor=$U:1} | unroll{loop=k factor=$U:2}").code == "E-KNOB-EMPTY"
+    assert refused(COPY, "unroll{loop=i_1 factor=$U:1} | unroll{loop=k factor=$U:2}").code == "E-KNOB-EMPTY"
 
 
 def test_a_bound_knob_outside_its_domain_is_refused() -> None:
@@ -204,9 +204,10 @@ def test_a_knob_with_some_room_is_left_to_the_constraints() -> None:
 
 @pytest.mark.parametrize(
     ("place", "count"),
-    [("k", 1), ("loop:k", 1), ("i", 2), ("i.1", 1), ("loop:i.2", 1), ("i_1", 1), ("array:As", 1), ("array:in", 1), ("stmt:9", 1)],
+    [("k", 1), ("loop:k", 1), ("i", 1), ("i.*", 2), (("i", "k"), 2), ("i.1", 1), ("loop:i.2", 1), ("i_1", 1), ("array:As", 1),
+     ("array:in", 1), ("stmt:9", 1)],
 )  # fmt: skip
-def test_places_are_found(place: str, count: int) -> None:
+def test_places_are_found(place: str | tuple[str, ...], count: int) -> None:
     found = find_places(COPY, place)
     assert not isinstance(found, Refused) and len(found) == count
 
@@ -215,7 +216,8 @@ def test_places_are_found(place: str, count: int) -> None:
     ("place", "code", "hint"),
     [
         ("z", "E-PLACE", "there are: i, i_1, k"),
-        ("i", "E-PLACE-AMBIGUOUS", "i.1, i.2"),
+        ("i.*", "E-PLACE-AMBIGUOUS", "name one of them"),
+        (("i", "k"), "E-PLACE-AMBIGUOUS", "name one of them"),
         ("i.3", "E-PLACE", "i_1"),
         ("array:Bs", "E-PLACE", "out, in, As"),
         ("box:z", "E-PLACE", "loop, array, stmt"),

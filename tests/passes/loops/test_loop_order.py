@@ -116,7 +116,7 @@ def test_fuse_before_and_after() -> None:
 
 
 def test_fuse_joins_reductions() -> None:
-    k = applied(TWO_SUMS, "fuse{first=i.1}")
+    k = applied(TWO_SUMS, "fuse{first=i}")
     assert "reduce(+) s: f32 = 0.0, (max) t: f32 = 0.0 over i in 0..m" in body_of(k)
     assert differs(TWO_SUMS, k, SIZES) is None
 
@@ -180,7 +180,7 @@ def test_fission_before_and_after() -> None:
 """
     )
     assert differs(TWO_PARTS, k, SIZES) is None
-    assert differs(TWO_PARTS, applied(TWO_PARTS, "fission{loop=i at=2} | fuse{first=i.1}"), SIZES) is None
+    assert differs(TWO_PARTS, applied(TWO_PARTS, "fission{loop=i at=2} | fuse{first=i}"), SIZES) is None
 
 
 def test_fission_of_a_serial_loop() -> None:

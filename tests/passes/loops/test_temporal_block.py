@@ -130,7 +130,7 @@ def test_an_even_number_where_everything_is_written(steps: int) -> None:
 
 
 def test_loops_of_all_sweeps_are_spread_by_one_name() -> None:
-    after = applied(PLANE, "temporal-block{steps=3 tile=4,4} | distribute{loop=y_t map=[unroll 2, thread.y 2, seq]}")
+    after = applied(PLANE, "temporal-block{steps=3 tile=4,4} | distribute{loop=y_t.* map=[unroll 2, thread.y 2, seq]}")
     assert disagrees(PLANE, after) == ""
 
 

@@ -86,7 +86,7 @@ WIDTHS = (4, 100, 128, 252)
 @pytest.mark.parametrize("source", [SILU, RMS, ROWMAX], ids=["silu", "rms", "rowmax"])
 def test_every_distribution_means_the_same(source: str, name: str, width: int) -> None:
     base = parse_kernel(source)
-    kernel = apply(Distribute(), base, loop="i", map=spec(*MAPS_1D[name]))
+    kernel = apply(Distribute(), base, loop="i.*", map=spec(*MAPS_1D[name]))
     args = arguments(kernel, d=width, n=R, eps=1.0)
     if not all(evaluate(a.expr, kernel.environment(args)) for a in kernel.assumptions):
         pytest.skip("the distribution does not cover this size: its launcher falls back")
@@ -144,8 +144,8 @@ def test_a_stencil_with_inner_bounds(h: int, w: int) -> None:
 @pytest.mark.parametrize("width", [4, 100, 128])
 def test_a_cached_row(width: int, where: str) -> None:
     base = parse_kernel(RMS)
-    kernel = apply(Distribute(), base, loop="i", map=spec(("vec", 2, ""), ("thread", 32, "x"), ("unroll", 2, "")))
-    kernel = apply(RowCache(), kernel, loop="i", where=where)
+    kernel = apply(Distribute(), base, loop="i.*", map=spec(("vec", 2, ""), ("thread", 32, "x"), ("unroll", 2, "")))
+    kernel = apply(RowCache(), kernel, loop="i.*", where=where)
     assert kernel != base
     agree(base, materialise(kernel), arguments(kernel, d=width, n=R, eps=1.0))
 
@@ -159,7 +159,7 @@ def test_open_knobs_give_the_same_program_as_bound_ones() -> None:
         ("unroll", KnobRef("U", (1, 4)), ""),
         ("seq", None, ""),
     )
-    template = apply(Distribute(), base, loop="i", map=spec(*levels))
+    template = apply(Distribute(), base, loop="i.*", map=spec(*levels))
     args = arguments(template, d=120, n=2, eps=1.0)
     open_code = materialise(template)
     for v, t, u in itertools.product((1, 2, 4), (16, 32, 64), (1, 4)):
@@ -457,7 +457,7 @@ def test_inconsistent_distributions_are_refused(old: str, new: str, code: str) -
 
 def test_a_shared_row_is_not_jammed() -> None:
     """Two rows in flight in one thread would share one copy of the row."""
-    kernel = apply(RowCache(), parse_kernel(RMS), loop="i", where="shared")
+    kernel = apply(RowCache(), parse_kernel(RMS), loop="i.*", where="shared")
     kernel = apply(Distribute(), kernel, loop="row", map=spec(("unroll", 2, ""), ("block", None, "x")))
     with pytest.raises(LoweringError) as e:
         materialise(kernel)
@@ -483,7 +483,7 @@ def test_shuffles_need_whole_warps() -> None:
         ({"loop": "nope", "map": spec(("seq", None, ""))}, "E-PLACE"),
         ({"loop": "i", "map": spec(("seq", None, ""), ("thread", 32, "x"))}, "E-DIST-LEVELS"),
         ({"loop": "i", "map": spec(("thread", 32, "x"), ("thread", 2, "x"))}, "E-DIST-AXIS"),
-        ({"loop": "i", "map": spec(("thread", 32, "x"), ("block", None, "y"))}, "E-DIST-REDUCE-BLOCK"),
+        ({"loop": "i.*", "map": spec(("thread", 32, "x"), ("block", None, "y"))}, "E-DIST-REDUCE-BLOCK"),
     ],
 )
 def test_distribute_refuses(args: dict, code: str) -> None:
@@ -499,7 +499,7 @@ def test_a_step_without_its_map_is_refused_before_the_pass_runs() -> None:
 
 
 def test_row_cache_refuses_a_runtime_loop() -> None:
-    outcome = RowCache().apply(parse_kernel(RMS), {"loop": "i"})
+    outcome = RowCache().apply(parse_kernel(RMS), {"loop": "i.*"})
     assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-SEQ"
     outcome = RowCache().apply(parse_kernel(SILU), {"loop": "i"})
     assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-NONE"

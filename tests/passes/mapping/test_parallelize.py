@@ -38,7 +38,7 @@ SOFTMAX = rows(
 
 
 def test_before_and_after() -> None:
-    k = applied(SOFTMAX, "parallelize{loop=j map=[thread.x $T:32, seq]}")
+    k = applied(SOFTMAX, "parallelize{loop=j.* map=[thread.x $T:32, seq]}")
     assert "reassociates" in k.flags
     assert (
         body_of(k).split("@ [block.x]\n")[1]
@@ -60,7 +60,7 @@ def test_before_and_after() -> None:
 
 
 def test_one_of_several_loops_of_a_name() -> None:
-    k = applied(SOFTMAX, "parallelize{loop=j.3 map=[vec 1, thread.x 8, seq]}")
+    k = applied(SOFTMAX, "parallelize{loop=j_2 map=[vec 1, thread.x 8, seq]}")
     assert body_of(k).count("for j") == 2 and differs(SOFTMAX, k, SIZES, elements=2200) is None
 
 

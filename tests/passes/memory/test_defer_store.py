@@ -55,11 +55,11 @@ def test_before_and_after() -> None:
 @pytest.mark.parametrize("lines", [IN_PLACE, BESIDE], ids=["in place", "beside"])
 def test_the_sweeps_are_plain_ones_then(lines: tuple[str, ...]) -> None:
     before, array = rows(*lines), "x" if lines is IN_PLACE else "y"
-    assert refused(before, "parallelize{loop=j.1}").code == "E-PARALLEL-CARRIED"
-    spread = "parallelize{loop=j map=[thread.x 8, unroll 8]}"
+    assert refused(before, "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
+    spread = "parallelize{loop=j.* map=[thread.x 8, unroll 8]}"
     k = applied(before, f"defer-store{{array={array}}} | {spread}")
     assert differs(before, k, SIZES, elements=200) is None
-    kept = applied(before, f"defer-store{{array={array}}} | {spread} | row-cache{{loop=j where=registers}}")
+    kept = applied(before, f"defer-store{{array={array}}} | {spread} | row-cache{{loop=j.* where=registers}}")
     assert differs(before, kept, SIZES, elements=200) is None
 
 

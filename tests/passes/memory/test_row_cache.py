@@ -25,7 +25,7 @@ SIZES = [{"n": n, "d": d} for n, d in ((1, 1), (2, 31), (1, 32), (3, 33), (2, 97
 
 def test_the_largest_common_values_are_kept_in_their_first_sweep() -> None:
     assert (
-        body_of(applied(SOFTMAX, "row-cache{loop=i}"))
+        body_of(applied(SOFTMAX, "row-cache{loop=i.*}"))
         == """\
   par r in 0..n @ [block.x]
     array x_row: f32[d] align 16
@@ -45,7 +45,7 @@ def test_the_largest_common_values_are_kept_in_their_first_sweep() -> None:
 
 
 def test_keeping_what_was_loaded_takes_one_row() -> None:
-    text = body_of(applied(SOFTMAX, "row-cache{loop=i keep=loaded where=shared}"))
+    text = body_of(applied(SOFTMAX, "row-cache{loop=i.* keep=loaded where=shared}"))
     assert text.count("shared") == 1
     assert text.count("x[r * d") == 1
     assert text.count("x_row[i") == 3
@@ -63,7 +63,7 @@ NORM = parse_kernel(NORM_TEXT)
 
 
 def test_what_a_later_sweep_reads_is_loaded_ahead() -> None:
-    k = applied(NORM, "row-cache{loop=i keep=loaded ahead=yes}")
+    k = applied(NORM, "row-cache{loop=i.* keep=loaded ahead=yes}")
     assert (
         body_of(k)
         == """\
@@ -86,18 +86,18 @@ def test_what_a_later_sweep_reads_is_loaded_ahead() -> None:
 def test_what_is_written_or_depends_on_the_first_sweep_is_not_loaded_ahead() -> None:
     for other in ("out[i]", "w[i + i32(s)]"):
         assert "w[i]" in NORM_TEXT
-        k = applied(parse_kernel(NORM_TEXT.replace("w[i]", other)), "row-cache{loop=i keep=loaded ahead=yes}")
+        k = applied(parse_kernel(NORM_TEXT.replace("w[i]", other)), "row-cache{loop=i.* keep=loaded ahead=yes}")
         assert "w_row" not in body_of(k) and "out_row" not in body_of(k)
 
 
-@pytest.mark.parametrize("script", ["row-cache{loop=i}", "row-cache{loop=i keep=loaded}"])
+@pytest.mark.parametrize("script", ["row-cache{loop=i.*}", "row-cache{loop=i.* keep=loaded}"])
 @pytest.mark.parametrize("where", ["", "where=shared"])
 @pytest.mark.parametrize("levels", ["thread.x 32, unroll 4", "vec 2, thread.x 16, unroll 4", "vec 4, thread.x 64, seq"])
 def test_meaning_stays_on_awkward_sizes(script: str, where: str, levels: str) -> None:
     if "seq" in levels and not where:
-        assert refused(SOFTMAX, f"distribute{{loop=i map=[{levels}]}} | {script}").code == "E-ROWCACHE-SEQ"
+        assert refused(SOFTMAX, f"distribute{{loop=i.* map=[{levels}]}} | {script}").code == "E-ROWCACHE-SEQ"
         return
-    text = f"distribute{{loop=i map=[{levels}]}} | {script.replace('}', f' {where}}}')}"
+    text = f"distribute{{loop=i.* map=[{levels}]}} | {script.replace('}', f' {where}}}')}"
     width = 4 if "vec 4" in levels else 2 if "vec 2" in levels else 1
     sizes = [s for s in SIZES if s["d"] % width == 0]
     assert sizes and differs(SOFTMAX, applied(SOFTMAX, text), sizes) is None
@@ -107,7 +107,7 @@ def test_no_barrier_where_each_thread_reads_what_it_wrote() -> None:
     from ktc.ir.nodes import Barrier
     from ktc.ir.walk import walk
 
-    lowered = materialise(applied(SOFTMAX, "row-cache{loop=i where=shared keep=loaded}"))
+    lowered = materialise(applied(SOFTMAX, "row-cache{loop=i.* where=shared keep=loaded}"))
     assert not any(isinstance(s, Barrier) for s in walk(lowered.body))  # one warp: shuffles alone combine
 
 
@@ -125,11 +125,11 @@ kernel k(out: f32* restrict, x: f32* restrict, d: i32, host n: i32)
 @pytest.mark.parametrize(
     ("kernel", "script", "code"),
     [
-        (SOFTMAX, "row-cache{loop=i where=moon}", "E-ROWCACHE-WHERE"),
-        (SOFTMAX, "row-cache{loop=i keep=moon}", "E-ROWCACHE-WHERE"),
+        (SOFTMAX, "row-cache{loop=i.* where=moon}", "E-ROWCACHE-WHERE"),
+        (SOFTMAX, "row-cache{loop=i.* keep=moon}", "E-ROWCACHE-WHERE"),
         (SOFTMAX, "row-cache{loop=j}", "E-PLACE"),
-        (SOFTMAX, "distribute{loop=i.1 map=[thread.x 64, unroll 2]} | row-cache{loop=i}", "E-ROWCACHE-OWNER"),
-        (WRITTEN, "row-cache{loop=i where=shared}", "E-ROWCACHE-NONE"),
+        (SOFTMAX, "distribute{loop=i map=[thread.x 64, unroll 2]} | row-cache{loop=i.*}", "E-ROWCACHE-OWNER"),
+        (WRITTEN, "row-cache{loop=i.* where=shared}", "E-ROWCACHE-NONE"),
     ],
 )
 def test_refusals(kernel: object, script: str, code: str) -> None:
@@ -138,7 +138,7 @@ def test_refusals(kernel: object, script: str, code: str) -> None:
 
 def test_a_row_kept_although_it_is_written_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "assigned", lambda body: set())
-    wrong = applied(WRITTEN, "row-cache{loop=i where=shared}")
+    wrong = applied(WRITTEN, "row-cache{loop=i.* where=shared}")
     assert differs(WRITTEN, wrong, [{"n": 2, "d": 40}]) is not None
 
 
@@ -160,7 +160,7 @@ def test_a_value_of_another_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
         return map_body((right(loop, rows),), lambda s: s, shift)[0]
 
     monkeypatch.setattr(row_cache, "replace_values", off)
-    wrong = applied(SOFTMAX, "row-cache{loop=i where=shared keep=loaded}")
+    wrong = applied(SOFTMAX, "row-cache{loop=i.* where=shared keep=loaded}")
     assert differs(SOFTMAX, wrong, [{"n": 1, "d": 33}]) is not None
 
 
@@ -178,7 +178,7 @@ kernel k(out: f32* restrict align 16, x: f16 const* restrict align 16, d: i32, h
     par i in 0..d @ [vec 2, thread.x 16, seq]
       out[r * d + i] = max(f32(x[r * d + i]) - m, -4.0) * s + f32(x[r * d + i])
 """)
-    assumed = applied(narrow, "distribute{loop=i map=[vec 2, thread.x 16, seq]} | row-cache{loop=i where=shared}")
+    assumed = applied(narrow, "distribute{loop=i.* map=[vec 2, thread.x 16, seq]} | row-cache{loop=i.* where=shared}")
     text = body_of(materialise(assumed))
     assert text.count("dynamic") >= 2
     assert differs(narrow, assumed, [{"n": 2, "d": d} for d in (2, 6, 34, 62)]) is None
@@ -197,7 +197,7 @@ kernel causal(out: f32* restrict, x: f32 const* restrict, d: i32 range 1..4096, 
 
 def test_a_row_of_another_length_in_each_block_has_room_for_the_longest() -> None:
     """All blocks of a launch have as much shared memory, and only parameters are known before it."""
-    kept = applied(CAUSAL, "row-cache{loop=i where=shared}")
+    kept = applied(CAUSAL, "row-cache{loop=i.* where=shared}")
     assert "array x_row: shared f32[d] dynamic" in body_of(kept)
     assert differs(CAUSAL, kept, [{"n": 5, "d": 7}, {"n": 3, "d": 33}, {"n": 1, "d": 1}]) is None
     assert any("where=shared" in s.step for s in row_cache.RowCache().sites(CAUSAL))
@@ -216,5 +216,5 @@ kernel rows(out: f32* restrict, x: f32 const* restrict, first: i32 const* restri
       out[r * d + i] = x[r * d + i] * 2.0 - m
 """.replace("LAST", last)
     kernel = parse_kernel(text)
-    assert refused(kernel, "row-cache{loop=i where=shared}").code == "E-ROWCACHE-ROOM"
+    assert refused(kernel, "row-cache{loop=i.* where=shared}").code == "E-ROWCACHE-ROOM"
     assert not any("where=shared" in s.step for s in row_cache.RowCache().sites(kernel))

@@ -13,8 +13,8 @@ from ktc.passes.lowering.copies import spreading
 from tests.passes.checks import applied, differs, refused
 from tests.passes.tile_sources import GEMM, GEMM_ODD, GEMM_SIZES, SIMPLE, STAGED
 
-ASYNC = "async-copy{loop=k_tile}"
-SPREAD = "multi-buffer{loop=k_tile.1 stages=3 issue=spread}"
+ASYNC = "async-copy{loop=k_tile.*}"
+SPREAD = "multi-buffer{loop=k_tile stages=3 issue=spread}"
 EVERY = f"{STAGED} | {ASYNC} | {SPREAD}"
 
 
@@ -23,7 +23,7 @@ def tiles(rows: int, depth: int, each: int) -> str:
     return (
         f"tile{{loops=row,col sizes={rows},8}} | distribute{{loop=row map=[thread.y 2, unroll {each}]}}"
         f" | distribute{{loop=col map=[thread.x 4, unroll 2]}} | tile{{loops=k sizes={depth} tail=cut}}"
-        f" | register-tile{{loop=k_tile}} | stage-shared{{array=A loop=k_tile}} | {ASYNC} | {SPREAD}"
+        f" | register-tile{{loop=k_tile.*}} | stage-shared{{array=A loop=k_tile.*}} | {ASYNC} | {SPREAD}"
     )
 
 
@@ -76,7 +76,7 @@ def test_every_number_of_copies_means_the_same(script: str) -> None:
 
 
 def test_an_open_number_of_stages() -> None:
-    k = applied(GEMM, f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile.1 stages=$S issue=spread}}")
+    k = applied(GEMM, f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile stages=$S issue=spread}}")
     for stages in (2, 4):
         assert differs(GEMM, k, GEMM_SIZES, knobs={"S": stages}) is None
 
@@ -93,7 +93,7 @@ def test_no_branch_parts_the_steps_in_cuda() -> None:
 
 def test_rounds_of_unknown_length_copy_first() -> None:
     """The last tile may be a part of one: how many steps it has is not known."""
-    script = SIMPLE + f" | register-tile{{loop=k_tile}} | stage-shared{{array=A loop=k_tile}} | {ASYNC}"
+    script = SIMPLE + f" | register-tile{{loop=k_tile.*}} | stage-shared{{array=A loop=k_tile.*}} | {ASYNC}"
     kernel = applied(GEMM, f"{script} | multi-buffer{{loop=k_tile stages=3 issue=spread}}")
     lowered = materialise(kernel)
     assert not any(isinstance(s, AsyncCommit) and s.spread for s in walk(lowered.body))
@@ -113,8 +113,8 @@ def test_the_mark_is_text_too() -> None:
     ("script", "code"),
     [
         (f"{STAGED} | {SPREAD}", "E-BUFFER-COPIES"),
-        (f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile.1 issue=spread by=producer}}", "E-BUFFER-COPIES"),
-        (f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile.1 issue=late}}", "E-ARG-RANGE"),
+        (f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile issue=spread by=producer}}", "E-BUFFER-COPIES"),
+        (f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile issue=late}}", "E-ARG-RANGE"),
     ],
 )
 def test_refusals(script: str, code: str) -> None:

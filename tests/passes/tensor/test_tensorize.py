@@ -282,9 +282,9 @@ def test_an_undone_swizzle_is_caught() -> None:
 # ---------------------------------------------------------------------------------------------- with the staging passes
 
 SCRIPT = (
-    "tile{{loops=row,col sizes=$BM={bm},$BN={bn}}} | tile{{loops=k sizes=$BK={bk} tail=cut}} | register-tile{{loop=k_tile}}"
-    " | tensorize{{loop=k warps={wm},{wn} pairs=yes}}"
-    " | stage-shared{{array=A loop=k_tile vec=8}} | stage-shared{{array=B loop=k_tile vec=8}}"
+    "tile{{loops=row,col sizes=$BM={bm},$BN={bn}}} | tile{{loops=k sizes=$BK={bk} tail=cut}} | register-tile{{loop=k_tile.*}}"
+    " | tensorize{{loop=k.* warps={wm},{wn} pairs=yes}}"
+    " | stage-shared{{array=A loop=k_tile.* vec=8}} | stage-shared{{array=B loop=k_tile.* vec=8}}"
 )
 
 
