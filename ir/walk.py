@@ -217,6 +217,12 @@ def assigned(body: Body) -> set[Sym]:
     return out
 
 
+def initial_values(body: Body) -> dict[Sym, Expr]:
+    """Of variables that are never assigned, what each is declared as, in source order."""
+    changed = assigned(body)
+    return {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and s.init is not None and s.sym not in changed}
+
+
 def used(e: Expr) -> set[Sym]:
     """Variables and buffers that ``e`` mentions."""
     out: set[Sym] = set()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktc.ir.nodes import Body, Call, Decl, Expr, Load, Raw, Sym, Var, WarpOp
+from ktc.ir.nodes import Body, Call, Expr, Raw, Sym, Var, WarpOp
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, loads_in, map_expr, used, walk, walk_expr
+from ktc.ir.walk import assigned, initial_values, loads_in, map_expr, used, walk_expr
 
 MAX_DEPTH = 16
 """Nesting of integer definitions followed when an index is analysed."""
@@ -22,13 +22,9 @@ def definitions(body: Body, *, loads: bool = False) -> dict[Sym, Expr]:
     ``loads``: also those that read memory; the caller then vouches that nothing writes in between.
     """
     changed = assigned(body)
-    out: dict[Sym, Expr] = {}
-    for s in walk(body):
-        if not isinstance(s, Decl) or s.init is None or s.sym in changed or not _is_pure(s.init, loads):
-            continue
-        if not (used(s.init) & changed) - _buffers(s.init):
-            out[s.sym] = s.init
-    return out
+    return {
+        s: e for s, e in initial_values(body).items() if _is_pure(e, loads) and not (used(e) & changed) - _buffers(e)
+    }
 
 
 def expand(e: Expr, defs: Mapping[Sym, Expr]) -> Expr:
@@ -38,18 +34,11 @@ def expand(e: Expr, defs: Mapping[Sym, Expr]) -> Expr:
 
 def integer_constants(body: Body, loads: bool = False) -> dict[Sym, Expr]:
     """Integer variables that keep their initial value, and that value; ``loads``: also what was read from memory."""
-    changed = assigned(body)
-    out: dict[Sym, Expr] = {}
-    for s in walk(body):
-        if isinstance(s, Decl) and s.init is not None and s.sym not in changed:
-            t = s.sym.type
-            if (
-                isinstance(t, Scalar)
-                and t.is_int
-                and (loads or not any(isinstance(x, Load) for x in walk_expr(s.init)))
-            ):
-                out[s.sym] = s.init
-    return out
+    return {
+        s: e
+        for s, e in initial_values(body).items()
+        if isinstance(s.type, Scalar) and s.type.is_int and (loads or not any(loads_in(e)))
+    }
 
 
 def _is_pure(e: Expr, loads: bool) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Cast, Const, Decl, Expr, HwIndex, Select, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Select, Sym, Unary, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, walk
+from ktc.ir.walk import initial_values
 
 LIMIT = 1 << 62
 """Beyond it 64-bit values are given up: they could wrap."""
@@ -24,12 +24,7 @@ class ThreadValues:
         indices = zip("xyz", (linear % x, linear // x % y, linear // (x * y)))
         self._machine: dict[tuple[str, str], Any] = {("thread", axis): index for axis, index in indices}
         self._machine |= {("block_dim", axis): n for axis, n in zip("xyz", block)}
-        changing = assigned(kernel.body)
-        self._inits = {
-            s.sym: s.init
-            for s in walk(kernel.body)
-            if isinstance(s, Decl) and s.init is not None and s.sym not in changing and isinstance(s.sym.type, Scalar)
-        }
+        self._inits = {s: e for s, e in initial_values(kernel.body).items() if isinstance(s.type, Scalar)}
         self._known: dict[Sym, Any] = {}
         self._seen: dict[int, tuple[Expr, bool]] = {}
 

@@ -71,7 +71,7 @@ class Elimination:
         upper = sign.low is not None and sign.low >= 0
         if not upper and not (sign.high is not None and sign.high <= 0):
             return
-        for bounds in self._bounds(atom, upper):
+        for bounds in self.ends(atom, upper):
             yield [plus(times(by, b), rest) for b in bounds]
         yield from self._divided(atom, by, rest, upper)
         own = self.facts.interval(atom)
@@ -79,7 +79,7 @@ class Elimination:
         if end is not None:
             yield [plus(scaled(by, end), rest)]
 
-    def _bounds(self, atom: Expr, upper: bool) -> Iterator[list[Polynomial]]:
+    def ends(self, atom: Expr, upper: bool) -> Iterator[list[Polynomial]]:
         """Lists of polynomials: one of each list is an upper bound of ``atom`` (a lower one unless ``upper``)."""
         f = self.facts
         yield from ([b] for b in f.bounds(atom, upper))

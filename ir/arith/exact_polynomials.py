@@ -8,6 +8,7 @@ from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Select, Unary
 from ktc.ir.types import Scalar
 
 from .enclosures import is_integer
+from .integer_casts import is_index_cast
 from .interval import Interval
 from .interval_operators import BINARY, UNARY
 from .polynomial import ARITHMETIC, Polynomial, constant, scaled
@@ -67,6 +68,8 @@ def without_wrapping(e: Expr, facts: Facts) -> bool:
     if not isinstance(t, Scalar) or not is_integer(t):
         return False
     match e:
+        case Cast() if facts.trust.no_wrap and is_index_cast(e):
+            return True
         case Cast(style=style, x=x):
             return style != "bit" and is_integer(x.type) and t.kind != "bool" and facts.interval(x).fits(t)
         case Unary(op=op, x=x):
@@ -106,7 +109,7 @@ def plain(e: Expr, facts: Facts) -> Expr:
 
 def _defined(t: Scalar, facts: Facts) -> bool:
     """Whether arithmetic in ``t`` is taken to have a value."""
-    return facts.trust.no_overflow and t.is_signed and t.bits >= 32
+    return t.bits >= 32 and (facts.trust.no_overflow if t.is_signed else facts.trust.no_wrap)
 
 
 __all__ = ["exact_polynomial", "plain", "without_wrapping"]

@@ -31,7 +31,7 @@ from .interval_operators import BINARY, DECIDED, truth_of
 from .known_symbols import Loop, Symbols, is_settled
 from .launch_values import EXTENT_OF, index_interval, knob_interval, knob_residue, launched_extent
 from .learning import learn, learn_below_zero
-from .loop_counters import counter_interval, counter_residue, rises
+from .loop_counters import counter_interval, counter_residue, falls, rises
 from .polynomial import Polynomial, constant, minus, plus, scaled
 from .trust import ANY_LAUNCH, Trust
 
@@ -139,13 +139,24 @@ class Facts:
         learn(condition, holds, there)
         return there
 
+    def trusting(self, trust: Trust) -> Facts:
+        """These facts, for questions that rest on ``trust``."""
+        there = self._copy()
+        there.trust = trust
+        there._forget()
+        return there
+
     def inside(self, loop: Stmt) -> Facts:
         """These facts, and what holds in the body of ``loop``, of whatever kind."""
         there = self._copy()
         if isinstance(loop, For) and loop.var in self.symbols.loops:
             learn(loop.cond, True, there)
-            if self.symbols.steady(loop.init) and rises(loop, self):
-                learn_below_zero(minus(there.polynomial(loop.init), there.polynomial(Var(loop.var))), there)
+            if self.symbols.steady(loop.init):
+                first, now = there.polynomial(loop.init), there.polynomial(Var(loop.var))
+                if rises(loop, self):
+                    learn_below_zero(minus(first, now), there)
+                elif falls(loop, self):
+                    learn_below_zero(minus(now, first), there)
         return there
 
     def naming(self, s: Decl) -> Facts:

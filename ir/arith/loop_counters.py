@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktc.ir.nodes import For, Var
+from ktc.ir.nodes import Binary, Expr, For, Var
 from ktc.ir.types import Scalar, Type
+from ktc.ir.walk import used
 
 from .congruence import BINARY as CONGRUENT
 from .congruence import Congruence
-from .enclosures import type_interval
+from .enclosures import INDEX_LIMIT, type_interval
+from .integer_casts import without_index_casts
 from .interval import NATURAL, Interval
-from .interval_operators import BINARY
+from .interval_operators import BINARY, UNARY
 from .known_symbols import Loop, counted_up
 
 if TYPE_CHECKING:
@@ -55,17 +57,40 @@ def counter_residue(loop: Loop, facts: Facts) -> Congruence:
 
 def rises(loop: For, facts: Facts) -> bool:
     """Whether no round of ``loop`` has a smaller counter than the first: steps are not negative, and none wraps."""
-    step = counted_up(loop)
-    if step is None or step[0] != "+" or not facts.interval(step[1]).never_negative:
+    return _moves(loop, facts, up=True)
+
+
+def falls(loop: For, facts: Facts) -> bool:
+    """Whether no round of ``loop`` has a larger counter than the first: steps are not positive, and none wraps."""
+    return _moves(loop, facts, up=False)
+
+
+def _moves(loop: For, facts: Facts, up: bool) -> bool:
+    own = counted_up(loop)
+    step = own or _converted_step(loop)
+    if step is None or step[0] not in ("+", "-"):
         return False
-    if _never_wraps(loop.var.type, facts):
+    op, by = step[0], facts.interval(step[1])
+    if not (by if (op == "+") == up else UNARY["-"](by)).never_negative:
+        return False
+    if facts.trust.counters and by.within(INDEX_LIMIT):
         return True
-    following = BINARY["+"](facts.under(loop.cond).interval(Var(loop.var)), facts.interval(step[1]))
+    if own is not None and _never_wraps(loop.var.type, facts):
+        return True
+    following = BINARY[op](facts.under(loop.cond).interval(Var(loop.var)), by)
     return following.within(type_interval(loop.var.type))
+
+
+def _converted_step(loop: For) -> tuple[str, Expr] | None:
+    """The step of ``i = (int)((unsigned)i + blockDim.x)``, which is that of ``i += blockDim.x`` unless it wraps."""
+    step = without_index_casts(loop.step)
+    if isinstance(step, Binary) and step.op in ("+", "-") and without_index_casts(step.a) == Var(loop.var):
+        return (step.op, step.b) if loop.var not in used(step.b) else None
+    return None
 
 
 def _never_wraps(t: Type, facts: Facts) -> bool:
     return facts.trust.no_overflow and isinstance(t, Scalar) and t.is_signed and t.bits >= 32
 
 
-__all__ = ["counter_interval", "counter_residue", "rises"]
+__all__ = ["counter_interval", "counter_residue", "falls", "rises"]

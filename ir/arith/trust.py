@@ -10,6 +10,10 @@ assumption            what it says                                              
                                                                                   launcher: those that are vouched for
 ``parameters``        the facts of parameters (ranges, divisors) hold at all      texts whose launcher checks them, and
                                                                                   rewrites, whose launcher does
+``no_wrap``           unsigned arithmetic of 32 bits and more, and conversions    subscripts, which number elements, as
+                      between such types, keep the number                         :mod:`.polynomial` has them; never
+                                                                                  what a guard compares
+``counters``          counters of loops that add to themselves do not wrap        formulas of subscripts, as above
 ``threads``           the most threads of one axis of a launch                    texts whose launcher checks it
 ``indices``           arithmetic of hardware indices alone numbers threads or     rewrites of index arithmetic: sums and
                       blocks: it does not wrap, and stays below 2^31              products that number threads
@@ -36,6 +40,8 @@ class Trust:
     parameters: bool = False
     threads: int | None = None
     indices: bool = False
+    no_wrap: bool = False
+    counters: bool = False
     launch: bool = False
     block_threads: int = MAX_BLOCK_THREADS
     grid_blocks: int = MAX_GRID[0]

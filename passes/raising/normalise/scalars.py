@@ -11,7 +11,7 @@ from ktc.ir.fold import add, i32, is_const
 from ktc.ir.nodes import Body, Cast, Decl, Expr, Load, Select, Stmt, Store, Sym, Var, VecGet, VecMake
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Scalar, Vec, scalar_of
-from ktc.ir.walk import assigned, declared, keep, map_body, used_in, walk
+from ktc.ir.walk import declared, initial_values, keep, map_body, used_in, walk
 
 
 def scalarised(body: Body) -> Body:
@@ -20,12 +20,7 @@ def scalarised(body: Body) -> Body:
         isinstance(s, Store) and s.width != 1 for s in walk(body)
     ):
         return body
-    changed = assigned(body)
-    values = {
-        s.sym: s.init
-        for s in walk(body)
-        if isinstance(s, Decl) and isinstance(s.sym.type, Vec) and s.init is not None and s.sym not in changed
-    }
+    values = {s: e for s, e in initial_values(body).items() if isinstance(s.type, Vec)}
     body = map_body(body, lambda s: _split(s, values))
     body = map_body(body, keep, lambda e: _lane(e, values))
     return map_body(

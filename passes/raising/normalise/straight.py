@@ -33,7 +33,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, keep, map_body, rename, used, used_in, walk
+from ktc.ir.walk import assigned, declared, initial_values, keep, map_body, rename, used, used_in, walk
 
 
 def straightened(body: Body) -> Body:
@@ -86,11 +86,11 @@ def _from_number(d: Decl) -> bool:
 def _propagated(body: Body) -> Body:
     """Integer constants in place of the names that keep them."""
     while True:
-        changed = assigned(body)
-        consts: dict[Sym, Expr] = {
-            s.sym: s.init for s in walk(body) if isinstance(s, Decl) and isinstance(s.init, Const)
-            and s.sym not in changed and isinstance(s.sym.type, Scalar) and s.sym.type.is_int
-        }  # fmt: skip
+        consts = {
+            s: e
+            for s, e in initial_values(body).items()
+            if isinstance(e, Const) and isinstance(s.type, Scalar) and s.type.is_int
+        }
         if not consts:
             return body
         body = map_body(body, lambda s, c=consts: None if isinstance(s, Decl) and s.sym in c else s)  # type: ignore[misc]

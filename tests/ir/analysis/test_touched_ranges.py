@@ -56,6 +56,28 @@ KERNELS = {
         None,
     ),
     "counting down": (one("for (int i = n - 1; i >= 0; --i) y[i] = x[i];", "1", "1"), "0_i64 .. n - 1_i64"),
+    "unsigned steps of signed counters": (
+        one(
+            "for (int b = 0; b < n; b += gridDim.x) { int j = b + blockIdx.x; if (j < n)"
+            " for (int t = 0; t < m; t += blockDim.x) { int i = t + threadIdx.x; if (i < m) y[j * m + i] = x[0]; } }",
+            "n < 65535 ? n : 65535",
+            "m < 512 ? m : 512",
+        ),
+        "0_i64 .. m * n - 1_i64",
+    ),
+    "a tile behind a guard": (
+        one(
+            "for (int t = 0; t < (m + 31) / 32; ++t) { int c = t * 32 + threadIdx.x; int r = blockIdx.x;"
+            " if (r < n && c < m) y[r * m + c] = x[0]; }",
+            "n",
+        ),
+        "0_i64 .. m * n - 1_i64",
+    ),
+    "nearer bounds of a loop than of a guard": (
+        one(f"{INDEX} for (int j = -1; j <= 1; ++j) if (i + j >= 0 && i + j < n) y[j + 1] = x[i + j];"),
+        "0_i64 .. 2_i64",
+    ),
+    "a byte that says where": (one(f"{INDEX} y[(unsigned char)(i + n)] = 1;"), "0_i64 .. 255_i64"),
     "skipped": (one("for (int i = 0; i < n; ++i) { if (i < m) continue; y[i - m] = x[i]; }", "1", "1"), None),
 }
 

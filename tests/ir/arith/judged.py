@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
@@ -9,7 +10,10 @@ from random import Random
 from ktc.ir.arith import REWRITES, Facts, Trust, simplified
 from ktc.ir.arith.algebra import value
 from ktc.ir.arith.concrete import Numbers
+from ktc.ir.arith.polynomial import Polynomial
+from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
 from ktc.ir.nodes import Body, Continue, Decl, Expr, For, If, Par, Stmt, Var
+from ktc.ir.walk import walk_expr
 
 from .drawn import Drawing, Nest, Point, kernel, parameters, point
 
@@ -47,6 +51,15 @@ class Claims:
             "below": f.below(self.a, self.b), "above": f.below(self.b, self.a), "equal": f.equal(self.a, self.b),
             "natural": f.never_negative(self.a), "even": f.multiple_of(self.a, 8),
         }  # fmt: skip
+        self.ends = None
+        if f.whole(self.a):
+            p = f.polynomial(self.a)
+            self.ends = [find(p, f, self.is_given) for find in (lower_bound, upper_bound)]
+
+    def is_given(self, e: Expr) -> bool:
+        """Whether ``e`` is made of parameters alone, in which bounds are found."""
+        given = {p.sym for p in self.facts.kernel.params}
+        return all(x.sym in given for x in walk_expr(e) if isinstance(x, Var))
 
     def check(self, at: Point, counts: Counter[str]) -> None:
         for e, within in self.intervals:
@@ -72,6 +85,12 @@ class Claims:
 
     def _check_relations(self, at: Point, counts: Counter[str]) -> None:
         x, y = number(self.a, at), number(self.b, at)
+        for end, way in zip(self.ends or (), (1, -1)):
+            limit = None if end is None or x is None else polynomial_at(end, at)
+            if limit is not None:
+                counts["bounded"] += 1
+                if (x - limit) * way < 0:
+                    raise Wrong(f"{x} is beyond {limit}: {shown(self.a)} at {places(at)}")
         if x is None or y is None:
             counts["without a value"] += 1
             return
@@ -81,6 +100,17 @@ class Claims:
             counts[relation] += said
             if said and not true[relation]:
                 raise Wrong(f"not {relation}: {x} {shown(self.a)}, {y} {shown(self.b)} at {places(at)}")
+
+
+def polynomial_at(p: Polynomial, at: Point) -> int | None:
+    """The value of ``p``; None where an atom has none."""
+    total = 0
+    for factors, k in p.items():
+        values = [number(f, at) for f in factors]
+        if None in values:
+            return None
+        total += k * math.prod(v for v in values if v is not None)
+    return total
 
 
 def claims(facts: Facts, d: Drawing) -> Claims:
