@@ -35,8 +35,8 @@ class Job:
 
     ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
     that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
-    sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances. ``large``:
-    these are so large that one domain has to do.
+    sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
+    ``large``: these are so large that one domain has to do.
     """
 
     original: Kernel

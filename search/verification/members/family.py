@@ -26,6 +26,9 @@ TIMES = (Fraction(2), Fraction(1, 2))
 """How much larger a size is made to see which numbers follow it: what divides the size divides this one too. Half as
 large where that does not do, as of lanes that are a warp already."""
 
+LARGEST_TILE = 16
+"""The logarithm of the largest tile that may not be among a kernel's numbers, for it is a product of them."""
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -103,10 +106,11 @@ def family_of(original: Kernel, candidate: Kernel, workload: Workload, bound: Bo
     names = tuple(n for n, v in bound.sizes.items() if any(s[n] != v for s in at))
     if not names:
         return "no other sizes were found for which the passes make the same statements"
+    tiles = {n for n in seen[0] if isinstance(n, int) and n > 1} | {1 << k for k in range(1, LARGEST_TILE)}
     points = [[s[n] for n in names] for s in at]
     found = []
     for values in zip(*seen, strict=True):
-        f = formula(values, points)
+        f = formula(values, points, tiles)
         if f is None:
             return f"the number {values[0]} follows no formula over {', '.join(names)}"
         found.append(f)

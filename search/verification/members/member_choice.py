@@ -1,8 +1,8 @@
 """Which members of a family to run: small ones, and such that no relation of the candidate's own sizes is left out.
 
-One is as small as can be. For each size there is one in which it is what the candidate binds it to (or as close to that
-as can be afforded), the others small: whatever holds for that number by itself can be seen there. And one is as close to
-the candidate as can be afforded in all sizes.
+One is as small as can be. For each size there is one in which it is what the candidate binds it to (or as close to
+that as can be afforded), the others small: whatever holds for that number by itself can be seen there. And one is as
+close to the candidate as can be afforded in all sizes.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Choice:
 
     def cost(self, sizes: Mapping[str, int]) -> int:
         """Elements of all arrays; 0 for sizes that cannot be."""
-        every = {n: FREE for n in self.family.bound.real} | dict(sizes)
+        every = dict.fromkeys(self.family.bound.real, FREE) | dict(sizes)
         if impossible(self.workload, tuple(every.items())) or not runnable(self.original, self.workload, every):
             return 0
         total = 0
@@ -154,7 +154,7 @@ class _Choice:
 
     def member(self, sizes: Mapping[str, int]) -> Member | None:
         """The member for these sizes, if there is one, it is well-formed and its launch is not too large."""
-        every = {n: FREE for n in self.family.bound.real} | dict(sizes)
+        every = dict.fromkeys(self.family.bound.real, FREE) | dict(sizes)
         made = self.family.at(sizes)
         try:
             if made is None or not runnable(made, self.workload, every) or not _feasible(made) or check_ir(made):

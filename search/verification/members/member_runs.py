@@ -99,6 +99,7 @@ class MemberRuns:
             if max(i.cost for i in made.coverage.tried) > FLOAT_LIMIT:
                 continue
             outcome = floats(made)
+            self._learn(made)
             if outcome.status != "pass":
                 return dataclasses.replace(outcome, status="unknown" if outcome.status == "fail" else outcome.status)
             count += 1

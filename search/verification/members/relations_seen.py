@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Const, Decl, Expr, For
+from ktc.ir.types import Array
+from ktc.ir.walk import walk, walk_expr
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.reference import names as names_in
 
@@ -53,12 +56,12 @@ class Unseen:
 
     def __str__(self) -> str:
         what = " * ".join(self.extent)
-        return f"{what} {self.relation} {self.tile[0]} in all that could be run (there {self.tile[1:]}), here {self.value}"
+        return (
+            f"{what} {self.relation} {self.tile[0]} in all that could be run (there {self.tile[1:]}), here {self.value}"
+        )
 
 
-def unseen_relation(
-    kernels: Sequence[Kernel], sizes: Sequence[Mapping[str, int]], workload: Workload
-) -> Unseen | None:
+def unseen_relation(kernels: Sequence[Kernel], sizes: Sequence[Mapping[str, int]], workload: Workload) -> Unseen | None:
     """A relation that fails for the first kernel, the candidate, and for none of the others.
 
     ``sizes``: those that each kernel binds.
@@ -88,18 +91,17 @@ def _extents(workload: Workload, sizes: Sequence[Mapping[str, int]]) -> dict[tup
 
 
 def _tiles(kernels: Sequence[Kernel]) -> set[Values]:
-    """Numbers of the kernels; what a block may take at once, products of its threads, of knobs and of small numbers;
-    and threads of the grid."""
+    """Numbers of the kernels; what a block may take at once, products of its threads, of knobs and of how often loops
+    go round; and threads of the grid."""
     every = {v for v in zip(*(_whole(k) for k in kernels), strict=True) if v[0] > 1}
-    small = {v for v in every if v[0] <= SMALL and len(set(v)) == 1}
+    counts = {v for v in zip(*map(_counts, kernels), strict=True) if 1 < v[0] <= SMALL}
+    small = {v for v in counts if len(set(v)) == 1}
     blocks, grids = _launched(kernels, "block"), _launched(kernels, "grid")
     threads = _products({*blocks, *_knobs(kernels), *small}, len(kernels))
     along = [_times(b, g) for b, g in zip(blocks, grids)]
     launched = {*along, *(_times(a, b) for a, b in itertools.combinations(along, 2)), functools.reduce(_times, along)}
-    copies = {v for v in every if len(set(v)) > 1 and v[0] <= SMALL}  # as many as a size has tiles
-    return every | threads | launched | {_times(t, c) for t in threads for c in copies} | {
-        _times(t, c) for t in launched for c in small
-    }  # fmt: skip
+    copied = {_times(t, c) for t in threads for c in counts - small}  # as many as a size has tiles
+    return every | threads | launched | copied | {_times(t, c) for t in launched for c in small}
 
 
 def _products(factors: set[Values], count: int) -> set[Values]:
@@ -117,6 +119,18 @@ def _times(a: Values, b: Values) -> Values:
 
 def _whole(kernel: Kernel) -> list[int]:
     return [n if isinstance(n, int) else 0 for n in numbers(kernel)]
+
+
+def _counts(kernel: Kernel) -> list[int]:
+    """Whole numbers that say how often a loop goes round, or how many elements an array has."""
+    found: list[Expr] = []
+    for s in walk(kernel.body):
+        if isinstance(s, For):
+            found.append(s.cond)
+        elif isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array):
+            found += s.sym.type.shape
+    every = (x for e in found for x in walk_expr(e) if isinstance(x, Const))
+    return [int(x.value) if isinstance(x.value, int) else 0 for x in every]
 
 
 def _launched(kernels: Sequence[Kernel], which: str) -> list[Values]:

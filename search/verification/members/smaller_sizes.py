@@ -23,11 +23,15 @@ GRAINS = (4, 8, 32, 256)
 """What divides smaller sizes if it divides the bound ones: vectors of so many elements, tiles of so many."""
 
 
-def smaller(real: Sizes, cost: Callable[[Sizes], int], grain: int, kept: Sizes | None = None) -> Iterator[dict[str, int]]:
+def smaller(
+    real: Sizes, cost: Callable[[Sizes], int], grain: int, kept: Sizes | None = None
+) -> Iterator[dict[str, int]]:
     """Smaller sizes than ``real``, ``kept`` ones at their values: those in proportion first, the cheapest first.
     ``cost`` is 0 for sizes that cannot be."""
     kept = kept or {}
-    values = {n: [kept[n]] if n in kept else list(itertools.islice(_divisors(v, grain), MOST_VALUES)) for n, v in real.items()}
+    values = {
+        n: [kept[n]] if n in kept else list(itertools.islice(_divisors(v, grain), MOST_VALUES)) for n, v in real.items()
+    }
     made = (dict(zip(values, c)) for c in itertools.islice(itertools.product(*values.values()), MOST_COMBINATIONS))
     priced = [(not _in_proportion(real, s, grain), price, k, s) for k, s in enumerate(made) if (price := cost(s))]
     yield from (s for *_, s in sorted(priced, key=lambda x: x[:3]))
