@@ -35,7 +35,8 @@ class Job:
 
     ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
     that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
-    sanitizer looked, so it looks at the other runs as well.
+    sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
+    ``large``: these are so large that one domain has to do.
     """
 
     original: Kernel
@@ -47,6 +48,8 @@ class Job:
     steps: dict[int, int] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
     unsure: bool = False
+    only: bool = False
+    large: bool = False
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ktc.ir.kernel import Kernel
@@ -27,14 +27,16 @@ from ktc.search.verification.instances.instances import (
 )
 from ktc.search.verification.instances.outcomes import is_quotient, one_sided
 from ktc.search.verification.instances.reach import unexplained
+from ktc.search.verification.members.family import bound_by
+from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.rungs.layers import LAYERS
 
 from . import verdict_cache
-from .job import Job
+from .job import Job, Outcome
 from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
 from .rungs import fewer_blocks
-from .rungs.small_launch_limits import small_launches
+from .rungs.small_launch_limits import SmallLaunches, small_launches
 from .verdict import Failure, Rung, Verdict
 
 FEW = 8
@@ -95,7 +97,7 @@ def not_exercised(job: Job) -> str:
         if found:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'{_needed(job, what)}"
     open_ = [e for _, e in one_sided(job.coverage, job.theirs)]
-    small = small_launches(job, open_)
+    small = small_launches(job, open_) if job.instances else SmallLaunches()
     if small.differs:
         return small.differs
     for e in (e for e in open_ if id(e) not in small.settled):
@@ -160,11 +162,12 @@ def _climb(
     if not chosen and (idle := launched_always((original, candidate), workload)) > LARGER * MAX_ELEMENTS:
         chosen = instances(original, candidate, workload, count=FEW, limit=idle + MAX_ELEMENTS)
     job = Job(original, candidate, oracle, chosen, workload)
+    climbed = {**LAYERS, **_by_members(job)}
     rungs: list[Rung] = []
     failure: Failure | None = None
     for name in layers:
         start = time.perf_counter()
-        outcome = LAYERS[name](job)
+        outcome = climbed[name](job)
         rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start, outcome.ratio))
         failure = outcome.failure
         if outcome.status == "fail" or (name, outcome.status) == ("exact", "unknown"):
@@ -182,6 +185,15 @@ def _climb(
     passed = [r for r in rungs if r.status == "pass"]
     decisive = passed[-1] if passed else last
     return Verdict("TESTED", decisive.name, "; ".join(r.detail for r in passed), tuple(rungs), seconds)
+
+
+def _by_members(job: Job) -> dict[str, Callable[[Job], Outcome]]:
+    """The rungs that run the candidate, where it binds sizes for which that takes too long."""
+    bound = None if job.instances else bound_by(job.original, job.candidate, job.workload)
+    if bound is None:
+        return {}
+    runs = MemberRuns(job, bound)
+    return {"exact": lambda _: runs.exact(), "float": lambda _: runs.floats()}
 
 
 def _since(began: float) -> float:

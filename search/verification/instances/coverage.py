@@ -43,6 +43,8 @@ class Coverage:
     """Loops that no thread ran twice."""
     outcomes: dict[int, int] = field(default_factory=dict)
     """How conditions and integer choices came out (see :class:`ktc.ir.interp.RunResult`)."""
+    several: set[int] = field(default_factory=set)
+    """The :data:`AXES` along which there have been several elsewhere than in what was ``tried``."""
 
     @property
     def loops(self) -> list[For]:
@@ -73,7 +75,7 @@ class Coverage:
     @property
     def axes(self) -> set[int]:
         """The :data:`AXES` along which no run had a second block, or thread, though usual sizes give one."""
-        return single_axes(self.candidate, self.workload, self.tried)
+        return single_axes(self.candidate, self.workload, self.tried) - self.several
 
     def sizes_for_loops(self, maker: Maker) -> Iterator[Instance]:
         """For every loop that no thread has run twice yet, the least sizes at which the first thread does; where all
@@ -223,6 +225,12 @@ class Coverage:
         usual = [self._scalars(s.sizes) for s in self.workload.scenarios]
         missing = [(k, s) for k, s in enumerate(self._first.loops) if id(s) in (self.once or {})]
         return [s for k, s in missing if any(self._first.reaches(k, u) for u in usual)]
+
+    @property
+    def lacks_a_second(self) -> bool:
+        """Whether a loop has not gone round twice, or no second block or thread has come along an axis, that usual
+        sizes have one of."""
+        return bool(self.axes or self.never_twice())
 
     def _least(self, does: Does, k: int, maker: Maker, sizes: Mapping[str, int], name: str) -> int:
         """The least value of a size, beside the other ``sizes``, at which a thread ``does`` its ``k``-th loop; 0 if

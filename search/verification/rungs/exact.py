@@ -36,8 +36,8 @@ MORE_STEPS = 4 * STEPS
 """Statements of the candidate in one extra instance; beyond, it is as if it had not been tried."""
 
 SECOND_ROUND_STEPS = 12 * STEPS
-"""Statements of the original in an extra instance, where a loop has not gone round twice yet that does at usual sizes:
-one thread may do by itself what a tile of the candidate holds."""
+"""Statements of the original in an extra instance, where a loop has not gone round twice yet that does at usual sizes,
+or no second block has come along an axis: one thread may do by itself what a tile of the candidate holds."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Progress:
     def fuel(self) -> int:
         """Statements of the original beyond which an instance is not worth running: what is foreseen for it then costs
         more than is left."""
-        if self.larger and self.coverage.never_twice():
+        if self.larger and self.coverage.lacks_a_second:
             return SECOND_ROUND_STEPS
         if self.larger:
             return MORE_STEPS if self.coverage.unreached else STEPS
@@ -108,8 +108,8 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
         yield failure
     job.unsure = _unsure(job)
     for instance, rest in done.values():
-        yield _others(job, instance, rest, progress)
-    for instance in _extra(job):
+        yield _others(job, instance, () if job.large else rest, progress)
+    for instance in () if job.only else _extra(job):
         progress.spent, progress.larger = 0, True
         failure, rest = _first(job, instance, progress)
         yield failure or _others(job, instance, rest, progress)
@@ -186,7 +186,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         if first and not progress.affordable(want.steps):
             return _Tried(ran=False)
         args = job.oracle.inputs(instance.sizes, "exact")
-        most = MORE_STEPS if progress.larger else None
+        most = max(MORE_STEPS, 2 * want.steps) if progress.larger else None
         known = findings_of(job, instance) if job.unsure and not first else []
         got = job.run(instance, args, domain, want, sanitize=first or job.unsure, known=known, most=most)
         if progress.larger and endless(got) and not endless(got, certainly=True):

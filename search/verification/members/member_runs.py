@@ -1,0 +1,161 @@
+"""The rungs that run a candidate, climbed by members of its family in its place.
+
+The candidate binds sizes for which no interpreter has the time. What its members do between them counts as done by it:
+a branch that one of them entered, a condition that came out one way in one and the other way in another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ktc.ir.nodes import Expr
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.workload import Scenario, Workload
+from ktc.search.verification.instances.coverage import Coverage
+from ktc.search.verification.instances.instances import (
+    AXES,
+    LARGER,
+    MAX_ELEMENTS,
+    Instance,
+    Maker,
+    extents,
+    instances,
+)
+from ktc.search.verification.instances.sizes import scalars_of
+from ktc.search.verification.job import Job, Outcome
+from ktc.search.verification.rungs.exact import exact
+from ktc.search.verification.rungs.float_rungs import floats
+
+from .family import Bound, Family, family_of
+from .member_choice import LIMIT, Member, chosen_members
+from .smaller_sizes import GRAINS
+
+COUNT = 6
+"""Instances of one member, where the candidate leaves some sizes open."""
+
+FLOAT_LIMIT = LARGER * MAX_ELEMENTS
+"""Elements and threads of the members that are run on floats: all kinds of data, several times."""
+
+
+LARGE = 1_000_000
+"""Elements and threads from which on a member is run in one exact domain, as the smaller ones are run in all."""
+
+
+@dataclass
+class MemberRuns:
+    """The members of one candidate, ``job``, and what came of them."""
+
+    job: Job
+    bound: Bound
+    jobs: list[Job] = field(default_factory=list)
+
+    def exact(self) -> Outcome:
+        """As :func:`ktc.search.verification.rungs.exact.exact`, on all members. That a member fails does not say that
+        the candidate is wrong."""
+        job = self.job
+        family = family_of(job.original, job.candidate, job.workload, self.bound)
+        sizes = " ".join(f"{n}={v}" for n, v in self.bound.sizes.items())
+        doubt = f"{sizes} is too much to run, and smaller sizes do not stand for it"
+        if isinstance(family, str):
+            return Outcome("unknown", f"{doubt}: {family}")
+        doubts = [self._run(family, grain) for grain in GRAINS]
+        if all(doubts):
+            return Outcome("unknown", f"{doubt}: {doubts[0]}")
+        told = "; ".join(" ".join(f"{n}={v}" for n, v in j.coverage.tried[0].sizes.items()) for j in self.jobs)
+        return Outcome("pass", f"{len(self.jobs)} members of the candidate's family, for {told}")
+
+    def _run(self, family: Family, grain: int) -> str:
+        """Why members of one grain do not stand for the candidate; '' if they do."""
+        if self.jobs:
+            return ""
+        job = self.job
+        members = chosen_members(family, job.original, job.workload, grain)
+        if isinstance(members, str):
+            return members
+        jobs = []
+        for member in members:
+            made = self._job(member)
+            outcome = exact(made) if made.instances else Outcome("unknown", "no instance")
+            if outcome.status != "pass" or not made.coverage.tried:
+                small = " ".join(f"{n}={v}" for n, v in member.sizes.items())
+                return f"with {small}, {outcome.detail}"
+            jobs.append(made)
+        several = {k for made in jobs for k in _wide(made)}
+        real = extents(job.candidate, scalars_of(job.workload, self.bound.real))
+        for k, n in enumerate(real):
+            if n > 1 and k not in several:
+                return f"none of those that do has a second {AXES[k]}"
+        for made in jobs:
+            self._learn(made)
+        self.jobs = jobs
+        return ""
+
+    def floats(self) -> Outcome:
+        """As the rung of that name, on the members that are small enough; the first that does not pass decides."""
+        ratio, count = None, 0
+        for made in self.jobs:
+            if max(i.cost for i in made.coverage.tried) > FLOAT_LIMIT:
+                continue
+            outcome = floats(made)
+            self._learn(made)
+            if outcome.status != "pass":
+                return dataclasses.replace(outcome, status="unknown" if outcome.status == "fail" else outcome.status)
+            count += 1
+            ratio = max((r for r in (ratio, outcome.ratio) if r is not None), default=None)
+        return Outcome("pass" if count else "unknown", f"{count} members of the candidate's family", ratio=ratio)
+
+    def _job(self, member: Member) -> Job:
+        """A member against the original, at the sizes that it is for."""
+        job, bound = self.job, self.bound
+        usual = tuple(
+            Scenario(s.name, {**s.sizes, **member.sizes})
+            for s in job.workload.scenarios
+            if all(s.sizes[n] == v for n, v in bound.sizes.items())
+        )
+        workload = dataclasses.replace(job.workload, scenarios=usual)
+        kernels = job.original, member.kernel
+        only = set(bound.real) == set(bound.sizes)
+        one = Maker(kernels, workload, 2 * LIMIT).make(member.sizes) if only else None
+        chosen = self._instances(member, workload) if not only else [one] if one is not None else []
+        large = any(i.cost > LARGE for i in chosen)
+        made = Job(job.original, member.kernel, job.oracle, chosen, workload, only=only, large=large)
+        made.theirs = job.theirs
+        return made
+
+    def _instances(self, member: Member, workload: Workload) -> list[Instance]:
+        for limit in (MAX_ELEMENTS, FLOAT_LIMIT, LIMIT):
+            found = instances(self.job.original, member.kernel, workload, count=COUNT, limit=limit)
+            if found:
+                return found
+        return []
+
+    def _learn(self, made: Job) -> None:
+        """What a member has exercised, the candidate has."""
+        mine, theirs = self.job.coverage, made.coverage
+        statements = {id(b): a for a, b in zip(walk(mine.candidate.body), walk(theirs.candidate.body), strict=True)}
+        places = {id(b): id(a) for a, b in zip(_expressions(mine), _expressions(theirs), strict=True)}
+        for name in ("unreached", "once"):
+            missed = {id(statements[k]): statements[k] for k in getattr(theirs, name) or {}}
+            known = getattr(mine, name)
+            setattr(mine, name, missed if known is None else {k: s for k, s in known.items() if k in missed})
+        for k, seen in theirs.outcomes.items():
+            if k in places:
+                mine.outcomes[places[k]] = mine.outcomes.get(places[k], 0) | seen
+        mine.several |= _wide(made)
+
+
+def _wide(job: Job) -> set[int]:
+    """The axes along which some instance had several blocks, or threads."""
+    every = (extents(job.candidate, scalars_of(job.workload, i.sizes)) for i in job.coverage.tried)
+    return {k for found in every for k, n in enumerate(found) if n > 1}
+
+
+def _expressions(coverage: Coverage) -> Iterator[Expr]:
+    for s in walk(coverage.candidate.body):
+        for e in stmt_exprs(s):
+            yield from walk_expr(e)
+
+
+__all__ = ["MemberRuns"]
