@@ -83,12 +83,58 @@ class Raise(Pass):
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:
-            return self._of_any_size(kernel) or self._in_any_grid(kernel) or self._checked(kernel, launch)
+            return _with_guards_as_ends(self._in_equal_sizes(kernel) or self._at_its_sizes(kernel, launch))
         except KtcError as error:
             if not error.code.startswith("E-INTERP"):
                 raise
             locs = (error.loc,) if error.loc else ()
             return Refused("E-RAISE-CHECK", f"nothing could be checked: {error.message}", locs, error.hint)
+
+    def _at_its_sizes(self, kernel: Kernel, launch: Launch) -> Result | Refused:
+        return (
+            self._of_free_sizes(kernel)
+            or self._of_any_size(kernel)
+            or self._in_any_grid(kernel)
+            or self._checked(kernel, launch)
+        )
+
+    def _of_free_sizes(self, kernel: Kernel) -> Result | None:
+        """The raised kernel where its parameters are bound to numbers at which nothing can be checked, raised for any
+        numbers; None where they are not, or where it only means something at these."""
+        from ktc.passes.raising.check.bound_sizes import at_its_sizes, of_free_sizes, said
+
+        general = of_free_sizes(kernel)
+        if general is None:
+            return None
+        form, numbers = general
+        assert form.launch is not None
+        outcome = self._at_its_sizes(form, form.launch)
+        raised = at_its_sizes(outcome.kernel, kernel, numbers) if isinstance(outcome, Result) else None
+        if raised is None or not _can_be_lowered(raised):
+            return None
+        return Result(raised, (*outcome.notes, str(said(kernel, numbers))))
+
+    def _in_equal_sizes(self, kernel: Kernel) -> Result | None:
+        """The raised kernel where its code and its launch call one number by different names, launched over the sizes
+        that the code speaks of; None where they do not, or where it is raised as well without what is only seen."""
+        from ktc.passes.raising.check.equal_sizes import in_equal_sizes, is_asked_about, said
+
+        form = in_equal_sizes(kernel)
+        if form is None:
+            return None
+        added = form.assumptions[len(kernel.assumptions) :]
+        if added:
+            assert kernel.launch is not None
+            plain = self._at_its_sizes(kernel, kernel.launch)
+            if isinstance(plain, Result) and not is_asked_about(plain.kernel, kernel, form):
+                return plain
+        assert form.launch is not None
+        outcome = self._at_its_sizes(form, form.launch)
+        if added and isinstance(plain, Result) and not _left(outcome) <= _left(plain):
+            return plain
+        if not isinstance(outcome, Result):
+            return None
+        return dataclasses.replace(outcome, notes=(*outcome.notes, *map(str, said(added))))
 
     def _of_any_size(self, kernel: Kernel) -> Result | None:
         """The raised kernel where constants of its source make its loops long, raised for any such sizes; None where
@@ -222,6 +268,26 @@ class Raise(Pass):
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ()), refuted
         return _unlike(why, hint_of_swaps(kernel)), refuted
+
+
+def _with_guards_as_ends(outcome: Result | Refused) -> Result | Refused:
+    """``outcome`` with guards in the ranges of its loops, where its launch may not reach as far; as it is, where that
+    could not be lowered again."""
+    from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
+
+    if not isinstance(outcome, Result) or (ended := with_guards_as_ends(outcome.kernel)) is outcome.kernel:
+        return outcome
+    return dataclasses.replace(outcome, kernel=ended) if _can_be_lowered(ended) else outcome
+
+
+def _can_be_lowered(raised: Kernel) -> bool:
+    from ktc.passes.lowering import LoweringError, materialise
+
+    try:
+        materialise(raised)
+    except LoweringError:
+        return False
+    return True
 
 
 def _left(outcome: Result | Refused) -> float:
