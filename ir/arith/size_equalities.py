@@ -79,11 +79,11 @@ def launched_alike(kernel: Kernel, given: Sequence[Equality]) -> Launch | None:
     if launch is None:
         return None
     named = tuple(e for e in given if e.sym in asked)
-    spelled = {e.sym: e.value for e in given if e.sym not in asked and used(e.value) <= asked}
+    spelled = {e.sym: _typed(e) for e in given if e.sym not in asked and used(e.value) <= asked}
     facts = Facts(kernel.with_(assumptions=(*kernel.assumptions, *(e.fact for e in given))), REWRITES)
 
     def alike(e: Expr) -> Expr:
-        return _named(simplify(substitute_expr(e, {s: cast(v, s.type) for s, v in spelled.items()})), named, facts)
+        return _named(simplify(substitute_expr(e, spelled)), named, facts)
 
     (gx, gy, gz), (bx, by, bz) = map(alike, launch.grid), map(alike, launch.block)
     shared = None if launch.dynamic_shared is None else alike(launch.dynamic_shared)
@@ -134,6 +134,12 @@ def _reached(e: Expr, taken: Mapping[Sym, Equality]) -> set[Sym]:
 def _asked(kernel: Kernel) -> set[Sym]:
     """Parameters that the code of ``kernel`` reads."""
     return {s for e in all_exprs(kernel.body) for s in used(e)}
+
+
+def _typed(e: Equality) -> Expr:
+    t = e.sym.type
+    assert isinstance(t, Scalar)
+    return cast(e.value, t)
 
 
 def _named(e: Expr, named: Sequence[Equality], facts: Facts) -> Expr:

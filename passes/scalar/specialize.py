@@ -54,10 +54,10 @@ class Specialize(Pass):
             env[p.sym] = const
         notes = [f"{s.name} = {c.value}" for s, c in env.items()]
         for e in (*equalities(kernel), *shown_by_launch(kernel)):
-            value = evaluate(substitute_expr(e.value, env), {})
-            if value is None or e.sym in env:
+            follows = evaluate(substitute_expr(e.value, env), {})
+            if follows is None or e.sym in env:
                 continue
-            bound = _binding(kernel, e.sym.name, int(value))
+            bound = _binding(kernel, e.sym.name, int(follows))
             if isinstance(bound, Refused):
                 return bound
             env[e.sym] = bound[1]

@@ -1,7 +1,7 @@
 """Kernels whose parameters were bound to numbers before they were raised: ``specialize{length=8192} | raise``.
 
-At these numbers runs are too long for a check, and no small launch has them. What was bound is one of the sizes that the
-kernel is written for: it is raised for any, with a parameter in place of each number again, and the form that was
+At these numbers runs are too long for a check, and no small launch has them. What was bound is one of the sizes that
+the kernel is written for: it is raised for any, with a parameter in place of each number again, and the form that was
 checked is taken at the numbers.
 """
 
@@ -27,7 +27,13 @@ def of_free_sizes(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
         return None
     facts = tuple(a for a in kernel.assumptions if not used(a.expr) <= bound.keys())
     params = tuple(dataclasses.replace(p, range=(None, None)) if p.sym in bound else p for p in kernel.params)
-    return with_sizes(kernel.with_(params=params, assumptions=facts), (n for n in bound.values() if n > FEW_ROUNDS))
+    large = (n for n in bound.values() if n > FEW_ROUNDS)
+    found = with_sizes(kernel.with_(params=params, assumptions=facts), large)
+    if found is None:
+        return None
+    form, numbers = found  # what is bound may be a distance, which has to be as large as what lies between
+    free = (dataclasses.replace(p, range=(1, None)) if p.sym in numbers else p for p in form.params)
+    return form.with_(params=tuple(free)), numbers
 
 
 def at_its_sizes(raised: Kernel, kernel: Kernel, numbers: Numbers) -> Kernel | None:

@@ -17,7 +17,7 @@ from ktc.ir.walk import all_exprs, loads_in, used, walk
 from ktc.ir.workload.input_data import numpy_dtype
 
 from .segments import ascending, bounds_of_parts
-from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, number_for, numbers_for, volume
+from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, numbers_for, volume
 from .stride_parameters import FEW, drawn_apart, strides_of
 
 Arguments = dict[str, np.ndarray | int | float]
@@ -86,9 +86,7 @@ def extreme_arguments(
     for few in (geometry, inside):
         for cap in sorted(sizes, reverse=True)[::3]:
             most = [s for s in sizes if s <= cap][-2:] or [1]
-            scalars = drawn(
-                kernel, lambda p, most=most, few=few: number_for(p, rng, 1, [1] if p.sym.name in few else most)
-            )
+            scalars = drawn(kernel, rng, {p.sym.name: [1] if p.sym.name in few else most for p in kernel.params})
             threads = launched(kernel, scalars)
             if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, within=within):
                 yield {**scalars, **buffers(kernel, seed, False, threads)}
@@ -115,11 +113,9 @@ def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int, within: float)
     geometry = chosen | {s.name for e in launch.grid for s in used(e)}
     for size in RAGGED if chosen else ():
         for work in (2 * size, 1):
-            at = {True: [size], False: [2], None: [work]}
-            scalars = drawn(
-                kernel,
-                lambda p, at=at: number_for(p, rng, 1, at[p.sym.name in chosen if p.sym.name in geometry else None]),
-            )
+            at = {p.sym.name: [work] for p in kernel.params}
+            at |= {n: [size] if n in chosen else [2] for n in geometry}
+            scalars = drawn(kernel, rng, at)
             if 0 < launched(kernel, scalars) <= MAX_THREADS and acceptable(kernel, scalars, within=within):
                 yield {**scalars, **buffers(kernel, seed + size, False, launched(kernel, scalars))}
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import inf, prod
 
 from ktc.ir.arith.size_equalities import completed, equalities
@@ -26,12 +26,16 @@ SMALLEST = (1, 2, 3, 16, 64, 256)
 
 def numbers_for(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
     """A number for every scalar parameter, integers from ``sizes`` that are multiples of ``unit``."""
-    return drawn(kernel, lambda p: number_for(p, rng, unit, sizes))
+    return drawn(kernel, rng, {p.sym.name: sizes for p in kernel.params}, unit)
 
 
-def drawn(kernel: Kernel, number: Callable[[Param], int | float]) -> dict[str, int | float]:
-    """``number`` of every scalar parameter; of one that the kernel assumes to follow from others what follows."""
-    return completed(kernel, {p.sym.name: number(p) for p in kernel.params if isinstance(p.sym.type, Scalar)})
+def drawn(
+    kernel: Kernel, rng: random.Random, sizes: Mapping[str, Sequence[int]], unit: int = 1
+) -> dict[str, int | float]:
+    """A number for every scalar parameter, of the ``sizes`` for it; for one that the kernel assumes to follow from
+    others what follows."""
+    scalars = [p for p in kernel.params if isinstance(p.sym.type, Scalar)]
+    return completed(kernel, {p.sym.name: number_for(p, rng, unit, sizes[p.sym.name]) for p in scalars})
 
 
 def number_for(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:

@@ -1,4 +1,4 @@
-"""A kernel raised for ``rows == batch * length``, as its launch in the source has it: other callers get the original."""
+"""A kernel raised for ``rows == batch * length``, as its source launches it: other callers get the original."""
 
 from __future__ import annotations
 

@@ -112,7 +112,10 @@ def test_a_launch_of_other_sizes_shows_nothing() -> None:
 
 
 def test_what_the_user_declares_is_used_and_kept() -> None:
-    kernel = load(ROWS.replace("x, batch * length, width", "x, rows, width").replace("int width) {\n  s", "int width, int rows) {\n  s"), name="k.cu")  # fmt: skip
+    unknown = ROWS.replace("x, batch * length, width", "x, rows, width").replace(
+        "width) {\n  s", "width, int rows) {\n  s"
+    )
+    kernel = load(unknown, name="k.cu")
     names = {p.sym.name: Var(p.sym) for p in kernel.params}
     equal = Assume(Binary("==", Binary("*", names["length"], names["batch"]), names["rows"]))
     form = raised(kernel.with_(assumptions=(equal,)))
