@@ -64,7 +64,8 @@ class Launch:
 
     ``given``: parameters for which the source's launch passes a constant, with that number. They describe that
     one call, not the kernel: no rewrite builds on them. ``passed``: the same for parameters that it passes something
-    computed for, over other parameters and host variables.
+    computed for, over other parameters and host variables, or that a workload computes of others; a rewrite that builds
+    on one puts it on the kernel as an assumption (:mod:`ktc.ir.arith.size_equalities`).
     """
 
     grid: tuple[Expr, Expr, Expr]

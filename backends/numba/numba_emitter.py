@@ -8,13 +8,16 @@ of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from ktc.backends.base import Emitted
 from ktc.ir.arith import Facts, Trust
-from ktc.ir.fact_origins import ORIGINS
+from ktc.ir.fact_origins import ORIGINS, launch_tests
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Expr
+from ktc.ir.nodes import Const, Expr
+from ktc.ir.text import print_expr
 from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.walk import used
 from ktc.ir.workload.input_data import initial_array
 
 from . import numba_prelude
@@ -27,7 +30,7 @@ GRID_LIMIT = 2**31 - 1
 """Threads of one axis that the entry accepts, so that ``block * block_dim + thread`` cannot wrap."""
 
 CHECKED = Trust(threads=GRID_LIMIT, parameters=True, origins=frozenset(ORIGINS))
-"""A launcher tests what nobody vouches for."""
+"""The entry tests what nobody vouches for."""
 
 
 def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = None) -> Emitted:
@@ -102,7 +105,16 @@ def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: s
             out.append(f"    {n} = {make}({n})")
         else:
             raise unsupported(f"a parameter of type {t}", kernel.loc)
-    return [*out, *("    " + e for e in extra), f"    {call}"]
+    return [*out, *("    " + e for e in (*_tested(kernel, x), *extra)), f"    {call}"]
+
+
+def _tested(kernel: Kernel, x: ExprPrinter) -> Iterator[str]:
+    """Lines that refuse arguments for which the text is not made: there is no original here that could run instead."""
+    params = {p.sym for p in kernel.params}
+    for test in dict.fromkeys(launch_tests(kernel)):
+        if used(test) <= params and not isinstance(test, Const):
+            yield f"if not ({x.text(test)}):"
+            yield f"    raise ValueError({f'{print_expr(test)} does not hold'!r})"
 
 
 def _stored(p: Param) -> list[str]:

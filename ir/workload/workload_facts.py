@@ -13,6 +13,7 @@ from ktc.ir.types import I32, SCALARS, Ptr, Scalar
 from . import size_expressions
 from .reference import names
 from .relaunch import launched
+from .stated_sizes import passed_in
 from .workloads import ArgSpec, LaunchSpec, Workload
 
 
@@ -41,6 +42,8 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     new = [e.sym for e in symbols.values() if isinstance(e, Var) and e.sym.id not in known_ids]
     params += [Param(sym, host=True) for sym in new]
     launch = _launch(workload.launch, symbols) if workload.launch else kernel.launch
+    if launch is not None:
+        launch = dataclasses.replace(launch, passed=passed_in(launch, params, workload))
     facts = tuple(Assume(size_expressions.to_ir(text, symbols)) for text in workload.assume)
     repeat = Repeat(workload.swap) if workload.swap else None
     kernel = launched(kernel, launch) if launch is not None and workload.launch is not None else kernel

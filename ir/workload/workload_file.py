@@ -41,6 +41,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
 GUESSES = ("range", "divisible_by", "align", "noalias")
 """What a draft may guess of an argument: promises that passes would otherwise build on."""
 
+ASSUMED = 'assume = ["rows == batch * length"] above all tables, or the same list as the facts of a table [assume]'
+
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 MAX_BYTES = 1 << 20
 
@@ -54,6 +56,9 @@ class _File:
     def fail(self, message: str, table: str = "", index: int = 0, key: str = "", hint: str = "") -> KtcError:
         """An error at ``key`` of the ``index``-th ``[table]``."""
         return KtcError("E-WORKLOAD-SCHEMA", message, self.loc(table, index, key), hint, source=self.text)
+
+    def has_table(self, name: str) -> bool:
+        return re.search(rf"(?m)^\s*\[\s*{re.escape(name)}\s*\]", self.text) is not None
 
     def loc(self, table: str, index: int, key: str) -> Loc:
         lines = self.text.splitlines()
@@ -137,8 +142,6 @@ def _build(f: _File, doc: dict[str, Any], formulas_too: bool) -> Workload:
     if not any(a.role in ("out", "inout") for a in args):
         raise f.fail("no argument is an output", "args", hint='give one role = "out" or "inout"')
     formulas = tuple((k, _formula(f, k, v)) for k, v in _table(f, doc, "reference", optional=True).items())
-    assume = _table(f, doc, "assume", optional=True)
-    _only(f, assume, "assume")
     made = Workload(
         path=f.path,
         source=_beside(f, _text(f, head, "source", "kernel")),
@@ -147,7 +150,7 @@ def _build(f: _File, doc: dict[str, Any], formulas_too: bool) -> Workload:
         scenarios=scenarios,
         templates=templates,
         launch=_launch(f, doc),
-        assume=_texts(f, assume.get("facts", []), "assume", 0, "facts"),
+        assume=_assumed(f, doc),
         formulas=formulas,
         check=_checks(f, doc),
         defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
@@ -177,7 +180,8 @@ def _check_expressions(f: _File, made: Workload, formulas: bool) -> None:
     try:
         formula_checks.check(made, formulas)
     except formula_checks.Misplaced as e:
-        loc = f.inside(e.table, e.index, e.key, e.item, e.text, e.error.at)
+        table, key = ("", "assume") if e.table == "assume" and not f.has_table("assume") else (e.table, e.key)
+        loc = f.inside(table, e.index, key, e.item, e.text, e.error.at)
         raise KtcError(e.error.code, e.error.message, loc, e.error.hint, source=f.text) from e
 
 
@@ -265,6 +269,18 @@ def _launch(f: _File, doc: Mapping[str, Any]) -> LaunchSpec | None:
         if not 1 <= len(shape[key]) <= 3:
             raise f.fail(f"{key} has one to three expressions", "launch", 0, key, hint='grid = ["n"]')
     return LaunchSpec(shape["grid"], shape["block"], str(table.get("shared", "0")))
+
+
+def _assumed(f: _File, doc: Mapping[str, Any]) -> tuple[str, ...]:
+    """Facts about parameters and sizes: a list, or one in a table of its own."""
+    given = doc.get("assume", [])
+    table, key = ("assume", "facts") if isinstance(given, dict) else ("", "assume")
+    if isinstance(given, dict):
+        _only(f, given, "assume")
+        given = given.get("facts", [])
+    if not isinstance(given, list) or not all(isinstance(v, str) for v in given):
+        raise f.fail(f"{key} is a list of conditions", table, 0, key, hint=ASSUMED)
+    return tuple(given)
 
 
 def _swap(f: _File, doc: Mapping[str, Any], args: tuple[ArgSpec, ...]) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fact_origins import Fact, unvouched, without
+from ktc.ir.fact_origins import VOUCHED, Fact, unvouched, without
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import Sym
 from ktc.ir.support.memo import by_identity
@@ -34,7 +34,7 @@ class Resting:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What the launcher tests, for people to read: facts of the draft, and what passes made of their absence."""
-        asked = (print_expr(a.expr) for a in self.emitted.kernel.assumptions if a.origin == "guessed")
+        asked = (print_expr(a.expr) for a in self.emitted.kernel.assumptions if a.origin not in VOUCHED)
         return tuple(dict.fromkeys([*(f.text for f in self.facts), *asked]))
 
 

@@ -28,6 +28,7 @@ from ktc.ir.walk import walk
 from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
 from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
+from ktc.passes.raising.general_forms import generally_raised, left, unlike
 from ktc.passes.raising.outcome_cache import remembered
 from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES = 16
 KEPT = 16
-SMALLER = "loops are compared in runs of the interpreter: a parameter in place of a large constant makes them short"
 _outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
 """What became of the kernels raised last: a search applies scores of scripts to one kernel, and most begin alike.
 
@@ -84,65 +84,12 @@ class Raise(Pass):
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:
-            return self._of_any_size(kernel) or self._in_any_grid(kernel) or self._checked(kernel, launch)
+            return generally_raised(kernel, launch, self._checked)
         except KtcError as error:
             if not error.code.startswith("E-INTERP"):
                 raise
             locs = (error.loc,) if error.loc else ()
             return Refused("E-RAISE-CHECK", f"nothing could be checked: {error.message}", locs, error.hint)
-
-    def _of_any_size(self, kernel: Kernel) -> Result | None:
-        """The raised kernel where constants of its source make its loops long, raised for any such sizes; None where
-        they do not, or where the source only means something at these."""
-        from ktc.passes.lowering import LoweringError, materialise
-        from ktc.passes.raising.check.constant_sizes import of_any_size, said
-        from ktc.passes.raising.check.exact_check import differs_as_launched
-        from ktc.passes.raising.check.huge_launches import at_its_grid
-        from ktc.passes.raising.check.work_budget import is_unchecked
-
-        general = of_any_size(kernel)
-        if general is None:
-            return None
-        form, numbers = general
-        assert form.launch is not None
-        outcome = self._in_any_grid(form) or self._checked(form, form.launch)
-        if not isinstance(outcome, Result):
-            return None
-        raised = at_its_grid(outcome.kernel, kernel, numbers)
-        try:
-            materialise(raised)
-        except LoweringError:
-            return None
-        wrong = differs_as_launched(kernel, raised)
-        if wrong and not is_unchecked(wrong):
-            return None
-        return Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
-
-    def _in_any_grid(self, kernel: Kernel) -> Result | Refused | None:
-        """What becomes of a kernel that is launched with more threads than the check runs often, whatever the sizes
-        are; None if it is not, or only means something in a grid as large as that.
-        """
-        from ktc.passes.lowering import LoweringError, materialise
-        from ktc.passes.raising.check.exact_check import differs_as_launched
-        from ktc.passes.raising.check.huge_launches import at_its_grid, of_any_grid, said
-        from ktc.passes.raising.check.small_launches import MAX_THREADS
-
-        general, runs = of_any_grid(kernel, MAX_THREADS), of_any_grid(kernel) is None
-        if general is None:
-            return None
-        form, numbers = general
-        assert form.launch is not None
-        outcome = self._checked(form, form.launch)
-        if not isinstance(outcome, Result):
-            return None if runs else outcome
-        raised = at_its_grid(outcome.kernel, kernel, numbers)
-        try:
-            materialise(raised)
-        except LoweringError as error:
-            return None if runs else _unlike(f"it could not be lowered again: {error.message}")
-        if runs:
-            return None if differs_as_launched(kernel, raised) else Result(raised, outcome.notes)
-        return Result(raised, (*outcome.notes, str(said(kernel))))
 
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         """The kernel for every size of its block; else for the sizes that its source is written for."""
@@ -151,7 +98,7 @@ class Raise(Pass):
         outcome, refuted = self._for_sizes(kernel, launch)
         for fact, what in block_facts(kernel, launch) if refuted else ():
             assumed, refuted = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch)
-            if isinstance(assumed, Result) and _left(assumed) < _left(outcome):
+            if isinstance(assumed, Result) and left(assumed) < left(outcome):
                 note = Region("assumed", what, "for other sizes of the block the source computes something else")
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
             if not refuted:
@@ -223,12 +170,7 @@ class Raise(Pass):
                 break
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ()), refuted
-        return _unlike(why, hint_of_swaps(kernel)), refuted
-
-
-def _left(outcome: Result | Refused) -> float:
-    """How many parts stay loops over threads; more than any number where nothing was raised."""
-    return sum("left: " in n for n in outcome.notes) if isinstance(outcome, Result) else float("inf")
+        return unlike(why, hint_of_swaps(kernel)), refuted
 
 
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
@@ -342,14 +284,6 @@ def _with_staging(raised: Kernel, guess: Guess, reference: Reference, given: tup
         return raised
     staged = raised.with_(staging=steps)
     return raised if _lowers(reference, staged, guess.domains[:1], given) else staged
-
-
-def _unlike(why: str, hint: str = "") -> Refused:
-    from ktc.passes.raising.check.work_budget import is_unchecked
-
-    if is_unchecked(why):
-        return Refused("E-RAISE-BUDGET", why, hint=SMALLER)
-    return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}", hint=hint)
 
 
 def _flagged(kernel: Kernel) -> Kernel:

@@ -7,6 +7,7 @@ before                                              after specialize{d=4096}
                                                             out[i] = out[i] / 4096
 
 The parameter stays in the signature, and the launcher checks the assumption: other values run the original kernel.
+A parameter that follows from those bound (``rows``, where the launch passes ``batch * length``) is bound with them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from ktc.ir.arith.size_equalities import equalities, shown_by_launch
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Assume, Kernel, Param
 from ktc.ir.nodes import Binary, Const, Expr, Sym, Var
@@ -50,7 +52,17 @@ class Specialize(Pass):
                 return bound
             p, const = bound
             env[p.sym] = const
-        return Result(_substituted(kernel, env), tuple(f"{s.name} = {c.value}" for s, c in env.items()))
+        notes = [f"{s.name} = {c.value}" for s, c in env.items()]
+        for e in (*equalities(kernel), *shown_by_launch(kernel)):
+            follows = evaluate(substitute_expr(e.value, env), {})
+            if follows is None or e.sym in env:
+                continue
+            bound = _binding(kernel, e.sym.name, int(follows))
+            if isinstance(bound, Refused):
+                return bound
+            env[e.sym] = bound[1]
+            notes.append(f"{e.sym.name} = {bound[1].value}, which is {print_expr(e.value)}")
+        return _contradiction(kernel, env) or Result(_substituted(kernel, env), tuple(notes))
 
 
 def _binding(kernel: Kernel, name: str, value: Arg) -> tuple[Param, Const] | Refused:
@@ -68,13 +80,19 @@ def _binding(kernel: Kernel, name: str, value: Arg) -> tuple[Param, Const] | Ref
     lo, hi = p.range
     if (lo is not None and value < lo) or (hi is not None and value > hi) or value % p.divisible_by:
         return Refused("E-SPECIALIZE-FACT", f"{name}={value} contradicts what is known of it (range {lo}..{hi})")
-    for a in kernel.assumptions:
-        holds = evaluate(substitute_expr(a.expr, {p.sym: const}), {})
-        if holds is not None and not holds:
-            return Refused("E-SPECIALIZE-FACT", f"{name}={value} contradicts the assumption {print_expr(a.expr)}")
     if p.sym in assigned(kernel.body):
         return Refused("E-SPECIALIZE-ASSIGNED", f"the kernel assigns to '{name}'")
-    return p, const
+    return _contradiction(kernel, {p.sym: const}) or (p, const)
+
+
+def _contradiction(kernel: Kernel, env: Mapping[Sym, Const]) -> Refused | None:
+    """What the kernel assumes that does not hold for these values."""
+    for a in kernel.assumptions:
+        holds = evaluate(substitute_expr(a.expr, env), {})
+        if holds is not None and not holds:
+            values = " ".join(f"{s.name}={c.value}" for s, c in env.items())
+            return Refused("E-SPECIALIZE-FACT", f"{values} contradicts the assumption {print_expr(a.expr)}")
+    return None
 
 
 def _substituted(kernel: Kernel, env: Mapping[Sym, Const]) -> Kernel:

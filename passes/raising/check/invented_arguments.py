@@ -8,6 +8,7 @@ from math import inf
 
 import numpy as np
 
+from ktc.ir.arith.size_equalities import completed, equalities
 from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
@@ -16,7 +17,7 @@ from ktc.ir.walk import all_exprs, loads_in, used, walk
 from ktc.ir.workload.input_data import numpy_dtype
 
 from .segments import ascending, bounds_of_parts
-from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, launched, number_for, numbers_for, volume
+from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, numbers_for, volume
 from .stride_parameters import FEW, drawn_apart, strides_of
 
 Arguments = dict[str, np.ndarray | int | float]
@@ -59,7 +60,7 @@ def invented_arguments(
             apart = bool(strides) and made % 2 == 1
             scalars = numbers_for(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if apart else cap)])
             if apart:
-                scalars = drawn_apart(kernel, scalars, rng)
+                scalars = completed(kernel, drawn_apart(kernel, scalars, rng))
             threads = launched(kernel, scalars)
             if 0 < threads <= most and acceptable(kernel, scalars, strides, within):
                 yield {**scalars, **buffers(kernel, seed + made, k % 2 == 1, threads)}
@@ -82,21 +83,17 @@ def extreme_arguments(
     rng = random.Random(seed)
     geometry = {s.name for e in (*launch.grid, *launch.block) for s in used(e)}
     inside = {p.sym.name for p in kernel.params} - geometry
-    for few, many in ((geometry, inside), (inside, geometry)):
+    for few in (geometry, inside):
         for cap in sorted(sizes, reverse=True)[::3]:
-            scalars = {
-                p.sym.name: number_for(
-                    p, rng, 1, [1] if p.sym.name in few else [s for s in sizes if s <= cap][-2:] or [1]
-                )
-                for p in kernel.params
-                if isinstance(p.sym.type, Scalar) and p.sym.name in few | many
-            }
+            most = [s for s in sizes if s <= cap][-2:] or [1]
+            scalars = drawn(kernel, rng, {p.sym.name: [1] if p.sym.name in few else most for p in kernel.params})
             threads = launched(kernel, scalars)
             if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, within=within):
                 yield {**scalars, **buffers(kernel, seed, False, threads)}
                 break
     yield from _ragged_blocks(kernel, rng, seed, within)
-    below = {p.sym.name for p in kernel.params if _may_be_negative(p)} & inside
+    tied = {s.name for e in equalities(kernel) for s in (e.sym, *used(e.value))}
+    below = ({p.sym.name for p in kernel.params if _may_be_negative(p)} & inside) - tied
     for low in (-1, -7, -40) if below else ():
         for base in invented_arguments(kernel, 1, seed - low, sizes, within):
             yield {**base, **{n: type(base[n])(low) for n in below}}  # type: ignore[operator]
@@ -116,12 +113,9 @@ def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int, within: float)
     geometry = chosen | {s.name for e in launch.grid for s in used(e)}
     for size in RAGGED if chosen else ():
         for work in (2 * size, 1):
-            at = {True: [size], False: [2], None: [work]}
-            scalars = {
-                p.sym.name: number_for(p, rng, 1, at[p.sym.name in chosen if p.sym.name in geometry else None])
-                for p in kernel.params
-                if isinstance(p.sym.type, Scalar)
-            }
+            at = {p.sym.name: [work] for p in kernel.params}
+            at |= {n: [size] if n in chosen else [2] for n in geometry}
+            scalars = drawn(kernel, rng, at)
             if 0 < launched(kernel, scalars) <= MAX_THREADS and acceptable(kernel, scalars, within=within):
                 yield {**scalars, **buffers(kernel, seed + size, False, launched(kernel, scalars))}
                 break

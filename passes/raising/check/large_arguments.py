@@ -18,7 +18,7 @@ from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
 
 from .invented_arguments import SIZES, Arguments, buffers
-from .small_launches import MAX_THREADS, acceptable, launched, number_for
+from .small_launches import MAX_THREADS, acceptable, drawn, launched
 
 LARGEST_REACH = 1 << 12
 MOST_REACHES, MOST_VARIED = 2, 6
@@ -85,8 +85,8 @@ def _whole_axes(kernel: Kernel, seed: int, within: float) -> Iterator[Iterator[A
     ends = [p for p in kernel.params if p.host and p.sym in counts and p.range[1] is not None]
     rng = random.Random(seed)
     for p in ends:
-        scalars = {q.sym.name: number_for(q, rng, 1, [(q.range[1] or 1) if q is p else 1 if q in ends else 3])
-                   for q in kernel.params if isinstance(q.sym.type, Scalar)}  # fmt: skip
+        at = {q.sym.name: [(q.range[1] or 1) if q is p else 1 if q in ends else 3] for q in kernel.params}
+        scalars = drawn(kernel, rng, at)
         threads = launched(kernel, scalars)
         if 0 < threads <= MAX_WHOLE and acceptable(kernel, scalars, scalars, within):
             yield iter(({**scalars, **buffers(kernel, seed, False, threads)},))
@@ -100,11 +100,8 @@ def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, wit
     counts = {e.sym for e in map(without_index_casts, launch.grid) if isinstance(e, Var)} - {p.sym}
     rng = random.Random(seed)
     for size, rest in sizes:
-        scalars = {
-            q.sym.name: number_for(q, rng, 1, [size if q is p else 2 if q.sym in counts else rest])
-            for q in kernel.params
-            if isinstance(q.sym.type, Scalar)
-        }
+        at = {q.sym.name: [size if q is p else 2 if q.sym in counts else rest] for q in kernel.params}
+        scalars = drawn(kernel, rng, at)
         threads = launched(kernel, scalars)
         data = {n: v for n, v in scalars.items() if n not in chosen}
         if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, chosen, within):

@@ -6,6 +6,7 @@ import random
 from collections.abc import Container, Mapping, Sequence
 from math import inf, prod
 
+from ktc.ir.arith.size_equalities import completed, equalities
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Scalar
@@ -25,7 +26,16 @@ SMALLEST = (1, 2, 3, 16, 64, 256)
 
 def numbers_for(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
     """A number for every scalar parameter, integers from ``sizes`` that are multiples of ``unit``."""
-    return {p.sym.name: number_for(p, rng, unit, sizes) for p in kernel.params if isinstance(p.sym.type, Scalar)}
+    return drawn(kernel, rng, {p.sym.name: sizes for p in kernel.params}, unit)
+
+
+def drawn(
+    kernel: Kernel, rng: random.Random, sizes: Mapping[str, Sequence[int]], unit: int = 1
+) -> dict[str, int | float]:
+    """A number for every scalar parameter, of the ``sizes`` for it; for one that the kernel assumes to follow from
+    others what follows."""
+    scalars = [p for p in kernel.params if isinstance(p.sym.type, Scalar)]
+    return completed(kernel, {p.sym.name: number_for(p, rng, unit, sizes[p.sym.name]) for p in scalars})
 
 
 def number_for(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:
@@ -72,10 +82,19 @@ def acceptable(
     """Whether sizes, those ``aside`` not counted, are small, the kernel's assumptions hold for them, and a run takes
     no more than ``within`` statements, as far as sizes say that."""
     env = kernel.environment(scalars)
-    counted = {n: v for n, v in scalars.items() if n not in aside}
+    following = {e.sym.name for e in equalities(kernel)}
+    counted = {n: v for n, v in scalars.items() if n not in aside and n not in following}
+    if not all(_allowed(p, scalars[p.sym.name]) for p in kernel.params if p.sym.name in following & scalars.keys()):
+        return False
     if volume(counted) > MAX_VOLUME or not all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions):  # type: ignore[arg-type, operator]
         return False
     return within == inf or statements(kernel, scalars) <= within
+
+
+def _allowed(p: Param, value: int | float) -> bool:
+    """Whether ``value`` is within what is known of ``p``."""
+    low, high = p.range
+    return (low is None or value >= low) and (high is None or value <= high) and value % max(1, p.divisible_by) == 0
 
 
 def least_statements(kernel: Kernel) -> float:
@@ -94,6 +113,6 @@ def volume(scalars: Mapping[str, int | float]) -> int:
 
 
 __all__ = [
-    "MAX_FIXED", "MAX_THREADS", "acceptable", "launched", "least_statements", "number_for", "numbers_for",
+    "MAX_FIXED", "MAX_THREADS", "acceptable", "drawn", "launched", "least_statements", "number_for", "numbers_for",
     "single_axes", "volume",
 ]  # fmt: skip

@@ -107,11 +107,16 @@ void launch(const float* x, float* y, int rows, int n, int d, int many) {
 
 
 def test_what_a_lane_keeps_stays_in_registers_inside_a_condition() -> None:
-    form = outcome(UNEVEN).kernel
+    form = outcome(UNEVEN.replace("row >= rows * n", "row >= rows * n || row == d")).kernel
     text = print_kernel(form)
-    assert "if row < rows * n" in text and text.index("if row < rows * n") < text.index("array top: f32[32]"), text
+    assert "if row != d" in text and text.index("if row != d") < text.index("array top: f32[32]"), text
     code = lowered(form)
-    assert "[32]" not in code and code.count("if row < rows * n") == 1, code
+    assert "[32]" not in code and code.count("row != d") == 1, code
+
+
+def test_what_a_lane_keeps_stays_in_registers_up_to_where_a_guard_ends_the_rows() -> None:
+    code = lowered(outcome(UNEVEN).kernel)
+    assert "[32]" not in code and code.count("if row < min(rows * n, 8 * many)") == 1, code
 
 
 SOFTMAX = """

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ktc.ir.kernel import Kernel
-from ktc.ir.text import parse_kernel
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.nodes import Binary, Var, i32
+from ktc.ir.text import parse_kernel, print_expr
+from ktc.passes.raising.check.bound_sizes import at_its_sizes, of_free_sizes
 from ktc.passes.scalar import specialize
 from tests.passes.checks import applied, body_of, differs, refused
 
@@ -44,6 +47,48 @@ def test_meaning_stays_where_the_guard_holds() -> None:
 def test_the_parameter_stays_in_the_signature() -> None:
     k = applied(SCALE, "specialize{d=16}")
     assert [p.sym.name for p in k.params] == ["out", "a", "d", "n"]
+
+
+ROWS = """
+__global__ void scale(float* y, const float* x, int rows, int width) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) for (int c = 0; c < width; c++) y[r * width + c] = 2.0f * x[r * width + c];
+}
+void run(float* y, const float* x, int batch, int length, int width) {
+  scale<<<(batch * length + 63) / 64, 64>>>(y, x, batch * length, width);
+}
+"""
+
+
+def test_what_follows_from_the_values_is_bound_with_them() -> None:
+    source = load(ROWS, name="k.cu")
+    for script in ("specialize{batch=8 length=1024}", "raise | specialize{batch=8 length=1024}"):
+        k = applied(source, script)
+        assert k.param("rows").range == (8192, 8192)
+        assert print_expr(k.assumptions[-1].expr) == "rows == 8192"
+    found = refused(applied(source, "raise"), "specialize{rows=8000 batch=8 length=1024}")
+    assert found.code == "E-SPECIALIZE-FACT" and "rows == batch * length" in found.why
+
+
+@pytest.mark.parametrize("bound", ["batch=8 length=1024", "rows=8192 batch=8 length=1024 width=50000"])
+def test_the_order_of_raising_and_binding_changes_no_loop(bound: str) -> None:
+    source = load(ROWS, name="k.cu")
+    first, last = (applied(source, s) for s in (f"specialize{{{bound}}} | raise", f"raise | specialize{{{bound}}}"))
+    assert body_of(first).splitlines()[-3:] == body_of(last).splitlines()[-3:]
+    assert "par r in 0..8192 @ [thread.x 64, block.x]" in body_of(first)
+
+
+def test_a_form_that_holds_for_other_numbers_only_is_not_taken() -> None:
+    bound = applied(load(ROWS, name="k.cu"), "specialize{rows=8192 batch=8 length=1024}")
+    found = of_free_sizes(bound)
+    assert found is not None
+    form, numbers = found
+    (size,) = (s for s, n in numbers.items() if n == i32(8192))
+    for op, taken in (("<", False), (">", True)):
+        raised = form.with_(assumptions=(Assume(Binary(op, Var(size), i32(100)), "guessed"),))
+        there = at_its_sizes(raised, bound, numbers)
+        assert (there is not None) == taken
+        assert there is None or (there.assumptions, there.params) == (bound.assumptions, bound.params)
 
 
 @pytest.mark.parametrize(

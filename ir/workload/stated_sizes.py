@@ -1,0 +1,58 @@
+"""Parameters that a workload makes of others: ``rows`` has the value ``batch * length``, two parameters' own values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Launch, Param
+from ktc.ir.nodes import Const, Expr, Var
+from ktc.ir.types import Scalar
+from ktc.ir.walk import used
+
+from . import size_expressions
+from .reference import names
+from .workloads import ArgSpec, Workload
+
+Passed = tuple[tuple[str, Expr], ...]
+
+
+def passed_in(launch: Launch, params: Sequence[Param], workload: Workload) -> Passed:
+    """What parameters are passed: as ``launch`` shows it, as far as all scenarios have it so, and as the values of
+    arguments are written, in terms of parameters that carry the sizes they are made of."""
+    shown = tuple(x for x in launch.passed if _holds(x, workload))
+    known = {name for name, _ in shown}
+    stated = (x for x in _stated(params, workload) if x[0] not in known)
+    return *shown, *stated
+
+
+def _stated(params: Sequence[Param], workload: Workload) -> Iterator[tuple[str, Expr]]:
+    integers = {p.sym.name: p.sym for p in params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int}
+    specs = [a for a in workload.args if a.role == "scalar" and isinstance(a.value, str) and a.name in integers]
+    carriers: dict[str, Expr] = {}
+    for a in specs:
+        if _is_size(a):
+            carriers.setdefault(str(a.value), Var(integers[a.name]))
+    for a in specs:
+        if not _is_size(a) and names(str(a.value)) <= carriers.keys():
+            value = size_expressions.to_ir(str(a.value), carriers)
+            if not isinstance(value, Const) and integers[a.name] not in used(value):
+                yield a.name, value
+
+
+def _is_size(a: ArgSpec) -> bool:
+    return isinstance(a.value, str) and a.value.isidentifier()
+
+
+def _holds(passed: tuple[str, Expr], workload: Workload) -> bool:
+    """Whether no scenario has another value for a parameter than is passed."""
+    name, e = passed
+    for s in workload.scenarios:
+        numbers = workload.scalars(s.sizes)
+        whole = {n: v for n, v in numbers.items() if isinstance(v, int)}
+        if name in numbers and evaluate(e, whole) not in (None, numbers[name]):
+            return False
+    return True
+
+
+__all__ = ["passed_in"]

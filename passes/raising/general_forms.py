@@ -1,0 +1,162 @@
+"""Kernels raised in a form that says more than they do, which is then taken at what they say.
+
+=====================  ============================================================  ================================
+form                   of a kernel                                                   why
+=====================  ============================================================  ================================
+``_in_equal_sizes``    whose launch makes of other sizes what its code calls by one  a guard that is always true goes
+``_of_free_sizes``     of which ``specialize`` has bound parameters                  no small launch has these values
+``_of_any_size``       with large constants as the ends of loops                     its runs are long
+``_in_any_grid``       launched with many threads whatever the sizes are             as above
+=====================  ============================================================  ================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ktc.ir.kernel import Kernel, Launch
+from ktc.passes.core.base import Refused, Result
+
+Checked: TypeAlias = Callable[[Kernel, Launch], Result | Refused]
+"""Raises a kernel as it stands, and compares what comes of it with the kernel."""
+
+SMALLER = "loops are compared in runs of the interpreter: a parameter in place of a large constant makes them short"
+
+
+def generally_raised(kernel: Kernel, launch: Launch, checked: Checked) -> Result | Refused:
+    """``kernel`` raised in the first of these forms that is one of it, else as it stands."""
+    from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
+
+    outcome = _in_equal_sizes(kernel, checked) or _at_its_sizes(kernel, launch, checked)
+    if not isinstance(outcome, Result) or (ended := with_guards_as_ends(outcome.kernel)) is outcome.kernel:
+        return outcome
+    return outcome if not_lowered(ended) else dataclasses.replace(outcome, kernel=ended)
+
+
+def left(outcome: Result | Refused) -> float:
+    """How many parts stay loops over threads; more than any number where nothing was raised."""
+    return sum("left: " in n for n in outcome.notes) if isinstance(outcome, Result) else float("inf")
+
+
+def unlike(why: str, hint: str = "") -> Refused:
+    from ktc.passes.raising.check.work_budget import is_unchecked
+
+    if is_unchecked(why):
+        return Refused("E-RAISE-BUDGET", why, hint=SMALLER)
+    return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}", hint=hint)
+
+
+def not_lowered(raised: Kernel) -> str:
+    """Why ``raised`` cannot be lowered as it is; '' where it can."""
+    from ktc.passes.lowering import LoweringError, materialise
+
+    try:
+        materialise(raised)
+    except LoweringError as error:
+        return f"it could not be lowered again: {error.message}"
+    return ""
+
+
+def _at_its_sizes(kernel: Kernel, launch: Launch, checked: Checked) -> Result | Refused:
+    return (
+        _of_free_sizes(kernel, checked)
+        or _of_any_size(kernel, checked)
+        or _in_any_grid(kernel, checked)
+        or checked(kernel, launch)
+    )
+
+
+def _of_free_sizes(kernel: Kernel, checked: Checked) -> Result | None:
+    """The raised kernel where its parameters are bound to numbers at which nothing can be checked, raised for any
+    numbers; None where they are not, or where it only means something at these."""
+    from ktc.passes.raising.check.bound_sizes import at_its_sizes, of_free_sizes, said
+
+    general = of_free_sizes(kernel)
+    if general is None:
+        return None
+    form, numbers = general
+    assert form.launch is not None
+    outcome = _at_its_sizes(form, form.launch, checked)
+    if not isinstance(outcome, Result):
+        return None
+    raised = at_its_sizes(outcome.kernel, kernel, numbers)
+    if raised is None or not_lowered(raised):
+        return None
+    return Result(raised, (*outcome.notes, str(said(kernel, numbers))))
+
+
+def _in_equal_sizes(kernel: Kernel, checked: Checked) -> Result | None:
+    """The raised kernel where its code and its launch call one number by different names, launched over the sizes
+    that the code speaks of; None where they do not, or where it is raised as well without what is only seen."""
+    from ktc.passes.raising.check.equal_sizes import in_equal_sizes, is_asked_about, said
+
+    form = in_equal_sizes(kernel)
+    if form is None:
+        return None
+    added = form.assumptions[len(kernel.assumptions) :]
+    if added:
+        assert kernel.launch is not None
+        plain = _at_its_sizes(kernel, kernel.launch, checked)
+        if isinstance(plain, Result) and not is_asked_about(plain.kernel, kernel, form):
+            return plain
+    assert form.launch is not None
+    outcome = _at_its_sizes(form, form.launch, checked)
+    if added and isinstance(plain, Result) and not left(outcome) <= left(plain):
+        return plain
+    if not isinstance(outcome, Result):
+        return None
+    return dataclasses.replace(outcome, notes=(*outcome.notes, *map(str, said(added))))
+
+
+def _of_any_size(kernel: Kernel, checked: Checked) -> Result | None:
+    """The raised kernel where constants of its source make its loops long, raised for any such sizes; None where
+    they do not, or where the source only means something at these."""
+    from ktc.passes.raising.check.constant_sizes import of_any_size, said
+    from ktc.passes.raising.check.exact_check import differs_as_launched
+    from ktc.passes.raising.check.huge_launches import at_its_grid
+    from ktc.passes.raising.check.work_budget import is_unchecked
+
+    general = of_any_size(kernel)
+    if general is None:
+        return None
+    form, numbers = general
+    assert form.launch is not None
+    outcome = _in_any_grid(form, checked) or checked(form, form.launch)
+    if not isinstance(outcome, Result):
+        return None
+    raised = at_its_grid(outcome.kernel, kernel, numbers)
+    if not_lowered(raised):
+        return None
+    wrong = differs_as_launched(kernel, raised)
+    if wrong and not is_unchecked(wrong):
+        return None
+    return Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
+
+
+def _in_any_grid(kernel: Kernel, checked: Checked) -> Result | Refused | None:
+    """What becomes of a kernel that is launched with more threads than the check runs often, whatever the sizes
+    are; None if it is not, or only means something in a grid as large as that.
+    """
+    from ktc.passes.raising.check.exact_check import differs_as_launched
+    from ktc.passes.raising.check.huge_launches import at_its_grid, of_any_grid, said
+    from ktc.passes.raising.check.small_launches import MAX_THREADS
+
+    general, runs = of_any_grid(kernel, MAX_THREADS), of_any_grid(kernel) is None
+    if general is None:
+        return None
+    form, numbers = general
+    assert form.launch is not None
+    outcome = checked(form, form.launch)
+    if not isinstance(outcome, Result):
+        return None if runs else outcome
+    raised = at_its_grid(outcome.kernel, kernel, numbers)
+    if why := not_lowered(raised):
+        return None if runs else unlike(why)
+    if runs:
+        return None if differs_as_launched(kernel, raised) else Result(raised, outcome.notes)
+    return Result(raised, (*outcome.notes, str(said(kernel))))
+
+
+__all__ = ["generally_raised", "left", "unlike"]
