@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ktc.ir.nodes import Sym
+from ktc.ir.nodes import Expr, Sym
 
 Ints = int | np.ndarray
 """An integer, or one at each point (int64)."""
@@ -47,7 +47,14 @@ class Split:
     by: int
 
 
-Request = Expand | Split
+@dataclass(frozen=True)
+class Cut:
+    """A request: the number would be known where ``condition`` holds, and where it does not."""
+
+    condition: Expr
+
+
+Request = Expand | Split | Cut
 
 
 @dataclass(frozen=True, eq=False)

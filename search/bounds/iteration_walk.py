@@ -35,6 +35,7 @@ from .element_sets import runs
 from .iteration_states import (
     UNKNOWN,
     Axis,
+    Cut,
     Expand,
     Ints,
     Number,
@@ -130,7 +131,7 @@ class Walk:
     def refine(self, wants: frozenset[Request]) -> None:
         """Begin again under a plan in which one of ``wants`` is granted, unless none can be: then something that is
         not known is left out."""
-        open_ = [w for w in wants if w.axis not in self.plan]
+        open_ = [w for w in wants if not isinstance(w, Cut) and w.axis not in self.plan]
         if open_ and not self.final:
             raise Refine(min(open_, key=lambda w: (isinstance(w, Expand), w.axis.part, str(w.axis.loop))))
         self.whole = False
@@ -199,7 +200,23 @@ class Walk:
         """Note an access of ``width`` elements at ``index``."""
         if not isinstance(buffer.type, Ptr):
             return
-        t = buffer.type.elem
+        for there in self.parts(index, state):
+            self._touch(kind, buffer, index, width, there)
+
+    def parts(self, e: Expr, state: State) -> list[State]:
+        """``state``, cut as a minimum, a maximum or a choice in ``e`` wants it."""
+        wants = [w for w in self.values.number(e, state).wants if isinstance(w, Cut)]
+        if not wants:
+            return [state]
+        found = self.cut(state, wants[0].condition)
+        if found is None or not (found[0] and found[1]):
+            return [state]
+        return [part for there in (*found[0], *found[1]) for part in self.parts(e, there)]
+
+    def _touch(self, kind: str, buffer: Sym, index: Expr, width: int, state: State) -> None:
+        t = buffer.type
+        assert isinstance(t, Ptr)
+        t = t.elem
         lanes = t.n if isinstance(t, Vec) and isinstance(t.n, int) else 1
         found = self.number(index, state)
         if found.base is None:
@@ -242,18 +259,19 @@ class Walk:
     def narrow_kind(self, sym: Sym) -> str:
         return self.narrow.get(sym, "")
 
-    def define(self, sym: Sym, value: Expr | None, state: State) -> State:
+    def define(self, sym: Sym, value: Expr | None, state: State) -> list[State]:
         """``state`` after ``sym = value``."""
         t = sym.type
         if value is None:
-            return state.having({sym: UNKNOWN})
+            return [state.having({sym: UNKNOWN})]
         self.visit(value, state)
         self.depends[sym] = self.dependences(value) | self.depends.get(sym, _NO_LOOPS)
         if isinstance(t, Scalar) and t.is_float:
             self.narrow[sym] = kind_of(value, self.narrow_kind)
-            return state
-        number = self.values.number(value, state) if isinstance(t, Scalar) and (t.is_int or t == BOOL) else UNKNOWN
-        return state.having({sym: number})
+            return [state]
+        if not isinstance(t, Scalar) or not (t.is_int or t == BOOL):
+            return [state.having({sym: UNKNOWN})]
+        return [s.having({sym: self.values.number(value, s)}) for s in self.parts(value, state)]
 
 
 def _operands(e: Expr) -> Iterator[Expr]:

@@ -31,7 +31,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, Ptr, Scalar
 
 from .conditions import Undecided, compared
-from .iteration_states import UNKNOWN, Branches, Expand, Number, Split, State, both, combined, scaled
+from .iteration_states import UNKNOWN, Branches, Cut, Expand, Number, Split, State, both, combined, scaled
 
 Contents = Callable[[str], np.ndarray | None]
 """The workload's contents of a buffer, flat, or None where they are not known."""
@@ -275,7 +275,7 @@ def _select(v: Values, e: Select, s: State) -> Number:
     if c.concrete and a.concrete and b.concrete:
         assert c.base is not None and a.base is not None and b.base is not None
         return Number(np.where(np.asarray(c.base) != 0, a.base, b.base))
-    return Number(None, wants=frozenset(Expand(x) for n in (c, a, b) for x in n.terms) | c.wants | a.wants | b.wants)
+    return Number(None, wants=frozenset({Cut(e.cond)}))
 
 
 def _call(v: Values, e: Call, s: State) -> Number:
@@ -291,7 +291,7 @@ def _call(v: Values, e: Call, s: State) -> Number:
             return first if e.fn == "min" else second
     if a.concrete and b.concrete:
         return _plainly(np.minimum if e.fn == "min" else np.maximum, a, b)
-    return Number(None, wants=frozenset(map(Expand, (*a.terms, *b.terms))))
+    return Number(None, wants=frozenset({Cut(Binary("<", *e.args))}))
 
 
 def _load(v: Values, e: Load, s: State) -> Number:

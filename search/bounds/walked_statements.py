@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 
 
 def _decl(w: Walk, s: Decl, state: State) -> list[State]:
-    return [w.define(s.sym, s.init, state)]
+    return w.define(s.sym, s.init, state)
 
 
 def _assign(w: Walk, s: Assign, state: State) -> list[State]:
-    return [w.define(s.sym, s.value, state)]
+    return w.define(s.sym, s.value, state)
 
 
 def _store(w: Walk, s: Store, state: State) -> list[State]:

@@ -113,9 +113,8 @@ class Thread:
         if isinstance(e, Binary) and e.op in ("&&", "||"):
             a = self.number(e.a)
             return self.number(e.b) if bool(a) == (e.op == "&&") else a
-        if isinstance(e, Call) and e.fn == "cdiv":
-            a, b = map(self.number, e.args)
-            return -(-a // b)
+        if isinstance(e, Call):
+            return CALLS[e.fn](*map(self.number, e.args))
         if isinstance(e, Binary):
             a, b = self.number(e.a), self.number(e.b)
             if e.op in ("/", "%") and scalar_of(e.type).is_int:
@@ -131,6 +130,9 @@ OPERATORS: dict[str, Any] = {
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, ">>": lambda a, b: a >> b, "<<": lambda a, b: a << b,
     "&": lambda a, b: a & b,
 }  # fmt: skip
+
+
+CALLS: dict[str, Any] = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
 
 
 def one_by_one(kernel: Kernel, values: Mapping[str, Any]) -> tuple[int, int]:
@@ -181,6 +183,9 @@ KERNELS = {
     + "    for j: i32 = 0; j < n; j + 1\n      y[r * n + j] = j <= r ? y[r * n + j] * 2.0 : 0.0\n",
     "in place": HEAD + "  par i in 0..n @ [block.x]\n    y[i] = y[i] + x[i % m]\n",
     "either of two": HEAD + "  par i in 0..n @ [block.x]\n    if i == m || i > 2 * m\n      y[i] = x[i]\n",
+    "clamped": HEAD
+    + "  par i in 0..n @ [block.x]\n    let up: i32 = i > 0 ? i - 1 : 0\n    par j in 0..m @ [thread.x]\n"
+    + "      y[i * m + j] = x[up * m + j] + x[min(i + 1, n - 1) * m + max(j - 2, 0)]\n",
     "shifts": HEAD + "  par i in 0..n * 16 @ [block.x]\n    y[i >> 2] = x[(i & 15) << 1]\n",
 }
 
