@@ -3,9 +3,9 @@
     raise | distribute{loop=i map=[vec $V, thread.x $T:128,256, seq]} | fast-math{fns=exp,div}   # comment
     where V * T <= 1024
 
-Values are integers, words and places (``loop:k``, ``k.*``: ``place_names``), knobs (``$V``, ``$V:1,2,4``, ``$V=4``), distributions and comma
-lists (an argument given twice is a list too). Scripts may come from a planner, so the grammar is closed and every size
-has a limit.
+Values are integers, words and places (``loop:k``, ``k.*``: see ``place_names``), knobs (``$V``, ``$V:1,2,4``,
+``$V=4``), distributions and comma lists (an argument given twice is a list too). Scripts may come from a planner, so
+the grammar is closed and every size has a limit.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ before                                              after register-tile{loop=k_t
 
 Iterations of a parallel loop are independent, so the band may be distributed over the statements in it, and exchanged
 with a serial loop that every iteration runs alike. A scalar that lives from one piece to the next is expanded to an
-array of the tile; each thread keeps the elements of its own iterations (lowering gives them registers). All pieces keep
-what the source calls their loops, so ``distribute{loop=row.* ...}`` speaks of all of them. The body of the serial loop is now the
-block's: what ``stage-shared`` needs.
+array of the tile; each thread keeps the elements of its own iterations (lowering gives them registers). The loops of
+all pieces are still what the source calls them, so ``distribute{loop=row.* ...}`` speaks of all of them. The body of
+the serial loop is now the block's: what ``stage-shared`` needs.
 """
 
 from __future__ import annotations
