@@ -7,11 +7,13 @@ it is not; a launcher tests it like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+from .fold import fold_node
 from .kernel import Kernel
-from .nodes import AddrOf, Binary, Body, Call, Const, Expr, Sym, Unary, i32
+from .nodes import AddrOf, Binary, Body, Call, Const, Expr, If, Stmt, Sym, Unary, i32
 from .types import BOOL, Ptr
-from .walk import all_exprs, keep, map_body, map_expr, walk_expr
+from .walk import all_exprs, map_body, map_expr, walk_expr
 
 
 def null_test(pointer: Sym, null: bool = True) -> Expr:
@@ -56,17 +58,26 @@ def known_nulls(kernel: Kernel) -> dict[Sym, bool]:
 
 def decided(e: Expr, known: Mapping[Sym, bool]) -> Expr:
     """``e`` with the answers in place of questions about ``known`` pointers."""
-
-    def on(x: Expr) -> Expr:
-        s = asked_about(x)
-        return Const(known[s], BOOL) if s is not None and s in known else x
-
-    return map_expr(e, on) if known else e
+    return map_expr(e, partial(_answered, known)) if pointers_in(e) & known.keys() else e
 
 
 def with_decided(body: Body, known: Mapping[Sym, bool]) -> Body:
-    """``body`` with the answers in place of questions about ``known`` pointers."""
-    return map_body(body, keep, lambda e: decided(e, known)) if known else body
+    """``body`` with the answers in place of questions about ``known`` pointers, without branches for other answers; the
+    same object where it asks none."""
+    if not any(pointers_in(e) & known.keys() for e in all_exprs(body)):
+        return body
+    return map_body(body, _taken, partial(_answered, known))
+
+
+def _answered(known: Mapping[Sym, bool], e: Expr) -> Expr:
+    s = asked_about(e)
+    return Const(known[s], BOOL) if s is not None and s in known else fold_node(e)
+
+
+def _taken(s: Stmt) -> Stmt | Body:
+    if isinstance(s, If) and isinstance(s.cond, Const):
+        return s.then if s.cond.value else s.orelse
+    return s
 
 
 __all__ = [

@@ -30,7 +30,7 @@ def bound_pointers(kernel: Kernel, values: Mapping[str, Arg]) -> Kernel | Refuse
     for name, value in values.items():
         s = kernel.param(name).sym
         if not isinstance(value, int | str) or value not in _NULL:
-            return Refused("E-SPECIALIZE-VALUE", f"the pointer '{name}' is null or nonnull, not {value!r}")
+            return Refused("E-SPECIALIZE-PARAM", f"'{name}' is a pointer: null or nonnull, and not {value!r}")
         if facts.get(s, _NULL[value]) != _NULL[value]:
             fact = print_expr(null_test(s, facts[s]))
             return Refused("E-SPECIALIZE-FACT", f"{name}={value} contradicts the assumption {fact}")

@@ -49,12 +49,12 @@ class Specialize(Pass):
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
         if not args:
             return Refused("E-SPECIALIZE-PARAM", "name a parameter and its value", hint="specialize{d=4096}")
-        pointers = {p.sym.name for p in kernel.params if isinstance(p.sym.type, Ptr)} & args.keys()
+        pointers = [n for n in args if any(p.sym.name == n and isinstance(p.sym.type, Ptr) for p in kernel.params)]
         found = bound_pointers(kernel, {n: args[n] for n in pointers}) if pointers else kernel
         if isinstance(found, Refused):
             return found
         kernel = found
-        said = tuple(f"{n} is {'not ' * (args[n] == NONNULL)}null" for n in sorted(pointers))
+        said = tuple(f"{n} is {'not ' * (args[n] == NONNULL)}null" for n in pointers)
         env: dict[Sym, Const] = {}
         for name, value in args.items():
             if name in pointers:
