@@ -9,6 +9,7 @@ from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from ktc.ir.null_pointers import asked_about, pointers_asked_about
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, Ptr, Scalar
 
@@ -48,6 +49,8 @@ def python_text(e: Expr, above: int = 0) -> str:
         return f"({text})" if prec < above else text
     if isinstance(e, Select):
         return f"({python_text(e.a, 2)} if {python_text(e.cond, 2)} else {python_text(e.b, 2)})"
+    if (pointer := asked_about(e)) is not None:
+        return f"({python_name(pointer.name)} is None)"
     if isinstance(e, Call) and e.fn == "cdiv":
         return f"-(-{python_text(e.args[0], 12)} // {python_text(e.args[1], 12)})"
     if isinstance(e, Call) and e.fn in ("min", "max", "abs"):
@@ -85,9 +88,12 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
         raise KtcError("E-LAUNCH-KIND", message, hint="the cuda or torch launcher, or multi-buffer by=threads")
     g = geometry(kernel)
     names = [python_name(p.sym.name) for p in kernel.params if not p.symbol]  # those the host sets, as for the original
-    checks = [python_text(f, 4) for f in g.facts] + [
-        f"{python_name(p.sym.name)}.data.ptr % {n} == 0" for p, n in g.aligned
-    ]
+    asked = pointers_asked_about(kernel)
+    checks = [python_text(f, 4) for f in g.facts]
+    for p, n in g.aligned:
+        name = python_name(p.sym.name)
+        aligned = f"{name}.data.ptr % {n} == 0"
+        checks.append(f"({name} is None or {aligned})" if p.sym in asked else aligned)
     checks += [
         apart_condition(a, lambda s: f"{python_name(s.name)}.data.ptr", lambda e: python_text(e, 11), "or")
         for a in g.apart
@@ -120,11 +126,13 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
 def _call(module: str, code: Emitted) -> list[str]:
     g = geometry(code.kernel)
     args = []
+    asked = pointers_asked_about(code.kernel)
     for p in code.kernel.params:
         if not p.host and not p.symbol:
             t = p.sym.type
             name = python_name(p.sym.name)
-            args.append(name if isinstance(t, Ptr) else f"np.{_numpy(t)}({name})")  # type: ignore[arg-type]
+            pointer = f"np.intp(0) if {name} is None else {name}" if p.sym in asked else name
+            args.append(pointer if isinstance(t, Ptr) else f"np.{_numpy(t)}({name})")  # type: ignore[arg-type]
     grid, block = (", ".join(python_text(e) for e in dims) for dims in (g.grid, g.block))
     lines = [f'        kernel = {module}.get_function("{code.entry}")']
     shared = python_text(g.shared)

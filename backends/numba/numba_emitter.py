@@ -15,6 +15,7 @@ from ktc.ir.arith import Facts, Trust
 from ktc.ir.fact_origins import ORIGINS, launch_tests
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Const, Expr
+from ktc.ir.null_pointers import pointers_asked_about, pointers_in
 from ktc.ir.text import print_expr
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used
@@ -77,6 +78,7 @@ def _header(kernel: Kernel, x: ExprPrinter, mode: str) -> list[str]:
 def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: str) -> list[str]:
     """The plain Python function that users call: flat typed views, scalars in their type, launch geometry."""
     names = [x.name(p.sym) for p in kernel.params]
+    asked = pointers_asked_about(kernel)
     initial = {p.sym: x.reserve(f"{n}_initial") for p, n in zip(kernel.params, names) if p.init}
     out = [
         f"{initial[p.sym]} = np.array([{', '.join(_stored(p))}], {storage_of(scalar_of(p.sym.type))})"
@@ -89,7 +91,8 @@ def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: s
     for p, n in zip(kernel.params, names):
         t = p.sym.type
         if isinstance(t, Ptr):
-            out.append(f"    {n} = {n}.reshape(-1).view({storage_of(t.elem)})")
+            flat = f"{n}.reshape(-1).view({storage_of(t.elem)})"
+            out.append(f"    {n} = {f'None if {n} is None else {flat}' if p.sym in asked else flat}")
         elif isinstance(t, Scalar):
             make = (
                 "bool"
@@ -113,8 +116,9 @@ def _tested(kernel: Kernel, x: ExprPrinter) -> Iterator[str]:
     params = {p.sym for p in kernel.params}
     for test in dict.fromkeys(launch_tests(kernel)):
         if used(test) <= params and not isinstance(test, Const):
+            said = print_expr(test) if not pointers_in(test) else x.text(test)
             yield f"if not ({x.text(test)}):"
-            yield f"    raise ValueError({f'{print_expr(test)} does not hold'!r})"
+            yield f"    raise ValueError({f'{said} does not hold'!r})"
 
 
 def _stored(p: Param) -> list[str]:

@@ -115,7 +115,9 @@ def _attributes(cp: Any, fn: Any) -> dict[str, int]:
 
 
 def _argument(value: Any, t: Ptr | Scalar) -> Any:
-    return value if isinstance(t, Ptr) else scalar(value, t)
+    if isinstance(t, Ptr):
+        return np.uint64(0) if value is None else value
+    return scalar(value, t)
 
 
 class CudaRuntime(TimedRuntime):

@@ -67,7 +67,8 @@ class ClExecutable:
 
     def pack(self, args: Mapping[str, object]) -> list[Any]:
         args = self._scratch.complete(args)
-        return [need(args, n).buffer if isinstance(t, Ptr) else scalar(need(args, n), t) for n, t in self._signature]
+        values = ((need(args, n), t) for n, t in self._signature)
+        return [getattr(v, "buffer", None) if isinstance(t, Ptr) else scalar(v, t) for v, t in values]
 
     def enqueue(self, g: Geometry, packed: list[Any]) -> Any:
         """Enqueue and return the event."""

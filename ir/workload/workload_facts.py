@@ -8,6 +8,7 @@ from ktc.ir.analysis.touched_ranges import touched_ranges
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.kernel import TESTABLE, Assume, Kernel, Launch, Param, Repeat
 from ktc.ir.nodes import Expr, Var, fresh, i32
+from ktc.ir.null_pointers import null_test, pointers_asked_about
 from ktc.ir.types import I32, SCALARS, Ptr, Scalar
 
 from . import size_expressions
@@ -45,6 +46,10 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     if launch is not None:
         launch = dataclasses.replace(launch, passed=passed_in(launch, params, workload))
     facts = tuple(Assume(size_expressions.to_ir(text, symbols)) for text in workload.assume)
+    pointers = {p.sym.name: p.sym for p in kernel.params if isinstance(p.sym.type, Ptr)}
+    asked = pointers_asked_about(kernel)
+    promised = ((pointers[a.name], a.null) for a in workload.args if a.null in ("true", "false") and a.name in pointers)
+    facts += tuple(Assume(null_test(s, null == "true")) for s, null in promised if s in asked)
     repeat = Repeat(workload.swap) if workload.swap else None
     kernel = launched(kernel, launch) if launch is not None and workload.launch is not None else kernel
     kernel = kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)

@@ -31,6 +31,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "divisible_by",
         "noalias",
         "mark",
+        "null",
         "guessed",
     ),
     "launch": ("grid", "block", "shared"),
@@ -210,6 +211,10 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
             raise f.fail(f"{key} is a positive integer", "args", i, key)
     if (scalar and "noalias" in a) or not isinstance(a.get("noalias", False), bool):
         raise f.fail("noalias is true or false, for a buffer", "args", i, "noalias")
+    null = a.get("null")
+    if null is not None and (scalar or not isinstance(null, bool | str)):
+        hint = 'null = true, null = false, or when: null = "bias == 0"'
+        raise f.fail("null says of a buffer whether there is none", "args", i, "null", hint)
     mark = a.get("mark")
     if mark is not None and (scalar or span is None or not isinstance(mark, int) or mark >= 0):
         raise f.fail("mark is a negative integer, for a buffer with a range", "args", i, "mark")
@@ -233,6 +238,7 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         divisible_by=a.get("divisible_by", 1),
         noalias=a.get("noalias", False),
         mark=mark,
+        null=str(null).lower() if isinstance(null, bool) else null,
         guessed=frozenset(guessed),
     )
 

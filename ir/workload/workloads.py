@@ -43,7 +43,8 @@ class ArgSpec:
     ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
     ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label. ``values``: a
     buffer's elements, for one that holds the same in every call. ``guessed``: which of ``range``, ``align``,
-    ``divisible_by`` and ``noalias`` a draft has put there, and nobody has promised.
+    ``divisible_by`` and ``noalias`` a draft has put there, and nobody has promised. ``null``: a condition on the sizes
+    under which a buffer is ``nullptr``; ``false`` promises that it never is, and ``true`` that it always is.
     """
 
     name: str
@@ -59,6 +60,13 @@ class ArgSpec:
     mark: int | None = None
     guessed: frozenset[str] = field(default=frozenset(), repr=False)  # a set has no order: digests are made of the rest
     values: tuple[int | float, ...] = ()
+    null: str | None = None
+
+    def is_null(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call at ``sizes`` passes no buffer."""
+        from . import size_expressions
+
+        return self.null is not None and bool(size_expressions.evaluate(self.null, sizes))
 
     @property
     def span(self) -> tuple[Any, Any] | None:
@@ -184,13 +192,15 @@ class Workload:
 
     def make_inputs(
         self, sizes: Mapping[str, int], variant: str | None = None, seed: int = 0, exact: bool = False
-    ) -> dict[str, np.ndarray | int | float]:
-        """Every argument by name: numpy arrays and Python scalars, equal for equal ``(sizes, variant, seed, exact)``.
+    ) -> dict[str, Any]:
+        """Every argument by name: numpy arrays and Python scalars, equal for equal ``(sizes, variant, seed, exact)``;
+        None for a buffer that is ``nullptr`` at these sizes.
 
         Outputs hold poison (NaN; 0x5A in integers). ``exact`` asks for small non-zero integers in every float, so that
         sums and products are exact in any order.
         """
-        return {a.name: self.make_input(a, sizes, variant, seed, exact) for a in self.args}
+        made = ((a, a.is_null(sizes)) for a in self.args)
+        return {a.name: None if null else self.make_input(a, sizes, variant, seed, exact) for a, null in made}
 
     def make_input(
         self, a: ArgSpec, sizes: Mapping[str, int], variant: str | None = None, seed: int = 0, exact: bool = False
@@ -276,7 +286,7 @@ class Workload:
                 if isinstance(a.value, str) and a.value.isidentifier():
                     sizes[a.value] = int(inputs[a.name])
             else:
-                for text, n in zip(a.shape, inputs[a.name].shape):
+                for text, n in zip(a.shape, inputs[a.name].shape if inputs[a.name] is not None else ()):
                     if text.isidentifier():
                         sizes[text] = int(n)
         return sizes

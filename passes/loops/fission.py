@@ -14,9 +14,9 @@ other scalars that cross the cut refuse.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from ktc.ir.analysis.dependence import carried_scalars, conflict, noalias
+from ktc.ir.analysis.dependence import carried_scalars, conflict, may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.analysis.touches import touches
 from ktc.ir.kernel import Kernel
@@ -102,7 +102,7 @@ def _cut(kernel: Kernel, loop: For | Par, at: int) -> tuple[Stmt, Stmt] | Refuse
         if {s for s in carried if s in _touched(first) and s in _touched(second)}:
             name = min(s.name for s in carried)
             return Refused("E-FISSION-SCALAR", f"both parts change or read '{name}'", places(loop))
-    again = _recomputed(first, second)
+    again = _recomputed(first, second, noalias(kernel))
     if isinstance(again, Sym):
         hint = "cut elsewhere, or store it"
         return Refused("E-FISSION-SCALAR", f"the second part needs '{again.name}' of the first", places(loop), hint)
@@ -128,8 +128,11 @@ def _touched(body: Body) -> set[Sym]:
     return used_in(body) | assigned(body)
 
 
-def _recomputed(first: Body, second: Body) -> tuple[Decl, ...] | Sym:
-    """Declarations of ``first`` that ``second`` can compute again; the first symbol for which that is not so."""
+def _recomputed(first: Body, second: Body, apart: Collection[Sym]) -> tuple[Decl, ...] | Sym:
+    """Declarations of ``first`` that ``second`` can compute again; the first symbol for which that is not so.
+
+    ``apart``: buffers that overlap no other one.
+    """
     own = {s.sym: s for s in first if isinstance(s, Decl)}
     inside = set(declared(first))
     written = assigned(first)
@@ -142,7 +145,7 @@ def _recomputed(first: Body, second: Body) -> tuple[Decl, ...] | Sym:
         if d is None or d.init is None or isinstance(sym.type, Array) or sym in written or sym in assigned(second):
             return sym
         loads = {x.buffer for x in walk_expr(d.init) if isinstance(x, Load)}
-        if not is_removable(d.init) or _overwritten(loads, written):
+        if not is_removable(d.init) or _overwritten(loads, written, apart):
             return sym
         if (used(d.init) - loads) & written:
             return sym
@@ -152,11 +155,9 @@ def _recomputed(first: Body, second: Body) -> tuple[Decl, ...] | Sym:
     return tuple(sorted(out, key=first.index))
 
 
-def _overwritten(loads: set[Sym], written: set[Sym]) -> bool:
-    from ktc.ir.analysis.dependence import may_alias
-
+def _overwritten(loads: set[Sym], written: set[Sym], apart: Collection[Sym]) -> bool:
     buffers = {w for w in written if hasattr(w.type, "space") or hasattr(w.type, "elem")}
-    return any(may_alias(x, w) for x in loads for w in buffers)
+    return any(may_alias(x, w, apart) for x in loads for w in buffers)
 
 
 def _backwards(kernel: Kernel, loop: For, first: Body, second: Body) -> Refused | None:

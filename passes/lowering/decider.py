@@ -5,6 +5,9 @@ Bound knobs decide structure (a vector of one lane is a scalar); open knobs leav
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate, is_const
@@ -13,13 +16,19 @@ from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, For, Knob, Sym, Unary,
 
 
 class Decider:
-    """Answers questions under a kernel's bound knobs and assumptions."""
+    """Answers questions under a kernel's bound knobs and assumptions, and about its sizes under all its facts."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.bound = kernel.bound_knobs
         self._divisors = [_divides(a.expr) for a in kernel.assumptions]
         self.counters: dict[Sym, tuple[Expr, Expr]] = {}  # serial loop variable -> (first value, step)
         self._params = {p.sym: p for p in kernel.params}
+        self._kernel = kernel
+
+    @cached_property
+    def _facts(self) -> Facts:
+        """What is known of the kernel's sizes: a stride may be divisible for what it is equal to."""
+        return Facts(self._kernel, REWRITES)
 
     def value(self, e: Expr) -> int | None:
         """The value of ``e`` if constants and bound knobs determine it."""
@@ -60,7 +69,9 @@ class Decider:
                 return True
             if p is not None and self._part_divisible(e, p.divisible_by, by):
                 return True
-        return any(d is not None and _same(d[0], e) and self._implies(d[1], by) for d in self._divisors)
+        if any(d is not None and _same(d[0], e) and self._implies(d[1], by) for d in self._divisors):
+            return True
+        return n is not None and self._facts.multiple_of(e, n)
 
     def _part_divisible(self, e: Var, divisor: int, by: Expr) -> bool:
         """``(e / c) % y == 0`` is assumed, c divides e, and y is a multiple of ``by``."""

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.null_pointers import known_nulls, with_decided
 from ktc.passes.core.base import Refused, Result
 
 Checked: TypeAlias = Callable[[Kernel, Launch], Result | Refused]
@@ -26,9 +27,11 @@ SMALLER = "loops are compared in runs of the interpreter: a parameter in place o
 
 
 def generally_raised(kernel: Kernel, launch: Launch, checked: Checked) -> Result | Refused:
-    """``kernel`` raised in the first of these forms that is one of it, else as it stands."""
+    """``kernel`` raised in the first of these forms that is one of it, else as it stands; what it asks of pointers is
+    answered first, as far as it assumes the answer."""
     from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
 
+    kernel = kernel.with_(body=with_decided(kernel.body, known_nulls(kernel)))
     outcome = _in_equal_sizes(kernel, checked) or _at_its_sizes(kernel, launch, checked)
     if not isinstance(outcome, Result) or (ended := with_guards_as_ends(outcome.kernel)) is outcome.kernel:
         return outcome

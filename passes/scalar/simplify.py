@@ -41,6 +41,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )  # fmt: skip
+from ktc.ir.null_pointers import known_nulls, with_decided
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk
@@ -52,13 +53,18 @@ class Simplify(Pass):
     summary = "fold constants and integer identities, propagate constants, drop dead code"
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        return [Site("simplify", "shorter code")] if simplified(kernel.body) != kernel.body else []
+        return [Site("simplify", "shorter code")] if _simpler(kernel) != kernel.body else []
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        body = simplified(kernel.body)
+        body = _simpler(kernel)
         if body == kernel.body:
             return Result(kernel, ("nothing to simplify",))
         return Result(kernel.with_(body=body))
+
+
+def _simpler(kernel: Kernel) -> Body:
+    """The body of ``kernel``, simplified by what it assumes of pointers."""
+    return simplified(with_decided(kernel.body, known_nulls(kernel)))
 
 
 def simplified(body: Body) -> Body:

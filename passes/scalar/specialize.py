@@ -6,6 +6,8 @@ before                                              after specialize{d=4096}
         out[i] = out[i] / d                               par i in 0..4096 @ [...]
                                                             out[i] = out[i] / 4096
 
+    specialize{b=null}, specialize{b=nonnull}: of a pointer that the kernel asks about, the answer
+
 The parameter stays in the signature, and the launcher checks the assumption: other values run the original kernel.
 A parameter that follows from those bound (``rows``, where the launch passes ``batch * length``) is bound with them.
 """
@@ -20,18 +22,20 @@ from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Assume, Kernel, Param
 from ktc.ir.nodes import Binary, Const, Expr, Sym, Var
 from ktc.ir.text import print_expr
-from ktc.ir.types import Scalar
+from ktc.ir.types import Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, substitute, substitute_expr, used
 from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
 
+from .pointer_values import NONNULL, bound_pointers
 from .simplify import simplified
 
 
 class Specialize(Pass):
     name = "specialize"
     summary = "bind scalar parameters to constants, checked at launch"
-    params = (ParamSpec("*", "parameter=value, one or more: specialize{d=4096}"),)
-    refusals = ("E-SPECIALIZE-PARAM", "E-SPECIALIZE-VALUE", "E-SPECIALIZE-FACT", "E-SPECIALIZE-ASSIGNED")
+    params = (ParamSpec("*", "parameter=value, one or more: specialize{d=4096}; null or nonnull of a pointer"),)
+    refusals = ("E-SPECIALIZE-PARAM", "E-SPECIALIZE-VALUE", "E-SPECIALIZE-FACT", "E-SPECIALIZE-ASSIGNED",
+                "E-SPECIALIZE-NULL")  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
         """One per integer parameter whose value the workload's facts pin down."""
@@ -45,8 +49,16 @@ class Specialize(Pass):
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
         if not args:
             return Refused("E-SPECIALIZE-PARAM", "name a parameter and its value", hint="specialize{d=4096}")
+        pointers = [n for n in args if any(p.sym.name == n and isinstance(p.sym.type, Ptr) for p in kernel.params)]
+        found = bound_pointers(kernel, {n: args[n] for n in pointers}) if pointers else kernel
+        if isinstance(found, Refused):
+            return found
+        kernel = found
+        said = tuple(f"{n} is {'not ' * (args[n] == NONNULL)}null" for n in pointers)
         env: dict[Sym, Const] = {}
         for name, value in args.items():
+            if name in pointers:
+                continue
             bound = _binding(kernel, name, value)
             if isinstance(bound, Refused):
                 return bound
@@ -62,7 +74,7 @@ class Specialize(Pass):
                 return bound
             env[e.sym] = bound[1]
             notes.append(f"{e.sym.name} = {bound[1].value}, which is {print_expr(e.value)}")
-        return _contradiction(kernel, env) or Result(_substituted(kernel, env), tuple(notes))
+        return _contradiction(kernel, env) or Result(_substituted(kernel, env), (*said, *notes))
 
 
 def _binding(kernel: Kernel, name: str, value: Arg) -> tuple[Param, Const] | Refused:
@@ -71,7 +83,7 @@ def _binding(kernel: Kernel, name: str, value: Arg) -> tuple[Param, Const] | Ref
     scalars = [q.sym.name for q in kernel.params if isinstance(q.sym.type, Scalar) and not q.sym.type.is_float]
     if p is None or p.sym.name not in scalars:
         hint = f"integer parameters: {', '.join(scalars) or 'none'}"
-        return Refused("E-SPECIALIZE-PARAM", f"no integer parameter named '{name}'", hint=hint)
+        return Refused("E-SPECIALIZE-PARAM", f"no integer parameter or pointer named '{name}'", hint=hint)
     if not isinstance(value, int):
         return Refused("E-SPECIALIZE-VALUE", f"'{name}' needs an integer, not {value!r}")
     ty = p.sym.type

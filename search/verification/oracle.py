@@ -208,7 +208,8 @@ class Oracle:
             return args | self._with_special(args, data)
         for k, a in enumerate(self.integers if data in INTEGERS else ()):
             rng = np.random.default_rng([self.seed, k, len(data)])
-            args[a.name] = INTEGERS[data](np.asarray(args[a.name]), rng)
+            if args[a.name] is not None:
+                args[a.name] = INTEGERS[data](np.asarray(args[a.name]), rng)
         change = DATA.get(data)
         for k, a in enumerate(self.workload.args):  # each its own: an infinity that always meets another hides both
             value = args[a.name]

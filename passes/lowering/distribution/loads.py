@@ -7,8 +7,10 @@ them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
+from ktc.ir.analysis.dependence import may_alias
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -33,7 +35,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_private
-from ktc.ir.types import Array, Ptr, Scalar
+from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, used_in, walk
 
 
@@ -95,8 +97,9 @@ def guarded_load(e: Expr) -> Load | None:
     return e if isinstance(e, Load) else None
 
 
-def hoist_loads(run: Body) -> Body:
-    """Move load declarations up past statements that they neither depend on nor may alias."""
+def hoist_loads(run: Body, apart: Collection[Sym]) -> Body:
+    """Move load declarations up past statements that they neither depend on nor may alias; ``apart``: buffers that
+    overlap no other one."""
     out: list[Stmt] = []
     for s in run:
         if not is_memory_load(s):
@@ -107,7 +110,7 @@ def hoist_loads(run: Body) -> Body:
         assert load is not None
         needs = used_in((s,))
         k = len(out)
-        while k and not _blocks(out[k - 1], needs, load.buffer):
+        while k and not _blocks(out[k - 1], needs, load.buffer, apart):
             k -= 1
         while k < len(out) and is_memory_load(out[k]):  # keep the source's order of loads
             k += 1
@@ -121,7 +124,7 @@ def is_memory_load(s: Stmt) -> bool:
     return load is not None and not is_private(load.buffer)
 
 
-def _blocks(s: Stmt, needs: set[Sym], buffer: Sym) -> bool:
+def _blocks(s: Stmt, needs: set[Sym], buffer: Sym, apart: Collection[Sym]) -> bool:
     if set(declared((s,))) & needs or assigned((s,)) & needs:
         return True
     if isinstance(s, Decl | Assign):
@@ -129,14 +132,4 @@ def _blocks(s: Stmt, needs: set[Sym], buffer: Sym) -> bool:
     if any(isinstance(x, Break | Continue | Return) for x in walk((s,))):
         return True
     written = {b for b in assigned((s,)) if not is_private(b)}
-    return any(may_alias(b, buffer) for b in written) or not isinstance(s, Store | If | For | Alloc)
-
-
-def may_alias(a: Sym, b: Sym) -> bool:
-    """Whether the buffers may be the same memory: not arrays, and not two ``__restrict__`` pointers."""
-    if a == b:
-        return True
-    ta, tb = a.type, b.type
-    if isinstance(ta, Array) or isinstance(tb, Array):
-        return False
-    return not (isinstance(ta, Ptr) and isinstance(tb, Ptr) and (ta.restrict and tb.restrict))
+    return any(may_alias(b, buffer, apart) for b in written) or not isinstance(s, Store | If | For | Alloc)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -39,7 +40,7 @@ from ktc.passes.lowering.copies.fetches import Group, in_two, predicated
 from ktc.passes.lowering.lowering_state import State
 
 from .levels import Jam
-from .loads import extract_loads, guarded_load, hoist_loads, is_memory_load, may_alias
+from .loads import extract_loads, guarded_load, hoist_loads, is_memory_load
 from .scope import Guard, Scope, guard_of, nest
 
 MAX_HELD = 32
@@ -51,7 +52,7 @@ def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
     run = tuple(st.owner_guard(s, scope) for s in run)
     if not scope.jams:
         return _plain(run, used_after, scope, st)
-    run = hoist_loads(extract_loads(run))
+    run = hoist_loads(extract_loads(run), noalias(st.kernel))
     st.variation.grow(run)
     apart = _one_by_one(run, used_after, scope, st)
     if apart:
@@ -295,12 +296,18 @@ def _delayable(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> di
     """
     found: dict[int, Jam] = {}
     touched: set[Sym] = set()
+    apart = noalias(st.kernel)
     lane: Jam | None = None
     for k in range(len(body) - 1, -1, -1):
         s = body[k]
         jam = _vector_jam(s, scope, st) if isinstance(s, Store) and not is_private(s.buffer) else None
         free = jam is not None and jam in dims and jam == (lane or jam)
-        if isinstance(s, Store) and jam is not None and free and not any(may_alias(s.buffer, b) for b in touched):
+        if (
+            isinstance(s, Store)
+            and jam is not None
+            and free
+            and not any(may_alias(s.buffer, b, apart) for b in touched)
+        ):
             found[k] = lane = jam
             reads = {x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)}
         else:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-import numpy as np
-
 from ktc.ir.interp.execution.run_state import LANES_OF_WORK
 from ktc.ir.interp.run import RunResult
 from ktc.ir.kernel import Kernel
@@ -25,6 +23,7 @@ from .invented_arguments import (
     extreme_arguments,
     far_apart,
     invented_arguments,
+    scalars_of,
     values_around,
 )
 from .large_arguments import far_arguments
@@ -137,7 +136,7 @@ class ChosenSets:
             args = drawn[k]
             if self.late or self.budget.work > most or not self._missing:
                 return
-            if not self.unreached and self.single <= single_axes(self.source, _scalars(args)):
+            if not self.unreached and self.single <= single_axes(self.source, scalars_of(args)):
                 continue
             args, result = self._with_room(args, clean, 8 * self.within)
             cut = any(f.kind == "fuel" for f in result.findings)
@@ -146,7 +145,7 @@ class ChosenSets:
 
     def _cost(self, args: Arguments) -> float:
         """Statements of a run, and the work of its threads, about."""
-        scalars = _scalars(args)
+        scalars = scalars_of(args)
         return statements(self.source, scalars) * (1 + launched(self.source, scalars) / LANES_OF_WORK)
 
     @property
@@ -156,7 +155,7 @@ class ChosenSets:
     def _missed(self, args: Arguments, result: RunResult) -> frozenset[object]:
         """What a run did not reach: branches, and second blocks and threads."""
         branches = (id(s) for s in result.unreached)
-        return frozenset[object](chain(branches, single_axes(self.source, _scalars(args))))
+        return frozenset[object](chain(branches, single_axes(self.source, scalars_of(args))))
 
     def _reach(self, missing: frozenset[object]) -> None:
         self.unreached = frozenset(x for x in missing if isinstance(x, int))
@@ -169,7 +168,7 @@ class ChosenSets:
 
     def _with_room(self, args: Arguments, clean: bool, fuel: float = CHECK_FUEL) -> tuple[Arguments, RunResult]:
         """``args`` in buffers that are large enough, and what the source does: up to its first defect if ``clean``."""
-        most = fuel_of(fuel, launched(self.source, _scalars(args)))
+        most = fuel_of(fuel, launched(self.source, scalars_of(args)))
         args, result = with_room(
             self.source, args, len(self.sets),
             lambda a: self.budget.run(self.source, a, "int", most, () if clean else _InBounds()),
@@ -251,10 +250,6 @@ class _InBounds:
 
     def __contains__(self, kind: object) -> bool:
         return kind != "out-of-bounds"
-
-
-def _scalars(args: Arguments) -> dict[str, int | float]:
-    return {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
 
 
 __all__ = ["ChosenSets"]

@@ -23,7 +23,7 @@ from ktc.ir.walk import walk
 
 from .buffer_extents import with_room
 from .chosen_sets import ChosenSets
-from .invented_arguments import Arguments, invented_arguments
+from .invented_arguments import Arguments, invented_arguments, scalars_of
 from .run_length import allowed
 from .small_launches import acceptable, least_statements
 from .work_budget import CHECK_FUEL, Budget, endless, is_unchecked, too_long, unchecked
@@ -73,7 +73,7 @@ class Reference(ChosenSets):
 
     def reaches_beyond(self, facts: Sequence[Assume]) -> bool:
         """Whether each of ``facts`` is false on an instance that has something of everything."""
-        sizes = [{n: v for n, v in args.items() if not isinstance(v, np.ndarray)} for args in self.sets]
+        sizes = [scalars_of(args) for args in self.sets]
         known = [self.source.environment(s) for s in sizes if min(s.values(), default=1) >= 1]
         return all(any(evaluate(f.expr, env) in (False, 0) for env in known) for f in facts)
 
@@ -81,7 +81,7 @@ class Reference(ChosenSets):
         """'' if ``guess`` leaves NaN where the source does, and nowhere else, on every instance that it is made for and
         that has something of everything: of rows without an element not even the source makes sense."""
         for args in self.sets:
-            scalars = {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
+            scalars = scalars_of(args)
             if self.late or min(scalars.values(), default=1) < 1 or not acceptable(guess, scalars, scalars):
                 continue
             first, second = (self.budget.run(k, args, "float", CHECK_FUEL) for k in (self.source, guess))
@@ -134,7 +134,7 @@ class Reference(ChosenSets):
     def _holds(self, facts: Sequence[Assume], args: Arguments) -> bool:
         if not facts:
             return True
-        env = self.source.environment({n: v for n, v in args.items() if not isinstance(v, np.ndarray)})
+        env = self.source.environment(scalars_of(args))
         return all(evaluate(a.expr, env) in (True, 1, None) for a in facts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ktc.ir.arith.size_equalities import completed, equalities
 from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
+from ktc.ir.null_pointers import known_nulls, pointers_asked_about
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, loads_in, used, walk
 from ktc.ir.workload.input_data import numpy_dtype
@@ -20,7 +22,13 @@ from .segments import ascending, bounds_of_parts
 from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, numbers_for, volume
 from .stride_parameters import FEW, drawn_apart, strides_of
 
-Arguments = dict[str, np.ndarray | int | float]
+Arguments = dict[str, Any]
+"""Arrays and numbers by name; None for a pointer that is ``nullptr``."""
+
+
+def scalars_of(args: Arguments) -> dict[str, int | float]:
+    return {n: v for n, v in args.items() if isinstance(v, int | float)}
+
 
 BUFFER_ELEMENTS = 1 << 15
 SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 96, 100, 128, 130, 256, 257, 300)
@@ -102,6 +110,9 @@ def extreme_arguments(
             yield {**base, **_signed_buffers(kernel, base, seed)}
     for base in invented_arguments(kernel, 1, seed + 51, sizes, within):
         yield {**base, **_wide_buffers(kernel, base, seed)}
+    for name in sorted(s.name for s in pointers_asked_about(kernel) - known_nulls(kernel).keys()):
+        for base in invented_arguments(kernel, 1, seed + 60, sizes, within):
+            yield {**base, name: None}
 
 
 def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int, within: float) -> Iterator[Arguments]:

@@ -9,8 +9,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
@@ -20,7 +18,7 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, used, walk_expr
 from ktc.passes.raising.recognise.guards import VARYING
 
-from .invented_arguments import Arguments, buffers
+from .invented_arguments import Arguments, buffers, scalars_of
 from .small_launches import MAX_THREADS, acceptable, launched
 
 MOST_TIED = 4
@@ -59,7 +57,7 @@ def tied_arguments(
     ties = ties_of(kernel)[:MOST_TIED]
     for count in range(len(ties), 0, -1):
         for chosen, args in itertools.product(itertools.combinations(ties, count), sets[:BASES]):
-            scalars = {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
+            scalars = scalars_of(args)
             if _tied(kernel, scalars, (*chosen, *chosen)):  # twice: one may set what another compares with
                 threads, names = launched(kernel, scalars), {name for name, _ in chosen}
                 if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, names, within):

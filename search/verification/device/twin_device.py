@@ -76,7 +76,7 @@ def words(twin: Kernel, inputs: Mapping[str, Any], types: Mapping[str, str]) -> 
     for name, value in inputs.items():
         t = params.get(name)
         source = SCALARS.get(types.get(name, ""))
-        if t is None or scalar_of(t) != U64 or source is None or not source.is_float:
+        if value is None or t is None or scalar_of(t) != U64 or source is None or not source.is_float:
             out[name] = value
         elif isinstance(value, np.ndarray):
             out[name] = encoded(value, source)

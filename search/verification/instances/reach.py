@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Stmt
+from ktc.ir.nodes import Body, Const, If, Stmt
+from ktc.ir.null_pointers import decided, known_nulls
 from ktc.ir.text import print_stmt
 from ktc.ir.walk import walk
 from ktc.ir.workload import Workload
@@ -31,7 +33,7 @@ def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
     if not missed:
         return []
     kernel = coverage.candidate
-    gone = {id(s) for s in dead(kernel, promised(coverage.workload))}
+    gone = {id(s) for s in dead(kernel, promised(coverage.workload))} | set(_excluded(kernel))
     known = set(_texts(original.candidate, original.unreached or {}))
     found = []
     for parent, branch, first in _bodies(kernel.body):
@@ -42,6 +44,16 @@ def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
             continue
         found.append(first)
     return found
+
+
+def _excluded(kernel: Kernel) -> Iterator[int]:
+    """The first statements of branches for pointers that are null where the kernel assumes that they are not, or the
+    other way round, by ``id``."""
+    known = known_nulls(kernel)
+    for s in walk(kernel.body) if known else ():
+        cond = simplify(decided(s.cond, known)) if isinstance(s, If) else None
+        if isinstance(s, If) and isinstance(cond, Const):
+            yield from (id(first) for first in (s.orelse if cond.value else s.then)[:1])
 
 
 def promised(workload: Workload) -> dict[str, Interval]:

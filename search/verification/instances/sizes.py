@@ -9,6 +9,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const
+from ktc.ir.null_pointers import known_nulls
 from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import all_exprs, walk_expr
 from ktc.ir.workload import Workload, size_expressions
@@ -60,6 +61,9 @@ def runnable(
             continue
         if v % max(p.divisible_by, 1) or (low is not None and v < low) or (high is not None and v > high):
             return False
+    nulls = {a.name: a.is_null(sizes) for a in workload.args}
+    if any(nulls.get(s.name, null) != null for s, null in known_nulls(kernel).items()):
+        return False
     return not any(evaluate(a.expr, env) in (False, 0) for a in kernel.assumptions)
 
 

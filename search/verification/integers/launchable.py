@@ -16,6 +16,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import limits
 from ktc.ir.nodes import Binary, Expr, Var
+from ktc.ir.null_pointers import decided, known_nulls
 from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
 from ktc.ir.verifier.launch_rules import launch_exprs
@@ -100,7 +101,8 @@ def _corners(kernel: Kernel, names: Mapping[str, Interval]) -> Iterator[dict[str
 
 def _guards_hold(kernel: Kernel, args: Mapping[str, int]) -> bool:
     env = kernel.environment(dict(args))
-    return all(evaluate(a.expr, env) not in (False, 0, None) for a in kernel.assumptions)
+    nulls = known_nulls(kernel)
+    return all(evaluate(decided(a.expr, nulls), env) not in (False, 0, None) for a in kernel.assumptions)
 
 
 __all__ = ["impossible"]

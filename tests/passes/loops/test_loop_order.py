@@ -183,6 +183,23 @@ def test_fission_before_and_after() -> None:
     assert differs(TWO_PARTS, applied(TWO_PARTS, "fission{loop=i at=2} | fuse{first=i}"), SIZES) is None
 
 
+STATED = """\
+kernel k(a: f32* {}, b: f32 const*, c: f32* restrict, n: i32, m: i32)
+  launch grid(1) block(1)
+  for i in 0..n
+    var v: f32 = b[i]
+    a[i] = v
+    c[i] = v * 2.0
+"""
+
+
+def test_fission_knows_of_buffers_that_are_stated_to_lie_apart() -> None:
+    """``b`` is loaded again behind the store to ``a``, which overlaps no other buffer."""
+    k = parse_kernel(STATED.format("noalias"))
+    assert differs(k, applied(k, "fission{loop=i at=2}"), SIZES, lower=False) is None
+    assert refused(parse_kernel(STATED.format("")), "fission{loop=i at=2}").code == "E-FISSION-SCALAR"
+
+
 def test_fission_of_a_serial_loop() -> None:
     k = kernel("  for i in 0..n\n    b[i] = a[i] * 2.0\n    c[i] = b[i] + a[i]\n")
     assert differs(k, applied(k, "fission{loop=i at=1}"), SIZES, lower=False) is None
