@@ -1,12 +1,12 @@
 """parallelize: serial loops whose iterations are independent, or only add up, spread as parallel loops are.
 
-before                                          after parallelize{loop=j map=[thread.x $T, seq]}
+before                                          after parallelize{loop=j.* map=[thread.x $T, seq]}
     par row in 0..n @ [block.x]                     par row in 0..n @ [block.x]
       var s: f32 = 0.0                                reduce(+) s: f32 = 0.0 over j in 0..c @ [thread.x $T, seq]
       for j in 0..c                                     yield x[row * c + j]
-        s += x[row * c + j]                           par j in 0..c @ [thread.x $T, seq]
-      for j in 0..c                                     y[row * c + j] = x[row * c + j] / s
-        y[row * c + j] = x[row * c + j] / s
+        s += x[row * c + j]                           par j_1 in 0..c @ [thread.x $T, seq]
+      for j_1 in 0..c                                   y[row * c + j_1] = x[row * c + j_1] / s
+        y[row * c + j_1] = x[row * c + j_1] / s
 
 A loop of 2, 4, 8 or 16 neighbouring elements may become one access of its thread: ``map=[vec 8]``.
 

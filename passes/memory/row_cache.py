@@ -1,12 +1,12 @@
 """row-cache: a value computed in one sweep of a row is kept for the next sweep instead of being computed again.
 
-before                                              after row-cache{loop=i where=registers}
+before                                              after row-cache{loop=i.* where=registers}
     reduce(+) s over i in 0..d                          array x_row[d]
       x = f32(a[r + i]) + f32(b[r + i])                 reduce(+) s over i in 0..d
       yield x * x                                         x = f32(a[r + i]) + f32(b[r + i]); x_row[i] = x
-    par i in 0..d                                         yield x * x
-      x = f32(a[r + i]) + f32(b[r + i])                 par i in 0..d
-      b[r + i] = f16(x)                                   b[r + i] = f16(x_row[i])
+    par i_1 in 0..d                                       yield x * x
+      x = f32(a[r + i_1]) + f32(b[r + i_1])             par i_1 in 0..d
+      b[r + i_1] = f16(x)                                 b[r + i_1] = f16(x_row[i_1])
 
 In registers each thread keeps the elements it owns, so the loops need one common distribution without a run-time
 ``seq`` level. In shared memory any distribution will do. ``keep=loaded`` keeps what was loaded, which may be narrower

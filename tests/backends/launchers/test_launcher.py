@@ -112,7 +112,7 @@ def in_shared(target: str) -> tuple[Emitted, Emitted]:
     from ktc.api import loads
 
     start = loads(ROWS_IN_SHARED)
-    tuned = start.apply("row-cache{loop=i where=shared} | reduce-strategy{loop=i strategy=shared}")
+    tuned = start.apply("row-cache{loop=i.* where=shared} | reduce-strategy{loop=i strategy=shared}")
     renamed = dataclasses.replace(start, kernel=start.kernel.with_(name="twice_original"))
     return tuned.ok.lower(target), renamed.lower("cuda" if target == "cuda" else target)
 
@@ -165,7 +165,7 @@ def test_the_command_writes_the_original_that_it_falls_back_to():
     from ktc import emission
     from ktc.api import loads
 
-    tuned = loads(ROWS_IN_SHARED).apply("row-cache{loop=i where=shared}")
+    tuned = loads(ROWS_IN_SHARED).apply("row-cache{loop=i.* where=shared}")
     assert "twice_original<<<" in emission.emit(tuned, "cuda", "launcher", {}, None).text
     assert "twice_original" not in emission.emit(loads(ROWS_IN_SHARED), "cuda", "launcher", {}, None).text
 

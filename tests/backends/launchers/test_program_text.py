@@ -25,7 +25,7 @@ SCRIPTS = {
     "narrowed indices": ("fused_add_rmsnorm", "raise | narrow-index"),
     "a constant size": ("silu_and_mul", "raise | specialize{d=4096}"),
     "working memory": ("dot", "raise | split-reduction{loop=tid map=[thread.x 256, block.x 4, seq]}"),
-    "dynamic shared memory": ("rmsnorm", "raise | row-cache{loop=i where=shared}"),
+    "dynamic shared memory": ("rmsnorm", "raise | row-cache{loop=i.* where=shared}"),
     "several sweeps": ("jacobi2d", "raise | temporal-block{steps=3 tile=16,32}"),
     "atomics of a block's own": (
         "histogram",
