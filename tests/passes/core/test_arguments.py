@@ -97,7 +97,9 @@ def given(text: str) -> dict[str, Arg]:
         ("at=3", "at", 3),
         ("at=stmt:12", "at", Place("stmt:12")),
         ("array=array:x", "array", Arrays("array:x")),
-        ("inner=k.2", "inner", Loop("k.2")),
+        ("inner=k_1", "inner", Loop("k_1")),
+        ("loop=j", "loop", Loops(("i", "j"))),
+        ("array=x,array:y", "array", Arrays(("x", "array:y"))),
     ],
 )
 def test_what_a_script_writes_becomes_the_fields_value(text: str, name: str, value: object) -> None:
@@ -122,7 +124,7 @@ def test_what_a_script_writes_becomes_the_fields_value(text: str, name: str, val
         ("map=4", "E-DIST-LEVELS", "map is a list of levels", ""),
         ("at=$A", "E-PLACE", "at is a number or a place, not $A", ""),
         ("array=3", "E-PLACE", "array is an array, not 3", ""),
-        ("inner=(i,j)", "E-PLACE", "inner is a loop, not i,j", ""),
+        ("inner=3", "E-PLACE", "inner is a loop, not 3", ""),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name_and_value(text: str, code: str, why: str, hint: str) -> None:
@@ -152,7 +154,7 @@ def test_a_size_declares_its_knob() -> None:
 
 def test_help_follows_from_the_declaration() -> None:
     shown = {p.name: (p.required, p.default, p.takes) for p in EXAMPLE.parameters}
-    assert shown["loop"] == (True, "", "a loop, or all of its name")
+    assert shown["loop"] == (True, "", "a loop, several, or i.* for all called i")
     assert shown["factor"] == (False, "$U", "a number from 1 to 64, a knob or full")
     assert shown["tile"][1] == "$TM,$TN" and shown["ahead"] == (False, "no", "yes or no")
     assert shown["map"][1] == "[thread.x $T, seq]" and shown["fns"][1] == "all" and shown["inner"][1] == ""
