@@ -13,6 +13,8 @@ leave it alone, so that a chain needs one check, at its end::
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ktc.ir.kernel import Kernel, KnobDecl
     from ktc.ir.workload import Workload
     from ktc.passes.core.base import Pass, Refused, Site
+    from ktc.passes.core.script import Step
     from ktc.search.verification import Verdict
 
     from .facts import ProgramFacts
@@ -49,19 +52,24 @@ class Program:
     refused: Refused | None = None
     source: SourceSpec | None = None
 
-    def apply(self, script: str, /, **args: object) -> Program:
-        """One pass with keyword arguments, or pipeline text (``"raise | unroll{loop=k factor=4}"``).
+    def apply(self, script: str | Step, /, **args: object) -> Program:
+        """One pass with keyword arguments, pipeline text (``"raise | unroll{loop=k factor=4}"``), or a site's step.
 
         Raises:
             KtcError: the text is malformed, or names an unknown pass or argument. A refusal is not an error.
         """
         from ktc.passes.core.language import parse_script
         from ktc.passes.core.pipeline import apply_script
+        from ktc.passes.core.script import Script, Step
 
         if self.refused:
             return self
         args = {k: self.at(v) if isinstance(v, Cursor) else v for k, v in args.items()}
-        applied = apply_script(self.kernel, parse_script(_step_text(script, args) if args else script))
+        if isinstance(script, Step):
+            asked = Script((script,))
+        else:
+            asked = parse_script(_step_text(script, args) if args else script)
+        applied = apply_script(self.kernel, asked)
         notes = tuple(note for r in applied.results for note in getattr(r, "notes", ()))
         return dataclasses.replace(self, kernel=applied.kernel, notes=self.notes + notes, refused=applied.refused)
 
@@ -72,7 +80,13 @@ class Program:
         pass_name = name.strip("_").replace("_", "-")
         if name.startswith("__") or pass_name not in PASSES:
             raise AttributeError(f"a Program has no attribute or pass '{name}'")
-        return lambda **args: self.apply(pass_name, **args)
+        return _method(self, PASSES[pass_name])
+
+    def __dir__(self) -> list[str]:
+        """Every pass is a method too."""
+        from ktc.passes.core.catalogue import PASSES
+
+        return [*super().__dir__(), *map(_method_name, PASSES)]
 
     def __bool__(self) -> bool:
         """Whether every pass of the chain was applied."""
@@ -292,6 +306,29 @@ def unknown_pass(name: str) -> KtcError:
     near = difflib.get_close_matches(name, PASSES, 1)
     hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PASSES)}"
     return KtcError("E-PASS-UNKNOWN", f"no pass named '{name}'", hint=hint, exit_code=2)
+
+
+def _method_name(pass_name: str) -> str:
+    name = pass_name.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _method(program: Program, p: Pass) -> Callable[..., Program]:
+    """A pass as a method of ``program``, with the signature and the help that its arguments make."""
+
+    def method(**args: object) -> Program:
+        return program.apply(p.name, **args)
+
+    names = [a for a in p.parameters if a.name != "*"]
+    kind, left_out = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    taken = [inspect.Parameter(a.name, kind, default=left_out if a.required else a.default) for a in names]
+    if len(names) < len(p.parameters):
+        taken.append(inspect.Parameter("values", inspect.Parameter.VAR_KEYWORD))
+    rows = [f"    {a.name}: {a.doc} ({a.takes})" for a in p.parameters]
+    method.__name__ = method.__qualname__ = _method_name(p.name)
+    method.__doc__ = "\n".join([p.summary, *(["", "Args:", *rows] if rows else [])])
+    method.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    return method
 
 
 def _step_text(name: str, args: Mapping[str, object]) -> str:

@@ -124,10 +124,9 @@ class Cursor:
         """The program after a pass at this place: it fills the pass's first place parameter if that is not given."""
         from ktc.passes.core.catalogue import PASSES
 
-        for parameter in PASSES[pass_name].params if pass_name in PASSES else ():
-            if parameter.name in ("loop", "at", "loops", "array", "outer", "first"):
-                args = {parameter.name: self, **args}
-                break
+        places = [p.name for p in PASSES[pass_name].parameters if p.names_a_place] if pass_name in PASSES else []
+        if places:
+            args = {places[0]: self, **args}
         return self.program.apply(pass_name, **args)
 
 

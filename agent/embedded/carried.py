@@ -13,13 +13,14 @@ from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Atomic, For, Par, Reduce, Scan, Stmt, bodies
+from ktc.ir.nodes import Atomic, For, Par, Reduce, Stmt, bodies
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used, walk
 from ktc.passes.core.catalogue import PASSES
-from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.core.refusals import allowed
+from ktc.passes.core.script import DistSpec, Script, Step
 from ktc.passes.reductions.privatize_atomics import most_of
 from ktc.passes.reductions.recurrences import recognised
 
@@ -51,7 +52,7 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
 def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
     """Running values: a block per row, or, where there are too few rows to keep all units at work, every block."""
     for loop in _serial(raised):
-        if isinstance(recognised(loop), Scan):
+        if allowed(recognised, loop):
             alone = _blocks_alone(raised, loop)
             aside = "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in alone)
             i = loop.var.name
@@ -105,24 +106,23 @@ def _short(loop: For, facts: Sequence[KernelFacts]) -> bool:
 def online(raised: Kernel, units: int) -> Iterator[Idea]:
     """Maximum and sum of exponentials: one read of the row."""
     for site in PASSES["online-reduction"].sites(raised):
-        own = site.step.removesuffix("}") + " own=thread}"
-        yield own, "each element read once, sums of each thread meet once a row", 3.0
-        yield site.step, "each element read once, tile by tile", 2.5
+        yield str(site.step.with_(own="thread")), "each element read once, sums of each thread meet once a row", 3.0
+        yield str(site.step), "each element read once, tile by tile", 2.5
 
 
 def whole_sums(raised: Kernel, units: int) -> Iterator[Idea]:
     """A sum a block joined by atomics is one sum: as many blocks as fill the device, several vectors in flight."""
     blocks = ",".join(str(units * k) for k in (1, 2, 4, 8))
     for site in PASSES["split-reduction"].sites(raised):
-        if "block.x $PARTS" in site.step:
-            loop = site.step.partition("loop=")[2].partition(" ")[0]
+        if _over_blocks(site.step, "x"):
+            loop = site.step.kwargs["loop"]
             levels = f"[vec $V, thread.x $T, unroll $U:(2,4,8), block.x $PARTS:({blocks}), seq]"
             tiles = "[vec $V, thread.x $T, unroll $U:(2,4,8), seq $S:(1,2,4), block.x]"
             for name in _reductions(raised, site.step):
                 joined = f"split-reduction{{loop={loop} map={tiles}}} | reduce-strategy{{loop={name} strategy=atomic}}"
                 yield joined, "one sum, joined by atomics as the source's are", 5.0
             yield f"split-reduction{{loop={loop} map={levels}}}", "one sum by resident blocks", 4.0
-            yield site.step, "one sum, a part a block", 2.0
+            yield str(site.step), "one sum, a part a block", 2.0
 
 
 def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
@@ -132,7 +132,7 @@ def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -
     :mod:`.rows`' business.
     """
     for site in PASSES["split-reduction"].sites(raised):
-        name = site.step.partition("loop=")[2].partition(" ")[0]
+        name = site.step.kwargs["loop"]
         loop = next((s for s in _serial(raised) if s.var.name == name), None)
         around = _around(raised, loop) if loop is not None else []
         along = [p for p in around if _levels(p, "thread")]
@@ -172,7 +172,7 @@ def shared_columns(raised: Kernel) -> Iterator[Idea]:
 
 def counts(raised: Kernel, units: int) -> Iterator[Idea]:
     """Atomics: on one element, a reduction; on elements that the data choose, counts of each block's own."""
-    yield from ((s.step, s.doc, 10.0) for s in PASSES["warp-aggregate"].sites(raised))
+    yield from ((str(s.step), s.doc, 10.0) for s in PASSES["warp-aggregate"].sites(raised))
     for p in (s for s in walk(raised.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
         atomics = [s for s in p.body if isinstance(s, Atomic)]
         if len(atomics) != 1 or used(atomics[0].index[0]) <= {p.var}:
@@ -200,9 +200,15 @@ def _around(k: Kernel, inner: Stmt | None) -> list[Par]:
     ]  # fmt: skip
 
 
-def _reductions(raised: Kernel, step: str) -> list[str]:
+def _over_blocks(step: Step, axis: str) -> bool:
+    """Whether ``step`` spreads its loop over the blocks of ``axis``."""
+    levels = step.kwargs.get("map")
+    return isinstance(levels, DistSpec) and any((lv.kind, lv.axis) == ("block", axis) for lv in levels.levels)
+
+
+def _reductions(raised: Kernel, step: Step) -> list[str]:
     """The loops of the reductions over blocks that ``step`` makes, where atomics take their results."""
-    done = apply_script(raised, parse_script(step)).kernel
+    done = apply_script(raised, Script((step,))).kernel
     return [s.var.name for s in done.body if isinstance(s, Reduce) and any(isinstance(x, Atomic) for x in done.body)]
 
 

@@ -18,6 +18,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused
+from ktc.passes.core.refusals import attempted
 from ktc.passes.tensor.contractions import Product, product_of
 
 GAIN = 20.0
@@ -47,7 +48,7 @@ def tensor_products(raised: Kernel, profile: str) -> Iterator[tuple[str, str, fl
     """(steps after raise, reason, expected gain) for each product of ``raised`` that ``profile`` has a fragment for."""
     known = fragments_of(profile)
     for s in walk(raised.body):
-        p = product_of(raised, s) if isinstance(s, For) else None
+        p = attempted(product_of, raised, s) if isinstance(s, For) else None
         if p is None or isinstance(p, Refused):
             continue
         wide = f"m64n128k16_{p.a.type}"
@@ -120,7 +121,7 @@ def staged_products(
     """
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for s in walk(raised.body):
-        p = product_of(raised, s, plain=True) if isinstance(s, For) else None
+        p = attempted(product_of, raised, s, plain=True) if isinstance(s, For) else None
         if p is None or isinstance(p, Refused):
             continue
         row, col, term = p.rows.var.name, p.cols.var.name, p.loop.var.name

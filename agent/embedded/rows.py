@@ -25,6 +25,7 @@ from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import SERIAL, places_of
+from ktc.passes.core.script import Script
 from ktc.passes.shared.serial_sums import counted_to
 
 from .ideas import Shape, shape_of
@@ -104,7 +105,7 @@ def plain_sweeps(raised: Kernel) -> tuple[str, Kernel]:
     after them: what keeps a softmax, as first written, from being a sum and a sweep."""
     before = ""
     while (site := next(iter(PASSES["defer-store"].sites(raised)), None)) is not None:
-        before, raised = f"{before}{site.step} | ", apply_script(raised, parse_script(site.step)).kernel
+        before, raised = f"{before}{site.step} | ", apply_script(raised, Script((site.step,))).kernel
     return before, raised
 
 

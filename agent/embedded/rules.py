@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.driver.printing import exchanges_lanes
 from ktc.ir.kernel import Kernel
+from ktc.passes.core.script import DistSpec
 
 from .carried import carried
 from .halos import halo_tiles
@@ -90,8 +91,9 @@ class Rules:
     def _packed(self, o: Observation, shape: Shape) -> Iterator[Proposal]:
         """What threads that are spread already go through one after another, in wide accesses."""
         for site in o.sites:
-            if site.step.startswith("parallelize{") and "map=[vec" in site.step:
-                for steps, why, gain in packed_elements(shape, site.step):
+            levels = site.step.kwargs.get("map")
+            if site.step.name == "parallelize" and isinstance(levels, DistSpec) and levels.levels[0].kind == "vec":
+                for steps, why, gain in packed_elements(shape, str(site.step)):
                     if o.attempt(script := f"raise | {steps}") is None:
                         yield Proposal(script, why, gain, self.name)
 
@@ -100,26 +102,24 @@ class Rules:
         if o.raised is None or len(o.history) >= 2:
             first = "raise | " if o.raised is not None else ""
             for site in o.sites:
-                if _pass_of(site.step) not in UNASKED:
-                    yield Proposal(first + site.step, site.doc or "applicable here", None, self.name)
+                if site.step.name not in UNASKED:
+                    yield Proposal(f"{first}{site.step}", site.doc or "applicable here", None, self.name)
 
     def _refinements(self, o: Observation) -> Iterator[Proposal]:
         """One more idea on each of the best scripts so far."""
         best = sorted((h for h in o.history if h.gain is not None), key=_gain, reverse=True)[:2]
-        ready = sorted(
-            (s for s in o.sites if _pass_of(s.step) in REFINING), key=lambda s: REFINING.index(_pass_of(s.step))
-        )
+        ready = sorted((s for s in o.sites if s.step.name in REFINING), key=lambda s: REFINING.index(s.step.name))
         for h in best:
-            fresh = [s for s in ready if _pass_of(s.step) not in h.script]
-            safe = [s for s in fresh if _pass_of(s.step) in TOGETHER]
+            fresh = [s for s in ready if s.step.name not in h.script]
+            safe = [s for s in fresh if s.step.name in TOGETHER]
             if len(safe) > 1:
-                both = " | ".join(s.step for s in safe)
+                both = " | ".join(str(s.step) for s in safe)
                 yield Proposal(
                     _then(h.script, both), "on the best so far: cheaper arithmetic and traffic", None, self.name
                 )
             for s in fresh:
-                why = f"on the best so far: {s.doc or _pass_of(s.step)}"
-                yield Proposal(_then(h.script, s.step), why, None, self.name)
+                why = f"on the best so far: {s.doc or s.step.name}"
+                yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
 
 
 GPUS = ("cuda", "hip")
@@ -144,10 +144,6 @@ def _combining(s: Shape, o: Observation) -> str:
         return ""
     names = dict.fromkeys(c.name for c in s.cols if c.kind == "reduce")
     return " | ".join(f"reduce-strategy{{loop={n} strategy=shared}}" for n in names)
-
-
-def _pass_of(step: str) -> str:
-    return step.partition("{")[0]
 
 
 def _gain(h: Outcome) -> float:

@@ -191,7 +191,7 @@ def catalogue() -> str:
     rows = []
     for name in PASSES:
         p = PASSES[name]
-        args = ", ".join(s.name + ("" if s.required else "?") + f" ({s.doc})" for s in p.params)
+        args = ", ".join(s.name + ("" if s.required else "?") + f" ({s.doc}: {s.takes})" for s in p.parameters)
         rows.append(f"{name}{{{args}}}: {p.summary}")
     return "\n".join(rows)
 

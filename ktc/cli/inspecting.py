@@ -49,9 +49,9 @@ def _show(p: Pass) -> None:
     if doc:
         print("\n" + doc.strip())
     arguments = []
-    for a in p.params:
-        default = f" [default: {a.default}]" if a.default else ""
-        arguments.append((a.name + (" (required)" if a.required else ""), a.doc + default))
+    for a in p.parameters:
+        default = f"; default: {a.default}" if a.default else ""
+        arguments.append((a.name + (" (required)" if a.required else ""), f"{a.doc} ({a.takes}{default})"))
     knobs = [(k.partition(":")[0], k.partition(":")[2]) for k in p.knobs]
     plain = {"refusals": [(r, "") for r in p.refusals], "flags": [(f, "") for f in p.flags]}
     sections = {"arguments": arguments, "knobs": knobs, **plain}
@@ -60,14 +60,19 @@ def _show(p: Pass) -> None:
             print(f"\n{styled(title, 'bold')}")
             width = max(len(left) for left, _ in rows)
             for left, right in rows:
-                print(f"  {left.ljust(width)}  {right.strip()}".rstrip())
+                first, hanging = f"  {left.ljust(width)}  ", " " * (width + 4)
+                shown = textwrap.fill(right.strip(), 110, initial_indent=first, subsequent_indent=hanging)
+                print((shown or first).rstrip())
 
 
 def _as_json(p: Pass) -> dict[str, Any]:
     return {
         "name": p.name,
         "summary": p.summary,
-        "params": [{"name": a.name, "doc": a.doc, "required": a.required, "default": a.default} for a in p.params],
+        "params": [
+            {"name": a.name, "doc": a.doc, "takes": a.takes, "required": a.required, "default": a.default}
+            for a in p.parameters
+        ],
         "knobs": list(p.knobs),
         "refusals": list(p.refusals),
         "flags": list(p.flags),
@@ -93,13 +98,13 @@ def sites(
     if json_:
         return print_json(
             {
-                "sites": [{"pass": n, "step": s.step, "doc": s.doc} for n, all_ in found.items() for s in all_],
+                "sites": [{"pass": n, "step": str(s.step), "doc": s.doc} for n, all_ in found.items() for s in all_],
                 "not_applicable": [{"pass": n, "code": code, "why": why} for n, (code, why) in refused.items()],
             }
         )
     for all_ in found.values():
         for s in all_:
-            print(f"{styled(s.step, 'green')}" + (f"\n    {s.doc}" if s.doc else ""))
+            print(f"{styled(str(s.step), 'green')}" + (f"\n    {s.doc}" if s.doc else ""))
     rows = [(n, code, why) for n, (code, why) in refused.items() if code != NO_SITE or only]
     if rows:
         print("\n" + table(["not here", "code", "why"], rows))

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
 
 from .base import Pass
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ROWS: dict[str, str] = {
     "raise": "raising.raise_:Raise",
@@ -61,13 +65,13 @@ ROWS: dict[str, str] = {
 ENTRY_POINTS = "ktc.passes"
 
 
-class Catalogue(Mapping[str, Pass]):
+class Catalogue(Mapping[str, Pass[Any]]):
     """Passes by name. Listing names imports nothing of ours; indexing imports one module."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, Pass] = {}
+        self._loaded: dict[str, Pass[Any]] = {}
 
-    def __getitem__(self, name: str) -> Pass:
+    def __getitem__(self, name: str) -> Pass[Any]:
         if name not in self._loaded:
             if name in ROWS:
                 module, _, cls = ROWS[name].partition(":")
@@ -87,12 +91,12 @@ class Catalogue(Mapping[str, Pass]):
         return sum(1 for _ in self)
 
     @cached_property
-    def _entry_points(self) -> dict:
+    def _entry_points(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points
 
         return {e.name: e for e in entry_points(group=ENTRY_POINTS)}
 
-    def _from_entry_point(self, name: str) -> Pass:
+    def _from_entry_point(self, name: str) -> Pass[Any]:
         point = self._entry_points[name]
         try:
             found = point.load()()

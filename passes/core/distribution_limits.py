@@ -18,8 +18,8 @@ from ktc.ir.text import print_expr
 from ktc.ir.verifier.parallel_rules import check_distribution
 from ktc.ir.walk import used, walk
 
-from .base import Refused
 from .named_loops import narrowest_element
+from .refusals import Refused
 
 Nest = tuple[Par | Reduce | Scan, ...]
 VECTOR_SIZES = frozenset({1, 2, 4, 8, 16})

@@ -1,4 +1,4 @@
-"""The pipeline language: text to :class:`Script` and back, exactly.
+"""The pipeline language, read: text to the values of :mod:`.script`, which print back to it exactly.
 
     raise | distribute{loop=i map=[vec $V, thread.x $T:128,256, seq]} | fast-math{fns=exp,div}   # comment
     where V * T <= 1024
@@ -19,7 +19,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.nodes import LEVELS
 from ktc.ir.support.grammars import load_grammar
 
-from .base import Arg, DistSpec, KnobRef, LevelSpec, Script, Step
+from .script import Arg, DistSpec, KnobRef, LevelSpec, Script, Step
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -58,38 +58,6 @@ def parse_script(text: str, file: str = "<script>") -> Script:
     return Script(steps, tuple(reader.where(c) for c in items if c.data == "where"))
 
 
-def print_script(script: Script) -> str:
-    """``script`` as one line of text that parses back to it."""
-    parts = [print_step(s) for s in script.steps] + [f"where {w}" for w in script.where]
-    return " | ".join(parts)
-
-
-def print_step(step: Step) -> str:
-    """One step: ``unroll{loop=k factor=$U:1,2,4}``."""
-    if not step.args:
-        return step.name
-    return f"{step.name}{{{' '.join(f'{k}={print_arg(v)}' for k, v in step.args)}}}"
-
-
-def print_arg(value: Arg, nested: bool = False) -> str:
-    """One argument value; ``nested`` inside a list, where a knob's domain needs parentheses."""
-    if isinstance(value, KnobRef):
-        domain = ",".join(map(str, value.domain or ()))
-        domain = f":({domain})" if nested and value.domain else f":{domain}" if value.domain else ""
-        return f"${value.name}{domain}" + (f"={value.value}" if value.value is not None else "")
-    if isinstance(value, DistSpec):
-        return f"[{', '.join(_print_level(lv) for lv in value.levels)}]"
-    if isinstance(value, tuple):
-        items = ",".join(print_arg(v, nested=True) for v in value)
-        return items if len(value) > 1 and not nested else f"({items})"
-    return str(value)
-
-
-def _print_level(lv: LevelSpec) -> str:
-    kind = f"{lv.kind}.{lv.axis}" if lv.axis else lv.kind
-    return kind if lv.n is None else f"{kind} {print_arg(lv.n, nested=True)}"
-
-
 # ---------------------------------------------------------------------------------------------------------- reading
 
 
@@ -99,7 +67,7 @@ def _lark() -> Lark:
 
 
 class _Reader:
-    """Parse trees to the values of ``passes.base``."""
+    """Parse trees to values."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
@@ -131,7 +99,8 @@ class _Reader:
         return " ".join(text.split())
 
     def value(self, t: Any) -> Arg:
-        return getattr(self, "v_" + t.data)(t)
+        made: Arg = getattr(self, "v_" + t.data)(t)
+        return made
 
     def v_int(self, t: Any) -> int:
         return self.number(str(t.children[0]), t)
@@ -155,7 +124,7 @@ class _Reader:
             raise self.fail(t, f"${name} lists a value twice")
         return KnobRef(name, values, None if value is None else self.number(value, t))
 
-    def v_tuple(self, t: Any) -> tuple:
+    def v_tuple(self, t: Any) -> tuple[Arg, ...]:
         return tuple(self.value(c) for c in t.children)
 
     v_list = v_tuple

@@ -13,7 +13,8 @@ from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from . import places
-from .base import Arg, Refused
+from .refusals import Refused
+from .script import Arg
 
 Loop = Par | Reduce
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.group_copies import by_threads
@@ -15,10 +15,11 @@ from ktc.ir.types import BOOL, Ptr
 from ktc.ir.verifier import Problem, unproved, verify
 from ktc.ir.walk import knobs_in, stmt_exprs, walk, walk_expr
 
-from .base import Pass, Refused, Result, Script, Site, Step
+from .base import Pass, Site
 from .catalogue import PASSES
 from .distribution_limits import unsound_distribution
-from .language import print_step
+from .refusals import Refused, Result, attempted
+from .script import Script, Step
 from .vanished import with_history
 
 Memo: TypeAlias = dict[tuple[str, ...], Result | Refused]
@@ -69,7 +70,7 @@ def apply_script(kernel: Kernel, script: Script, memo: Memo | None = None) -> Ap
     now, results, key = kernel, list[Result](), tuple[str, ...]()
     memo = {} if memo is None else memo
     for step in script.steps:
-        key = (*key, print_step(step))
+        key = (*key, str(step))
         result = memo[key] if key in memo else apply_step(now, step)
         memo[key] = result
         if isinstance(result, Refused):
@@ -84,22 +85,21 @@ def apply_script(kernel: Kernel, script: Script, memo: Memo | None = None) -> Ap
 
 def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
     """One step: apply, verify, record in the trace."""
-    p, args = PASSES[step.name], step.kwargs
-    missing = [s.name for s in p.params if s.required and s.name not in args]
-    if missing:
-        hint = f"{step.name} takes: {_signature(p)}"
-        return Refused("E-ARG-MISSING", f"{step.name} needs {', '.join(missing)}", hint=hint)
+    p = PASSES[step.name]
+    args = attempted(p.read, step.kwargs)
+    if isinstance(args, Refused):
+        return args
     hidden = hidden_access(kernel)
     if hidden is not None:
         return hidden
     kernel = named_apart(by_threads(kernel))
-    result = p.apply(kernel, args)
+    result = attempted(p.apply, kernel, args)
     if isinstance(result, Refused):
         return result
     refused = unsound_distribution(result.kernel)
     if refused is not None and unsound_distribution(kernel) is None:
         return refused
-    text, after = print_step(step), named_apart(result.kernel, kernel)
+    text, after = str(step), named_apart(result.kernel, kernel)
     problems = verify(after)
     if problems:
         known = {(q.code, q.message) for q in verify(kernel)}
@@ -128,17 +128,19 @@ def hidden_access(kernel: Kernel) -> Refused | None:
     return None
 
 
-def check_step(step: Step) -> Pass:
+def check_step(step: Step) -> Pass[Any]:
     """The pass of ``step``, whose name and arguments exist."""
     if step.name not in PASSES:
         near = difflib.get_close_matches(step.name, list(PASSES), 1)
         hint = f"did you mean '{near[0]}'?" if near else "see: ktc passes"
         raise KtcError("E-PASS-UNKNOWN", f"no pass named '{step.name}'", step.loc, hint, exit_code=2)
     p = PASSES[step.name]
-    names = {s.name for s in p.params}
+    names = [s.name for s in p.parameters]
     for key, _ in step.args:
         if key not in names and "*" not in names:
-            hint = f"{step.name} takes: {_signature(p) or 'no arguments'}"
+            near = difflib.get_close_matches(key, names, 1)
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            hint += f"{step.name} takes: {p.signature or 'no arguments'}"
             raise KtcError("E-PASS-ARG", f"{step.name} has no argument '{key}'", step.loc, hint, exit_code=2)
     return p
 
@@ -167,7 +169,3 @@ def sites(kernel: Kernel) -> dict[str, list[Site]]:
 
 def _bad_where(text: str, why: str, hint: str = "", loc: Loc | None = None) -> KtcError:
     return KtcError("E-WHERE", f"in 'where {text}': {why}", loc, hint, exit_code=2, source=text)
-
-
-def _signature(p: Pass) -> str:
-    return ", ".join(s.name if s.required else f"[{s.name}]" for s in p.params)

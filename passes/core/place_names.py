@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ktc.ir.nodes import Stmt, Sym
 
-from .base import Refused
+from .refusals import Refused
 
 _NUMBERED = re.compile(r"(.+)\.(\d+)\Z")
 

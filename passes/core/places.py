@@ -7,7 +7,7 @@ survive earlier steps of a script.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from ktc.ir.kernel import Kernel
@@ -16,8 +16,9 @@ from ktc.ir.text import Printer, unique_names
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import map_body, walk
 
-from .base import Arg, Refused, Result
 from .place_names import Place, Unfit, listed, named
+from .refusals import Refused, Result
+from .script import Arg
 
 LoopStmt: TypeAlias = For | Par | Reduce
 Kinds: TypeAlias = tuple[type[LoopStmt], ...]
@@ -166,24 +167,9 @@ def _of_another_kind(p: Place, kinds: Kinds) -> Refused | None:
     return Refused("E-PLACE", why, locs, f"distribute{{loop={p.name} map=[...]}} spreads it otherwise")
 
 
-def named_loops(kernel: Kernel, args: Mapping[str, Arg]) -> list[LoopStmt] | Refused:
-    """The loops that a step's ``loop`` argument names."""
-    return find_loops(kernel, args["loop"])
-
-
-def rewrite_loops(
-    kernel: Kernel, args: Mapping[str, Arg], make: Callable[[LoopStmt], Stmt | Body | Refused]
-) -> Result | Refused:
-    """``kernel`` with every loop that ``args`` name replaced by what ``make`` gives for it, or the first refusal."""
-    found = named_loops(kernel, args)
-    if isinstance(found, Refused):
-        return found
-    new: dict[Sym, Stmt | Body] = {}
-    for s in found:
-        made = make(s)
-        if isinstance(made, Refused):
-            return made
-        new[s.var] = made
+def rewrite_loops(kernel: Kernel, found: Sequence[LoopStmt], make: Callable[[LoopStmt], Stmt | Body]) -> Result:
+    """``kernel`` with every loop of ``found`` replaced by what ``make`` gives for it."""
+    new: dict[Sym, Stmt | Body] = {s.var: make(s) for s in found}
 
     def on(s: Stmt) -> Stmt | Body:
         return new[s.var] if isinstance(s, LoopStmt) and s.var in new else s

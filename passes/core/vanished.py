@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from ktc.ir.kernel import Kernel
 
-from .base import Refused, Step
-from .language import print_step
 from .places import place_names
+from .refusals import Refused
+from .script import Step
 
 
 def with_history(refused: Refused, step: Step, kernels: Sequence[Kernel], steps: Sequence[Step]) -> Refused:
@@ -26,7 +26,7 @@ def with_history(refused: Refused, step: Step, kernels: Sequence[Kernel], steps:
     if not gone:
         return refused
     last = max(k for k, (a, b) in enumerate(itertools.pairwise(there)) if gone[0] in a - b)
-    why = f"'{gone[0]}' is there no more: {print_step(steps[last])} took it away"
+    why = f"'{gone[0]}' is there no more: {steps[last]} took it away"
     return dataclasses.replace(refused, why=why)
 
 

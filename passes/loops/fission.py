@@ -14,7 +14,8 @@ other scalars that cross the cut refuse.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import carried_scalars, conflict, may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
@@ -24,17 +25,24 @@ from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Stmt, Store, Sym, f
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, map_body, refresh, rename, used, used_in, walk, walk_expr
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import Loop, Place
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of, resolve_place
+from ktc.passes.core.refusals import Refusal, Result, accepted, allowed
 
 
-class Fission(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loop = required("the loop")
+    at: int | Place = required(
+        "how many statements stay in the first loop, or a place such as stmt:12", code="E-FISSION-AT"
+    )
+
+
+class Fission(Pass[Arguments]):
     name = "fission"
     summary = "split a loop between two statements of its body"
-    params = (
-        ParamSpec("loop", "the loop", required=True),
-        ParamSpec("at", "how many statements stay in the first loop, or a place such as stmt:12", required=True),
-    )
     refusals = (
         "E-PLACE",
         "E-FISSION-AT",
@@ -49,28 +57,18 @@ class Fission(Pass):
         for s in walk(kernel.body):
             if isinstance(s, For | Par):
                 for at in range(1, len(s.body)):
-                    if all(_stores(part) for part in (s.body[:at], s.body[at:])) and not isinstance(
-                        _cut(kernel, s, at), Refused
-                    ):
-                        out.append(
-                            Site(f"fission{{loop={place_of(kernel, s)} at={at}}}", "fewer live values, own mapping")
-                        )
+                    both = all(_stores(part) for part in (s.body[:at], s.body[at:]))
+                    if both and allowed(_cut, kernel, s, at):
+                        step = self.step(loop=place_of(kernel, s), at=at)
+                        out.append(Site(step, "fewer live values, own mapping"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = resolve_place(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
-        loop = found.stmt
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loop = args.loop.find(kernel)
         if not isinstance(loop, For | Par):
             hint = "a reduction's body stays with it" if loop is not None else ""
-            return Refused("E-FISSION-KIND", f"'{args['loop']}' is not a serial or parallel loop", places(loop), hint)
-        at = _position(kernel, loop, args["at"])
-        if isinstance(at, Refused):
-            return at
-        parts = _cut(kernel, loop, at)
-        if isinstance(parts, Refused):
-            return parts
+            raise Refusal("E-FISSION-KIND", f"'{args.loop}' is not a serial or parallel loop", places(loop), hint)
+        parts = _cut(kernel, loop, _position(kernel, loop, args.at))
 
         def on(s: Stmt) -> Stmt | Body:
             return parts if isinstance(s, type(loop)) and s.var == loop.var else s
@@ -78,38 +76,34 @@ class Fission(Pass):
         return Result(kernel.with_(body=map_body(kernel.body, on)))
 
 
-def _position(kernel: Kernel, loop: For | Par, at: Arg) -> int | Refused:
+def _position(kernel: Kernel, loop: For | Par, at: int | Place) -> int:
     n = len(loop.body)
-    if isinstance(at, str):
-        found = resolve_place(kernel, at)
-        if isinstance(found, Refused):
-            return found
-        at = next((k for k, s in enumerate(loop.body) if found.stmt is s or found.stmt in list(walk((s,)))), 0)
-    if not isinstance(at, int) or not 0 < at < n:
+    if isinstance(at, Place):
+        found = accepted(resolve_place(kernel, at.written)).stmt
+        at = next((k for k, s in enumerate(loop.body) if found is s or found in list(walk((s,)))), 0)
+    if not 0 < at < n:
         why = f"'{loop.var.name}' has {n} statement{'s' if n != 1 else ''}: a cut is after 1 to {n - 1} of them"
-        return Refused("E-FISSION-AT", why if n > 1 else f"'{loop.var.name}' has one statement", places(loop))
+        raise Refusal("E-FISSION-AT", why if n > 1 else f"'{loop.var.name}' has one statement", places(loop))
     return at
 
 
-def _cut(kernel: Kernel, loop: For | Par, at: int) -> tuple[Stmt, Stmt] | Refused:
+def _cut(kernel: Kernel, loop: For | Par, at: int) -> tuple[Stmt, Stmt]:
     """The two loops, or why not."""
     first, second = loop.body[:at], loop.body[at:]
     bad = pinned(loop.body) or jump(loop.body)
     if bad:
-        return Refused("E-FISSION-SYNC", "the loop holds a barrier, opaque code or a jump", places(bad))
+        raise Refusal("E-FISSION-SYNC", "the loop holds a barrier, opaque code or a jump", places(bad))
     if isinstance(loop, For):
         carried = carried_scalars(loop.body)
         if {s for s in carried if s in _touched(first) and s in _touched(second)}:
             name = min(s.name for s in carried)
-            return Refused("E-FISSION-SCALAR", f"both parts change or read '{name}'", places(loop))
+            raise Refusal("E-FISSION-SCALAR", f"both parts change or read '{name}'", places(loop))
     again = _recomputed(first, second, noalias(kernel))
     if isinstance(again, Sym):
         hint = "cut elsewhere, or store it"
-        return Refused("E-FISSION-SCALAR", f"the second part needs '{again.name}' of the first", places(loop), hint)
+        raise Refusal("E-FISSION-SCALAR", f"the second part needs '{again.name}' of the first", places(loop), hint)
     if isinstance(loop, For):
-        refused = _backwards(kernel, loop, first, (*again, *second))
-        if refused:
-            return refused
+        _check_order(kernel, loop, first, (*again, *second))
     var = fresh(loop.var.name, loop.var.type)
     later = rename(refresh((*again, *second)), {loop.var: var})
     changes: dict = {"var": var, "body": later, "comments": ()}
@@ -160,8 +154,8 @@ def _overwritten(loads: set[Sym], written: set[Sym], apart: Collection[Sym]) -> 
     return any(may_alias(x, w, apart) for x in loads for w in buffers)
 
 
-def _backwards(kernel: Kernel, loop: For, first: Body, second: Body) -> Refused | None:
-    """A dependence from the second part to the first part of a later iteration."""
+def _check_order(kernel: Kernel, loop: For, first: Body, second: Body) -> None:
+    """Nothing in the first part of a later iteration depends on the second part, or it is refused."""
     private = set(declared(loop.body))
     apart = noalias(kernel)
     a_all = [t for t in touches(second, (loop,)) if t.buffer not in private]
@@ -171,5 +165,4 @@ def _backwards(kernel: Kernel, loop: For, first: Body, second: Body) -> Refused 
             d = conflict(a, b, 1, apart)
             if d is not None and (d[0] is None or d[0] > 0):
                 why = f"'{a.buffer.name}' is needed by a later iteration's first part"
-                return Refused("E-FISSION-DEPENDENCE", why, places(a.stmt, b.stmt))
-    return None
+                raise Refusal("E-FISSION-DEPENDENCE", why, places(a.stmt, b.stmt))

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import conflict, noalias
 from ktc.ir.analysis.order import jump, pinned, places
@@ -25,91 +25,85 @@ from ktc.ir.arith.polynomial import same_value
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Body, For, Par, Reduce, Stmt, Sym, Var, bodies
 from ktc.ir.walk import assigned, declared, rename, stmt_exprs, substitute_expr, used, used_in
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.places import place_of, resolve_place
+from ktc.passes.core.argument_kinds import Loop
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import LoopStmt, place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
 
-Loop: TypeAlias = For | Par | Reduce
+
+@dataclass(frozen=True)
+class Arguments:
+    first: Loop = required("the first loop")
+    second: Loop | None = option(None, "the loop right after it; by default whichever that is")
 
 
-class Fuse(Pass):
+class Fuse(Pass[Arguments]):
     name = "fuse"
     summary = "join two adjacent loops over one range"
-    params = (
-        ParamSpec("first", "the first loop", required=True),
-        ParamSpec("second", "the loop right after it; by default whichever that is"),
-    )
     refusals = (
         "E-PLACE", "E-FUSE-ADJACENT", "E-FUSE-RANGE", "E-FUSE-DISTRIBUTION", "E-FUSE-KIND", "E-FUSE-SYNC",
         "E-FUSE-SCALAR", "E-FUSE-DEPENDENCE",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        pairs = [(a, b) for a, b in _adjacent(kernel.body) if not why_not(kernel, a, b)]
+        pairs = [(a, b) for a, b in _adjacent(kernel.body) if allowed(check, kernel, a, b)]
         doc = "what the first loop made stays in registers for the second"
-        return [Site(f"fuse{{first={place_of(kernel, a)} second={place_of(kernel, b)}}}", doc) for a, b in pairs]
+        return [Site(self.step(first=place_of(kernel, a), second=place_of(kernel, b)), doc) for a, b in pairs]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = resolve_place(kernel, args["first"])
-        if isinstance(found, Refused):
-            return found
-        first = found.stmt
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        first = args.first.find(kernel)
         second = next((b for a, b in _adjacent(kernel.body) if a is first), None)
         if second is None:
-            return Refused("E-FUSE-ADJACENT", f"no loop comes right after '{args['first']}'", places(first))
-        assert isinstance(first, Loop)
-        if "second" in args:
-            named = resolve_place(kernel, args["second"])
-            if isinstance(named, Refused):
-                return named
-            if named.stmt is not second:
-                why = f"the loop right after '{first.var.name}' is '{second.var.name}', not '{args['second']}'"
-                return Refused("E-FUSE-ADJACENT", why, places(first, second))
-        refused = why_not(kernel, first, second)
-        if refused:
-            return refused
+            raise Refusal("E-FUSE-ADJACENT", f"no loop comes right after '{args.first}'", places(first))
+        assert isinstance(first, LoopStmt)
+        if args.second is not None and args.second.find(kernel) is not second:
+            why = f"the loop right after '{first.var.name}' is '{second.var.name}', not '{args.second}'"
+            raise Refusal("E-FUSE-ADJACENT", why, places(first, second))
+        check(kernel, first, second)
         joined = _joined(first, second)
         return Result(kernel.with_(body=_replaced(kernel.body, first, second, joined)))
 
 
-def _adjacent(body: Body) -> Iterator[tuple[Loop, Loop]]:
+def _adjacent(body: Body) -> Iterator[tuple[LoopStmt, LoopStmt]]:
     """Loops that directly follow each other in one list of statements."""
     for a, b in itertools.pairwise(body):
-        if isinstance(a, Loop) and isinstance(b, Loop):
+        if isinstance(a, LoopStmt) and isinstance(b, LoopStmt):
             yield a, b
     for s in body:
         for inner in bodies(s):
             yield from _adjacent(inner)
 
 
-def why_not(kernel: Kernel, first: Loop, second: Loop) -> Refused | None:
-    """Why two adjacent loops do not join; None if they do."""
+def check(kernel: Kernel, first: LoopStmt, second: LoopStmt) -> None:
+    """Two adjacent loops may join, or it is refused."""
     where = places(first, second)
     kinds = (type(first), type(second))
     if kinds not in ((For, For), (Par, Par), (Reduce, Reduce), (Par, Reduce)):
         hint = "" if kinds != (Reduce, Par) else "the second needs the whole result of the first"
-        return Refused("E-FUSE-KIND", f"a {_kind(first)} loop before a {_kind(second)} loop", where, hint)
+        raise Refusal("E-FUSE-KIND", f"a {_kind(first)} loop before a {_kind(second)} loop", where, hint)
     if not _same_range(first, second):
-        return Refused("E-FUSE-RANGE", f"'{first.var.name}' and '{second.var.name}' run over different ranges", where)
+        raise Refusal("E-FUSE-RANGE", f"'{first.var.name}' and '{second.var.name}' run over different ranges", where)
     if not isinstance(first, For) and not isinstance(second, For):
         if first.dist != second.dist:
             hint = f"distribute{{loop={second.var.name} map=...}} as the first is"
-            return Refused("E-FUSE-DISTRIBUTION", "the loops are spread over the threads differently", where, hint)
+            raise Refusal("E-FUSE-DISTRIBUTION", "the loops are spread over the threads differently", where, hint)
         if isinstance(first, Reduce) and isinstance(second, Reduce) and first.strategy != second.strategy:
-            return Refused("E-FUSE-DISTRIBUTION", "the reductions have different strategies", where)
+            raise Refusal("E-FUSE-DISTRIBUTION", "the reductions have different strategies", where)
     bad = pinned((*first.body, *second.body)) or jump((*first.body, *second.body))
     if bad:
-        return Refused("E-FUSE-SYNC", "a loop holds a barrier, opaque code or a jump", places(bad))
+        raise Refusal("E-FUSE-SYNC", "a loop holds a barrier, opaque code or a jump", places(bad))
     crossing = _crossing_scalars(first, second)
     if crossing:
-        return Refused("E-FUSE-SCALAR", f"the second loop needs the first's final '{crossing.pop().name}'", where)
-    return _dependence(kernel, first, second)
+        raise Refusal("E-FUSE-SCALAR", f"the second loop needs the first's final '{crossing.pop().name}'", where)
+    _check_dependence(kernel, first, second)
 
 
-def _kind(s: Loop) -> str:
+def _kind(s: LoopStmt) -> str:
     return {For: "serial", Par: "parallel", Reduce: "reduction"}[type(s)]
 
 
-def _same_range(a: Loop, b: Loop) -> bool:
+def _same_range(a: LoopStmt, b: LoopStmt) -> bool:
     if isinstance(a, For) or isinstance(b, For):
         if not (isinstance(a, For) and isinstance(b, For)) or (assigned(a.body) | assigned(b.body)) & _bound_syms(a, b):
             return False
@@ -122,7 +116,7 @@ def _bound_syms(a: For, b: For) -> set[Sym]:
     return set().union(*(used(e) for s in (a, b) for e in (s.init, s.cond, s.step)))
 
 
-def _crossing_scalars(first: Loop, second: Loop) -> set[Sym]:
+def _crossing_scalars(first: LoopStmt, second: LoopStmt) -> set[Sym]:
     """Scalars that the first loop leaves behind and the second reads (or that both change)."""
     made = assigned(first.body) - set(declared(first.body))
     if isinstance(first, Reduce):
@@ -137,7 +131,7 @@ def _is_buffer(s: Sym) -> bool:
     return hasattr(s.type, "space")
 
 
-def _dependence(kernel: Kernel, first: Loop, second: Loop) -> Refused | None:
+def _check_dependence(kernel: Kernel, first: LoopStmt, second: LoopStmt) -> None:
     private = set(declared(first.body)) | set(declared(second.body))
     a_all = [t for t in touches((first,)) if t.buffer not in private]
     b_all = [t for t in touches((second,)) if t.buffer not in private]
@@ -148,11 +142,10 @@ def _dependence(kernel: Kernel, first: Loop, second: Loop) -> Refused | None:
             if d is None or d == (0,) or (isinstance(first, For) and d[0] is not None and d[0] > 0):
                 continue
             why = f"an iteration of '{second.var.name}' touches '{a.buffer.name}' where another of the first loop does"
-            return Refused("E-FUSE-DEPENDENCE", why, places(a.stmt, b.stmt))
-    return None
+            raise Refusal("E-FUSE-DEPENDENCE", why, places(a.stmt, b.stmt))
 
 
-def _joined(first: Loop, second: Loop) -> Stmt:
+def _joined(first: LoopStmt, second: LoopStmt) -> Stmt:
     to = {second.var: first.var}
     later = rename(second.body, to)
     body = (*first.body, *later)

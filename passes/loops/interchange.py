@@ -14,7 +14,7 @@ an iteration of the parallel loop.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import Distance, carried_scalars, conflict, noalias
 from ktc.ir.analysis.order import jump, pinned, places
@@ -22,45 +22,41 @@ from ktc.ir.analysis.touches import touches
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, For, Par, Stmt
 from ktc.ir.walk import declared, map_body, used, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.places import place_of, resolve_place
+from ktc.passes.core.argument_kinds import Loop
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
 
 
-class Interchange(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    outer: Loop = required("the outer loop")
+    inner: Loop | None = option(None, "the loop that is its whole body; by default whichever that is")
+
+
+class Interchange(Pass[Arguments]):
     name = "interchange"
     summary = "swap two perfectly nested loops"
-    params = (
-        ParamSpec("outer", "the outer loop", required=True),
-        ParamSpec("inner", "the loop that is its whole body; by default whichever that is"),
-    )
     refusals = (
         "E-PLACE", "E-INTERCHANGE-NEST", "E-INTERCHANGE-BOUNDS", "E-INTERCHANGE-SCALAR", "E-INTERCHANGE-SYNC",
         "E-INTERCHANGE-DEPENDENCE",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        nests = [s for s in walk(kernel.body) if isinstance(s, For | Par) and not why_not(kernel, s)]
-        return [Site(f"interchange{{outer={place_of(kernel, s)}}}", "another order of accesses") for s in nests]
+        nests = [s for s in walk(kernel.body) if isinstance(s, For | Par) and allowed(check, kernel, s)]
+        return [Site(self.step(outer=place_of(kernel, s)), "another order of accesses") for s in nests]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = resolve_place(kernel, args["outer"])
-        if isinstance(found, Refused):
-            return found
-        outer = found.stmt
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        outer = args.outer.find(kernel)
         if not isinstance(outer, For | Par):
-            return Refused("E-INTERCHANGE-NEST", f"'{args['outer']}' is not a serial or parallel loop", places(outer))
-        refused = why_not(kernel, outer)
-        if refused:
-            return refused
+            raise Refusal("E-INTERCHANGE-NEST", f"'{args.outer}' is not a serial or parallel loop", places(outer))
+        check(kernel, outer)
         inner = outer.body[0]
         assert isinstance(inner, For | Par)
-        if "inner" in args:
-            named = resolve_place(kernel, args["inner"])
-            if isinstance(named, Refused):
-                return named
-            if named.stmt is not inner:
-                why = f"the loop directly in '{outer.var.name}' is '{inner.var.name}', not '{args['inner']}'"
-                return Refused("E-INTERCHANGE-NEST", why, places(outer))
+        if args.inner is not None and args.inner.find(kernel) is not inner:
+            why = f"the loop directly in '{outer.var.name}' is '{inner.var.name}', not '{args.inner}'"
+            raise Refusal("E-INTERCHANGE-NEST", why, places(outer))
         swapped = dataclasses.replace(
             inner, comments=outer.comments, body=(dataclasses.replace(outer, comments=inner.comments, body=inner.body),)
         )
@@ -71,25 +67,25 @@ class Interchange(Pass):
         return Result(kernel.with_(body=map_body(kernel.body, on)))
 
 
-def why_not(kernel: Kernel, outer: For | Par) -> Refused | None:
-    """Why ``outer`` and the loop inside it do not swap; None if they do."""
+def check(kernel: Kernel, outer: For | Par) -> None:
+    """``outer`` and the loop inside it may swap, or it is refused."""
     if len(outer.body) != 1 or not isinstance(outer.body[0], For | Par):
         hint = "fission moves other statements out"
-        return Refused("E-INTERCHANGE-NEST", f"'{outer.var.name}' is not a perfect nest", places(outer), hint)
+        raise Refusal("E-INTERCHANGE-NEST", f"'{outer.var.name}' is not a perfect nest", places(outer), hint)
     inner = outer.body[0]
     if any(outer.var in used(e) for e in _bounds(inner)):
         why = f"the bounds of '{inner.var.name}' depend on '{outer.var.name}'"
-        return Refused("E-INTERCHANGE-BOUNDS", why, places(inner))
+        raise Refusal("E-INTERCHANGE-BOUNDS", why, places(inner))
     bad = pinned(inner.body) or jump(inner.body)
     if bad:
-        return Refused("E-INTERCHANGE-SYNC", "the nest holds a barrier, opaque code or a jump", places(bad))
+        raise Refusal("E-INTERCHANGE-SYNC", "the nest holds a barrier, opaque code or a jump", places(bad))
     if isinstance(outer, Par):
-        return None  # any order of its iterations is one of those that the source allows
+        return  # any order of its iterations is one of those that the source allows
     carried = carried_scalars(inner.body)
     if carried:
         names = ", ".join(sorted(s.name for s in carried))
         hint = "a reduction's order is changed by distribute, after raise"
-        return Refused("E-INTERCHANGE-SCALAR", f"iterations pass on: {names}", places(outer), hint)
+        raise Refusal("E-INTERCHANGE-SCALAR", f"iterations pass on: {names}", places(outer), hint)
     private = set(declared(inner.body))
     found = [t for t in touches(inner.body, (outer, inner)) if t.buffer not in private]
     apart = noalias(kernel)
@@ -98,8 +94,7 @@ def why_not(kernel: Kernel, outer: For | Par) -> Refused | None:
             d = conflict(a, b, 2, apart)
             if d is not None and _backwards(d[0], d[1], parallel=isinstance(inner, Par)):
                 why = f"accesses of '{a.buffer.name}' depend on the order of both loops"
-                return Refused("E-INTERCHANGE-DEPENDENCE", why, places(a.stmt, b.stmt))
-    return None
+                raise Refusal("E-INTERCHANGE-DEPENDENCE", why, places(a.stmt, b.stmt))
 
 
 def _bounds(s: For | Par) -> tuple[Expr, ...]:

@@ -18,7 +18,7 @@ refuses is a loop whose iterations cannot be counted from its ends.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.order import jump, places
 from ktc.ir.arith.counted_loops import why_uncounted
@@ -28,48 +28,46 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Const, Expr, For, If, Par, Select, Stmt, Unary, Var
 from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import assigned, map_body, refresh, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.places import place_of, resolve_place
+from ktc.passes.core.argument_kinds import Loop
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
 
 MAX_PEELED = 64
 
 
-class Peel(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loop = required("the loop")
+    first: int = option(0, "iterations to take off the start", code="E-PEEL-COUNT", least=0, most=MAX_PEELED)
+    last: int = option(0, "iterations to take off the end", code="E-PEEL-COUNT", least=0, most=MAX_PEELED)
+
+
+class Peel(Pass[Arguments]):
     name = "peel"
     summary = "a loop's first and last iterations apart, so that the interior is free of boundary conditions"
-    params = (
-        ParamSpec("loop", "the loop", required=True),
-        ParamSpec("first", "iterations to take off the start", default="0"),
-        ParamSpec("last", "iterations to take off the end", default="0"),
-    )
     refusals = ("E-PLACE", "E-PEEL-COUNT", "E-PEEL-FORM", "E-PEEL-JUMP")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            if not isinstance(s, For | Par) or why_not(s):
+            if not isinstance(s, For | Par) or not allowed(check, s):
                 continue
             first = max((k for k in (0, 1, 2) if k == 0 or _folds(s, k, 0) > _folds(s, k - 1, 0)), default=0)
             last = max((k for k in (0, 1, 2) if k == 0 or _folds(s, 0, k) > _folds(s, 0, k - 1)), default=0)
             if first or last or _folds(s, 1, 1):
-                text = f"peel{{loop={place_of(kernel, s)} first={first or 1} last={last or 1}}}"
-                out.append(Site(text, "no boundary conditions in the interior"))
+                step = self.step(loop=place_of(kernel, s), first=first or 1, last=last or 1)
+                out.append(Site(step, "no boundary conditions in the interior"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = resolve_place(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
-        loop = found.stmt
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loop, first, last = args.loop.find(kernel), args.first, args.last
         if not isinstance(loop, For | Par):
-            return Refused("E-PEEL-FORM", f"'{args['loop']}' is not a serial or parallel loop", places(loop))
-        first, last = args.get("first", 0), args.get("last", 0)
-        if not all(isinstance(k, int) and 0 <= k <= MAX_PEELED for k in (first, last)) or not (first or last):
-            return Refused("E-PEEL-COUNT", f"first and last are 0 to {MAX_PEELED}, and not both 0", places(loop))
-        refused = why_not(loop)
-        if refused:
-            return refused
-        assert isinstance(first, int) and isinstance(last, int)
+            raise Refusal("E-PEEL-FORM", f"'{args.loop}' is not a serial or parallel loop", places(loop))
+        if not (first or last):
+            raise Refusal("E-PEEL-COUNT", f"first and last are 0 to {MAX_PEELED}, and not both 0", places(loop))
+        check(loop)
 
         def on(s: Stmt) -> Stmt | Body:
             if not isinstance(s, For | Par) or s.var != loop.var:
@@ -81,14 +79,16 @@ class Peel(Pass):
         return Result(kernel.with_(body=map_body(kernel.body, on)), (note,))
 
 
-def why_not(s: For | Par) -> Refused | None:
+def check(s: For | Par) -> None:
+    """The iterations of ``s`` can be counted from its ends, or it is refused."""
     if isinstance(s, Par):
-        return None
+        return
     uncounted = why_uncounted(s)
     if uncounted:
-        return Refused("E-PEEL-FORM", uncounted, places(s))
+        raise Refusal("E-PEEL-FORM", uncounted, places(s))
     bad = jump(s.body)
-    return Refused("E-PEEL-JUMP", f"the loop over '{s.var.name}' may be left early", places(bad)) if bad else None
+    if bad:
+        raise Refusal("E-PEEL-JUMP", f"the loop over '{s.var.name}' may be left early", places(bad))
 
 
 def _ends(s: For | Par, first: int, last: int) -> tuple[Expr, Expr]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
@@ -37,6 +38,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     For,
+    If,
     InlineAsm,
     Load,
     Par,
@@ -45,21 +47,29 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
+    While,
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, substitute, substitute_expr, used, used_in, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.places import named_loops, place_of
+from ktc.passes.core.argument_kinds import Loops
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.tiles import is_blocked, over_tile, paths, whole_tiles
 
 from .tile import counted
 
 
-class RegisterTile(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the serial loop")
+
+
+class RegisterTile(Pass[Arguments]):
     name = "register-tile"
     summary = "values that live across a serial loop become a tile of registers, and the loop the block's"
-    params = (ParamSpec("loop", "a serial loop, several, or k.* for all called k", required=True),)
     refusals = (
         "E-PLACE", "E-RTILE-SERIAL", "E-RTILE-BAND", "E-RTILE-BLOCK", "E-RTILE-EXTENT", "E-RTILE-BOUNDS",
         "E-RTILE-VALUE", "E-TILE-FORM", "E-TILE-BREAK",
@@ -68,49 +78,56 @@ class RegisterTile(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            if isinstance(s, For) and not isinstance(_tiled(kernel, [s]), Refused):
-                out.append(
-                    Site(f"register-tile{{loop={place_of(kernel, s)}}}", "one pass of the loop for a whole tile")
-                )
+            if isinstance(s, For) and allowed(_tiled, kernel, [s]):
+                out.append(Site(self.step(loop=place_of(kernel, s)), "one pass of the loop for a whole tile"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = named_loops(kernel, args)
-        if isinstance(found, Refused):
-            return found
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found = args.loop.find(kernel)
         serial = [s for s in found if isinstance(s, For)]
         if len(serial) != len(found):
-            return Refused("E-RTILE-SERIAL", f"'{args['loop']}' is a parallel loop", hint="name the serial loop inside")
+            raise Refusal("E-RTILE-SERIAL", f"'{args.loop}' is a parallel loop", hint="name the serial loop inside")
         return _tiled(kernel, serial)
 
 
-def _tiled(kernel: Kernel, serial: Sequence[For]) -> Result | Refused:
+def _tiled(kernel: Kernel, serial: Sequence[For]) -> Result:
     chains = {s.var: path for path in paths(kernel.body) for s in serial if path[-1] is s}
     groups: dict[Sym, list[For]] = {}  # innermost parallel loop -> the serial loops directly in it
     for s in serial:
         parent = chains[s.var][-2] if len(chains[s.var]) > 1 else None
         if not isinstance(parent, Par):
-            return Refused("E-RTILE-BAND", f"'{s.var.name}' is not directly inside a parallel loop", places(s))
+            raise _not_directly_inside(s, chains[s.var][:-1])
         groups.setdefault(parent.var, []).append(s)
     notes: list[str] = []
     for loops in groups.values():
         band = _band(chains[loops[0].var][:-1])
-        if isinstance(band, Refused):
-            return band
         pieces = _pieces(band, loops, kernel)
-        if isinstance(pieces, Refused):
-            return pieces
         new, kept = pieces
         notes.append(f"in registers: {', '.join(s.name for s in kept) or 'nothing'}")
         kernel = kernel.with_(body=_replaced(kernel.body, band[0], new))
     return Result(kernel, tuple(notes))
 
 
+def _not_directly_inside(s: For, around: Sequence[Stmt]) -> Refusal:
+    """Why no parallel loop is right around ``s``: there is none, or something stands between it and the loop."""
+    loop = next((x for x in reversed(around) if isinstance(x, Par)), None)
+    if loop is None:
+        return Refusal("E-RTILE-BAND", f"'{s.var.name}' is in no parallel loop", places(s), "run raise first")
+    between = around[-1]
+    what = KINDS.get(type(between), "a loop")
+    name = f" over '{between.var.name}'" if isinstance(between, For | Reduce) else ""
+    why = f"{what}{name} stands between '{s.var.name}' and '{loop.var.name}', the parallel loop around it"
+    return Refusal("E-RTILE-BAND", why, places(between, s), "the serial loop must be directly in the parallel one")
+
+
+KINDS = {If: "a condition", For: "the serial loop", Reduce: "the reduction", While: "a while loop"}
+
+
 def _replaced(body: Body, old: Par, new: Body) -> Body:
     return map_body(body, lambda s: new if isinstance(s, Par) and s.var == old.var else s)
 
 
-def _band(path: tuple[Stmt, ...]) -> list[Par] | Refused:
+def _band(path: tuple[Stmt, ...]) -> list[Par]:
     """The perfectly nested parallel loops below the blocks that end ``path``."""
     band: list[Par] = []
     for s in reversed(path):
@@ -120,19 +137,19 @@ def _band(path: tuple[Stmt, ...]) -> list[Par] | Refused:
     for s in band:
         if any(lv.kind in ("block", "cluster") for lv in s.dist):
             why = f"'{s.var.name}' is spread over blocks and threads at once"
-            return Refused("E-RTILE-BLOCK", why, places(s), "tile it first: the tile loop takes the blocks")
+            raise Refusal("E-RTILE-BLOCK", why, places(s), "tile it first: the tile loop takes the blocks")
         if extent(s.lo, s.hi).cap is None:
             why = f"how many iterations of '{s.var.name}' a block has is not known before launch"
-            return Refused("E-RTILE-EXTENT", why, places(s), "tile it first")
+            raise Refusal("E-RTILE-EXTENT", why, places(s), "tile it first")
         if (used(s.lo) | used(s.hi)) & {b.var for b in band}:
             why = f"the range of '{s.var.name}' depends on another loop of the tile"
-            return Refused("E-RTILE-EXTENT", why, places(s))
+            raise Refusal("E-RTILE-EXTENT", why, places(s))
     if not band:
-        return Refused("E-RTILE-BAND", "no loop over threads is around it", hint="tile the loops outside it first")
+        raise Refusal("E-RTILE-BAND", "no loop over threads is around it", hint="tile the loops outside it first")
     return band
 
 
-def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, list[Sym]] | Refused:
+def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, list[Sym]]:
     """The band once per piece of its body: before, inside and after each of ``loops``."""
     body = band[-1].body
     own = {s.var for s in band}
@@ -144,20 +161,16 @@ def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, li
     run: list[Stmt] = []
     for s in body:
         if isinstance(s, For) and any(s.var == f.var for f in loops):
-            shape = counted(s)
-            if isinstance(shape, Refused):
-                return shape
+            counted(s)
             if any(used(substitute_expr(e, names)) & private for e in (s.init, s.cond, s.step)):
                 why = f"how often '{s.var.name}' runs differs between iterations of '{band[-1].var.name}'"
-                return Refused("E-RTILE-BOUNDS", why, places(s))
+                raise Refusal("E-RTILE-BOUNDS", why, places(s))
             segments += [tuple(run), s]
             run = []
         else:
             run.append(s)
     segments.append(tuple(run))
     kept = _lasting(segments)
-    if isinstance(kept, Refused):
-        return kept
     shape_of = tuple(extent(s.lo, s.hi).cap for s in band)
     tiles = {k: fresh(k.name, Array(k.type, shape_of, "local")) for k in kept}  # type: ignore[arg-type]
     out: list[Stmt] = [Alloc(t) for t in tiles.values()]
@@ -169,7 +182,7 @@ def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, li
     return tuple(out), kept
 
 
-def _lasting(segments: list[Body | For]) -> list[Sym] | Refused:
+def _lasting(segments: list[Body | For]) -> list[Sym]:
     """Scalars declared in one piece and used in another, in source order."""
     kept: list[Sym] = []
     lists = [s.body if isinstance(s, For) else s for s in segments]
@@ -183,14 +196,14 @@ def _lasting(segments: list[Body | For]) -> list[Sym] | Refused:
                 if sym not in later or isinstance(segments[k], For):
                     continue
                 if not isinstance(s, Decl) or not isinstance(sym.type, Scalar):
-                    return Refused("E-RTILE-VALUE", f"'{sym.name}' is not a scalar variable", places(s))
+                    raise Refusal("E-RTILE-VALUE", f"'{sym.name}' is not a scalar variable", places(s))
                 kept.append(sym)
     for seg in lists:
         for s in walk(seg):
             if (isinstance(s, Atomic) and s.dst in kept) or (
                 isinstance(s, InlineAsm) and any(o in kept for _, o in s.outputs)
             ):
-                return Refused("E-RTILE-VALUE", "an atomic or assembly writes a value that would be kept", places(s))
+                raise Refusal("E-RTILE-VALUE", "an atomic or assembly writes a value that would be kept", places(s))
     return kept
 
 

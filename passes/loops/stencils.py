@@ -23,7 +23,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, Load, Par, Store, Sym, Var
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import all_exprs, assigned, used
-from ktc.passes.core.base import Refused
+from ktc.passes.core.refusals import Refusal
 
 Coordinates = tuple[Expr, ...]
 Interval = tuple[int, int]
@@ -87,7 +87,7 @@ class Sweep:
         return out
 
 
-def sweep_of(kernel: Kernel, swap: tuple[str, str]) -> Sweep | Refused:
+def sweep_of(kernel: Kernel, swap: tuple[str, str]) -> Sweep:
     """The one sweep that ``kernel`` is, from the first buffer of ``swap`` to the second."""
     band: list[Par] = []
     body = kernel.body
@@ -97,10 +97,10 @@ def sweep_of(kernel: Kernel, swap: tuple[str, str]) -> Sweep | Refused:
     locs = places(*band)
     if not band:
         hint = "run raise first" if not kernel.is_parallel else ""
-        return Refused("E-TEMPORAL-FORM", "the kernel is not one nest of parallel loops", locs, hint)
+        raise Refusal("E-TEMPORAL-FORM", "the kernel is not one nest of parallel loops", locs, hint)
     refused = _not_plain(band, body, kernel, swap)
     if refused:
-        return Refused("E-TEMPORAL-FORM", refused, locs)
+        raise Refusal("E-TEMPORAL-FORM", refused, locs)
     store = body[-1]
     assert isinstance(store, Store)
     names = definitions(body)
@@ -108,7 +108,7 @@ def sweep_of(kernel: Kernel, swap: tuple[str, str]) -> Sweep | Refused:
     form = linear_form(expand(store.index[0], names), variables)
     strides = [polynomial(form.coeff(v)) for v in variables] if form else []
     if form is None or any(len(p) != 1 or next(iter(p.values())) != 1 for p in strides):
-        return Refused("E-TEMPORAL-FORM", f"'{store.buffer.name}' is not written row by row", locs)
+        raise Refusal("E-TEMPORAL-FORM", f"'{store.buffer.name}' is not written row by row", locs)
     monomials = [next(iter(p)) for p in strides]
     rest = polynomial(form.rest)
     taps: dict[tuple[Expr, ...], Coordinates] = {}
@@ -119,18 +119,18 @@ def sweep_of(kernel: Kernel, swap: tuple[str, str]) -> Sweep | Refused:
         reaches = [_reach(c, s) for c, s in zip(at, band)]
         if any(r is None for r in reaches):
             why = f"where '{load.buffer.name}' is read is not a constant distance from where it is written"
-            return Refused("E-TEMPORAL-TAP", why, locs)
+            raise Refusal("E-TEMPORAL-TAP", why, locs)
         taps[load.index] = tuple(at)
         known = [r for r in reaches if r is not None]
         halo = [max(h, -r.far[0], r.far[1]) for h, r in zip(halo, known)]
         intervals.append(tuple(r.beyond for r in known))
     if not taps:
-        return Refused("E-TEMPORAL-FORM", f"'{swap[0]}' is not read", locs)
+        raise Refusal("E-TEMPORAL-FORM", f"'{swap[0]}' is not read", locs)
     boxes = merged(intervals)
     lows, highs = tuple(s.lo for s in band), tuple(s.hi for s in band)
     wraps = _wraps(band, monomials, boxes)
     if wraps:
-        return Refused("E-TEMPORAL-WRAP", wraps, locs)
+        raise Refusal("E-TEMPORAL-WRAP", wraps, locs)
     whole = all(b == ((0, 0),) * len(band) for b in boxes) and _is_whole(band, monomials)
     read = next(p.sym for p in kernel.params if p.sym.name == swap[0])
     index_type = store.index[0].type

@@ -24,7 +24,7 @@ et al., "High-performance code generation for stencil computations on GPU archit
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.fold import add, binary, both, cast, cdiv, i32, lt, mul, simplify, sub
 from ktc.ir.kernel import Kernel
@@ -48,59 +48,65 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import BOOL, Array, Scalar, scalar_of
 from ktc.ir.walk import map_expr, map_stmt_exprs, refresh, substitute, used, used_in
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.argument_kinds import KnobSpec, Size
+from ktc.passes.core.arguments import option
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
+from ktc.passes.core.script import KnobRef, listed
 
 from .stencils import Sweep, sweep_of
 
-STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-TILES = (2, 4, 8, 16, 26, 28, 32, 56, 58, 60, 64, 112, 116, 120, 122, 124, 128, 250, 256)
+EXTENTS = (2, 4, 8, 16, 26, 28, 32, 56, 58, 60, 64, 112, 116, 120, 122, 124, 128, 250, 256)
+TILE = KnobSpec("TILE", EXTENTS, "elements of a tile along one loop")
 
 
-class TemporalBlock(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    steps: int = option(
+        3,
+        "sweeps of a launch, an odd number where the sweep leaves a boundary alone",
+        code="E-TEMPORAL-STEPS",
+        least=1,
+        most=10,
+    )
+    tile: tuple[Size, ...] = option(
+        (),
+        "extents of a block's tile, outermost loop first",
+        code="E-TEMPORAL-TILE",
+        least=1,
+        knobs=(TILE,),
+        shown="a knob each",
+    )
+
+
+class TemporalBlock(Pass[Arguments]):
     name = "temporal-block"
     summary = "several sweeps of a stencil in one launch, over tiles with halos in shared memory"
-    params = (
-        ParamSpec("steps", "sweeps of a launch: 1 to 10, odd where the sweep leaves a boundary alone", default="3"),
-        ParamSpec("tile", "extents of a block's tile, outermost loop first: numbers or knobs", default="knobs"),
-    )
-    knobs = (f"TILE: {','.join(map(str, TILES))}: elements of a tile along one loop",)
     refusals = (
         "E-TEMPORAL-REPEAT", "E-TEMPORAL-STEPS", "E-TEMPORAL-FORM", "E-TEMPORAL-TAP", "E-TEMPORAL-WRAP",
         "E-TEMPORAL-PARITY", "E-TEMPORAL-TILE",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        sweep = _allowed(kernel)
+        sweep = attempted(_sweep, kernel)
         if isinstance(sweep, Refused):
             return []
-        tile = ",".join(f"$T{v.name.upper()}" for v in sweep.vars)
-        return [Site(f"temporal-block{{steps=3 tile={tile}}}", "one trip through memory for several sweeps")]
+        return [Site(self.step(steps=3, tile=listed(_knobs(sweep))), "one trip through memory for several sweeps")]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        sweep = _allowed(kernel)
-        if isinstance(sweep, Refused):
-            return sweep
-        steps = args.get("steps", 3)
-        if steps not in STEPS:
-            return Refused("E-TEMPORAL-STEPS", f"steps is a number from {STEPS[0]} to {STEPS[-1]}, not {steps!r}")
-        assert isinstance(steps, int) and kernel.repeat is not None
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        sweep, steps = _sweep(kernel), args.steps
+        assert kernel.repeat is not None
         if steps % 2 == 0 and not sweep.writes_all:
             read, written = kernel.repeat.swap
             why = f"after {steps} sweeps the result belongs into '{read}', whose boundary is not that of '{written}'"
-            return Refused("E-TEMPORAL-PARITY", why, sweep.locs, "take an odd number of steps")
-        given = args.get("tile", tuple(KnobRef(f"T{v.name.upper()}") for v in sweep.vars))
-        sizes = given if isinstance(given, tuple) else (given,)
-        if len(sizes) != len(sweep.vars) or any(isinstance(n, int) and n < 1 for n in sizes):
-            why = f"a tile of this sweep has {len(sweep.vars)} extents of at least 1"
-            return Refused("E-TEMPORAL-TILE", why, sweep.locs)
+            raise Refusal("E-TEMPORAL-PARITY", why, sweep.locs, "take an odd number of steps")
+        sizes = args.tile or tuple(Size(knob, TILE) for knob in _knobs(sweep))
+        if len(sizes) != len(sweep.vars):
+            why = f"a tile of this sweep has {len(sweep.vars)} extents, not {len(sizes)}"
+            raise Refusal("E-TEMPORAL-TILE", why, sweep.locs)
         tile: list[Expr] = []
         for n in sizes:
-            sized = size_argument(kernel, n, TILES, "elements of a tile along one loop", self.name)
-            if isinstance(sized, Refused):
-                return sized
-            kernel, extent = sized
-            assert extent is not None
+            kernel, extent = n.declared(kernel, self.name)
             tile.append(extent)
         body = _Blocked(sweep, steps, tile).body()
         assert kernel.repeat is not None
@@ -110,13 +116,19 @@ class TemporalBlock(Pass):
         return Result(kernel.with_(body=body, repeat=repeat), (note,))
 
 
-def _allowed(kernel: Kernel) -> Sweep | Refused:
+def _knobs(sweep: Sweep) -> list[KnobRef]:
+    """A knob for the extent of a tile along each of the loops."""
+    return [KnobRef(f"T{v.name.upper()}") for v in sweep.vars]
+
+
+def _sweep(kernel: Kernel) -> Sweep:
+    """The sweep that the kernel is, and that its launches repeat."""
     if kernel.repeat is None:
         hint = 'say so in the workload: [repeat] swap = ["read", "written"]'
         why = "nothing says that the kernel is launched again and again with two buffers swapped"
-        return Refused("E-TEMPORAL-REPEAT", why, (kernel.loc,) if kernel.loc else (), hint)
+        raise Refusal("E-TEMPORAL-REPEAT", why, (kernel.loc,) if kernel.loc else (), hint)
     if kernel.repeat.sweeps != 1:
-        return Refused("E-TEMPORAL-REPEAT", f"a launch does {kernel.repeat.sweeps} sweeps already")
+        raise Refusal("E-TEMPORAL-REPEAT", f"a launch does {kernel.repeat.sweeps} sweeps already")
     return sweep_of(kernel, kernel.repeat.swap)
 
 

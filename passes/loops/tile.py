@@ -25,7 +25,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.counted_loops import counting, why_unsteady
@@ -45,6 +47,7 @@ from ktc.ir.nodes import (
     Level,
     Load,
     Par,
+    Reduce,
     Stmt,
     Sym,
     Var,
@@ -53,26 +56,30 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import map_body, refresh, rename, used, walk, walk_expr
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import find_loops, place_of, resolve_place
+from ktc.passes.core.argument_kinds import KnobSpec, Loop, Size
+from ktc.passes.core.arguments import knobs, option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import KnobRef, Step, listed
 
-DOMAIN = (4, 8, 16, 32, 64, 128, 256)
+
+@dataclass(frozen=True)
+class Arguments:
+    loops: tuple[Loop, ...] = required("one loop, or perfectly nested parallel loops, outermost first")
+    sizes: tuple[Size, ...] = knobs(
+        "tile size per loop",
+        KnobSpec("TILE", (4, 8, 16, 32, 64, 128, 256), "iterations of a tile"),
+        code="E-TILE-SIZES",
+    )
+    tail: Literal["guard", "cut", "exact"] = option(
+        "guard", "what is left after whole tiles; of a serial loop also cut (loops of its own) or exact (assumed none)"
+    )
 
 
-class Tile(Pass):
+class Tile(Pass[Arguments]):
     name = "tile"
     summary = "split a serial loop, or a band of parallel loops, into tiles"
-    params = (
-        ParamSpec("loops", "one loop, or perfectly nested parallel loops, outermost first", required=True),
-        ParamSpec("sizes", "tile size per loop", default="$TILE"),
-        ParamSpec(
-            "tail",
-            "guard; of a serial loop also cut (whole tiles, then what is left) or exact (assumed whole)",
-            default="guard",
-        ),
-    )
-    knobs = ("TILE: 4,8,16,32,64,128,256: iterations of a tile",)
     refusals = (
         "E-PLACE", "E-TILE-SIZES", "E-TILE-FORM", "E-TILE-BREAK", "E-TILE-BAND", "E-TILE-BOUNDS", "E-TILE-REDUCE",
     )  # fmt: skip
@@ -80,88 +87,67 @@ class Tile(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            if isinstance(s, For) and not isinstance(counted(s), Refused):
-                out.append(Site(_suggest(kernel, [s]), "strip-mine for locality"))
+            if isinstance(s, For) and allowed(counted, s):
+                out.append(Site(self._suggested(kernel, [s]), "strip-mine for locality"))
             if (
                 isinstance(s, Par)
                 and len(s.body) == 1
                 and isinstance(s.body[0], Par)
-                and not why_no_band([s, s.body[0]])
+                and allowed(check_band, [s, s.body[0]])
             ):
-                out.append(Site(_suggest(kernel, [s, s.body[0]]), "tile of a parallel band"))
+                out.append(Site(self._suggested(kernel, [s, s.body[0]]), "tile of a parallel band"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        names = args["loops"] if isinstance(args.get("loops"), tuple) else (args.get("loops"),)
-        sizes = args.get("sizes", KnobRef("TILE"))
-        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
-        assert isinstance(names, tuple)
-        if len(sizes) != len(names):
-            return Refused("E-TILE-SIZES", f"{len(names)} loops need as many sizes, not {len(sizes)}")
-        band: list[For | Par] = []
-        for name in names:
-            loop = _one_loop(kernel, name)
-            if isinstance(loop, Refused):
-                return loop
-            band.append(loop)
+    def _suggested(self, kernel: Kernel, band: Sequence[For | Par]) -> Step:
+        sizes = listed(KnobRef(f"T{s.var.name.upper()}") for s in band)
+        return self.step(loops=listed(place_of(kernel, s) for s in band), sizes=sizes)
+
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        sizes, tail = args.sizes, args.tail
+        if len(sizes) != len(args.loops):
+            raise Refusal("E-TILE-SIZES", f"{len(args.loops)} loops need as many sizes, not {len(sizes)}")
+        band = [_one_loop(kernel, name) for name in args.loops]
         extents: list[Expr] = []
         for size in sizes:
-            if isinstance(size, int) and size < 1:
-                return Refused("E-TILE-SIZES", f"a tile of {size} iterations")
-            sized = size_argument(kernel, size, DOMAIN, "iterations of a tile", self.name)
-            if isinstance(sized, Refused):
-                return sized
-            kernel, n = sized
-            assert n is not None
+            kernel, n = size.declared(kernel, self.name)
             extents.append(n)
-        tail = args.get("tail", "guard")
-        if tail not in ("guard", "cut", "exact"):
-            return Refused("E-ARG-RANGE", f"tail is guard, cut or exact, not {tail!r}")
         if isinstance(band[0], For) and len(band) == 1:
-            return _tile_serial(kernel, band[0], extents[0], str(tail))
+            return _tile_serial(kernel, band[0], extents[0], tail)
         if tail != "guard":
-            return Refused("E-TILE-BAND", f"'{tail}' is for a serial loop", places(*band), "parallel tiles are clipped")
+            raise Refusal("E-TILE-BAND", f"'{tail}' is for a serial loop", places(*band), "parallel tiles are clipped")
         pars = [s for s in band if isinstance(s, Par)]
         if len(pars) != len(band):
             hint = "tile them one by one, or run raise first"
-            return Refused("E-TILE-BAND", "only parallel loops can be tiled together", places(*band), hint)
-        refused = why_no_band(pars)
-        return refused or Result(_replace(kernel, pars[0], _tile_band(pars, extents)))
+            raise Refusal("E-TILE-BAND", "only parallel loops can be tiled together", places(*band), hint)
+        check_band(pars)
+        return Result(_replace(kernel, pars[0], _tile_band(pars, extents)))
 
 
-def _suggest(kernel: Kernel, band: Sequence[For | Par]) -> str:
-    loops = ",".join(place_of(kernel, s) for s in band)
-    return f"tile{{loops={loops} sizes={','.join(f'$T{s.var.name.upper()}' for s in band)}}}"
-
-
-def _one_loop(kernel: Kernel, name: Arg | None) -> For | Par | Refused:
-    found = find_loops(kernel, name)
-    if isinstance(found, Refused):
-        return found
-    place = resolve_place(kernel, name)
-    if isinstance(place, Refused):
-        return place
-    if not isinstance(place.stmt, For | Par):
+def _one_loop(kernel: Kernel, name: Loop) -> For | Par:
+    loop = name.find(kernel)
+    if isinstance(loop, For | Par):
+        return loop
+    if isinstance(loop, Reduce):
         hint = "distribute splits a reduction: [unroll 4, thread.x 128, seq]"
-        return Refused("E-TILE-REDUCE", f"'{name}' is a reduction: tiling would change its order", places(*found), hint)
-    return place.stmt
+        raise Refusal("E-TILE-REDUCE", f"'{name}' is a reduction: tiling would change its order", places(loop), hint)
+    raise Refusal("E-PLACE", f"'{name}' is not a loop", places(loop), "name one, such as loop:k")
 
 
 # ------------------------------------------------------------------------------------------------------ serial loops
 
 
-def counted(s: For) -> tuple[Expr, Expr] | Refused:
+def counted(s: For) -> tuple[Expr, Expr]:
     """(limit, stride) of a loop that counts up by an unchanging stride and that nothing leaves early."""
     form = counting(s)
     if form is None:
-        return Refused("E-TILE-FORM", f"'{s.var.name}' is not a loop 'i < limit; i += stride'", places(s))
+        raise Refusal("E-TILE-FORM", f"'{s.var.name}' is not a loop 'i < limit; i += stride'", places(s))
     if isinstance(form.by, Const) and form.by.value < 1:
-        return Refused("E-TILE-FORM", f"'{s.var.name}' does not count up", places(s))
+        raise Refusal("E-TILE-FORM", f"'{s.var.name}' does not count up", places(s))
     unsteady = why_unsteady(s, form)
     if unsteady:
-        return Refused("E-TILE-FORM", unsteady, places(s))
+        raise Refusal("E-TILE-FORM", unsteady, places(s))
     if _breaks(s.body):
-        return Refused("E-TILE-BREAK", f"the loop over '{s.var.name}' may be left early", places(s))
+        raise Refusal("E-TILE-BREAK", f"the loop over '{s.var.name}' may be left early", places(s))
     return form.hi, form.by
 
 
@@ -170,10 +156,8 @@ def _breaks(body: Body) -> bool:
     return any(isinstance(s, Break) or (isinstance(s, If) and (_breaks(s.then) or _breaks(s.orelse))) for s in body)
 
 
-def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result | Refused:
+def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result:
     shape = counted(s)
-    if isinstance(shape, Refused):
-        return shape
     hi, by = shape
     ty = s.var.type
     assert isinstance(ty, Scalar)
@@ -192,12 +176,12 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result | Refu
         extent = sub(hi, cast(s.init, ty))
         unknown = any(isinstance(e, HwIndex | Load) for e in walk_expr(extent))
         if unknown or used(extent) - {p.sym for p in kernel.params}:
-            return Refused("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", places(s))
+            raise Refusal("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", places(s))
         fits = Assume(binary("==", binary("%", extent, stride), cast(i32(0), ty)), "guessed")
         tiled = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))
         return Result(tiled.with_(assumptions=tuple(dict.fromkeys((*kernel.assumptions, fits)))))
     if not ty.is_signed and not is_const(s.init, 0):
-        return Refused("E-TILE-FORM", f"'{s.var.name}' is unsigned and does not start at 0", places(s))
+        raise Refusal("E-TILE-FORM", f"'{s.var.name}' is unsigned and does not start at 0", places(s))
     whole = mul(fold_node(Binary("/", sub(hi, cast(s.init, ty)), stride)), stride)
     start = add(cast(s.init, ty), whole)
     first = dataclasses.replace(tiles, cond=Binary("<", Var(outer), start), body=(full,))
@@ -208,17 +192,34 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result | Refu
 # ---------------------------------------------------------------------------------------------------- parallel bands
 
 
-def why_no_band(band: Sequence[Par]) -> Refused | None:
-    """Why ``band`` is not a perfect nest of parallel loops with independent bounds; None if it is."""
+def check_band(band: Sequence[Par]) -> None:
+    """``band`` is a perfect nest of parallel loops with independent bounds, or it is refused."""
     for outer, inner in itertools.pairwise(band):
         if len(outer.body) != 1 or outer.body[0] != inner:
-            why = f"'{inner.var.name}' is not the only statement in '{outer.var.name}'"
-            return Refused("E-TILE-BAND", why, places(outer, inner))
+            raise _no_nest(outer, inner)
     indices: set[Sym] = {s.var for s in band}
     for s in band:
         if (used(s.lo) | used(s.hi)) & indices:
-            return Refused("E-TILE-BOUNDS", f"the bounds of '{s.var.name}' depend on the band's own indices", places(s))
-    return None
+            names = ", ".join(sorted(f"'{v.name}'" for v in (used(s.lo) | used(s.hi)) & indices))
+            raise Refusal(
+                "E-TILE-BOUNDS", f"the bounds of '{s.var.name}' depend on {names} of the same band", places(s)
+            )
+
+
+def _no_nest(outer: Par, inner: Par) -> Refusal:
+    """Why ``inner`` is not all that ``outer`` does: the order given is not theirs, they are apart, or more is there."""
+    a, b, where = outer.var.name, inner.var.name, places(outer, inner)
+    if any(x is outer for x in walk(inner.body)):
+        why = f"'{a}' is inside '{b}', not around it"
+        return Refusal("E-TILE-BAND", why, where, f"name the outermost loop first: loops={b},{a}")
+    if not any(x == inner for x in walk(outer.body)):
+        return Refusal("E-TILE-BAND", f"'{b}' is not inside '{a}'", where, "tile them one by one")
+    if len(outer.body) == 1:
+        only = outer.body[0]
+        what = f"the loop over '{only.var.name}'" if isinstance(only, For | Par | Reduce) else "a condition"
+        return Refusal("E-TILE-BAND", f"{what} stands between '{a}' and '{b}'", places(only, inner))
+    why = f"'{b}' is not the only statement in '{a}', which has {len(outer.body)}"
+    return Refusal("E-TILE-BAND", why, where, "fission moves other statements out")
 
 
 def _tile_band(band: Sequence[Par], sizes: Sequence[Expr]) -> Stmt:

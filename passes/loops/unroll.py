@@ -13,50 +13,47 @@ the tail. ``factor=full`` is for loops whose trip count is known at compile time
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from ktc.ir.analysis.order import places
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Dist, Expr, For, Level, Stmt
+from ktc.ir.nodes import Body, Const, Dist, Expr, For, Level, Stmt
 from ktc.ir.walk import map_body, used, walk
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import LoopStmt, find_loops, places_of
+from ktc.passes.core.argument_kinds import Factor, Loops
+from ktc.passes.core.arguments import knob, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import LoopStmt, places_of
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import KnobRef
 
-DOMAIN = (1, 2, 4, 8, 16)
 MAX_FACTOR = 64
 
 
-class Unroll(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loop")
+    factor: Factor | Literal["full"] = knob(
+        "U", (1, 2, 4, 8, 16), "iterations per trip", code="E-UNROLL-FACTOR", most=MAX_FACTOR
+    )
+
+
+class Unroll(Pass[Arguments]):
     name = "unroll"
     summary = "several iterations of a loop per trip"
-    params = (
-        ParamSpec("loop", "a loop, several, or i.* for all called i", required=True),
-        ParamSpec("factor", "a number, a knob, or full", default="$U"),
-    )
-    knobs = ("U: 1,2,4,8,16: iterations per trip",)
     refusals = ("E-PLACE", "E-UNROLL-FACTOR", "E-UNROLL-FULL")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         loops = [s for s in walk(kernel.body) if isinstance(s, LoopStmt) and _unrollable(s)]
         names = places_of(kernel, loops)
-        return [Site(f"unroll{{loop={name} factor=$U}}", "more independent work in flight") for name in names]
+        return [Site(self.step(loop=n, factor=KnobRef("U")), "more independent work in flight") for n in names]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = find_loops(kernel, args.get("loop"))
-        if isinstance(found, Refused):
-            return found
-        factor = args.get("factor", KnobRef("U"))
-        if factor == "full":
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found = args.loop.find(kernel)
+        if args.factor == "full":
             return _fully(kernel, found)
-        if isinstance(factor, str) or (isinstance(factor, int) and not 1 <= factor <= MAX_FACTOR):
-            return Refused("E-UNROLL-FACTOR", f"a factor is 1 to {MAX_FACTOR}, a knob or 'full', not {factor!r}")
-        sized = size_argument(kernel, factor, DOMAIN, "iterations per trip", self.name)
-        if isinstance(sized, Refused):
-            return sized
-        kernel, n = sized
-        assert n is not None
-        return Result(_replaced(kernel, found, lambda s: _by(s, n, factor)))
+        kernel, n = args.factor.declared(kernel, self.name)
+        return Result(_replaced(kernel, found, lambda s: _by(s, n)))
 
 
 def _unrollable(s: LoopStmt) -> bool:
@@ -64,9 +61,9 @@ def _unrollable(s: LoopStmt) -> bool:
     return isinstance(s, For) or (bool(s.dist) and all(lv.kind != "unroll" for lv in s.dist))
 
 
-def _by(s: LoopStmt, n: Expr, factor: Arg) -> LoopStmt:
+def _by(s: LoopStmt, n: Expr) -> LoopStmt:
     if isinstance(s, For):
-        return dataclasses.replace(s, unroll=factor if isinstance(factor, int) else n)
+        return dataclasses.replace(s, unroll=int(n.value) if isinstance(n, Const) else n)
     return dataclasses.replace(s, dist=with_unroll(s.dist, n))
 
 
@@ -84,18 +81,18 @@ def with_unroll(dist: Dist, n: Expr) -> Dist:
     return (*dist[:-1], Level("unroll", n), dist[-1])
 
 
-def _fully(kernel: Kernel, found: list[LoopStmt]) -> Result | Refused:
+def _fully(kernel: Kernel, found: list[LoopStmt]) -> Result:
     for s in found:
         locs = places(s)
         if not isinstance(s, For):
-            return Refused(
+            raise Refusal(
                 "E-UNROLL-FULL", f"'{s.var.name}' is a parallel loop", locs, "give a factor, or a distribution"
             )
         bounds = used(s.init) | used(s.cond) | used(s.step)
         if bounds - {s.var}:
             names = ", ".join(sorted(x.name for x in bounds - {s.var}))
             hint = "give a factor, or specialize first"
-            return Refused("E-UNROLL-FULL", f"how often '{s.var.name}' runs depends on {names}", locs, hint)
+            raise Refusal("E-UNROLL-FULL", f"how often '{s.var.name}' runs depends on {names}", locs, hint)
     return Result(_replaced(kernel, found, lambda s: dataclasses.replace(s, unroll=0)))
 
 

@@ -13,7 +13,7 @@ does the jamming, with private scalars expanded and the tail guarded.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import carried_scalars, iterations_independent, noalias
 from ktc.ir.analysis.order import jump, pinned, places
@@ -21,51 +21,39 @@ from ktc.ir.arith.counted_loops import why_uncounted
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, For, Level, Par, Stmt
 from ktc.ir.walk import map_body, walk
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import place_of, resolve_place
+from ktc.passes.core.argument_kinds import Factor, Loop
+from ktc.passes.core.arguments import knob, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import KnobRef
 
 from .unroll import with_unroll
 
-DOMAIN = (1, 2, 4, 8, 16)
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loop = required("the outer loop")
+    factor: Factor = knob("U", (1, 2, 4, 8, 16), "iterations that run together", code="E-JAM-FACTOR")
 
 
-class UnrollAndJam(Pass):
+class UnrollAndJam(Pass[Arguments]):
     name = "unroll-and-jam"
     summary = "several iterations of an outer loop run together through its inner loops"
-    params = (
-        ParamSpec("loop", "the outer loop", required=True),
-        ParamSpec("factor", "iterations that run together: a number or a knob", default="$U"),
-    )
-    knobs = ("U: 1,2,4,8,16: iterations that run together",)
     refusals = ("E-PLACE", "E-JAM-KIND", "E-JAM-FORM", "E-JAM-SYNC", "E-JAM-SCALAR", "E-JAM-DEPENDENCE", "E-JAM-FACTOR")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        loops = [s for s in walk(kernel.body) if isinstance(s, For | Par) and _nest(s) and not why_not(kernel, s)]
-        return [
-            Site(f"unroll-and-jam{{loop={place_of(kernel, s)} factor=$U}}", "reuse across iterations, in registers")
-            for s in loops
-        ]
+        loops = [s for s in walk(kernel.body) if isinstance(s, For | Par) and _nest(s) and allowed(check, kernel, s)]
+        doc = "reuse across iterations, in registers"
+        return [Site(self.step(loop=place_of(kernel, s), factor=KnobRef("U")), doc) for s in loops]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = resolve_place(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
-        loop = found.stmt
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loop = args.loop.find(kernel)
         if not isinstance(loop, For | Par):
             hint = "distribute gives a reduction an unroll level"
-            return Refused("E-JAM-KIND", f"'{args['loop']}' is not a serial or parallel loop", places(loop), hint)
-        refused = why_not(kernel, loop)
-        if refused:
-            return refused
-        factor = args.get("factor", KnobRef("U"))
-        if not isinstance(factor, int | KnobRef):
-            return Refused("E-JAM-FACTOR", f"a factor is a number or a knob, not '{factor}'")
-        sized = size_argument(kernel, factor, DOMAIN, "iterations that run together", self.name)
-        if isinstance(sized, Refused):
-            return sized
-        kernel, n = sized
-        assert n is not None
+            raise Refusal("E-JAM-KIND", f"'{args.loop}' is not a serial or parallel loop", places(loop), hint)
+        check(kernel, loop)
+        kernel, n = args.factor.declared(kernel, self.name)
 
         def on(s: Stmt) -> Stmt:
             return _jammed(s, n) if isinstance(s, For | Par) and s.var == loop.var else s
@@ -85,21 +73,20 @@ def _jammed(s: For | Par, n: Expr) -> Par:
     return Par(s.var, s.init, s.cond.b, dist, s.body, loc=s.loc, comments=s.comments, tags=s.tags)
 
 
-def why_not(kernel: Kernel, s: For | Par) -> Refused | None:
-    """Why the iterations of ``s`` do not run together; None if they do."""
+def check(kernel: Kernel, s: For | Par) -> None:
+    """The iterations of ``s`` may run together, or it is refused."""
     bad = pinned(s.body) or jump(s.body)
     if bad:
-        return Refused("E-JAM-SYNC", "the loop holds a barrier, opaque code or a jump", places(bad))
+        raise Refusal("E-JAM-SYNC", "the loop holds a barrier, opaque code or a jump", places(bad))
     if isinstance(s, Par):
-        return None
+        return
     uncounted = why_uncounted(s)
     if uncounted:
-        return Refused("E-JAM-FORM", uncounted, places(s))
+        raise Refusal("E-JAM-FORM", uncounted, places(s))
     carried = carried_scalars(s.body)
     if carried:
         names = ", ".join(sorted(x.name for x in carried))
-        return Refused("E-JAM-SCALAR", f"iterations of '{s.var.name}' pass on: {names}", places(s))
+        raise Refusal("E-JAM-SCALAR", f"iterations of '{s.var.name}' pass on: {names}", places(s))
     if not iterations_independent(s, noalias(kernel)):
         hint = "state noalias or __restrict__ if the buffers never overlap"
-        return Refused("E-JAM-DEPENDENCE", f"iterations of '{s.var.name}' may depend on each other", places(s), hint)
-    return None
+        raise Refusal("E-JAM-DEPENDENCE", f"iterations of '{s.var.name}' may depend on each other", places(s), hint)

@@ -15,7 +15,7 @@ whose ranges do not depend on each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
 from ktc.ir.fold import add, binary, cast, fold_node, i32, is_const, mul, sub
@@ -23,45 +23,37 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, Level, Par, Stmt, Var, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import map_body, used, walk
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import find_loops, place_of
+from ktc.passes.core.argument_kinds import Loops, Size
+from ktc.passes.core.arguments import knob, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import KnobRef
 from ktc.passes.shared.tiles import is_blocked
 
-DOMAIN = (1, 2, 4, 8, 16)
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the outer of two nested loops over blocks")
+    group: Size = knob("GROUP", (1, 2, 4, 8, 16), "rows of tiles in a band")
 
 
-class BlockSwizzle(Pass):
+class BlockSwizzle(Pass[Arguments]):
     name = "block-swizzle"
     summary = "the order of blocks: bands of rows of tiles, walked column by column"
-    params = (
-        ParamSpec("loop", "the outer of two nested loops over blocks", required=True),
-        ParamSpec("group", "rows of tiles in a band", default="$GROUP"),
-    )
-    knobs = ("GROUP: 1,2,4,8,16: rows of tiles in a band",)
     refusals = ("E-PLACE", "E-SWIZZLE-NEST", "E-SWIZZLE-RANGE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        found = [s for s in walk(kernel.body) if isinstance(s, Par) and _nest(s) is None]
-        return [Site(f"block-swizzle{{loop={place_of(kernel, s)} group=$GROUP}}", "tiles shared in L2") for s in found]
+        found = [s for s in walk(kernel.body) if isinstance(s, Par) and allowed(_check, s)]
+        group = KnobRef("GROUP")
+        return [Site(self.step(loop=place_of(kernel, s), group=group), "tiles shared in L2") for s in found]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
-        (outer, *more) = found
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        outer, *more = args.loop.find(kernel)
         if more or not isinstance(outer, Par):
-            return Refused(
-                "E-SWIZZLE-NEST", f"'{args['loop']}' is not one parallel loop", hint="name the loop over rows"
-            )
-        refused = _nest(outer)
-        if refused is not None:
-            return refused
-        sized = size_argument(kernel, args.get("group", KnobRef("GROUP")), DOMAIN, "rows of tiles in a band", self.name)
-        if isinstance(sized, Refused):
-            return sized
-        kernel, group = sized
-        assert group is not None
+            raise Refusal("E-SWIZZLE-NEST", f"'{args.loop}' is not one parallel loop", hint="name the loop over rows")
+        _check(outer)
+        kernel, group = args.group.declared(kernel, self.name)
         new = _swizzled(outer, group)
 
         def on(s: Stmt) -> Stmt | Body:
@@ -70,20 +62,19 @@ class BlockSwizzle(Pass):
         return Result(kernel.with_(body=map_body(kernel.body, on)))
 
 
-def _nest(outer: Par) -> Refused | None:
-    """Why ``outer`` is not the first of two perfectly nested loops over blocks."""
+def _check(outer: Par) -> None:
+    """``outer`` is the first of two perfectly nested loops over blocks, or it is refused."""
     locs = places(outer)
     inner = outer.body[0] if len(outer.body) == 1 else None
     if not is_blocked(outer) or not isinstance(inner, Par) or not is_blocked(inner):
         why = f"'{outer.var.name}' is not the outer of two nested loops over blocks"
-        return Refused("E-SWIZZLE-NEST", why, locs, "tile{loops=row,col ...} makes such a nest")
+        raise Refusal("E-SWIZZLE-NEST", why, locs, "tile{loops=row,col ...} makes such a nest")
     if any(len(s.dist) != 1 or s.dist[0].n is not None for s in (outer, inner)):
-        return Refused("E-SWIZZLE-NEST", "a loop over blocks takes several rounds", locs, "leave the block levels open")
+        raise Refusal("E-SWIZZLE-NEST", "a loop over blocks takes several rounds", locs, "leave the block levels open")
     if (used(inner.lo) | used(inner.hi)) & {outer.var}:
-        return Refused("E-SWIZZLE-RANGE", f"the range of '{inner.var.name}' depends on '{outer.var.name}'", locs)
+        raise Refusal("E-SWIZZLE-RANGE", f"the range of '{inner.var.name}' depends on '{outer.var.name}'", locs)
     if not (is_const(outer.lo, 0) and is_const(inner.lo, 0)):
-        return Refused("E-SWIZZLE-RANGE", "the loops do not start at 0", locs, "tile numbers tiles from 0")
-    return None
+        raise Refusal("E-SWIZZLE-RANGE", "the loops do not start at 0", locs, "tile numbers tiles from 0")
 
 
 def _swizzled(outer: Par, group: Expr) -> Par:

@@ -24,7 +24,7 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
-from ktc.passes.core.base import Refused
+from ktc.passes.core.refusals import Refusal
 
 from .work_copies import depends, is_uniform, varying_symbols
 
@@ -38,37 +38,36 @@ def has_warp_ops(kernel: Kernel) -> bool:
     )
 
 
-def why_not(kernel: Kernel, level: str, axis: str, strided: bool) -> Refused | None:
-    """Why the kernel's threads or blocks cannot be coarsened along ``axis``; None if they can."""
+def check(kernel: Kernel, level: str, axis: str, strided: bool) -> None:
+    """The kernel's threads or blocks can be coarsened along ``axis``, or it is refused."""
     if kernel.launch is None:
-        return Refused("E-COARSEN-LAUNCH", "the kernel's launch is not known", hint="give [launch] in the workload")
+        raise Refusal("E-COARSEN-LAUNCH", "the kernel's launch is not known", hint="give [launch] in the workload")
     for s in walk(kernel.body):
         if isinstance(s, OPAQUE) or any(isinstance(x, Raw) for e in stmt_exprs(s) for x in walk_expr(e)):
-            return Refused("E-COARSEN-OPAQUE", "opaque code may read the thread's own index", places(s))
+            raise Refusal("E-COARSEN-OPAQUE", "opaque code may read the thread's own index", places(s))
         if isinstance(s, Barrier) and s.scope not in ("block", "warp"):
-            return Refused("E-COARSEN-BARRIER", f"a barrier of scope {s.scope}", places(s))
+            raise Refusal("E-COARSEN-BARRIER", f"a barrier of scope {s.scope}", places(s))
         if level == "block" and isinstance(s, Alloc) and s.dynamic:
             why = f"blocks need a copy of '{s.sym.name}' each, and its size is only known to the launch"
-            return Refused("E-COARSEN-SHARED", why, places(s), "make it a static array")
+            raise Refusal("E-COARSEN-SHARED", why, places(s), "make it a static array")
     if level == "thread" and has_warp_ops(kernel):
         x = kernel.launch.block[0]
         whole_rows = hasattr(x, "value") and x.value % 32 == 0  # type: ignore[attr-defined]
         if (axis == "x" and not strided) or (axis != "x" and not whole_rows):
             hint = "map=strided on x" if axis == "x" else ""
-            return Refused("E-COARSEN-WARP", "lanes would change their warp", hint=hint)
+            raise Refusal("E-COARSEN-WARP", "lanes would change their warp", hint=hint)
     body = returns_as_guards(kernel.body)
     late = next((s for s in walk(body) if isinstance(s, Return)), None)
     if late is not None:
-        return Refused("E-COARSEN-RETURN", "a return that is not a guard on the rest of the kernel", places(late))
+        raise Refusal("E-COARSEN-RETURN", "a return that is not a guard on the rest of the kernel", places(late))
     varying = varying_symbols(body, HwIndex(level, axis))
     for s in walk(body):
         if isinstance(s, If | For | While) and synchronises(s) and not is_uniform(s, varying):
             why = f"a barrier stands under control that depends on the {level}"
-            return Refused("E-COARSEN-BARRIER", why, places(s))
+            raise Refusal("E-COARSEN-BARRIER", why, places(s))
         if isinstance(s, Barrier) and any(depends(e, varying) for e in stmt_exprs(s)):
             why = f"who meets at a barrier depends on the {level}"
-            return Refused("E-COARSEN-BARRIER", why, places(s))
-    return None
+            raise Refusal("E-COARSEN-BARRIER", why, places(s))
 
 
 def returns_as_guards(body: Body) -> Body:

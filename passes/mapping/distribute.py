@@ -16,16 +16,21 @@ are, which the launcher checks.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from ktc.ir.analysis.order import places
 from ktc.ir.fold import i32, product, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Const, Dist, Expr, If, Level, Par, Reduce, Sym, Var
-from ktc.passes.core.base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import POWERS, size_argument
-from ktc.passes.core.named_loops import Loop, find_loops, loops, narrowest_element, replace_loops, with_launch_bounds
+from ktc.passes.core.argument_kinds import KnobSpec, Loops
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.knobs import POWERS, declared_size
+from ktc.passes.core.named_loops import Loop, loops, narrowest_element, replace_loops, with_launch_bounds
 from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import DistSpec, LevelSpec
 from ktc.passes.shared.distribution_coverage import assume, assumptions
 from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
@@ -48,22 +53,24 @@ DOCS = {
     "block": "blocks of the grid on this axis",
 }
 MAX_THREADS = 1024
+KNOBS = tuple(KnobSpec(kind, domain, DOCS[kind]) for kind, domain in DOMAINS.items())
 
-TAILS = ("guard", "cut", "exact")
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loop")
+    map: DistSpec = required("levels, fastest first", knobs=KNOBS)
+    tail: Literal["guard", "cut", "exact"] = option(
+        "guard", "iterations beyond the range: asked one by one, unrolled rounds apart that are whole, or assumed none"
+    )
+    align: int = option(
+        1, "count from a multiple of this and skip what is before the loop's start", code="E-DIST-ALIGN", least=1
+    )
 
 
-class Distribute(Pass):
+class Distribute(Pass[Arguments]):
     name = "distribute"
     summary = "spread a parallel loop over vec, unroll, thread, warp, block and seq levels"
-    params = (
-        ParamSpec("loop", "a parallel loop, several, or i.* for all called i", required=True),
-        ParamSpec("map", "levels, fastest first: [vec $V, thread.x $T, unroll $U, seq]", required=True),
-        ParamSpec(
-            "tail", "guard (predicate the tail), cut (unrolled rounds apart that are whole), exact", default="guard"
-        ),
-        ParamSpec("align", "count from a multiple of this and skip what is before the loop's start", default="1"),
-    )
-    knobs = tuple(f"{k}: {','.join(map(str, d))}" for k, d in DOMAINS.items())
     refusals = (
         "E-PLACE", "E-PLACE-SPMD", "E-DIST-LEVELS", "E-DIST-AXIS", "E-DIST-REDUCE-BLOCK", "E-DIST-COVER",
         "E-DIST-ALIGN", "E-ARG-MISSING",
@@ -72,52 +79,37 @@ class Distribute(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for name, found in places_of(kernel, loops(kernel), PARALLEL).items():
-            levels = [lv for s in found for lv in s.dist]
-            blocks = [lv for lv in levels if lv.kind == "block"]
-            threads = [lv for lv in levels if lv.kind in ("thread", "lane")]
+            now = [lv for s in found for lv in s.dist]
+            blocks = [lv for lv in now if lv.kind == "block"]
+            threads = [lv for lv in now if lv.kind in ("thread", "lane")]
             if threads and blocks:
-                text = f"[vec $V, thread.{threads[0].axis or 'x'} $T, block.{blocks[0].axis or 'x'}]"
+                levels = DistSpec.of("vec $V", f"thread.{threads[0].axis or 'x'} $T", f"block.{blocks[0].axis or 'x'}")
             elif threads:
-                text = "[vec $V, thread.x $T, unroll $U, seq]"
+                levels = DistSpec.of("vec $V", "thread.x $T", "unroll $U", "seq")
             else:
                 continue
-            out.append(Site(f"distribute{{loop={name} map={text}}}", "wide accesses, tunable block shape"))
+            out.append(Site(self.step(loop=name, map=levels), "wide accesses, tunable block shape"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
-        spec = args["map"]
-        if not isinstance(spec, DistSpec):
-            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, seq]")
-        tail = args.get("tail", "guard")
-        if tail not in TAILS:
-            return Refused("E-ARG-RANGE", f"tail is {', '.join(TAILS)}, not {tail!r}")
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found = args.loop.spread(kernel)
         for loop in found:
-            refused = check_levels(loop, spec)
-            if refused:
-                return refused
-        align = args.get("align", 1)
-        if align != 1:
-            aligned = _aligned(kernel, found, align)
-            if isinstance(aligned, Refused):
-                return aligned
-            kernel, found = aligned
-        done = set_distribution(kernel, found, spec, tail=str(tail), owner=self.name)
-        return done if isinstance(done, Refused) else _waiting(done.kernel, {s.var for s in found}) or done
+            check_levels(loop, args.map)
+        if args.align != 1:
+            kernel, found = _aligned(kernel, found, args.align)
+        done = set_distribution(kernel, found, args.map, tail=args.tail, owner=self.name)
+        _check_waiting(done.kernel, {s.var for s in found})
+        return done
 
 
-def _aligned(kernel: Kernel, found: list[Loop], align: Arg) -> tuple[Kernel, list[Loop]] | Refused:
+def _aligned(kernel: Kernel, found: list[Loop], align: int) -> tuple[Kernel, list[Loop]]:
     """The loops from the last multiple of ``align`` before their start, their bodies guarded by the old one."""
-    if not isinstance(align, int) or align < 1:
-        return Refused("E-DIST-ALIGN", f"align is a number of iterations, 1 or more, not {align!r}")
     for s in found:
         if isinstance(s, Reduce):
             locs = places(s)
-            return Refused("E-DIST-ALIGN", f"'{s.var.name}' is a reduction, whose iterations cannot be skipped", locs)
+            raise Refusal("E-DIST-ALIGN", f"'{s.var.name}' is a reduction, whose iterations cannot be skipped", locs)
         if not isinstance(s.lo, Const) or s.lo.value < 0:
-            return Refused("E-DIST-ALIGN", f"where '{s.var.name}' starts is not a known number", places(s))
+            raise Refusal("E-DIST-ALIGN", f"where '{s.var.name}' starts is not a known number", places(s))
 
     def on(s: Loop) -> Loop:
         assert isinstance(s.lo, Const) and isinstance(s, Par)
@@ -130,68 +122,60 @@ def _aligned(kernel: Kernel, found: list[Loop], align: Arg) -> tuple[Kernel, lis
     return kernel, [s for s in loops(kernel) if s.var in {f.var for f in found}]
 
 
-def _waiting(kernel: Kernel, changed: set[Sym]) -> Refused | None:
+def _check_waiting(kernel: Kernel, changed: set[Sym]) -> None:
     """A reduction may span blocks where nothing else in the loops around it would have to wait for them."""
     for s in loops(kernel):
         if s.var in changed and isinstance(s, Reduce) and spans_blocks(s) and not is_last_act(kernel.body, s):
             why = f"what else the loops around '{s.var.name}' do would have to wait for all blocks of the reduction"
-            return Refused("E-DIST-REDUCE-BLOCK", why, places(s), "spread it over threads of one block")
-    return None
+            raise Refusal("E-DIST-REDUCE-BLOCK", why, places(s), "spread it over threads of one block")
 
 
-def check_levels(loop: Loop, spec: DistSpec) -> Refused | None:
+def check_levels(loop: Loop, spec: DistSpec) -> None:
     """Well-formed: only the last level open-ended, each hardware axis once."""
     locs = places(loop)
     axes: set[tuple[str, str]] = set()
     for k, lv in enumerate(spec.levels):
         if lv.n is None and (k + 1 < len(spec.levels) or lv.kind not in ("seq", "block", "thread")):
-            return Refused(
+            raise Refusal(
                 "E-DIST-LEVELS", f"'{lv.kind}' needs a size here: only a last seq, thread or block level is open", locs
             )
+        if lv.kind == "cluster":
+            why = f"'{loop.var.name}' cannot be given a cluster level: blocks share copies, not iterations"
+            raise Refusal("E-DIST-LEVELS", why, locs, "multi-buffer{by=producer cluster=2} makes clusters of blocks")
         if lv.kind not in DOMAINS:
-            return Refused("E-DIST-LEVELS", f"unknown level '{lv.kind}'", locs, hint=f"levels: {', '.join(DOMAINS)}")
+            raise Refusal("E-DIST-LEVELS", f"unknown level '{lv.kind}'", locs, hint=f"levels: {', '.join(DOMAINS)}")
         if lv.kind in ("thread", "lane", "warp", "block"):
             axis = (
                 ("block" if lv.kind == "block" else "thread"),
                 {"lane": "x", "warp": "y"}.get(lv.kind, lv.axis or "x"),
             )
             if axis in axes:
-                return Refused("E-DIST-AXIS", f"{axis[0]} axis {axis[1]} appears twice", locs)
+                raise Refusal("E-DIST-AXIS", f"{axis[0]} axis {axis[1]} appears twice", locs)
             axes.add(axis)
     if len({lv.kind for lv in spec.levels if lv.kind == "vec"}) and spec.levels[0].kind != "vec":
-        return Refused("E-DIST-LEVELS", "vec must be the first (fastest) level", locs)
-    return None
+        raise Refusal("E-DIST-LEVELS", f"vec must be the first (fastest) level of '{loop.var.name}'", locs)
 
 
-def set_distribution(
-    kernel: Kernel, found: list[Loop], spec: DistSpec, *, owner: str, tail: str = "guard"
-) -> Result | Refused:
+def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, owner: str, tail: str = "guard") -> Result:
     """Give ``spec`` to each loop, with the constraints and assumptions it needs."""
-    sized = sized_levels(kernel, found, spec, owner)
-    if isinstance(sized, Refused):
-        return sized
-    kernel, dist = sized
+    kernel, dist = sized_levels(kernel, found, spec, owner)
     levels = tuple(dataclasses.replace(lv, cut=tail == "cut" and lv.kind == "unroll") for lv in dist)
     kernel, found = with_launch_bounds(kernel, found)
     kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
     constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
     params = frozenset(p.sym for p in kernel.params)
     facts = [a for s in found for a in assumptions(s, levels, tail == "exact", params)]
-    settled = assume(kernel.with_(constraints=(*kernel.constraints, *constraints)), facts, owner)
-    if isinstance(settled, Refused):
-        return settled
-    kernel = settled
+    kernel = assume(kernel.with_(constraints=(*kernel.constraints, *constraints)), facts)
     return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
 
 
-def sized_levels(kernel: Kernel, found: list[Loop], spec: DistSpec, owner: str) -> tuple[Kernel, Dist] | Refused:
+def sized_levels(kernel: Kernel, found: list[Loop], spec: DistSpec, owner: str) -> tuple[Kernel, Dist]:
     """The levels of ``spec`` for the loops ``found``, and the kernel with the knobs they name declared."""
     dist: list[Level] = []
     for lv in spec.levels:
-        sized = size_argument(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner, _wish(lv, found))
-        if isinstance(sized, Refused):
-            return sized
-        kernel, n = sized
+        n: Expr | None = None
+        if lv.n is not None:
+            kernel, n = declared_size(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner, _wish(lv, found))
         axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
         dist.append(Level(lv.kind, n, axis))
     return kernel, tuple(dist)

@@ -12,16 +12,18 @@ promise (OpenCL C, Python), it is left out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.fold import evaluate, i32, product
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Binary, Expr, Knob
 from ktc.ir.walk import used
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.argument_kinds import Factor
+from ktc.passes.core.arguments import knob
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import KnobRef
 
-BLOCKS = (1, 2, 3, 4)
 MAX_BLOCKS = 32
 """Resident blocks of a multiprocessor on devices of compute capability 9.0 (CUDA C++ Programming Guide)."""
 
@@ -29,38 +31,33 @@ MAX_RESIDENT = 2048
 """Resident threads of a multiprocessor on devices of compute capability 8.0 and 9.0."""
 
 
-class LaunchBounds(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    blocks: Factor = knob("MINB", (1, 2, 3, 4), "resident blocks a multiprocessor", wish=1)
+
+
+class LaunchBounds(Pass[Arguments]):
     name = "launch-bounds"
     summary = "promise resident blocks a multiprocessor: occupancy against registers"
-    params = (ParamSpec("blocks", "blocks a multiprocessor, at least", default="$MINB"),)
-    knobs = ("MINB: 1,2,3,4: resident blocks a multiprocessor",)
     refusals = ("E-BOUNDS-LAUNCH", "E-BOUNDS-BLOCKS", "E-BOUNDS-THREADS", "E-ARG-TYPE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         if kernel.launch is None or kernel.launch.min_blocks is not None:
             return []
-        return [Site("launch-bounds{blocks=$MINB}", "registers against occupancy")]
+        return [Site(self.step(blocks=KnobRef("MINB")), "registers against occupancy")]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
         launch = kernel.launch
         if launch is None:
-            return Refused("E-BOUNDS-LAUNCH", "the launch geometry is unknown", hint="give [launch] in workload.toml")
-        if isinstance(args.get("blocks"), str):
-            return Refused("E-ARG-TYPE", "blocks is a number or a knob")
-        sized = size_argument(
-            kernel, args.get("blocks", KnobRef("MINB")), BLOCKS, "resident blocks a multiprocessor", self.name, wish=1
-        )
-        if isinstance(sized, Refused):
-            return sized
-        kernel, blocks = sized
-        assert blocks is not None
+            raise Refusal("E-BOUNDS-LAUNCH", "the launch geometry is unknown", hint="give [launch] in workload.toml")
+        kernel, blocks = args.blocks.declared(kernel, self.name)
         most = _most(kernel, blocks)
         if most > MAX_BLOCKS:
-            return Refused("E-BOUNDS-BLOCKS", f"no multiprocessor holds {most} blocks; the limit is {MAX_BLOCKS}")
+            raise Refusal("E-BOUNDS-BLOCKS", f"no multiprocessor holds {most} blocks; the limit is {MAX_BLOCKS}")
         threads = _threads(launch) if not kernel.is_parallel else None
         if not kernel.is_parallel and threads is None:
             why = "the block's size is known at launch only, so there is nothing to promise for"
-            return Refused("E-BOUNDS-THREADS", why, hint="raise the kernel and distribute its loops over a known size")
+            raise Refusal("E-BOUNDS-THREADS", why, hint="raise the kernel and distribute its loops over a known size")
         constraints = kernel.constraints
         if threads is not None:
             constraints = (*constraints, Binary("<=", Binary("*", blocks, threads), i32(MAX_RESIDENT)))

@@ -22,7 +22,7 @@ as by ``raise``. The order of floating-point sums changes, of those in memory to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.analysis.order import jump, pinned, places
@@ -32,27 +32,31 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Reduce, Stmt, Store
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
-from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import KnobSpec, Loops
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.distribution_limits import VECTOR_SIZES
-from ktc.passes.core.language import print_arg
 from ktc.passes.core.named_loops import loops, narrowest_element
-from ktc.passes.core.places import SERIAL, find_loops, places_of
+from ktc.passes.core.places import SERIAL, places_of
+from ktc.passes.core.refusals import Refusal, Refused, Result, accepted, allowed, attempted
+from ktc.passes.core.script import DistSpec, LevelSpec
 from ktc.passes.shared.serial_sums import converted, counted_to
 from ktc.passes.shared.two_sweeps import parted
 
-from .distribute import check_levels, set_distribution
+from .distribute import DOMAINS, check_levels, set_distribution
 
-DEFAULT = DistSpec((LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("seq")))
+THREADS = KnobSpec("T", DOMAINS["thread"], "threads that share the loop")
 
 
-class Parallelize(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the serial loop")
+    map: DistSpec = option(DistSpec.of("thread.x $T", "seq"), "its distribution", knobs=(THREADS,))
+
+
+class Parallelize(Pass[Arguments]):
     name = "parallelize"
     summary = "serial loops whose iterations are independent or add up become parallel loops"
-    params = (
-        ParamSpec("loop", "a serial loop, several, or i.* for all called i", required=True),
-        ParamSpec("map", "its distribution", default="[thread.x $T, seq]"),
-    )
-    knobs = ("T: 32..1024: threads that share the loop",)
     refusals = ("E-PLACE", "E-PLACE-SPMD", "E-PARALLEL-LOOP", "E-PARALLEL-CARRIED", "E-DIST-LEVELS", "E-DIST-NEST")
     flags = ("reassociates",)
 
@@ -62,33 +66,21 @@ class Parallelize(Pass):
         taken = any(lv.kind == "thread" for s in loops(kernel) for lv in s.dist)
         counts = {n: packed(found[-1]) for n, found in places_of(kernel, serial(kernel), SERIAL).items()}
         wanted = [n for n, count in counts.items() if not taken or count is not None]
-        able = [n for n in wanted if not isinstance(spread(kernel, n), Refused)]
+        able = [n for n in wanted if allowed(spread, kernel, Loops(n))]
         if taken:
             doc = "neighbouring elements that a thread goes through one after another, in one access"
             maps = {n: _levels(*sizes) for n in able if (sizes := counts[n]) is not None}
-            return [
-                Site(f"parallelize{{loop={n} map={print_arg(m)}}}", doc)
-                for n, m in maps.items()
-                if not isinstance(self.apply(kernel, {"loop": n, "map": m}), Refused)
-            ]
+            fits = [n for n, m in maps.items() if allowed(self.apply, kernel, Arguments(loop=Loops(n), map=m))]
+            return [Site(self.step(loop=n, map=maps[n]), doc) for n in fits]
         doc = "iterations side by side in the threads of a block"
-        return [Site(f"parallelize{{loop={n} map=[thread.x $T, seq]}}", doc) for n in able]
+        return [Site(self.step(loop=n, map=DistSpec.of("thread.x $T", "seq")), doc) for n in able]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        spec = args.get("map", DEFAULT)
-        if not isinstance(spec, DistSpec):
-            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [thread.x $T, seq]")
-        done = spread(kernel, args["loop"])
-        if isinstance(done, Refused):
-            return done
-        after, found = done
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        after, found = spread(kernel, args.loop)
         new = [s for s in loops(after) if s.var in {f.var for f in found}]
-        refused = next((r for s in new if (r := check_levels(s, spec)) is not None), None)
-        if refused is not None:
-            return refused
-        set_ = set_distribution(after, new, spec, owner=self.name)
-        if isinstance(set_, Refused):
-            return set_
+        for s in new:
+            check_levels(s, args.map)
+        set_ = set_distribution(after, new, args.map, owner=self.name)
         sums = [a for s in new if isinstance(s, Reduce) for a in s.accs]
         floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in sums) or any(
             isinstance(x, Atomic) and x.op in ("add", "sub", "mul") and scalar_of(x.buffer.type).is_float
@@ -128,44 +120,41 @@ def serial(kernel: Kernel) -> list[For]:
     return [s for s in walk(kernel.body) if isinstance(s, For) and isinstance(s.var.type, Scalar)]
 
 
-def spread(kernel: Kernel, place: Arg) -> tuple[Kernel, list[For]] | Refused:
-    """``kernel`` with the serial loops called ``place`` parallel, not distributed yet; and those loops as they were."""
+def spread(kernel: Kernel, named: Loops) -> tuple[Kernel, list[For]]:
+    """``kernel`` with the serial loops ``named`` so parallel, not distributed yet; and those loops as they were."""
     if not kernel.is_parallel:
-        return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
-    named = find_loops(kernel, place, SERIAL)
-    if isinstance(named, Refused):
-        return named
-    found = [s for s in named if isinstance(s, For) and isinstance(s.var.type, Scalar)]
+        raise Refusal("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
+    found = [s for s in named.find(kernel, SERIAL) if isinstance(s, For) and isinstance(s.var.type, Scalar)]
     whole = parted(kernel, found)
     if whole is not kernel:
         others = {s.var for s in serial(kernel)} - {s.var for s in found}
         kernel, found = whole, [s for s in serial(whole) if s.var not in others]
     for loop in found:
         here = next(s for s in serial(kernel) if s.var == loop.var)
-        done = _independent(kernel, here)
-        if isinstance(done, Refused):
-            summed = converted(kernel, here) if done.code == "E-PARALLEL-CARRIED" else done
-            if isinstance(summed, Refused):
-                return done
-            done = summed
-        kernel = done
+        try:
+            kernel = _independent(kernel, here)
+        except Refusal as carried:
+            if carried.refused.code != "E-PARALLEL-CARRIED":
+                raise
+            summed = attempted(converted, kernel, here)
+            kernel = accepted(carried.refused if isinstance(summed, Refused) else summed)
     return kernel, found
 
 
-def _independent(kernel: Kernel, loop: For) -> Kernel | Refused:
+def _independent(kernel: Kernel, loop: For) -> Kernel:
     """``kernel`` with ``loop`` as a ``par``."""
     hi, t, name = counted_to(loop), loop.var.type, loop.var.name
     moving = assigned(loop.body)
     if hi is None or loop.var in moving or (used(hi) | used(loop.init)) & moving:
         why = f"'{name}' does not count up by one to an end that stands still"
-        return Refused("E-PARALLEL-LOOP", why, places(loop))
+        raise Refusal("E-PARALLEL-LOOP", why, places(loop))
     bad = jump(loop.body) or pinned(loop.body)
     if bad is not None:
         why = f"an iteration of '{name}' may end the loop, or waits for other threads"
-        return Refused("E-PARALLEL-LOOP", why, places(bad, loop))
+        raise Refusal("E-PARALLEL-LOOP", why, places(bad, loop))
     if not iterations_independent(loop, {p.sym for p in kernel.params}):
         why = f"an iteration of '{name}' needs what another one computes"
-        return Refused("E-PARALLEL-CARRIED", why, places(loop), "fission parts what is independent from what is not")
+        raise Refusal("E-PARALLEL-CARRIED", why, places(loop), "fission parts what is independent from what is not")
     assert isinstance(t, Scalar)
     par = Par(loop.var, cast(loop.init, t), cast(hi, t), (), loop.body, loc=loop.loc, comments=loop.comments,
               tags=loop.tags)  # fmt: skip

@@ -11,52 +11,50 @@ them cannot be observed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Level, Load, Par, Reduce
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.named_loops import Loop, find_loops, loops, replace_loops
+from ktc.passes.core.argument_kinds import Loops, Size
+from ktc.passes.core.arguments import knob, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.named_loops import Loop, loops, replace_loops
 from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import KnobRef
 
 GRIDS = (64, 128, 256, 512, 1024, 2048)
 
 
-class Persistent(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("a loop whose blocks take one iteration (or tile) each")
+    blocks: Size = knob("GRID", GRIDS, "blocks that share the work", wish=256)
+
+
+class Persistent(Pass[Arguments]):
     name = "persistent"
     summary = "a fixed number of blocks loops over the work"
-    params = (
-        ParamSpec("loop", "a loop whose blocks take one iteration (or tile) each", required=True),
-        ParamSpec("blocks", "blocks on that axis: multiprocessors times waves", default="$GRID"),
-    )
-    knobs = ("GRID: 64..2048: blocks that share the work",)
     refusals = ("E-PLACE", "E-PERSISTENT-BLOCK", "E-PERSISTENT-WAIT")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         found = [s for s in loops(kernel) if _open_block(s) and not _waits(s)]
         names = places_of(kernel, found, PARALLEL)
-        return [Site(f"persistent{{loop={n} blocks=$GRID}}", "blocks that stay and walk over the work") for n in names]
+        doc = "blocks that stay and walk over the work"
+        return [Site(self.step(loop=n, blocks=KnobRef("GRID")), doc) for n in names]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found = args.loop.spread(kernel)
         locs = places(*found)
         if not all(_open_block(s) for s in found):
             why = f"'{found[0].var.name}' does not give each block an iteration of its own"
-            return Refused("E-PERSISTENT-BLOCK", why, locs, "its distribution must end in an open block level")
+            raise Refusal("E-PERSISTENT-BLOCK", why, locs, "its distribution must end in an open block level")
         if any(_waits(s) for s in found):
             why = "its iterations read what others update atomically: they might wait for each other"
-            return Refused("E-PERSISTENT-WAIT", why, locs)
-        sized = size_argument(
-            kernel, args.get("blocks", KnobRef("GRID")), GRIDS, "blocks that share the work", self.name, wish=256
-        )
-        if isinstance(sized, Refused):
-            return sized
-        kernel, blocks = sized
+            raise Refusal("E-PERSISTENT-WAIT", why, locs)
+        kernel, blocks = args.blocks.declared(kernel, self.name)
 
         def walking(s: Loop) -> Loop:
             last = s.dist[-1]

@@ -6,48 +6,49 @@ before                                     after vectorize{loop=i width=$V}
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const as ConstNode
 from ktc.ir.nodes import Knob, Level, Var
-from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.named_loops import find_loops, loops
+from ktc.passes.core.argument_kinds import Factor, Loops
+from ktc.passes.core.arguments import knob, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.named_loops import loops
 from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import DistSpec, KnobRef, LevelSpec
 
 from .distribute import set_distribution
 
 
-class Vectorize(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loop")
+    width: Factor = knob("V", (1, 2, 4, 8, 16), "elements a vector access moves")
+
+
+class Vectorize(Pass[Arguments]):
     name = "vectorize"
     summary = "wide accesses along a parallel loop: a vec level in front of its distribution"
-    params = (
-        ParamSpec("loop", "a parallel loop, several, or i.* for all called i", required=True),
-        ParamSpec("width", "elements an access", default="$V"),
-    )
-    knobs = ("V: 1,2,4,8,16: elements a vector access moves",)
     refusals = ("E-PLACE", "E-VEC-TWICE", "E-VEC-MAP")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         names = places_of(kernel, [s for s in loops(kernel) if _can(s.dist)], PARALLEL)
-        return [Site(f"vectorize{{loop={n} width=$V}}", "fewer, wider accesses") for n in names]
+        return [Site(self.step(loop=n, width=KnobRef("V")), "fewer, wider accesses") for n in names]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found = args.loop.spread(kernel)
         locs = places(*found)
         if any(s.dist and s.dist[0].kind == "vec" for s in found):
-            return Refused("E-VEC-TWICE", "the loop has a vec level already", locs)
+            raise Refusal("E-VEC-TWICE", "the loop has a vec level already", locs)
         maps = {s.dist for s in found}
         spec = _spec(found[0].dist)
         if len(maps) > 1 or spec is None:
-            return Refused("E-VEC-MAP", "the loops are distributed differently", locs, "use distribute")
-        width = args.get("width", KnobRef("V"))
-        if not isinstance(width, int | KnobRef):
-            return Refused("E-ARG-TYPE", "width is a number or a knob")
-        return set_distribution(kernel, found, DistSpec((LevelSpec("vec", width), *spec.levels)), owner=self.name)
+            raise Refusal("E-VEC-MAP", "the loops are distributed differently", locs, "use distribute")
+        lanes = LevelSpec("vec", args.width.written)
+        return set_distribution(kernel, found, DistSpec((lanes, *spec.levels)), owner=self.name)
 
 
 def _can(dist: tuple[Level, ...]) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
@@ -47,8 +48,11 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_volatile
 from ktc.ir.types import I32, Vec, scalar_of
 from ktc.ir.walk import substitute_expr, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import Loops
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import LoopStmt, place_of, rewrite_loops
+from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.tiles import split_copies
 
 from .shared_arrays import rows_aligned
@@ -57,80 +61,67 @@ SIZES = (4, 8, 16)
 """Bytes of one asynchronous copy (PTX ISA, cp.async)."""
 
 
-class AsyncCopies(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loop that stages tiles")
+
+
+class AsyncCopies(Pass[Arguments]):
     name = "async-copy"
     summary = "staged tiles arrive by asynchronous copies"
-    params = (ParamSpec("loop", "a loop that stages tiles, several, or k.* for all called k", required=True),)
     refusals = ("E-PLACE", "E-ASYNC-COPIES", "E-ASYNC-FORM", "E-ASYNC-STRIDE", "E-ASYNC-SIZE", "E-ASYNC-ALIGN")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        loops = [s for s in walk(kernel.body) if isinstance(s, For) and not isinstance(_body(kernel, s), Refused)]
-        return [Site(f"async-copy{{loop={place_of(kernel, s)}}}", "copies without registers") for s in loops]
+        loops = [s for s in walk(kernel.body) if isinstance(s, For) and allowed(_body, kernel, s)]
+        return [Site(self.step(loop=place_of(kernel, s)), "copies without registers") for s in loops]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        def copied(s: LoopStmt) -> Stmt | Refused:
-            body = _body(kernel, s)
-            return body if isinstance(body, Refused) else dataclasses.replace(s, body=body)
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        def copied(s: LoopStmt) -> Stmt:
+            return dataclasses.replace(s, body=_body(kernel, s))
 
-        done = rewrite_loops(kernel, args, copied)
-        return done if isinstance(done, Refused) else _aligned(done)
+        return _aligned(rewrite_loops(kernel, args.loop.find(kernel), copied))
 
 
-def _aligned(done: Result) -> Result | Refused:
+def _aligned(done: Result) -> Result:
     """``done`` with what knobs must satisfy for the rows of the copies' arrays to start aligned."""
     kernel = done.kernel
     for array in dict.fromkeys(s.dst for s in walk(kernel.body) if isinstance(s, AsyncCopy)):
-        aligned = rows_aligned(kernel, array, "E-ASYNC-ALIGN")
-        if isinstance(aligned, Refused):
-            return aligned
-        kernel = aligned
+        kernel = rows_aligned(kernel, array, "E-ASYNC-ALIGN")
     return dataclasses.replace(done, kernel=kernel)
 
 
-def _body(kernel: Kernel, s: Stmt) -> Body | Refused:
+def _body(kernel: Kernel, s: Stmt) -> Body:
     """The body of ``s`` with its leading copies asynchronous."""
     body: Body = s.body  # type: ignore[attr-defined]
     arrays, copies, use = split_copies(body)
     if not copies or any(isinstance(x, AsyncCopy) for x in walk(copies)):
         hint = "run stage-shared first"
-        return Refused("E-ASYNC-COPIES", "the loop does not start with plain copies", places(s), hint)
+        raise Refusal("E-ASYNC-COPIES", "the loop does not start with plain copies", places(s), hint)
     out: list[Stmt] = []
     for nest in copies:
-        done = _nest(kernel, nest)
-        if isinstance(done, Refused):
-            return done
-        out.append(done)
+        out.append(_nest(kernel, nest))
     return (*arrays, *out, AsyncCommit(), AsyncWait(), *use)
 
 
-def _nest(kernel: Kernel, s: Stmt) -> Par | Refused:
+def _nest(kernel: Kernel, s: Stmt) -> Par:
     """A copy nest: loops around one store, the innermost perhaps over lanes."""
     if not isinstance(s, Par) or len(s.body) != 1:
-        return Refused("E-ASYNC-FORM", "the copy is more than loops around one assignment")
+        raise Refusal("E-ASYNC-FORM", "the copy is more than loops around one assignment")
     (inner,) = s.body
     if isinstance(inner, If) and not inner.orelse:  # nothing is stored where there is nothing to read
         done = _nest(kernel, dataclasses.replace(s, body=inner.then))
-        return (
-            dataclasses.replace(s, body=(dataclasses.replace(inner, then=done.body),))
-            if isinstance(done, Par)
-            else done
-        )
+        return dataclasses.replace(s, body=(dataclasses.replace(inner, then=done.body),))
     if isinstance(inner, Store):
-        return _rebuilt(s, _single(kernel, inner, None, i32(1)))
+        return dataclasses.replace(s, body=_single(kernel, inner, None, i32(1)))
     lanes = isinstance(inner, Par) and [lv.kind for lv in inner.dist] == ["vec"] and is_const(inner.lo, 0)
     if lanes and isinstance(inner, Par) and len(inner.body) == 1 and isinstance(inner.body[0], Store):
         width = inner.dist[0].n
         assert width is not None
-        return _rebuilt(s, _single(kernel, inner.body[0], inner.var, width))
-    done = _nest(kernel, inner)
-    return done if isinstance(done, Refused) else dataclasses.replace(s, body=(done,))
+        return dataclasses.replace(s, body=_single(kernel, inner.body[0], inner.var, width))
+    return dataclasses.replace(s, body=(_nest(kernel, inner),))
 
 
-def _rebuilt(s: Par, body: Body | Refused) -> Par | Refused:
-    return body if isinstance(body, Refused) else dataclasses.replace(s, body=body)
-
-
-def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | Refused:
+def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body:
     value: Expr = s.value
     cond: Expr | None = None
     other: Const | None = None
@@ -138,22 +129,22 @@ def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | R
     if isinstance(guarded, Select) and isinstance(guarded.b, Const):
         value, cond, other = guarded.a, guarded.cond, guarded.b
     if not isinstance(value, Load) or value.width != 1 or len(value.index) != 1:
-        return Refused("E-ASYNC-FORM", "what is copied is not an element of a buffer as it is")
+        raise Refusal("E-ASYNC-FORM", "what is copied is not an element of a buffer as it is")
     if is_volatile(value) or is_volatile(s):
-        return Refused("E-ASYNC-FORM", "the access is volatile")
+        raise Refusal("E-ASYNC-FORM", "the access is volatile")
     element = scalar_of(value.buffer.type)
     if element != scalar_of(s.buffer.type):
-        return Refused("E-ASYNC-FORM", "the copy converts")
+        raise Refusal("E-ASYNC-FORM", "the copy converts")
     for n in _values(kernel, width):
         if n * element.bytes not in SIZES:
             why = f"{n} elements of {element.bytes} bytes: asynchronous copies move {', '.join(map(str, SIZES))} bytes"
-            return Refused("E-ASYNC-SIZE", why, hint="stage-shared{vec=...} with wider lanes")
+            raise Refusal("E-ASYNC-SIZE", why, hint="stage-shared{vec=...} with wider lanes")
     names = definitions(kernel.body)
     if lane is not None and not (_along(s.index, lane, names) and _along(value.index, lane, names)):
         hint = "stage without transpose, or with vec=1"
-        return Refused("E-ASYNC-STRIDE", f"lanes are not neighbours in both '{s.buffer.name}' and the buffer", (), hint)
+        raise Refusal("E-ASYNC-STRIDE", f"lanes are not neighbours in both '{s.buffer.name}' and the buffer", (), hint)
     if cond is not None and lane is not None and mentions(expand(cond, names), {lane}):
-        return Refused("E-ASYNC-FORM", "the guard differs between lanes")
+        raise Refusal("E-ASYNC-FORM", "the guard differs between lanes")
     zero = {lane: i32(0)} if lane is not None else {}
     at = tuple(simplify(substitute_expr(i, zero)) for i in s.index)
     start = tuple(simplify(substitute_expr(i, zero)) for i in value.index)

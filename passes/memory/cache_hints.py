@@ -13,92 +13,85 @@ cached. ``restrict`` is added to pointers whose ``noalias`` fact is known.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AsyncCopy, Atomic, Call, Expr, Load, RawStmt, Stmt, Store, Sym
 from ktc.ir.purity import is_volatile
 from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, map_body, rename, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.arguments import option
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import listed
 
-LOAD_HINTS = ("ldg", "cs", "cg", "ca", "lu")
-STORE_HINTS = ("cs", "cg", "wb", "wt")
+
+@dataclass(frozen=True)
+class Arguments:
+    loads: tuple[str, ...] = option(
+        ("all",), "buffers whose loads get the hint, all (that may), or none", code="E-CACHE-BUFFER"
+    )
+    stores: tuple[str, ...] = option(("all",), "buffers whose stores get the hint, all, or none", code="E-CACHE-BUFFER")
+    load: Literal["ldg", "cs", "cg", "ca", "lu"] = option("ldg", "hint for loads", code="E-CACHE-HINT")
+    store: Literal["cs", "cg", "wb", "wt"] = option("cs", "hint for stores", code="E-CACHE-HINT")
 
 
-class CacheHints(Pass):
+class CacheHints(Pass[Arguments]):
     name = "cache-hints"
     summary = "read-only, streaming and no-allocate hints on global accesses; restrict where no alias is known"
-    params = (
-        ParamSpec("loads", "buffers whose loads get the hint, all (that may), or none", default="all"),
-        ParamSpec("stores", "buffers whose stores get the hint, all, or none", default="all"),
-        ParamSpec("load", f"hint for loads: {', '.join(LOAD_HINTS)}", default="ldg"),
-        ParamSpec("store", f"hint for stores: {', '.join(STORE_HINTS)}", default="cs"),
-    )
     refusals = ("E-CACHE-BUFFER", "E-CACHE-HINT", "E-CACHE-WRITTEN", "E-CACHE-ALIAS", "E-CACHE-NONE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        loads = [s.name for s in _accessed(kernel, Load) if why_not_read_only(kernel, s) is None]
+        loads = [s.name for s in _accessed(kernel, Load) if allowed(check_read_only, kernel, s)]
         stores = [s.name for s in _accessed(kernel, Store)]
         if not loads and not stores:
             return []
-        text = f"cache-hints{{loads={','.join(loads) or 'none'} stores={','.join(stores) or 'none'}}}"
-        return [Site(text, "read-only path for inputs, streaming stores for outputs")]
+        step = self.step(loads=listed(loads or ["none"]), stores=listed(stores or ["none"]))
+        return [Site(step, "read-only path for inputs, streaming stores for outputs")]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        load, store = args.get("load", "ldg"), args.get("store", "cs")
-        if load not in LOAD_HINTS or store not in STORE_HINTS:
-            hint = f"loads: {', '.join(LOAD_HINTS)}; stores: {', '.join(STORE_HINTS)}"
-            return Refused("E-CACHE-HINT", f"no such hint: {load if load not in LOAD_HINTS else store}", hint=hint)
-        loads = self._buffers(kernel, args.get("loads", "all"), Load, str(load))
-        stores = self._buffers(kernel, args.get("stores", "all"), Store, str(store))
-        for chosen in (loads, stores):
-            if isinstance(chosen, Refused):
-                return chosen
-        assert not isinstance(loads, Refused) and not isinstance(stores, Refused)
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loads = _buffers(kernel, args.loads, Load, args.load)
+        stores = _buffers(kernel, args.stores, Store, args.store)
         if not loads and not stores:
-            return Refused("E-CACHE-NONE", "no buffer can take these hints", hint="name buffers, as in loads=in")
-        return Result(_hinted(kernel, loads, str(load), stores, str(store)))
-
-    def _buffers(self, kernel: Kernel, asked: Arg, kind: type[Load] | type[Store], hint: str) -> set[Sym] | Refused:
-        """The buffers named by ``asked``; ``all`` leaves out those that may not have the hint."""
-        accessed = _accessed(kernel, kind)
-        if asked == "none":
-            return set()
-        if asked == "all":
-            return {s for s in accessed if hint != "ldg" or why_not_read_only(kernel, s) is None}
-        out: set[Sym] = set()
-        for name in asked if isinstance(asked, tuple) else (asked,):
-            sym = next((s for s in accessed if isinstance(name, str) and s.name == name.removeprefix("array:")), None)
-            if sym is None:
-                verb = "loaded" if kind is Load else "stored"
-                known = ", ".join(s.name for s in accessed) or "none"
-                return Refused(
-                    "E-CACHE-BUFFER", f"no global buffer '{name}' is {verb} here", hint=f"there are: {known}"
-                )
-            refused = why_not_read_only(kernel, sym) if hint == "ldg" else None
-            if refused:
-                return refused
-            out.add(sym)
-        return out
+            raise Refusal("E-CACHE-NONE", "no buffer can take these hints", hint="name buffers, as in loads=in")
+        return Result(_hinted(kernel, loads, args.load, stores, args.store))
 
 
-def why_not_read_only(kernel: Kernel, buffer: Sym) -> Refused | None:
-    """Why ``buffer`` cannot use the read-only path; None if it can."""
+def _buffers(kernel: Kernel, asked: tuple[str, ...], kind: type[Load] | type[Store], hint: str) -> set[Sym]:
+    """The buffers named by ``asked``; ``all`` leaves out those that may not have the hint."""
+    accessed = _accessed(kernel, kind)
+    if asked == ("none",):
+        return set()
+    if asked == ("all",):
+        return {s for s in accessed if hint != "ldg" or allowed(check_read_only, kernel, s)}
+    out: set[Sym] = set()
+    for name in asked:
+        sym = next((s for s in accessed if s.name == name.removeprefix("array:")), None)
+        if sym is None:
+            verb = "loaded" if kind is Load else "stored"
+            known = ", ".join(s.name for s in accessed) or "none"
+            raise Refusal("E-CACHE-BUFFER", f"no global buffer '{name}' is {verb} here", hint=f"there are: {known}")
+        if hint == "ldg":
+            check_read_only(kernel, sym)
+        out.add(sym)
+    return out
+
+
+def check_read_only(kernel: Kernel, buffer: Sym) -> None:
+    """``buffer`` can use the read-only path, or it is refused."""
     written = _written(kernel)
     if buffer in written:
         locs = tuple(s.loc for s in walk(kernel.body) if getattr(s, "buffer", None) == buffer and s.loc is not None)
-        return Refused(
-            "E-CACHE-WRITTEN", f"'{buffer.name}' is written by the kernel", locs[:1], "use load=cs or load=cg"
-        )
+        why = f"'{buffer.name}' is written by the kernel"
+        raise Refusal("E-CACHE-WRITTEN", why, locs[:1], "use load=cs or load=cg")
     if _may_write_anything(kernel):
-        return Refused("E-CACHE-ALIAS", f"opaque code may write '{buffer.name}'")
+        raise Refusal("E-CACHE-ALIAS", f"opaque code may write '{buffer.name}'")
     aliases = [w.name for w in written if not _apart(kernel, buffer) and not _apart(kernel, w)]
     if aliases:
         hint = "state noalias for it in the workload, or write __restrict__ in the source"
-        return Refused("E-CACHE-ALIAS", f"'{aliases[0]}' is written and may alias '{buffer.name}'", hint=hint)
-    return None
+        raise Refusal("E-CACHE-ALIAS", f"'{aliases[0]}' is written and may alias '{buffer.name}'", hint=hint)
 
 
 def _apart(kernel: Kernel, buffer: Sym) -> bool:

@@ -21,7 +21,7 @@ parameters are taken not to overlap, as by ``raise``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktc.ir.analysis.order import jump, pinned, places
@@ -43,16 +43,23 @@ from ktc.ir.walk import (
     walk,
     walk_expr,
 )
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import Arrays
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import LoopStmt, resolve_place
+from ktc.passes.core.refusals import Refusal, Result, accepted
 from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.sweeps import sibling_lists
 
 
-class DeferStore(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    array: Arrays = required("the array that both sweeps write")
+
+
+class DeferStore(Pass[Arguments]):
     name = "defer-store"
     summary = "leave out what a sweep stores only for a later one to read and overwrite"
-    params = (ParamSpec("array", "the array that both sweeps write", required=True),)
     refusals = ("E-PLACE", "E-PLACE-AMBIGUOUS", "E-PLACE-SPMD", "E-DEFER-NONE", "E-DEFER-USE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
@@ -60,20 +67,18 @@ class DeferStore(Pass):
             return []
         doc = "written once instead of twice, and never read back"
         names = dict.fromkeys(d.buffer.name for d in _detours(kernel.body) if not d.why_not())
-        return [Site(f"defer-store{{array={n}}}", doc) for n in names]
+        return [Site(self.step(array=n), doc) for n in names]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
         if not kernel.is_parallel:
-            return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
-        place = resolve_place(kernel, f"array:{str(args['array']).removeprefix('array:')}")
-        if isinstance(place, Refused):
-            return place
+            raise Refusal("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
+        place = accepted(resolve_place(kernel, f"array:{args.array.name}"))
         found = [d for d in _detours(kernel.body) if d.buffer == place.sym]
         if not found:
-            return Refused("E-DEFER-NONE", f"no two sweeps over one range write '{args['array']}' one after another")
+            raise Refusal("E-DEFER-NONE", f"no two sweeps over one range write '{args.array.name}' one after another")
         able = next((d for d in found if not d.why_not()), None)
         if able is None:
-            return Refused("E-DEFER-USE", found[0].why_not(), places(found[0].first, found[0].last))
+            raise Refusal("E-DEFER-USE", found[0].why_not(), places(found[0].first, found[0].last))
         first, last = able.without_store(), able.with_value()
 
         def on(s: Stmt) -> Stmt:

@@ -33,7 +33,8 @@ says which), so the copies must be asynchronous ones. How long a buffer rests is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from ktc.ir.analysis.order import places
 from ktc.ir.kernel import Kernel
@@ -41,6 +42,7 @@ from ktc.ir.nodes import (
     Alloc,
     AsyncCommit,
     AsyncWait,
+    Expr,
     For,
     Par,
     Stmt,
@@ -48,32 +50,37 @@ from ktc.ir.nodes import (
     has_bodies,
 )  # fmt: skip
 from ktc.ir.walk import used_in, walk
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import named_loops, place_of
+from ktc.passes.core.argument_kinds import Loops, Size
+from ktc.passes.core.arguments import knob, option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, accepted, allowed, attempted
+from ktc.passes.core.script import KnobRef
 from ktc.passes.loops.tile import counted
 from ktc.passes.shared.tiles import copied, is_blocked, is_copy, paths
 
 from .tile_pipeline import Ahead, Pipeline, destinations, pipelined
 
-DOMAIN = (2, 3, 4, 5)
-CLUSTERS = (1, 2, 4, 8)
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the serial loop that stages tiles")
+    stages: Size = knob("STAGES", (2, 3, 4, 5), "tiles in flight", wish=3, code="E-BUFFER-STAGES")
+    slack: int = option(
+        0, "rounds that a buffer rests between its use and the next copy", code="E-BUFFER-STAGES", least=0
+    )
+    issue: Literal["first", "spread"] = option(
+        "first", "when threads issue copies: first in a round, or spread over it"
+    )
+    by: Literal["threads", "producer"] = option(
+        "threads", "who copies: the threads themselves, or a producer beside them"
+    )
+    cluster: Literal[1, 2, 4, 8] = option(1, "blocks whose producers copy for each other")
 
 
-class MultiBuffer(Pass):
+class MultiBuffer(Pass[Arguments]):
     name = "multi-buffer"
     summary = "a pipeline of staged tiles: copy the next ones while this one is used"
-    params = (
-        ParamSpec("loop", "the serial loop that stages tiles", required=True),
-        ParamSpec("stages", "buffers per array, 2 or more", default="$STAGES"),
-        ParamSpec("slack", "rounds that a buffer rests between its use and the next copy into it", default="0"),
-        ParamSpec(
-            "issue", "when threads issue the copies ahead: first in a round, or spread over its steps", default="first"
-        ),
-        ParamSpec("by", "who copies: the threads themselves, or a producer beside them", default="threads"),
-        ParamSpec("cluster", "blocks whose producers copy for each other", default="1"),
-    )
-    knobs = ("STAGES: 2,3,4,5: tiles in flight, the one in use included",)
     refusals = (
         "E-PLACE",
         "E-ARG-RANGE",
@@ -87,81 +94,74 @@ class MultiBuffer(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            if isinstance(s, For) and not isinstance(_pipeline(kernel, s), Refused):
-                step = f"multi-buffer{{loop={place_of(kernel, s)} stages=$STAGES}}"
+            if isinstance(s, For) and allowed(_pipeline, kernel, s):
+                step = self.step(loop=place_of(kernel, s), stages=KnobRef("STAGES"))
                 out.append(Site(step, "the next tile arrives while this one is used"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = named_loops(kernel, args)
-        if isinstance(found, Refused):
-            return found
-        stages = args.get("stages", KnobRef("STAGES"))
-        low = stages.domain if isinstance(stages, KnobRef) and stages.domain else (stages,)
-        slack = args.get("slack", 0)
-        if not isinstance(slack, int) or slack < 0:
-            return Refused("E-BUFFER-STAGES", f"slack is a number of rounds, not {slack!r}")
-        if any(isinstance(n, int) and n < 2 + slack for n in low):
-            more = ", and one for each round of slack" if slack else ""
-            return Refused("E-BUFFER-STAGES", f"a pipeline has two stages or more{more}")
-        sized = size_argument(
-            kernel, stages, tuple(n for n in DOMAIN if n >= 2 + slack), "tiles in flight", self.name, wish=3
-        )
-        if isinstance(sized, Refused):
-            return sized
-        kernel, n = sized
-        assert n is not None
-        by = args.get("by", "threads")
-        if by not in ("threads", "producer"):
-            return Refused("E-ARG-RANGE", f"copies are made by threads or by a producer, not by {by!r}")
-        loops = [s for s in found if isinstance(s, For)]
-        plans = [p for s in loops if not isinstance(p := _pipeline(kernel, s), Refused)]
-        if len(plans) != 1:
-            why = _pipeline(kernel, loops[0]) if loops and not plans else None
-            if isinstance(why, Refused):
-                return why
-            hint = f"name the loop over whole tiles, of {', '.join(s.var.name for s in loops)}" if plans else ""
-            return Refused("E-BUFFER-LOOP", f"'{args['loop']}' is not one serial loop that stages tiles", hint=hint)
-        cluster = args.get("cluster", 1)
-        if cluster not in CLUSTERS or (by == "threads" and cluster != 1):
-            known = ", ".join(map(str, CLUSTERS))
-            return Refused("E-ARG-RANGE", f"producers of {known} blocks copy for each other, not of {cluster!r}")
-        issue = args.get("issue", "first")
-        bad = _cannot_spread(plans[0], by) if issue == "spread" else None
-        if issue not in ("first", "spread"):
-            bad = Refused("E-ARG-RANGE", f"copies are issued first or spread, not {issue!r}")
-        assert isinstance(cluster, int)
-        if by == "producer":
-            bad = bad or _no_producer(kernel, plans[0], slack)
-        how = Ahead(n, slack, cluster if by == "producer" else 0, issue == "spread")
-        return bad or Result(kernel.with_(body=pipelined(kernel.body, plans[0], how)))
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found = args.loop.find(kernel)
+        kernel, n = _stages(kernel, args)
+        plan = _the_one(kernel, args.loop, [s for s in found if isinstance(s, For)])
+        by_producer = args.by == "producer"
+        if args.cluster != 1 and not by_producer:
+            why = f"producers of {args.cluster} blocks copy for each other, threads do not"
+            raise Refusal("E-ARG-RANGE", why, places(plan.loop), "by=producer, or leave cluster out")
+        if args.issue == "spread":
+            _check_spread(plan, args.by)
+        if by_producer:
+            _check_producer(kernel, plan, args.slack)
+        how = Ahead(n, args.slack, args.cluster if by_producer else 0, args.issue == "spread")
+        return Result(kernel.with_(body=pipelined(kernel.body, plan, how)))
 
 
-def _pipeline(kernel: Kernel, s: For) -> Pipeline | Refused:
+def _stages(kernel: Kernel, args: Arguments) -> tuple[Kernel, Expr]:
+    """How many buffers an array gets: two, and one more for each round that it rests."""
+    least, written = 2 + args.slack, args.stages.written
+    low = written.domain if isinstance(written, KnobRef) and written.domain else (written,)
+    few = [k for k in low if isinstance(k, int) and k < least]
+    if few:
+        more = f", and one for each round of slack: {least} here" if args.slack else ""
+        raise Refusal("E-BUFFER-STAGES", f"a pipeline has two stages or more{more}, not {few[0]}")
+    domain = tuple(k for k in args.stages.spec.domain if k >= least)
+    return args.stages.declared(kernel, MultiBuffer.name, domain)
+
+
+def _the_one(kernel: Kernel, named: Loops, loops: list[For]) -> Pipeline:
+    """The pipeline of the one of ``loops`` that stages tiles."""
+    plans = [attempted(_pipeline, kernel, s) for s in loops]
+    able = [p for p in plans if isinstance(p, Pipeline)]
+    if len(able) == 1:
+        return able[0]
+    if plans and not able:
+        return accepted(plans[0])
+    hint = f"name the loop over whole tiles, of {', '.join(s.var.name for s in loops)}" if able else ""
+    raise Refusal("E-BUFFER-LOOP", f"'{named}' is not one serial loop that stages tiles", places(*loops), hint)
+
+
+def _pipeline(kernel: Kernel, s: For) -> Pipeline:
     locs = places(s)
     path = next(p for p in paths(kernel.body) if p[-1] is s)
     if not all(isinstance(p, Par) and is_blocked(p) for p in path[:-1]) or len(path) < 2:
-        return Refused("E-BUFFER-LOOP", f"'{s.var.name}' is not the block's own loop", locs, "run register-tile first")
-    shape = counted(s)
-    if isinstance(shape, Refused):
-        return shape
+        raise Refusal("E-BUFFER-LOOP", f"'{s.var.name}' is not the block's own loop", locs, "run register-tile first")
+    limit, stride = counted(s)
     k = 0
     while k < len(s.body) and (is_copy(s.body[k]) or isinstance(s.body[k], AsyncCommit | AsyncWait)):
         k += 1
     head, rest = s.body[:k], s.body[k:]
     arrays = frozenset(destinations(head))
     if not arrays:
-        return Refused("E-BUFFER-COPIES", f"'{s.var.name}' does not start with a copy", locs, "run stage-shared first")
+        raise Refusal("E-BUFFER-COPIES", f"'{s.var.name}' does not start with a copy", locs, "run stage-shared first")
     if any(len(a.type.shape) and a in _sliced(kernel) for a in arrays):  # type: ignore[attr-defined]
-        return Refused("E-BUFFER-FLOW", "an address of a staged array is taken", locs)
+        raise Refusal("E-BUFFER-FLOW", "an address of a staged array is taken", locs)
     if destinations(rest) & arrays:
-        return Refused("E-BUFFER-FLOW", "the round writes a staged array itself", locs)
+        raise Refusal("E-BUFFER-FLOW", "the round writes a staged array itself", locs)
     for name in _leaking(path[-2], s, arrays):
         why = f"'{name}' is used outside '{s.var.name}' too, where nothing fills it first"
-        return Refused("E-BUFFER-FLOW", why, locs)
+        raise Refusal("E-BUFFER-FLOW", why, locs)
     asynchronous = any(isinstance(x, AsyncCommit) for x in head)
     copies = tuple(x for x in head if not isinstance(x, AsyncWait))
-    return Pipeline(s, copies, rest, arrays, *shape, asynchronous)
+    return Pipeline(s, copies, rest, arrays, limit, stride, asynchronous)
 
 
 def _sliced(kernel: Kernel) -> set[Sym]:
@@ -185,29 +185,27 @@ def _leaking(parent: Stmt, loop: For, arrays: frozenset[Sym]) -> list[str]:
     return out
 
 
-def _cannot_spread(p: Pipeline, by: Arg) -> Refused | None:
-    """Why the copies of ``p`` cannot be issued between the steps of a round."""
+def _check_spread(p: Pipeline, by: str) -> None:
+    """The copies of ``p`` can be issued between the steps of a round, or it is refused."""
     locs = places(p.loop)
     if by != "threads" or not p.asynchronous:
         why = "asynchronous copies of the threads themselves are spread over a round"
-        return Refused("E-BUFFER-COPIES", why, locs, "run async-copy first, and leave by out")
+        raise Refusal("E-BUFFER-COPIES", why, locs, "run async-copy first, and leave by out")
     if not any(isinstance(x, For) for x in walk(p.rest)):
-        return Refused("E-BUFFER-LOOP", "the round has no serial loop whose steps could issue copies", locs)
-    return None
+        raise Refusal("E-BUFFER-LOOP", "the round has no serial loop whose steps could issue copies", locs)
 
 
-def _no_producer(kernel: Kernel, p: Pipeline, slack: int) -> Refused | None:
-    """Why no producer can make the copies of ``p``."""
+def _check_producer(kernel: Kernel, p: Pipeline, slack: int) -> None:
+    """A producer can make the copies of ``p``, or it is refused."""
     locs = (p.loop.loc,) if p.loop.loc else ()
     if not p.asynchronous:
-        return Refused("E-BUFFER-COPIES", "a producer makes asynchronous copies", locs, "run async-copy first")
+        raise Refusal("E-BUFFER-COPIES", "a producer makes asynchronous copies", locs, "run async-copy first")
     if slack:
-        return Refused("E-BUFFER-STAGES", "how long a buffer rests is derived with a producer", locs, "leave slack out")
+        raise Refusal("E-BUFFER-STAGES", "how long a buffer rests is derived with a producer", locs, "leave slack out")
     inside = {id(x) for x in walk((p.loop,))}
     for x in walk(kernel.body):
         if id(x) in inside or isinstance(x, Alloc):
             continue
         own = used_in((x,)) | destinations((x,)) if not has_bodies(x) else set()
         if own & p.arrays:
-            return Refused("E-BUFFER-FLOW", "a staged array is used outside the loop too", locs)
-    return None
+            raise Refusal("E-BUFFER-FLOW", "a staged array is used outside the loop too", locs)

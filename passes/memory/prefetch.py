@@ -18,7 +18,7 @@ most.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.loop_extents import extent
@@ -27,44 +27,52 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, For, If, Load, Par, Stmt, Store, Var, fresh
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import assigned, refresh, used, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import Loops
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of, rewrite_loops
+from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.tiles import is_blocked, is_copy, paths
 
 
-class Prefetch(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("a double-buffered serial loop")
+
+
+class Prefetch(Pass[Arguments]):
     name = "prefetch"
     summary = "the next tile's loads go to registers before the round, and to shared memory after it"
-    params = (ParamSpec("loop", "a double-buffered serial loop", required=True),)
     refusals = ("E-PLACE", "E-PREFETCH-LOOP", "E-PREFETCH-FORM")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        loops = [s for s in walk(kernel.body) if isinstance(s, For) and not isinstance(_split(kernel, s), Refused)]
-        return [Site(f"prefetch{{loop={place_of(kernel, s)}}}", "global latency behind the computation") for s in loops]
+        loops = [s for s in walk(kernel.body) if isinstance(s, For) and allowed(_split, kernel, s)]
+        doc = "global latency behind the computation"
+        return [Site(self.step(loop=place_of(kernel, s)), doc) for s in loops]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        return rewrite_loops(kernel, args, lambda s: _split(kernel, s))
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        return rewrite_loops(kernel, args.loop.find(kernel), lambda s: _split(kernel, s))
 
 
-def _split(kernel: Kernel, s: Stmt) -> Body | Refused:
+def _split(kernel: Kernel, s: Stmt) -> Body:
     """The registers and the loop with its copies in two halves."""
     locs = places(s)
     path = next(p for p in paths(kernel.body) if p[-1] is s)
     if not isinstance(s, For) or not all(isinstance(p, Par) and is_blocked(p) for p in path[:-1]) or len(path) < 2:
-        return Refused("E-PREFETCH-LOOP", "it is not the block's own serial loop", locs, "run register-tile first")
+        raise Refusal("E-PREFETCH-LOOP", "it is not the block's own serial loop", locs, "run register-tile first")
     ahead = s.body[0] if s.body else None
     if not isinstance(ahead, If) or ahead.orelse or not ahead.then or not all(map(is_copy, ahead.then)):
         hint = "multi-buffer{stages=2} makes such a loop"
-        return Refused("E-PREFETCH-FORM", f"'{s.var.name}' does not start by copying the next tile", locs, hint)
+        raise Refusal("E-PREFETCH-FORM", f"'{s.var.name}' does not start by copying the next tile", locs, hint)
     if used(ahead.cond) & assigned(s.body):
-        return Refused("E-PREFETCH-FORM", "the round changes whether there is a next tile", locs)
+        raise Refusal("E-PREFETCH-FORM", "the round changes whether there is a next tile", locs)
     front: list[Stmt] = []
     fetch: list[Stmt] = []
     put: list[Stmt] = []
     for nest in ahead.then:
         halves = _halves(nest)
         if halves is None:
-            return Refused("E-PREFETCH-FORM", "a copy is more than loops around one assignment", locs)
+            raise Refusal("E-PREFETCH-FORM", "a copy is more than loops around one assignment", locs)
         alloc, loads, stores = halves
         front.append(alloc)
         fetch.append(loads)

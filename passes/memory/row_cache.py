@@ -17,6 +17,8 @@ reads (the weights of a normalisation): all of a row's loads are then in flight 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from ktc.ir.analysis.order import places
 from ktc.ir.fold import evaluate
@@ -25,24 +27,31 @@ from ktc.ir.nodes import Alloc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, f
 from ktc.ir.text import print_expr
 from ktc.ir.types import Array
 from ktc.ir.walk import map_body, substitute_expr, walk_expr
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.named_loops import Loop, find_loops, loops
+from ktc.passes.core.argument_kinds import Loops
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.core.refusals import Refusal, Result
 from ktc.passes.shared.sweep_rewrites import load_ahead, replace_values, store_value
 from ktc.passes.shared.sweeps import Kept, kept_values, values_ahead
 
 from .row_lengths import most
 
 
-class RowCache(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the sweeps' loop")
+    where: Literal["registers", "shared"] = option("registers", "where a row is kept", code="E-ROWCACHE-WHERE")
+    keep: Literal["computed", "loaded"] = option(
+        "computed", "what is kept: the largest common values, or the elements read", code="E-ROWCACHE-WHERE"
+    )
+    ahead: bool = option(False, "whether the first sweep also loads what only later ones read", code="E-ROWCACHE-WHERE")
+
+
+class RowCache(Pass[Arguments]):
     name = "row-cache"
     summary = "keep a row's values in registers or shared memory between sweeps"
-    params = (
-        ParamSpec("loop", "the name of the sweeps' loop", required=True),
-        ParamSpec("where", "registers | shared", default="registers"),
-        ParamSpec("keep", "computed (the largest common values) | loaded (the elements read)", default="computed"),
-        ParamSpec("ahead", "yes: the first sweep also loads what only later ones read", default="no"),
-    )
     refusals = (
         "E-PLACE",
         "E-ROWCACHE-NONE",
@@ -58,45 +67,34 @@ class RowCache(Pass):
             if values := kept_values(kernel.body, found):
                 origins = {k.origin for k in values}
                 roomy = all(most(kernel, s.hi) is not None for s in found if s.var in origins)
-                out += [
-                    Site(f"row-cache{{loop={name} where={w}}}", "one read of the row instead of two")
-                    for w in ("registers", "shared")[: 1 + roomy]
-                ]
+                rooms, doc = ("registers", "shared")[: 1 + roomy], "one read of the row instead of two"
+                out += [Site(self.step(loop=name, where=room), doc) for room in rooms]
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        where, keep = args.get("where", "registers"), args.get("keep", "computed")
-        if where not in ("registers", "shared"):
-            return Refused("E-ROWCACHE-WHERE", f"where is registers or shared, not {where!r}")
-        if keep not in ("computed", "loaded"):
-            return Refused("E-ROWCACHE-WHERE", f"keep is computed or loaded, not {keep!r}")
-        if args.get("ahead", "no") not in ("no", "yes"):
-            return Refused("E-ROWCACHE-WHERE", f"ahead is yes or no, not {args['ahead']!r}")
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        where, found = args.where, args.loop.spread(kernel)
         locs = places(*found)
-        values = kept_values(kernel.body, found, loads_only=keep == "loaded")
-        if args.get("ahead") == "yes":
+        values = kept_values(kernel.body, found, loads_only=args.keep == "loaded")
+        if args.ahead:
             values += values_ahead(kernel.body, found)
         if not values:
-            return Refused("E-ROWCACHE-NONE", "no value of one sweep is computed again in a later one", locs)
+            raise Refusal("E-ROWCACHE-NONE", "no value of one sweep is computed again in a later one", locs)
         if where == "registers":
             touched = {v for k in values for v in (k.origin, *k.later)}
             sweeps = [s for s in found if s.var in touched]
             if any(lv.kind == "seq" and (lv.n is None or evaluate(lv.n, {}) != 1) for s in sweeps for lv in s.dist):
-                return Refused(
+                raise Refusal(
                     "E-ROWCACHE-SEQ", "registers cannot be indexed by a run-time loop", locs,
                     hint="distribute with unroll instead of seq, or where=shared",
                 )  # fmt: skip
             if len({s.dist for s in sweeps}) > 1:
-                return Refused("E-ROWCACHE-OWNER", "the sweeps are distributed differently", locs, "give both one map")
+                raise Refusal("E-ROWCACHE-OWNER", "the sweeps are distributed differently", locs, "give both one map")
         ends = {s.var: s.hi for s in found if s.var in {k.origin for k in values}}
         if where == "shared":
             rooms = {v: most(kernel, e) for v, e in ends.items()}
             if unknown := [ends[v] for v, room in rooms.items() if room is None]:
                 why = f"a row is {print_expr(unknown[0])} long, and how much that may be is not known at launch"
-                return Refused("E-ROWCACHE-ROOM", why, locs, "where=registers needs no room for a row")
+                raise Refusal("E-ROWCACHE-ROOM", why, locs, "where=registers needs no room for a row")
             ends = {v: room for v, room in rooms.items() if room is not None}
         body = keep_rows(kernel.body, found, values, ends, "local" if where == "registers" else "shared")
         names = ", ".join(dict.fromkeys(_name(k) for k in values))

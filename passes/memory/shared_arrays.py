@@ -27,15 +27,15 @@ from ktc.ir.nodes import (
 from ktc.ir.text import print_expr
 from ktc.ir.types import I32, Array, Ptr, Scalar, Type
 from ktc.ir.walk import all_exprs, assigned, knobs_in, map_body, used_in, walk
-from ktc.passes.core.base import Arg, Refused
+from ktc.passes.core.argument_kinds import Arrays
 from ktc.passes.core.place_names import Place
-from ktc.passes.core.places import find_places, single
+from ktc.passes.core.refusals import Refusal, Refused
 
 Index = tuple[Expr, ...]
 
 
-def shared_array(kernel: Kernel, place: Arg, code: str, opaque: str = "") -> Alloc | Refused:
-    """The shared array that ``place`` names, if every use of it is an access by its own indices.
+def shared_array(kernel: Kernel, named: Arrays, code: str, opaque: str = "") -> Alloc:
+    """The shared array that is ``named``, if every use of it is an access by its own indices.
 
     ``code`` is that of refusals, ``opaque`` that of refusals for a use that is not followed (``code`` by default).
     """
@@ -47,29 +47,25 @@ def shared_array(kernel: Kernel, place: Arg, code: str, opaque: str = "") -> All
         what = "a buffer in global memory" if isinstance(t, Ptr) else "an array of each thread's own"
         return Refused(code, f"'{p.name}' is {what}, not a shared array", places(p.stmt) if p.stmt is not None else ())
 
-    name = place if isinstance(place, str) and ":" in place else f"array:{place}"
-    found = single(find_places(kernel, name, unfit), place)
-    if isinstance(found, Refused):
-        return found
-    alloc = found.stmt
+    alloc = named.one(kernel, unfit).stmt
     assert isinstance(alloc, Alloc)
-    return followed(kernel, alloc, code, opaque or code) or alloc
+    check_followed(kernel, alloc, code, opaque or code)
+    return alloc
 
 
-def followed(kernel: Kernel, alloc: Alloc, code: str, opaque: str) -> Refused | None:
-    """Why some use of a shared array is more than an access by its own indices; None if none is."""
+def check_followed(kernel: Kernel, alloc: Alloc, code: str, opaque: str) -> None:
+    """Every use of a shared array is an access by its own indices, or it is refused."""
     place, locs = alloc.sym.name, places(alloc)
     if alloc.dynamic or not isinstance(alloc.sym.type.elem, Scalar):  # type: ignore[attr-defined]
-        return Refused(code, f"'{place}' is part of the launch's dynamic memory, or holds vectors", locs)
+        raise Refusal(code, f"'{place}' is part of the launch's dynamic memory, or holds vectors", locs)
     rank = len(alloc.sym.type.shape)  # type: ignore[attr-defined]
     if not all(_plain(e, alloc.sym, rank) for e in all_exprs(kernel.body)):
-        return Refused(opaque, f"an address inside '{place}' is taken", locs)
+        raise Refusal(opaque, f"an address inside '{place}' is taken", locs)
     uses = [s for s in walk(kernel.body) if alloc.sym in used_in((s,)) | assigned((s,))]
     if any(isinstance(s, RawStmt | InlineAsm) for s in uses):
-        return Refused(opaque, f"text that is not understood uses '{place}'", locs)
+        raise Refusal(opaque, f"text that is not understood uses '{place}'", locs)
     if any(isinstance(s, MatrixLoad | TileMma) for s in uses):
-        return Refused(opaque, f"tensor-core instructions read '{place}' already", locs, "do it before lowering")
-    return None
+        raise Refusal(opaque, f"tensor-core instructions read '{place}' already", locs, "do it before lowering")
 
 
 def accesses_of(kernel: Kernel, array: Sym) -> list[tuple[int | None, Index]]:
@@ -92,7 +88,7 @@ def _accesses(kernel: Kernel, array: Sym) -> list[tuple[int | Expr, Index]]:
     return found
 
 
-def rows_aligned(kernel: Kernel, array: Sym, code: str) -> Kernel | Refused:
+def rows_aligned(kernel: Kernel, array: Sym, code: str) -> Kernel:
     """``kernel`` with what its knobs must satisfy for every row of ``array`` to start where its vectors may; refused
     with ``code`` where none does."""
     *rows, length = array.type.shape  # type: ignore[attr-defined]
@@ -102,7 +98,7 @@ def rows_aligned(kernel: Kernel, array: Sym, code: str) -> Kernel | Refused:
         fits = simplify(binary("==", binary("%", cast(length, I32), n), i32(0)))
         if evaluate(fits, kernel.knob_values) == 0 and not knobs_in(fits):
             why = f"rows of '{array.name}' would not start where vectors of {print_expr(n)} elements may"
-            return Refused(code, why, (), f"make them a multiple of {print_expr(n)} elements long")
+            raise Refusal(code, why, (), f"make them a multiple of {print_expr(n)} elements long")
         if knobs_in(fits) and fits not in kernel.constraints:
             kernel = kernel.with_(constraints=(*kernel.constraints, fits))
     return kernel

@@ -30,6 +30,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.dependence import noalias
@@ -56,9 +57,11 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_volatile
 from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import LoopStmt, find_loops, find_places, place_of
+from ktc.passes.core.argument_kinds import Arrays, KnobSpec, Loops, Size
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import LoopStmt, place_of
+from ktc.passes.core.refusals import Refusal, Result, accepted, allowed, attempted
 from ktc.passes.shared.distribution_coverage import assume
 from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.tiles import is_blocked, paths, split_copies, whole_tiles
@@ -67,23 +70,23 @@ from .guarded_reads import Read, reads, unclamped
 from .tile_contents import Contents, NotOfPlace, contents
 from .tile_copy import Copy, Style, copy_nest, thread_levels
 
-YES_NO = {"yes": True, "no": False}
-ORDERS = {"flat": False, "rows": True}
-FILLS = {"zero": True, "none": False}
+VEC = KnobSpec("V", (1, 2, 4, 8, 16), "elements a copy moves at once")
+ONE = Size(1, VEC)
 
 
-class StageShared(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    array: Arrays = required("the buffer to stage")
+    loop: Loops = required("the loop whose body uses the tile: serial, or over blocks")
+    vec: Size = option(ONE, "elements an access of the copy", knobs=(VEC,), least=1)
+    transpose: bool = option(False, "store the tile with its dimensions reversed")
+    copy: Literal["flat", "rows"] = option("flat", "one loop over all elements, or one a dimension")
+    fill: Literal["zero", "none"] = option("zero", "what elements of the tile that nobody reads hold")
+
+
+class StageShared(Pass[Arguments]):
     name = "stage-shared"
     summary = "a cooperative copy of a tile's footprint into shared memory"
-    params = (
-        ParamSpec("array", "the buffer to stage", required=True),
-        ParamSpec("loop", "the loop whose body uses the tile: serial, or over blocks", required=True),
-        ParamSpec("vec", "elements an access of the copy: 1, 2, 4, 8, 16 or a knob", default="1"),
-        ParamSpec("transpose", "yes or no: store the tile with its dimensions reversed", default="no"),
-        ParamSpec("copy", "flat or rows: one loop over all elements, or one a dimension", default="flat"),
-        ParamSpec("fill", "zero or none: what elements of the tile that nobody reads hold", default="zero"),
-    )
-    knobs = ("V: 1,2,4,8,16: elements a copy moves at once",)
     refusals = (
         "E-PLACE", "E-STAGE-ARRAY", "E-STAGE-WRITTEN", "E-STAGE-LOOP", "E-STAGE-NONE", "E-STAGE-FOOTPRINT",
         "E-STAGE-GUARD", "E-STAGE-OPAQUE", "E-STAGE-VEC", "E-STAGE-FILL", "E-DIST-COVER",
@@ -93,54 +96,36 @@ class StageShared(Pass):
         out = []
         for path in paths(kernel.body):
             s = path[-1]
-            if not isinstance(s, For | Par) or _place_refused(kernel, s, path) is not None:
+            if not isinstance(s, For | Par) or not allowed(_check_place, kernel, s, path):
                 continue
             for p in kernel.params:
-                if isinstance(p.sym.type, Ptr) and not isinstance(_region(kernel, p.sym, s, path), Refused):
-                    step = f"stage-shared{{array={p.sym.name} loop={place_of(kernel, s)}}}"
+                if isinstance(p.sym.type, Ptr) and allowed(_region, kernel, p.sym, s, path):
+                    step = self.step(array=p.sym.name, loop=place_of(kernel, s))
                     out.append(Site(step, "each element is fetched once a block"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        buffer = _buffer(kernel, args["array"])
-        found = find_loops(kernel, args["loop"])
-        if isinstance(buffer, Refused) or isinstance(found, Refused):
-            return buffer if isinstance(buffer, Refused) else found  # type: ignore[return-value]
-        if args.get("transpose", "no") not in YES_NO:
-            return Refused("E-ARG-RANGE", f"transpose is yes or no, not {args['transpose']!r}")
-        if args.get("copy", "flat") not in ORDERS:
-            return Refused("E-ARG-RANGE", f"copy is flat or rows, not {args['copy']!r}")
-        if args.get("fill", "zero") not in FILLS:
-            return Refused("E-ARG-RANGE", f"fill is zero or none, not {args['fill']!r}")
-        sized = size_argument(kernel, args.get("vec", 1), (1, 2, 4, 8, 16), "elements a copy moves at once", self.name)
-        if isinstance(sized, Refused):
-            return sized
-        kernel, vec = sized
-        assert vec is not None
-        orders, fills = ORDERS[str(args.get("copy", "flat"))], FILLS[str(args.get("fill", "zero"))]
-        style = Style(vec, YES_NO[str(args.get("transpose", "no"))], orders, fills)
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        buffer, found = _buffer(kernel, args.array), args.loop.find(kernel)
+        kernel, vec = args.vec.declared(kernel, self.name)
+        style = Style(vec, args.transpose, args.copy == "rows", args.fill == "zero")
         return _staged(kernel, buffer, found, style)
 
 
-def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
-    name = place if isinstance(place, str) and ":" in place else f"array:{place}"
-    found = find_places(kernel, name)
-    if isinstance(found, Refused):
-        return found
-    sym = found[0].sym
+def _buffer(kernel: Kernel, named: Arrays) -> Sym:
+    sym = named.find(kernel)[0].sym
     if sym is None or not isinstance(sym.type, Ptr) or sym.type.volatile:
-        return Refused("E-STAGE-ARRAY", f"'{place}' is not a buffer in global memory")
+        raise Refusal("E-STAGE-ARRAY", f"'{named.name}' is not a buffer in global memory")
     if any(x.buffer == sym and is_volatile(x) for x in all_exprs(kernel.body) if isinstance(x, Load)):
-        return Refused("E-STAGE-ARRAY", f"'{place}' is read through a volatile pointer")
+        raise Refusal("E-STAGE-ARRAY", f"'{named.name}' is read through a volatile pointer")
     written = assigned(kernel.body)
     pointers = {b: b.type for b in written if isinstance(b.type, Ptr)}
     if sym in written or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
-        return Refused("E-STAGE-WRITTEN", f"the kernel writes '{sym.name}': a copy of it could be stale")
+        raise Refusal("E-STAGE-WRITTEN", f"the kernel writes '{sym.name}': a copy of it could be stale")
     apart = noalias(kernel) | {b for b, t in (*pointers.items(), (sym, sym.type)) if t.restrict}
     if sym not in apart and not pointers.keys() <= apart:
         names = ", ".join(sorted(b.name for b in pointers))
         hint = "say __restrict__ in the source, or noalias = true in the workload"
-        return Refused("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
+        raise Refusal("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
     return sym
 
 
@@ -155,21 +140,16 @@ class _Region:
     padded: frozenset[Select]  # choices between a load and the constant that the tile holds in its place
 
 
-def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) -> Result | Refused:
+def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) -> Result:
     regions: list[_Region] = []
     for s in found:
         path = next(p for p in paths(kernel.body) if p[-1] is s)
-        refused = _place_refused(kernel, s, path)
-        if refused is not None:
-            return refused
-        region = _region(kernel, buffer, s, path)  # type: ignore[arg-type]
-        if isinstance(region, Refused):
-            if region.code == "E-STAGE-NONE" and len(found) > 1:
-                continue
-            return region
-        regions.append(region)
+        _check_place(kernel, s, path)
+        region = attempted(_region, kernel, buffer, s, path)  # type: ignore[arg-type]
+        if isinstance(region, _Region) or region.code != "E-STAGE-NONE" or len(found) == 1:
+            regions.append(accepted(region))
     if not regions:
-        return Refused("E-STAGE-NONE", f"'{buffer.name}' is not read there")
+        raise Refusal("E-STAGE-NONE", f"'{buffer.name}' is not read there")
     tiles: dict[object, Sym] = {}
     notes = []
     for r in regions:
@@ -184,17 +164,11 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) ->
                 allocs.append(Alloc(tiles[key], align=16))
             mine.append(tiles[key])
             copy = Copy(buffer, tiles[key], box, style, r.path, holds)
-            made = copy_nest(copy, kernel, thread_levels(kernel.body))
-            if isinstance(made, Refused):
-                return made
-            nest, facts = made
+            nest, facts = copy_nest(copy, kernel, thread_levels(kernel.body))
             if used_in(tuple(nest)) & {*declared(r.loop.body), *assigned(r.loop.body)}:
                 why = f"where the tile of '{buffer.name}' lies is only known inside '{r.loop.var.name}'"
-                return Refused("E-STAGE-FOOTPRINT", why, (r.loop.loc,) if r.loop.loc else ())
-            settled = assume(kernel, facts, "stage-shared")
-            if isinstance(settled, Refused):
-                return settled
-            kernel = settled
+                raise Refusal("E-STAGE-FOOTPRINT", why, (r.loop.loc,) if r.loop.loc else ())
+            kernel = assume(kernel, facts)
             nests += nest
             notes.append(f"{tiles[key].name} of {len(shape)} dimensions")
         arrays, copies, use = split_copies(_reading(r, buffer, mine, style.transpose))
@@ -216,22 +190,21 @@ def _placed(body: Body, loop: For | Par, alloc: Body, inside: Body) -> Body:
     return map_body(body, on)
 
 
-def _place_refused(kernel: Kernel, s: Stmt, path: tuple[Stmt, ...]) -> Refused | None:
-    """The region must be the block's: no loop over threads around it, and its body no thread's own."""
+def _check_place(kernel: Kernel, s: Stmt, path: tuple[Stmt, ...]) -> None:
+    """The region is the block's, with no loop over threads around it and a body that is no thread's own; or refused."""
     locs = places(s)
     if isinstance(s, Reduce) or (isinstance(s, Par) and not is_blocked(s)):
         why = f"'{s.var.name}' is spread over threads: each would stage its own tile"  # type: ignore[union-attr]
-        return Refused("E-STAGE-LOOP", why, locs, "name a serial loop, or one over blocks (tile makes both)")
+        raise Refusal("E-STAGE-LOOP", why, locs, "name a serial loop, or one over blocks (tile makes both)")
     around = [p for p in path[:-1] if isinstance(p, Par | Reduce) and not is_blocked(p)]
     if around:
         why = f"it runs once for every '{around[-1].var.name}', which threads share out"
-        return Refused("E-STAGE-LOOP", why, locs, "register-tile turns the serial loop outwards first")
+        raise Refusal("E-STAGE-LOOP", why, locs, "register-tile turns the serial loop outwards first")
     if not kernel.is_parallel or not any(isinstance(p, Par) for p in path):
-        return Refused("E-STAGE-LOOP", "no loop over blocks is around it", locs, "run raise and tile first")
-    return None
+        raise Refusal("E-STAGE-LOOP", "no loop over blocks is around it", locs, "run raise and tile first")
 
 
-def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -> _Region | Refused:
+def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -> _Region:
     locs = places(s)
     names = definitions(kernel.body)
     made: list[Read] = []
@@ -240,15 +213,15 @@ def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -
             made.append(read)
         elif read.why:
             why = f"where '{buffer.name}' is read, {read.why} is not known"
-            return Refused("E-STAGE-GUARD", why, locs, "write the condition as an if around the read")
+            raise Refusal("E-STAGE-GUARD", why, locs, "write the condition as an if around the read")
         else:
-            return Refused("E-STAGE-OPAQUE", f"'{buffer.name}' is used in a way that is not followed", locs)
+            raise Refusal("E-STAGE-OPAQUE", f"'{buffer.name}' is used in a way that is not followed", locs)
     if not made:
-        return Refused("E-STAGE-NONE", f"'{buffer.name}' is not read in '{s.var.name}'", locs)
+        raise Refusal("E-STAGE-NONE", f"'{buffer.name}' is not read in '{s.var.name}'", locs)
     groups: list[list[Read]] = []
     for read in made:
         for group in groups:
-            if not isinstance(_tile(kernel, [*group, read], names, buffer, locs), Refused):
+            if allowed(_tile, kernel, [*group, read], names, buffer, locs):
                 group.append(read)
                 break
         else:  # at an unknown distance from the others: a tile of its own
@@ -257,8 +230,6 @@ def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -
     boxes: list[tuple[Footprint, Contents]] = []
     for group in groups:
         tile = _tile(kernel, group, names, buffer, locs)
-        if isinstance(tile, Refused):
-            return tile
         boxes.append(tile)
     taps = {r.load.index: (k, n) for k, group in enumerate(groups) for n, r in enumerate(group)}
     wanted = [r for r in made if r.padded is not None and r.load.index in taps]
@@ -275,18 +246,19 @@ def _reused(group: Sequence[Read], names: Mapping[Sym, Expr]) -> bool:
 
 def _tile(
     kernel: Kernel, group: Sequence[Read], names: Mapping[Sym, Expr], buffer: Sym, locs: tuple[Loc, ...]
-) -> tuple[Footprint, Contents] | Refused:
+) -> tuple[Footprint, Contents]:
     """One tile for the reads of ``group``: its box, and what it holds."""
     touches = [Touch(unclamped(expand(r.load.index[0], names), r.loops), r.loops) for r in group]
     box = footprint(touches, lambda e: _most(kernel, e))
     if isinstance(box, Unknown):
         why = f"the footprint of '{buffer.name}' is not a box: {box.why}"
-        return Refused("E-STAGE-FOOTPRINT", why, locs, _known_by(kernel, group))
+        raise Refusal("E-STAGE-FOOTPRINT", why, locs, _known_by(kernel, group))
     try:
         return box, contents(box, group, names)
     except NotOfPlace:
         why = f"what stands before '{buffer.name}', a condition or a clamp, is no function of where it is read"
-        return Refused("E-STAGE-GUARD", why, locs, "peel the boundary, or tile without the condition")
+        hint = "peel the boundary, or tile without the condition"
+        raise Refusal("E-STAGE-GUARD", why, locs, hint) from None
 
 
 def _known_by(kernel: Kernel, group: Sequence[Read]) -> str:

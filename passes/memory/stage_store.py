@@ -28,9 +28,11 @@ elements of the same type, as many in whole lines, and nothing behind the store 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
+from ktc.ir.analysis.order import places
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.loop_extents import extent
 from ktc.ir.fold import add, binary, cast, fold_node, i32, is_const, mul
@@ -54,7 +56,10 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, scalar_of
 from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, used_in, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import Arrays
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.distribution_coverage import assume, divided
 from ktc.passes.shared.tiles import is_blocked, is_harmless, paths, uncut
 
@@ -64,45 +69,42 @@ WIDEST = 16
 """Bytes of one access."""
 
 
-class StageStore(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    array: Arrays = required("the buffer that the tile is stored to")
+    vec: Literal[1, 2, 4, 8, 16] | None = option(None, "elements that an access stores", shown="16 bytes")
+    over: Arrays | None = option(None, "a staged array that is through by then, whose memory the tile takes")
+
+
+class StageStore(Pass[Arguments]):
     name = "stage-store"
     summary = "a tile's results through shared memory, stored by neighbouring threads in wide accesses"
-    params = (
-        ParamSpec("array", "the buffer that the tile is stored to", required=True),
-        ParamSpec("vec", "elements an access stores: 1, 2, 4, 8 or 16", default="16 bytes"),
-        ParamSpec("over", "a staged array that is through by then, whose memory the tile takes"),
-    )
     refusals = (
         "E-PLACE", "E-ARG-RANGE", "E-STORE-NEST", "E-STORE-TOUCHED", "E-STORE-SHAPE", "E-STORE-OVER", "E-DIST-COVER",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
         names = [p.sym.name for p in kernel.params if isinstance(p.sym.type, Ptr)]
-        fits = [n for n in names if isinstance(_nest(kernel, n), _Nest)]
-        return [Site(f"stage-store{{array={n}}}", "rows stored by neighbouring threads") for n in fits]
+        fits = [n for n in names if allowed(_nest, kernel, n)]
+        return [Site(self.step(array=n), "rows stored by neighbouring threads") for n in fits]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        nest = _nest(kernel, str(args["array"]).removeprefix("array:"))
-        if isinstance(nest, Refused):
-            return nest
-        vec = args.get("vec", WIDEST // scalar_of(nest.store.buffer.type).bytes)
-        if not isinstance(vec, int) or vec not in (1, 2, 4, 8, 16) or nest.columns % vec:
-            return Refused("E-ARG-RANGE", f"rows of {nest.columns} elements are not stored {vec!r} at once")
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        nest = _nest(kernel, args.array.name)
+        vec = args.vec or WIDEST // scalar_of(nest.store.buffer.type).bytes
+        if nest.columns % vec:
+            raise Refusal("E-ARG-RANGE", f"rows of {nest.columns} elements are not stored {vec} at once")
         if vec > 1 and nest.columns // vec % nest.threads[0][1]:
             why = f"rows of {nest.columns // vec} accesses are not shared out evenly by {nest.threads[0][1]} threads"
-            return Refused("E-STORE-SHAPE", why, hint="narrower accesses, or wider tiles")
-        if args.get("over") is not None:
-            room = _room(kernel, nest, args["over"])
-            if isinstance(room, Refused):
-                return room
-            nest = dataclasses.replace(nest, tile=room[0], over=True, panels=room[1])
+            raise Refusal("E-STORE-SHAPE", why, hint="narrower accesses, or wider tiles")
+        if args.over is not None:
+            tile, panels = _room(kernel, nest, args.over)
+            nest = dataclasses.replace(nest, tile=tile, over=True, panels=panels)
         kernel = kernel.with_(body=map_body(kernel.body, lambda s: _staged(s, nest, vec)))
         params = frozenset(p.sym for p in kernel.params)
-        facts = [f for e in nest.whole for f in divided(e, i32(vec), params)] if vec > 1 else []
-        settled = assume(kernel, facts, self.name)
-        if isinstance(settled, Refused):
-            return settled
-        return Result(settled, (f"{nest.tile.name}: {nest.rows} x {nest.columns}",))
+        why = f"rows of '{nest.store.buffer.name}' start at {{have}}, which are no whole accesses of {{want}} elements"
+        locs, hint = places(nest.store), "a narrower vec"
+        facts = [f for e in nest.whole for f in divided(e, i32(vec), params, why, locs, hint)] if vec > 1 else []
+        return Result(assume(kernel, facts), (f"{nest.tile.name}: {nest.rows} x {nest.columns}",))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,15 +139,16 @@ class _Nest:
         return (line, *reversed(at))
 
 
-def _nest(kernel: Kernel, name: str) -> _Nest | Refused:
+def _nest(kernel: Kernel, name: str) -> _Nest:
     buffer = next((p.sym for p in kernel.params if p.sym.name == name and isinstance(p.sym.type, Ptr)), None)
     if buffer is None:
-        return Refused("E-PLACE", f"no buffer '{name}'")
+        buffers = ", ".join(p.sym.name for p in kernel.params if isinstance(p.sym.type, Ptr))
+        raise Refusal("E-PLACE", f"no buffer '{name}'", hint=f"there are: {buffers or 'none'}")
     stores = [p for p in paths(kernel.body) if isinstance(p[-1], Store) and p[-1].buffer == buffer]
     touching = [s for s in walk(kernel.body) if not has_bodies(s) and _touches(s, buffer)]
     read = any(buffer in used(e) for s in walk(kernel.body) for e in stmt_exprs(s))
     if len(stores) != 1 or len(touching) != 1 or read:
-        return Refused("E-STORE-TOUCHED", f"'{name}' is not stored to at one place and used at no other")
+        raise Refusal("E-STORE-TOUCHED", f"'{name}' is not stored to at one place and used at no other")
     *around, outer, inner, store = (None, None, *stores[0])
     assert isinstance(store, Store)
     locs = (store.loc,) if store.loc else ()
@@ -153,33 +156,31 @@ def _nest(kernel: Kernel, name: str) -> _Nest | Refused:
     plain = isinstance(outer, Par) and isinstance(inner, Par) and outer.body == (inner,) and inner.body == (store,)
     if not plain or not blocks or not all(isinstance(s, Par) and is_blocked(s) for s in blocks):
         why = f"the store to '{name}' does not stand alone in two loops of the block"
-        return Refused("E-STORE-NEST", why, locs, "tile makes loops over blocks, and one tile inside")
+        raise Refusal("E-STORE-NEST", why, locs, "tile makes loops over blocks, and one tile inside")
     assert isinstance(outer, Par) and isinstance(inner, Par)
     if not (is_const(outer.lo, 0) and is_const(inner.lo, 0)) or outer.var in used(inner.hi):
-        return Refused("E-STORE-NEST", f"the loops around the store to '{name}' do not cover a box", locs)
+        raise Refusal("E-STORE-NEST", f"the loops around the store to '{name}' do not cover a box", locs)
     reach = [extent(s.lo, s.hi) for s in (outer, inner)]
     sizes = [known(kernel, r.cap) if r.cap is not None else None for r in reach]
     form = linear_form(store.index[0], (outer.var, inner.var)) if len(store.index) == 1 else None
     rows, columns = sizes
     if rows is None or columns is None or store.width != 1 or store.cache:
-        return Refused("E-STORE-SHAPE", f"the tile of '{name}' has no known size, or takes vectors already", locs)
+        raise Refusal("E-STORE-SHAPE", f"the tile of '{name}' has no known size, or takes vectors already", locs)
     if form is None or not is_const(form.coeff(inner.var), 1):
-        return Refused("E-STORE-SHAPE", f"the inner loop does not run along the rows of '{name}'", locs)
+        raise Refusal("E-STORE-SHAPE", f"the inner loop does not run along the rows of '{name}'", locs)
     threads = _threads(kernel)
     if threads is None:
-        return Refused("E-STORE-SHAPE", "the block's shape is open", locs, "bind its knobs first")
+        raise Refusal("E-STORE-SHAPE", "the block's shape is open", locs, "bind its knobs first")
     if not threads:
-        return Refused("E-STORE-NEST", "no loop is spread over threads, which would share out the rows", locs)
+        raise Refusal("E-STORE-NEST", "no loop is spread over threads, which would share out the rows", locs)
     tile = fresh(f"{name}_s", Array(scalar_of(buffer.type), (i32(rows), i32(columns)), "shared"))
     whole = (form.coeff(outer.var), form.rest, *reach[1].clips)
     return _Nest(outer, inner, store, tile, rows, columns, whole, threads)
 
 
-def _room(kernel: Kernel, nest: _Nest, place: Arg) -> tuple[Sym, int] | Refused:
+def _room(kernel: Kernel, nest: _Nest, named: Arrays) -> tuple[Sym, int]:
     """The staged array whose lines the tile may take, and in how many panels of columns it does."""
-    alloc = shared_array(kernel, place, "E-STORE-OVER")
-    if isinstance(alloc, Refused):
-        return alloc
+    alloc = shared_array(kernel, named, "E-STORE-OVER")
     locs = (nest.store.loc,) if nest.store.loc else ()
     t, name = alloc.sym.type, alloc.sym.name
     assert isinstance(t, Array)
@@ -189,13 +190,13 @@ def _room(kernel: Kernel, nest: _Nest, place: Arg) -> tuple[Sym, int] | Refused:
     fits = panels == 1 or nest.columns % columns == 0
     if t.elem != scalar_of(nest.store.buffer.type) or prod(lines) < nest.rows * panels or not fits:
         why = f"{nest.rows} rows of {nest.columns} elements do not fit in the lines of '{name}'"
-        return Refused("E-STORE-OVER", why, locs, "over an array of the same type, with more buffers")
+        raise Refusal("E-STORE-OVER", why, locs, "over an array of the same type, with more buffers")
     *_, block = next(p for p in paths(kernel.body) if p[-1] is nest.outer)[:-1]
     assert isinstance(block, Par)
     order = [id(s) for s in block.body]
     users = [s for s in block.body if alloc.sym in used_in((s,)) | assigned((s,))]
     if id(alloc) not in order or any(order.index(id(s)) >= order.index(id(nest.outer)) for s in users):
-        return Refused("E-STORE-OVER", f"'{name}' is not an array of the block that is through by then", locs)
+        raise Refusal("E-STORE-OVER", f"'{name}' is not an array of the block that is through by then", locs)
     return alloc.sym, panels
 
 

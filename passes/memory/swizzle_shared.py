@@ -17,15 +17,18 @@ assembly, no access wider than a unit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.fold import binary, cast, fold_node, i32, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary
 from ktc.ir.types import I32, Array, Scalar
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import Arrays
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result, allowed
 
-from .shared_arrays import Index, accesses_of, followed, known, shared_array, shared_arrays, with_array
+from .shared_arrays import Index, accesses_of, check_followed, known, shared_array, shared_arrays, with_array
 
 LINE = 128
 """Bytes after which banks repeat: 32 banks of 4 bytes (CUDA C++ Programming Guide, shared memory)."""
@@ -33,29 +36,33 @@ UNIT = 16
 """Bytes of the widest access."""
 
 
-class SwizzleShared(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    array: Arrays = required("the shared array")
+    unit: int | None = option(
+        None,
+        "elements that stay together: an access' width, a power of two",
+        code="E-SWIZZLE-UNIT",
+        least=1,
+        shown="16 bytes",
+    )
+
+
+class SwizzleShared(Pass[Arguments]):
     name = "swizzle-shared"
     summary = "permute the columns of a shared tile so that its columns spread over the banks"
-    params = (
-        ParamSpec("array", "the shared array", required=True),
-        ParamSpec("unit", "elements that stay together: an access' width", default="16 bytes"),
-    )
     refusals = ("E-PLACE", "E-SWIZZLE-ARRAY", "E-SWIZZLE-SHAPE", "E-SWIZZLE-UNIT", "E-SWIZZLE-OPAQUE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        fits = [s.sym.name for s in shared_arrays(kernel) if not isinstance(_mask(kernel, s, None), Refused)]
-        return [Site(f"swizzle-shared{{array={n}}}", "columns of the tile without bank conflicts") for n in fits]
+        fits = [s.sym.name for s in shared_arrays(kernel) if allowed(_mask, kernel, s, None)]
+        return [Site(self.step(array=n), "columns of the tile without bank conflicts") for n in fits]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        unit = args.get("unit")
-        if unit is not None and (not isinstance(unit, int) or unit < 1 or unit & (unit - 1)):
-            return Refused("E-SWIZZLE-UNIT", f"a unit is a power of two of elements, not {unit!r}")
-        alloc = shared_array(kernel, args["array"], "E-SWIZZLE-ARRAY", "E-SWIZZLE-OPAQUE")
-        if isinstance(alloc, Refused):
-            return alloc
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        unit = args.unit
+        if unit is not None and unit & (unit - 1):
+            raise Refusal("E-SWIZZLE-UNIT", f"a unit is a power of two of elements, not {unit}")
+        alloc = shared_array(kernel, args.array, "E-SWIZZLE-ARRAY", "E-SWIZZLE-OPAQUE")
         mask = _mask(kernel, alloc, unit)
-        if isinstance(mask, Refused):
-            return mask
         rows, groups, width = mask
         note = f"{alloc.sym.name}: {groups} units of {width} exchanged by row / {rows}"
         return Result(with_array(kernel, alloc.sym, alloc.sym, lambda index: _permuted(index, mask)), (note,))
@@ -65,27 +72,25 @@ Mask = tuple[int, int, int]
 """Rows that share a line of banks, units that are exchanged, elements of a unit."""
 
 
-def _mask(kernel: Kernel, alloc: Alloc, unit: int | None) -> Mask | Refused:
+def _mask(kernel: Kernel, alloc: Alloc, unit: int | None) -> Mask:
     t = alloc.sym.type
     assert isinstance(t, Array) and isinstance(t.elem, Scalar)
     name = alloc.sym.name
-    bad = followed(kernel, alloc, "E-SWIZZLE-ARRAY", "E-SWIZZLE-OPAQUE")
-    if bad is not None:
-        return bad
+    check_followed(kernel, alloc, "E-SWIZZLE-ARRAY", "E-SWIZZLE-OPAQUE")
     if len(t.shape) < 2:
-        return Refused("E-SWIZZLE-SHAPE", f"'{name}' has no rows: it needs two dimensions")
+        raise Refusal("E-SWIZZLE-SHAPE", f"'{name}' has no rows: it needs two dimensions")
     columns = known(kernel, t.shape[-1])
     if columns is None:
-        return Refused("E-SWIZZLE-SHAPE", f"the row length of '{name}' is open", hint="bind its knob first")
+        raise Refusal("E-SWIZZLE-SHAPE", f"the row length of '{name}' is open", hint="bind its knob first")
     width = unit or UNIT // t.elem.bytes
     row_bytes = columns * t.elem.bytes
     groups = min(LINE, row_bytes) // (width * t.elem.bytes)
     if groups < 2 or groups & (groups - 1) or columns % (groups * width):
-        return Refused("E-SWIZZLE-SHAPE", f"a row of {columns} elements does not hold a power of two of whole units")
+        raise Refusal("E-SWIZZLE-SHAPE", f"a row of {columns} elements does not hold a power of two of whole units")
     for n, _ in accesses_of(kernel, alloc.sym):
         if n is None or n > width:
             why = f"an access moves {n or 'an open number of'} elements of '{name}', a unit has {width}"
-            return Refused("E-SWIZZLE-UNIT", why)
+            raise Refusal("E-SWIZZLE-UNIT", why)
     return max(1, LINE // row_bytes), groups, width
 
 

@@ -16,7 +16,7 @@ from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.loop_extents import extent_of
 from ktc.ir.arith.polynomial import polynomial, same_value
 from ktc.ir.fold import add, binary, both, cdiv, fold_node, i32, is_const, mul, product, simplify
-from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Binary,
     Body,
@@ -38,8 +38,8 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import I32, scalar_of
 from ktc.ir.walk import substitute_expr, walk
-from ktc.passes.core.base import Refused
-from ktc.passes.shared.distribution_coverage import divided
+from ktc.passes.core.refusals import Refusal
+from ktc.passes.shared.distribution_coverage import Need, divided
 from ktc.passes.shared.tile_edges import nonempty
 
 from .tile_contents import Contents
@@ -86,24 +86,21 @@ def thread_levels(body: Body) -> tuple[Level, ...]:
     return tuple(out)
 
 
-def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume]] | Refused:
+def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Need]]:
     """The loops of ``c``, and the facts that its vectors rest on."""
     if c.holds.pad is not None and not c.style.fills:
-        return Refused("E-STAGE-FILL", f"beyond the edges of '{c.buffer.name}' the tile's {c.holds.pad} is read")
+        raise Refusal("E-STAGE-FILL", f"beyond the edges of '{c.buffer.name}' the tile's {c.holds.pad} is read")
     sizes = [d.size for d in c.box.dims]
     unknown = _unknown(c)
     if unknown is not None:
         why = f"whether '{unknown.var.name}' runs at all is not known where '{c.buffer.name}' would be copied"
-        return Refused("E-STAGE-FOOTPRINT", why, places(unknown))
+        raise Refusal("E-STAGE-FOOTPRINT", why, places(unknown))
     vec = c.style.vec
     lanes = fresh(f"{c.buffer.name}_v", I32)
     single = is_const(vec, 1)
-    facts: list[Assume] = []
+    facts: list[Need] = []
     if not single:
-        found = _vector_facts(c, kernel)
-        if isinstance(found, Refused):
-            return found
-        facts = found
+        facts = _vector_facts(c, kernel)
     loops, at = _loops(c.buffer.name, [*sizes[:-1], fold_node(Binary("/", sizes[-1], vec))], threads, c.style.by_rows)
     start = at[-1] if single else mul(at[-1], vec)  # where the vector starts: its guard holds for all its lanes
     last = start if single else add(start, Var(lanes))
@@ -259,34 +256,40 @@ def _unknown(c: Copy) -> Loop | None:
     return next((loop for loop in _idle_loops(c) if _runs_at_all(loop) is None), None)
 
 
-def _vector_facts(c: Copy, kernel: Kernel) -> list[Assume] | Refused:
+def _vector_facts(c: Copy, kernel: Kernel) -> list[Need]:
     """What makes each vector whole, aligned and guarded at once: rows, edges and the tile's start in whole vectors."""
     if c.holds.bends(len(c.box.dims) - 1):
-        return Refused("E-STAGE-VEC", f"a condition or a clamp stands before single elements of '{c.buffer.name}'")
+        raise Refusal("E-STAGE-VEC", f"a condition or a clamp stands before single elements of '{c.buffer.name}'")
     if not is_const(c.box.dims[-1].stride, 1):
-        return Refused("E-STAGE-VEC", f"no loop of the region runs along the rows of '{c.buffer.name}'")
+        raise Refusal("E-STAGE-VEC", f"no loop of the region runs along the rows of '{c.buffer.name}'")
     widest = 16 // scalar_of(c.buffer.type).bytes
     if isinstance(c.style.vec, Const) and (
         c.style.vec.value > widest or int(c.style.vec.value) & (int(c.style.vec.value) - 1)
     ):
-        return Refused("E-STAGE-VEC", f"no 16-byte access moves {c.style.vec.value} elements of '{c.buffer.name}'")
+        raise Refusal("E-STAGE-VEC", f"no 16-byte access moves {c.style.vec.value} elements of '{c.buffer.name}'")
     if any(t.sides[-1].offset or any(step != 1 for _, step in t.sides[-1].movers) for t in c.box.taps):
-        return Refused("E-STAGE-VEC", f"the rows of the footprint of '{c.buffer.name}' do not start at whole vectors")
+        raise Refusal("E-STAGE-VEC", f"the rows of the footprint of '{c.buffer.name}' do not start at whole vectors")
     params = frozenset(p.sym for p in kernel.params)
-    facts = divided(c.box.dims[-1].size, c.style.vec, params)
+    name, hint = c.buffer.name, "a narrower vec, or a tile of whole vectors"
+
+    def whole(e: Expr, what: str) -> list[Need]:
+        why = f"{what} of '{name}', {{have}} elements, are no whole vectors of {{want}}"
+        return divided(e, c.style.vec, params, why, places(*c.path[-1:]), hint)
+
+    facts = whole(c.box.dims[-1].size, "the rows of the tile")
     for d in c.box.dims[:-1]:
-        facts += divided(d.stride, c.style.vec, params)
+        facts += whole(d.stride, "the rows")
     counting = _counting(c.path)
     for tap in c.box.taps:
         for loop, _ in tap.sides[-1].movers:
             for clip in extent_of(loop).clips:  # type: ignore[union-attr]
-                facts += divided(substitute_expr(clip, counting), c.style.vec, params)
+                facts += whole(substitute_expr(clip, counting), "what the edge leaves of the rows")
     loops = {s.var: s for s in c.path if isinstance(s, For)}
     for factors, k in polynomial(c.box.base).items():
         counted = [loops[f.sym] for f in factors if isinstance(f, Var) and f.sym in loops]
         if len(factors) == 1 and counted and isinstance(counted[0].step, Binary):
             for e in (counted[0].init, counted[0].step.b):
-                facts += divided(mul(e, i32(k)), c.style.vec, params)
+                facts += whole(mul(e, i32(k)), "the steps from tile to tile")
     return list(dict.fromkeys(facts))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,8 @@ from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
 from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
-from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
+from ktc.passes.core.base import NoArguments, Pass, Site
+from ktc.passes.core.refusals import Refusal, Refused, Result, accepted
 from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
@@ -48,7 +49,7 @@ By identity, with the kernel itself, so that its ``id`` stays its own.
 """
 
 
-class Raise(Pass):
+class Raise(Pass[NoArguments]):
     name = "raise"
     summary = "threads, strides and barriers to parallel loops and reductions, checked exactly"
     refusals = ("E-RAISE-DONE", "E-RAISE-LAUNCH", "E-RAISE-THREAD", "E-RAISE-CARRIED", "E-RAISE-BARRIER",
@@ -58,18 +59,18 @@ class Raise(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         if kernel.is_parallel:
             return []
-        outcome = self.apply(kernel, {})
+        outcome = self.run(kernel)
         if not isinstance(outcome, Result):
             return []
         left = [n for n in outcome.notes if "left: " in n]
         said = f"; {len(left)} parts stay loops over threads: {left[0]}" if left else ""
-        return [Site("raise", f"the kernel's loops become explicit{said}")]
+        return [Site(self.step(), f"the kernel's loops become explicit{said}")]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+    def apply(self, kernel: Kernel, args: NoArguments) -> Result:
         if kernel.is_parallel:
-            return Refused("E-RAISE-DONE", "the kernel is in parallel form already")
+            raise Refusal("E-RAISE-DONE", "the kernel is in parallel form already")
         if kernel.launch is None:
-            return Refused(
+            raise Refusal(
                 "E-RAISE-LAUNCH",
                 "the launch geometry is unknown",
                 hint="keep <<<>>> in the file, or give [launch]: `ktc init FILE` writes a workload.toml with a guess",
@@ -80,7 +81,7 @@ class Raise(Pass):
             known = _outcomes[id(kernel)] = kernel, remembered(kernel, lambda: self._attempt(kernel, launch))
             if len(_outcomes) > KEPT:
                 _outcomes.popitem(last=False)
-        return known[1]
+        return accepted(known[1])
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.order import places
@@ -57,10 +58,14 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import map_body, rename, substitute_expr
-from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.named_loops import Loop, find_loops, loops
+from ktc.passes.core.argument_kinds import KnobSpec, Loops
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.places import place_of
-from ktc.passes.mapping.distribute import check_levels, set_distribution, sized_levels
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import DistSpec, KnobRef, LevelSpec
+from ktc.passes.mapping.distribute import DOMAINS, check_levels, set_distribution, sized_levels
 from ktc.passes.shared.distribution_coverage import assume, assumptions
 from ktc.passes.shared.sweep_views import view_of
 from ktc.passes.shared.sweeps import sibling_lists
@@ -68,8 +73,11 @@ from ktc.passes.shared.sweeps import sibling_lists
 from .online_threads import own_sums
 
 EXPONENTIALS = ("exp", "fast_exp")
-DEFAULT = DistSpec(
-    (LevelSpec("vec", KnobRef("V")), LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("unroll", KnobRef("U")))
+DEFAULT = DistSpec.of("vec $V", "thread.x $T", "unroll $U")
+KNOBS = (
+    KnobSpec("V", DOMAINS["vec"], "lanes"),
+    KnobSpec("T", DOMAINS["thread"], "threads"),
+    KnobSpec("U", DOMAINS["unroll"], "vectors a thread keeps of a tile"),
 )
 
 
@@ -83,17 +91,18 @@ class Pair:
     fn: str
 
 
-class OnlineReduction(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the two reductions' loop")
+    map: DistSpec = option(DEFAULT, "the distribution of a tile, every level with a size", knobs=KNOBS)
+    own: Literal["block", "thread"] = option(
+        "block", "whose the maximum is: one for all threads, tile by tile, or one each", code="E-ONLINE-MAP"
+    )
+
+
+class OnlineReduction(Pass[Arguments]):
     name = "online-reduction"
     summary = "maximum and sum of exponentials in one sweep, tile by tile"
-    params = (
-        ParamSpec("loop", "the name of the two reductions' loop", required=True),
-        ParamSpec(
-            "map", "the distribution of a tile, every level with a size", default="[vec $V, thread.x $T, unroll $U]"
-        ),
-        ParamSpec("own", "block (one maximum for all threads, tile by tile) | thread (one each)", default="block"),
-    )
-    knobs = ("V: 1,2,4,8,16: lanes", "T: 32..1024: threads", "U: 1,2,4,8: vectors a thread keeps of a tile")
     refusals = ("E-PLACE", "E-ONLINE-NONE", "E-ONLINE-MAP", "E-DIST-LEVELS", "E-DIST-AXIS")
     flags = ("reassociates",)
 
@@ -101,57 +110,44 @@ class OnlineReduction(Pass):
         every = loops(kernel)
         found = [p for p in pairs(kernel.body) if not _others_on_threads(every, p)]
         names = dict.fromkeys(place_of(kernel, p.top) for p in found)
-        text = "map=[vec $V, thread.x $T, unroll $U]"
-        return [Site(f"online-reduction{{loop={n} {text}}}", "one read of rows of any length") for n in names]
+        return [Site(self.step(loop=n, map=DEFAULT), "one read of rows of any length") for n in names]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found, spec = args.loop.spread(kernel), args.map
         locs = places(*found)
         pair = next((p for p in pairs(kernel.body) if any(s.var in (p.top.var, p.total.var) for s in found)), None)
         if pair is None:
             why = "no maximum of a row is followed by the sum of exponentials of its distance"
-            return Refused("E-ONLINE-NONE", why, locs)
-        spec = args.get("map", DEFAULT)
-        if not isinstance(spec, DistSpec):
-            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, unroll $U]")
+            raise Refusal("E-ONLINE-NONE", why, locs)
         if any(lv.n is None or lv.kind in ("block", "seq") for lv in spec.levels):
             why = "a tile is what the threads of one block keep in registers: vec, thread and unroll levels with sizes"
-            return Refused("E-ONLINE-MAP", why, locs)
-        refused = check_levels(pair.top, spec)
-        if refused:
-            return refused
-        if args.get("own", "block") not in ("block", "thread"):
-            return Refused("E-ONLINE-MAP", f"own is block or thread, not {args['own']!r}", locs)
-        if args.get("own") == "thread":
+            raise Refusal("E-ONLINE-MAP", why, locs)
+        check_levels(pair.top, spec)
+        if args.own == "thread":
             return _by_threads(kernel, pair, spec)
         body, tops = _online(kernel, pair, spec)
         kernel = kernel.with_(body=body, flags=kernel.flags | {"reassociates"})
         done = set_distribution(kernel, [s for s in loops(kernel) if s.var in tops], spec, owner=self.name)
-        return done if isinstance(done, Refused) else Result(done.kernel, ("one sweep in tiles",))
+        return Result(done.kernel, ("one sweep in tiles",))
 
 
-def _by_threads(kernel: Kernel, p: Pair, spec: DistSpec) -> Result | Refused:
+def _by_threads(kernel: Kernel, p: Pair, spec: DistSpec) -> Result:
     """Each thread's own maximum and sum."""
     kinds = [lv.kind for lv in spec.levels]
     locs = (p.top.loc,) if p.top.loc else ()
     if kinds != [k for k in ("vec", "thread", "unroll") if k in kinds] or "thread" not in kinds:
-        return Refused(
+        raise Refusal(
             "E-ONLINE-MAP", "a thread's own sums want the levels vec, thread.x and unroll, in this order", locs
         )
-    sized = sized_levels(kernel, [p.top], spec, OnlineReduction.name)
-    if isinstance(sized, Refused):
-        return sized
-    kernel, dist = sized
+    kernel, dist = sized_levels(kernel, [p.top], spec, OnlineReduction.name)
     n = {lv.kind: lv.n for lv in dist}
     assert n["thread"] is not None
     low = p.total.accs[0]
     made, whole = own_sums(p.top, low.sym, p.fn, n.get("vec") or i32(1), n["thread"], n.get("unroll") or i32(1))
     body = _replaced(kernel, p, (*made, Decl(low.sym, Var(whole)), *_nothing_seen(p), *p.between))
     facts = assumptions(p.top, (*dist, Level("seq")), False, frozenset(x.sym for x in kernel.params))
-    settled = assume(kernel.with_(body=body, flags=kernel.flags | {"reassociates"}), facts, OnlineReduction.name)
-    return settled if isinstance(settled, Refused) else Result(settled, ("one sweep, sums of each thread",))
+    settled = assume(kernel.with_(body=body, flags=kernel.flags | {"reassociates"}), facts)
+    return Result(settled, ("one sweep, sums of each thread",))
 
 
 def _others_on_threads(every: list[Loop], p: Pair) -> bool:

@@ -20,7 +20,6 @@ and commutative, and its old value not wanted; floating-point sums change their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import combine, identity
@@ -51,21 +50,26 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import I32, U32, Array, Ptr, Scalar, scalar_of
 from ktc.ir.walk import map_body, stmt_exprs, walk, walk_expr
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.argument_kinds import Arrays, Size
+from ktc.passes.core.arguments import knob, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import KnobRef
 
-COPIES = (1, 2, 4, 8, 16, 32)
+MOST_BINS = 8192
+"""Elements that a block's shared memory holds."""
 
 
-class PrivatizeAtomics(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    array: Arrays = required("the buffer that the atomics update")
+    bins: int = required("how many of its elements a block keeps", least=1, most=MOST_BINS)
+    copies: Size = knob("C", (1, 2, 4, 8, 16, 32), "copies a block", wish=4)
+
+
+class PrivatizeAtomics(Pass[Arguments]):
     name = "privatize-atomics"
     summary = "each block counts in copies of its own and adds them to the array once"
-    params = (
-        ParamSpec("array", "the buffer that the atomics update", required=True),
-        ParamSpec("bins", "how many of its elements a block keeps", required=True),
-        ParamSpec("copies", "copies a block keeps of them", default="$C"),
-    )
-    knobs = ("C: 1,2,4,8,16,32: copies a block",)
     refusals = ("E-PRIVATIZE-NONE", "E-PRIVATIZE-USED", "E-PRIVATIZE-READ", "E-PRIVATIZE-PLACE", "E-ARG-MISSING",
                 "E-ARG-TYPE", "E-ARG-RANGE")  # fmt: skip
     flags = ("reassociates",)
@@ -73,25 +77,14 @@ class PrivatizeAtomics(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         """One for each array whose atomics stand right: the whole range of a byte, where that is the index."""
         names = {s.buffer.name for s in walk(kernel.body) if isinstance(s, Atomic)} if kernel.is_parallel else set()
-        fits = (n for n in sorted(names) if isinstance(_place(kernel, n), Place))
-        return [
-            Site(f"privatize-atomics{{array={n} bins=256 copies=$C}}", "contention stays in the block") for n in fits
-        ]
+        fits = (n for n in sorted(names) if allowed(_place, kernel, n))
+        doc = "contention stays in the block"
+        return [Site(self.step(array=n, bins=256, copies=KnobRef("C")), doc) for n in fits]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        place = _place(kernel, str(args["array"]).removeprefix("array:"))
-        if isinstance(place, Refused):
-            return place
-        if not isinstance(args["bins"], int):
-            return Refused("E-ARG-TYPE", "bins is a number")
-        if not 1 <= args["bins"] <= 8192:
-            return Refused("E-ARG-RANGE", f"a block's shared memory holds 1 to 8192 bins, not {args['bins']}")
-        sized = size_argument(kernel, args.get("copies", KnobRef("C")), COPIES, "copies a block", self.name, wish=4)
-        if isinstance(sized, Refused):
-            return sized
-        kernel, copies = sized
-        assert copies is not None
-        return _privatized(kernel, place, args["bins"], copies)
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        place = _place(kernel, args.array.name)
+        kernel, copies = args.copies.declared(kernel, self.name)
+        return _privatized(kernel, place, args.bins, copies)
 
 
 @dataclass(frozen=True)
@@ -104,18 +97,18 @@ class Place:
     threads: Level
 
 
-def _place(kernel: Kernel, name: str) -> Place | Refused:
+def _place(kernel: Kernel, name: str) -> Place:
     atomics = [s for s in walk(kernel.body) if isinstance(s, Atomic) and s.buffer.name == name]
     if not atomics:
-        return Refused("E-PRIVATIZE-NONE", f"nothing updates '{name}' atomically")
+        raise Refusal("E-PRIVATIZE-NONE", f"nothing updates '{name}' atomically")
     atomic = atomics[0]
     locs = places(atomic)
     if len(atomics) > 1 or not isinstance(atomic.buffer.type, Ptr):
-        return Refused("E-PRIVATIZE-NONE", f"'{name}' is not an array that one statement updates", locs)
+        raise Refusal("E-PRIVATIZE-NONE", f"'{name}' is not an array that one statement updates", locs)
     if atomic.dst is not None or atomic.op not in COMBINED_BY:
-        return Refused("E-PRIVATIZE-USED", f"the updates of '{name}' cannot be put off: they exchange values", locs)
+        raise Refusal("E-PRIVATIZE-USED", f"the updates of '{name}' cannot be put off: they exchange values", locs)
     if _touched(kernel.body, atomic.buffer, atomic):
-        return Refused("E-PRIVATIZE-READ", f"'{name}' is read or written elsewhere in the kernel", locs)
+        raise Refusal("E-PRIVATIZE-READ", f"'{name}' is read or written elsewhere in the kernel", locs)
     for block in (s for s in walk(kernel.body) if isinstance(s, Par) and _only_blocks(s)):
         for loop in (s for s in block.body if isinstance(s, Par) and any(x is atomic for x in walk(s.body))):
             threads = [lv for lv in loop.dist if lv.kind == "thread"]
@@ -123,7 +116,7 @@ def _place(kernel: Kernel, name: str) -> Place | Refused:
             if len(threads) == 1 and not nested and not any(lv.kind in ("block", "lane", "warp") for lv in loop.dist):
                 return Place(block, loop, atomic, threads[0])
     why = f"the updates of '{name}' do not stand in a loop over one block's threads inside a loop over blocks"
-    return Refused("E-PRIVATIZE-PLACE", why, locs, "tile the loop first: its tiles are the blocks' shares")
+    raise Refusal("E-PRIVATIZE-PLACE", why, locs, "tile the loop first: its tiles are the blocks' shares")
 
 
 def _only_blocks(s: Par) -> bool:

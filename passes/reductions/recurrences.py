@@ -12,45 +12,45 @@ from ktc.ir.fold import cast
 from ktc.ir.nodes import Acc, Assign, Body, Decl, For, Scan, Store, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, used, used_in, walk, without
-from ktc.passes.core.base import Refused
+from ktc.passes.core.refusals import Refusal
 from ktc.passes.shared.accumulations import Accumulation, accumulation
 from ktc.passes.shared.independence import independent
 from ktc.passes.shared.serial_sums import counted_to
 
 
-def recognised(loop: For) -> Scan | Refused:
+def recognised(loop: For) -> Scan:
     """``loop`` as a scan over the variable it carries, without a distribution."""
     locs = places(loop)
     hi, t = counted_to(loop), loop.var.type
     mine = set(declared(loop.body))
     carried = assigned(loop.body) - mine - {s.buffer for s in walk(loop.body) if isinstance(s, Store)}
     if hi is None or not isinstance(t, Scalar) or len(carried) != 1:
-        return Refused("E-SCAN-NONE", f"'{loop.var.name}' does not count up and carry one value", locs)
+        raise Refusal("E-SCAN-NONE", f"'{loop.var.name}' does not count up and carry one value", locs)
     (sym,) = carried
     if used(hi) & (assigned(loop.body) | mine):
-        return Refused("E-SCAN-NONE", f"the end of '{loop.var.name}' moves", locs)
+        raise Refusal("E-SCAN-NONE", f"the end of '{loop.var.name}' moves", locs)
     updates = [k for k, s in enumerate(loop.body) if isinstance(s, Assign) and s.sym == sym]
     at = updates[0] if len(updates) == 1 else -1
     first = loop.body[at]
     update: Accumulation | None = accumulation(first) if at >= 0 and isinstance(first, Assign) else None
     if update is None or sym in used(update.value) or _assigns(without(loop.body, first), sym):
-        return Refused("E-SCAN-NONE", f"'{sym.name}' is not updated once an iteration by one operation", locs)
+        raise Refusal("E-SCAN-NONE", f"'{sym.name}' is not updated once an iteration by one operation", locs)
     before, after = loop.body[:at], loop.body[at + 1 :]
     if sym in used_in(before) and sym in used_in(after):
         why = f"'{sym.name}' is used both before and after its update"
-        return Refused("E-SCAN-ORDER", why, locs, "keep the value that was there before in a variable of its own")
+        raise Refusal("E-SCAN-ORDER", why, locs, "keep the value that was there before in a variable of its own")
     inner = tuple(s for s in before if isinstance(s, Decl) and sym not in used_in((s,)))
     changed = assigned(loop.body)
     if any(s.sym in changed for s in inner) or used(update.value) & (mine - {s.sym for s in inner}):
-        return Refused("E-SCAN-ORDER", f"what '{sym.name}' is updated by is itself changed in the iteration", locs)
+        raise Refusal("E-SCAN-ORDER", f"what '{sym.name}' is updated by is itself changed in the iteration", locs)
     rest = (*(s for s in before if not any(s is d for d in inner)), *after)
     if sym not in used_in(rest):
         why = f"nothing in '{loop.var.name}' uses '{sym.name}' on the way: it is a sum, not a scan"
-        return Refused("E-SCAN-NONE", why, locs, "split-reduction spreads sums")
+        raise Refusal("E-SCAN-NONE", why, locs, "split-reduction spreads sums")
     plain = all(isinstance(s, Decl | Store) for s in rest) and not _loads_between(rest, inner)
     why = independent(loop.var, loop.body)
     if why or not plain:
-        return Refused("E-SCAN-WRITES", why or "the iterations do more than declare and store values", locs)
+        raise Refusal("E-SCAN-WRITES", why or "the iterations do more than declare and store values", locs)
     acc = Acc(sym, update.op, Var(sym), update.value)
     exclusive = sym in used_in(before)
     return Scan(acc, loop.var, cast(loop.init, t), cast(hi, t), (), inner, rest, exclusive, loc=loop.loc,

@@ -20,7 +20,7 @@ nothing may use its total.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
@@ -44,10 +44,14 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, refresh, rename, stmt_exprs, used, used_in, walk, without
-from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.argument_kinds import KnobSpec, Loops
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.knobs import declared_size
 from ktc.passes.core.named_loops import narrowest_element
-from ktc.passes.core.places import SERIAL, find_loop, place_of
+from ktc.passes.core.places import SERIAL, place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import DistSpec
 from ktc.passes.mapping.distribute import DOMAINS, check_levels
 from ktc.passes.mapping.persistent import GRIDS
 from ktc.passes.shared.distribution_coverage import assume, assumptions
@@ -55,25 +59,28 @@ from ktc.passes.shared.loop_bounds import upper_bound
 
 from .recurrences import recognised
 
-DEFAULT = DistSpec(
-    (LevelSpec("vec", KnobRef("V")), LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("unroll", KnobRef("U")),
-     LevelSpec("seq"))
-)  # fmt: skip
+DEFAULT = DistSpec.of("vec $V", "thread.x $T", "unroll $U", "seq")
 ORDER = ("vec", "thread", "unroll", "block", "seq")
 THREADS = (32, 64, 128, 256, 512, 1024)
 DOCS = {"vec": "consecutive elements of a thread", "thread": "threads that share the scan",
         "unroll": "rows of vectors in a tile", "block": "blocks that share a scan"}  # fmt: skip
+KNOBS = (
+    KnobSpec("V", DOMAINS["vec"], DOCS["vec"]),
+    KnobSpec("T", THREADS, DOCS["thread"]),
+    KnobSpec("U", DOMAINS["unroll"], DOCS["unroll"]),
+    KnobSpec("BLOCKS", GRIDS, DOCS["block"]),
+)
 
 
-class ScanPass(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loop that carries the running value")
+    map: DistSpec = option(DEFAULT, "its distribution", knobs=KNOBS)
+
+
+class ScanPass(Pass[Arguments]):
     name = "scan"
     summary = "running sums by all threads of a block, or of all blocks"
-    params = (
-        ParamSpec("loop", "the loop that carries the running value", required=True),
-        ParamSpec("map", "its distribution", default="[vec $V, thread.x $T, unroll $U, seq]"),
-    )
-    knobs = ("V: 1,2,4,8: lanes", "T: 32..1024: threads", "U: 1,2,4,8: vectors a thread keeps of a tile",
-             "BLOCKS: 64..2048: blocks that share a scan")  # fmt: skip
     refusals = ("E-PLACE", "E-SCAN-NONE", "E-SCAN-ORDER", "E-SCAN-WRITES", "E-SCAN-MAP", "E-SCAN-PLACE",
                 "E-SCAN-BLOCKS", "E-DIST-LEVELS", "E-DIST-AXIS")  # fmt: skip
     flags = ("reassociates",)
@@ -81,42 +88,31 @@ class ScanPass(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         if not kernel.is_parallel:
             return []
-        found = [s for s in walk(kernel.body) if isinstance(s, For) and isinstance(recognised(s), Scan)]
-        text = "map=[vec $V, thread.x $T, unroll $U, seq]"
-        sites = [Site(f"scan{{loop={place_of(kernel, s)} {text}}}", "the running value by a block") for s in found]
+        found = [s for s in walk(kernel.body) if isinstance(s, For) and allowed(recognised, s)]
+        doc = "the running value by a block"
+        sites = [Site(self.step(loop=place_of(kernel, s), map=DEFAULT), doc) for s in found]
         for s in found:
-            free = next((a for a in "xyz" if _check_alone(kernel, s, a) is None), "")
+            free = next((a for a in "xyz" if allowed(_check_alone, kernel, s, a)), "")
             if free:
-                wide = text.replace("seq", f"block.{free} $BLOCKS, seq")
-                sites.append(Site(f"scan{{loop={place_of(kernel, s)} {wide}}}", "the running value by all blocks"))
+                wide = DistSpec.of("vec $V", "thread.x $T", "unroll $U", f"block.{free} $BLOCKS", "seq")
+                sites.append(Site(self.step(loop=place_of(kernel, s), map=wide), "the running value by all blocks"))
         return sites
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        loop = find_loop(kernel, args["loop"], SERIAL)
-        if isinstance(loop, Refused):
-            return loop
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loop, spec = args.loop.one(kernel, SERIAL), args.map
         assert isinstance(loop, For)
         made = recognised(loop)
-        if isinstance(made, Refused):
-            return made
-        spec = args.get("map", DEFAULT)
-        if not isinstance(spec, DistSpec):
-            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, unroll $U, seq]")
-        refused = check_levels(_sum(made), spec) or _check_map(made, spec) or _check_place(kernel, loop)
-        if not refused and (over := next((lv for lv in spec.levels if lv.kind == "block"), None)):
-            refused = _check_alone(kernel, loop, over.axis or "x")
-        if refused:
-            return refused
-        sized = _levels(kernel, made, spec)
-        if isinstance(sized, Refused):
-            return sized
-        kernel, dist = sized
+        check_levels(_sum(made), spec)
+        _check_map(made, spec)
+        _check_place(kernel, loop)
+        over = next((lv for lv in spec.levels if lv.kind == "block"), None)
+        if over is not None:
+            _check_alone(kernel, loop, over.axis or "x")
+        kernel, dist = _levels(kernel, made, spec)
         made = dataclasses.replace(made, dist=dist)
         kernel = kernel.with_(body=_replaced(kernel.body, loop, made))
         facts = assumptions(_sum(made), dist, False, frozenset(p.sym for p in kernel.params))
-        settled = assume(kernel, facts, self.name)
-        if isinstance(settled, Refused):
-            return settled
+        settled = assume(kernel, facts)
         t = made.acc.sym.type
         floating = isinstance(t, Scalar) and t.is_float and made.acc.op in "+*"
         flags = settled.flags | ({"reassociates"} if floating else set())
@@ -128,7 +124,7 @@ def _sum(s: Scan) -> Reduce:
     return Reduce((s.acc,), s.var, s.lo, s.hi, s.dist, (*s.body, *s.then), loc=s.loc)
 
 
-def _check_map(s: Scan, spec: DistSpec) -> Refused | None:
+def _check_map(s: Scan, spec: DistSpec) -> None:
     locs = places(s)
     kinds = [lv.kind for lv in spec.levels]
     last = spec.levels[-1] if kinds else None
@@ -137,29 +133,27 @@ def _check_map(s: Scan, spec: DistSpec) -> Refused | None:
     whole = whole and all(lv.n is not None for lv in spec.levels[:-1])
     if not in_order or not whole or any(lv.axis not in ("", "x") for lv in spec.levels if lv.kind != "block"):
         why = "a scan's levels are vec, thread.x, unroll, a number of blocks, and an open seq, in this order"
-        return Refused("E-SCAN-MAP", why, locs, "map=[vec $V, thread.x $T, unroll $U, block.x $BLOCKS, seq]")
+        raise Refusal("E-SCAN-MAP", why, locs, "map=[vec $V, thread.x $T, unroll $U, block.x $BLOCKS, seq]")
     threads = next(lv.n for lv in spec.levels if lv.kind == "thread")
     if isinstance(threads, str) or (isinstance(threads, int) and threads % 32):
-        return Refused("E-SCAN-MAP", "the threads of a scan are whole warps: a multiple of 32", locs)
-    return None
+        raise Refusal("E-SCAN-MAP", "the threads of a scan are whole warps: a multiple of 32", locs)
 
 
-def _check_place(kernel: Kernel, loop: For) -> Refused | None:
+def _check_place(kernel: Kernel, loop: For) -> None:
     """The loops around it may be spread over blocks only: a whole block works on it."""
     locs = places(loop)
     if not kernel.is_parallel:
         why = "the kernel says what each thread does: threads that share the scan may not all come to it"
-        return Refused("E-SCAN-PLACE", why, locs, "run raise first")
+        raise Refusal("E-SCAN-PLACE", why, locs, "run raise first")
     around = [s for s in walk(kernel.body) if s is not loop and any(x is loop for b in bodies(s) for x in walk(b))]
     for s in around:
         if {lv.kind for lv in getattr(s, "dist", ())} - {"block", "seq"}:
             name = getattr(getattr(s, "var", None), "name", "it")
             why = f"'{name}', a loop around the scan, is spread over threads or lanes too"
-            return Refused("E-SCAN-PLACE", why, locs, f"distribute{{loop={name} map=[block.x]}} first")
-    return None
+            raise Refusal("E-SCAN-PLACE", why, locs, f"distribute{{loop={name} map=[block.x]}} first")
 
 
-def _check_alone(kernel: Kernel, loop: For, axis: str) -> Refused | None:
+def _check_alone(kernel: Kernel, loop: For, axis: str) -> None:
     """A scan over the blocks of ``axis``: each iteration of the loops around it has blocks of its own, whose number the
     launcher can tell, and they do nothing else."""
     locs = places(loop)
@@ -170,37 +164,36 @@ def _check_alone(kernel: Kernel, loop: For, axis: str) -> Refused | None:
     while True:
         *before, last = body
         if any(has_effect(s) for s in before) or not any(x is loop for x in walk((last,))):
-            return Refused("E-SCAN-BLOCKS", "there is other work beside the scan, in every block", locs, hint)
+            raise Refusal("E-SCAN-BLOCKS", "there is other work beside the scan, in every block", locs, hint)
         if last is loop:
             break
         single = isinstance(last, Par) and len(last.dist) == 1 and last.dist[0].kind == "block"
         if not isinstance(last, Par) or not single or last.dist[0].n is not None:
             name = getattr(getattr(last, "var", None), "name", "a condition")
             why = f"'{name}', around the scan, does not give each iteration blocks of its own"
-            return Refused("E-SCAN-BLOCKS", why, locs, f"distribute{{loop={name} map=[block.y]}} first")
+            raise Refusal("E-SCAN-BLOCKS", why, locs, f"distribute{{loop={name} map=[block.y]}} first")
         if (last.dist[0].axis or "x") == axis:
             why = f"'{last.var.name}', around the scan, is spread over block.{axis}, too"
-            return Refused("E-DIST-AXIS", why, locs, f"distribute{{loop={last.var.name} map=[block.y]}} first")
+            raise Refusal("E-DIST-AXIS", why, locs, f"distribute{{loop={last.var.name} map=[block.y]}} first")
         ends += [last.lo, last.hi]
         body = last.body
     if any(used(e) - known for e in ends if e is not None):
-        return Refused("E-SCAN-BLOCKS", "how many tiles there are is not known at launch", locs, hint)
+        raise Refusal("E-SCAN-BLOCKS", "how many tiles there are is not known at launch", locs, hint)
     others = without(kernel.body, loop)
     if carried & used_in(others):
-        return Refused("E-SCAN-BLOCKS", "the total is used after the scan, and one block alone has it", locs, hint)
-    return None
+        raise Refusal("E-SCAN-BLOCKS", "the total is used after the scan, and one block alone has it", locs, hint)
 
 
-def _levels(kernel: Kernel, s: Scan, spec: DistSpec) -> tuple[Kernel, tuple[Level, ...]] | Refused:
+def _levels(kernel: Kernel, s: Scan, spec: DistSpec) -> tuple[Kernel, tuple[Level, ...]]:
     widest = 16 // narrowest_element(_sum(s))
     domains = {**DOMAINS, "vec": tuple(v for v in DOMAINS["vec"] if v <= widest), "thread": THREADS, "block": GRIDS}
     wishes = {"vec": widest, "thread": 256, "unroll": 4, "block": 256}
     dist = []
     for lv in spec.levels:
-        sized = size_argument(kernel, lv.n, domains[lv.kind], DOCS.get(lv.kind, ""), ScanPass.name, wishes.get(lv.kind))
-        if isinstance(sized, Refused):
-            return sized
-        kernel, n = sized
+        n: Expr | None = None
+        if lv.n is not None:
+            doc, wish = DOCS.get(lv.kind, ""), wishes.get(lv.kind)
+            kernel, n = declared_size(kernel, lv.n, domains[lv.kind], doc, ScanPass.name, wish)
         dist.append(Level(lv.kind, n, (lv.axis or "x") if lv.kind in ("thread", "block") else ""))
     return kernel, tuple(dist)
 

@@ -23,7 +23,6 @@ How parts of several blocks come together (one atomic a block, or the last block
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import AT, identity
@@ -52,84 +51,85 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, map_body, used, used_in, walk
-from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import KnobSpec, Loops
+from ktc.passes.core.arguments import option, required
+from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.named_loops import loops
-from ktc.passes.core.places import find_loop, find_loops, place_of
-from ktc.passes.mapping.distribute import check_levels, set_distribution
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import DistSpec
+from ktc.passes.mapping.distribute import DOMAINS, check_levels, set_distribution
 from ktc.passes.shared.accumulations import accumulations
 from ktc.passes.shared.grid_reductions import is_last_act
 from ktc.passes.shared.loop_bounds import upper_bound
 from ktc.passes.shared.serial_sums import converted
 
-DEFAULT = DistSpec(
-    (LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("block", KnobRef("PARTS"), "x"), LevelSpec("seq"))
+DEFAULT = DistSpec.of("thread.x $T", "block.x $PARTS", "seq")
+KNOBS = (
+    KnobSpec("T", DOMAINS["thread"], "threads that share the sum"),
+    KnobSpec("PARTS", DOMAINS["block"], "blocks that share the sum"),
 )
 
 
-class SplitReduction(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loop that accumulates: a reduction, or a serial loop")
+    map: DistSpec = option(DEFAULT, "its new distribution", knobs=KNOBS)
+
+
+class SplitReduction(Pass[Arguments]):
     name = "split-reduction"
     summary = "spread a sum over threads and blocks, and combine the parts"
-    params = (
-        ParamSpec("loop", "the loop that accumulates: a reduction, or a serial loop", required=True),
-        ParamSpec("map", "its new distribution", default="[thread.x $T, block.x $PARTS, seq]"),
-    )
-    knobs = ("T: 32..1024: threads that share the sum", "PARTS: 1..1024: blocks that share the sum")
     refusals = ("E-PLACE", "E-SPLIT-NONE", "E-SPLIT-CARRIED", "E-SPLIT-PLACE", "E-SPLIT-OP", "E-DIST-LEVELS")
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body) if kernel.is_parallel else ():
-            if isinstance(s, For) and not isinstance(converted(kernel, s), Refused):
-                text = f"split-reduction{{loop={place_of(kernel, s)} map=[thread.y $TY, block.y $PARTS, seq]}}"
-                out.append(Site(text, "the sum shared by several threads and blocks"))
+            if isinstance(s, For) and allowed(converted, kernel, s):
+                levels = DistSpec.of("thread.y $TY", "block.y $PARTS", "seq")
+                out.append(
+                    Site(
+                        self.step(loop=place_of(kernel, s), map=levels), "the sum shared by several threads and blocks"
+                    )
+                )
         for p, r in _blockwise(kernel.body):
             if _joined(p, r) is not None:
-                text = f"split-reduction{{loop={place_of(kernel, r)} map=[vec $V, thread.x $T, block.x $PARTS, seq]}}"
-                out.append(Site(text, "one sum over everything, a part a block"))
+                levels = DistSpec.of("vec $V", "thread.x $T", "block.x $PARTS", "seq")
+                out.append(
+                    Site(self.step(loop=place_of(kernel, r), map=levels), "one sum over everything, a part a block")
+                )
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        spec = args.get("map", DEFAULT)
-        if not isinstance(spec, DistSpec):
-            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [thread.x $T, block.x $PARTS, seq]")
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
         if not kernel.is_parallel:
             why = "the kernel says what each thread does: threads that share the sum may not all come to it"
-            return Refused("E-SPLIT-PLACE", why, hint="run raise first")
-        made = _as_reduction(kernel, args["loop"])
-        if isinstance(made, Refused):
-            return made
-        kernel, var = made
+            raise Refusal("E-SPLIT-PLACE", why, hint="run raise first")
+        spec = args.map
+        kernel, var = _as_reduction(kernel, args.loop)
         target = next(s for s in loops(kernel) if s.var == var)
         assert isinstance(target, Reduce)
         locs = places(target)
         bad_op = next((a.op for a in target.accs if a.op not in {*ATOMIC_OF, AT}), "")
         if bad_op:
-            return Refused("E-SPLIT-OP", f"parts cannot be combined by '{bad_op}'", locs)
-        refused = check_levels(target, spec)
-        if refused:
-            return refused
+            raise Refusal("E-SPLIT-OP", f"parts cannot be combined by '{bad_op}'", locs)
+        check_levels(target, spec)
         if any(lv.kind == "block" for lv in spec.levels) and not is_last_act(kernel.body, target):
             why = "more follows in the loops around it, which would have to wait for all blocks"
-            return Refused("E-SPLIT-PLACE", why, locs, "split the sum over threads of one block, or fission the kernel")
+            raise Refusal("E-SPLIT-PLACE", why, locs, "split the sum over threads of one block, or fission the kernel")
         done = set_distribution(kernel, [target], spec, owner=self.name)
-        if isinstance(done, Refused):
-            return done
         floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in target.accs)
         flags = done.kernel.flags | ({"reassociates"} if floating else set())
         return Result(done.kernel.with_(flags=flags), (f"{var.name}: shared by {len(spec.levels)} levels",))
 
 
-def _as_reduction(kernel: Kernel, place: Arg) -> tuple[Kernel, Sym] | Refused:
-    """``kernel`` with the sum at ``place`` as one ``reduce``, and its loop variable."""
-    found = find_loops(kernel, place)
-    if isinstance(found, Refused):
-        return found
-    serial = [s for s in found if isinstance(s, For)]
-    if serial:
-        one = find_loop(kernel, place)
-        done = one if isinstance(one, Refused) else converted(kernel, serial[0])
-        return done if isinstance(done, Refused) else (done, serial[0].var)
+def _as_reduction(kernel: Kernel, named: Loops) -> tuple[Kernel, Sym]:
+    """``kernel`` with the sum over the loop ``named`` as one ``reduce``, and its loop variable."""
+    found = named.find(kernel)
+    if any(isinstance(s, For) for s in found):
+        serial = named.one(kernel)
+        assert isinstance(serial, For)
+        return converted(kernel, serial), serial.var
     target = next((s for s in found if isinstance(s, Reduce)), None)
     pair = next(((p, r) for p, r in _blockwise(kernel.body) if any(s.var in (p.var, r.var) for s in found)), None)
     if pair is not None:
@@ -138,7 +138,7 @@ def _as_reduction(kernel: Kernel, place: Arg) -> tuple[Kernel, Sym] | Refused:
             body = map_body(kernel.body, lambda s: whole.body if isinstance(s, Par) and s.var == pair[0].var else s)
             return kernel.with_(body=body), whole.var
     if target is None:
-        return Refused("E-SPLIT-NONE", f"'{place}' accumulates nothing", places(*found))
+        raise Refusal("E-SPLIT-NONE", f"'{named}' accumulates nothing", places(*found))
     return kernel, target.var
 
 

@@ -12,7 +12,7 @@ must not be wanted. Floating-point sums change their order.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.effects import has_effect
@@ -40,47 +40,54 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import assigned, declared, map_body, used, walk, walk_expr
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.argument_kinds import Arrays
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.named_loops import loops, with_launch_bounds
+from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
 
-class WarpAggregate(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    array: Arrays = required("the buffer that the atomics update")
+
+
+class WarpAggregate(Pass[Arguments]):
     name = "warp-aggregate"
     summary = "atomics on one place become a reduction and one atomic a block"
-    params = (ParamSpec("array", "the buffer that the atomics update", required=True),)
     refusals = ("E-AGGREGATE-NONE", "E-AGGREGATE-USED", "E-AGGREGATE-PLACE", "E-AGGREGATE-READ", "E-ARG-MISSING")
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
         names = {s.buffer.name for s in walk(kernel.body) if isinstance(s, Atomic)} if kernel.is_parallel else set()
-        fits = (n for n in sorted(names) if isinstance(self.apply(kernel, {"array": n}), Result))
-        return [Site(f"warp-aggregate{{array={n}}}", "one atomic a block") for n in fits]
+        fits = (n for n in sorted(names) if allowed(self.apply, kernel, Arguments(array=Arrays(n))))
+        return [Site(self.step(array=n), "one atomic a block") for n in fits]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        name = str(args["array"]).removeprefix("array:")
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        name = args.array.name
         found = [(p, a) for p in loops(kernel) for a in _atomics(p) if a.buffer.name == name]
         if not found:
-            return Refused("E-AGGREGATE-NONE", f"no loop spread over threads updates '{name}' atomically")
+            raise Refusal("E-AGGREGATE-NONE", f"no loop spread over threads updates '{name}' atomically")
         loop, atomic = found[0]
         locs = places(atomic)
         if len(found) > 1:
-            return Refused("E-AGGREGATE-NONE", f"'{name}' is updated in more than one place", locs)
+            raise Refusal("E-AGGREGATE-NONE", f"'{name}' is updated in more than one place", locs)
         if atomic.dst is not None:
-            return Refused("E-AGGREGATE-USED", f"what '{name}' held before is used afterwards", locs)
+            raise Refusal("E-AGGREGATE-USED", f"what '{name}' held before is used afterwards", locs)
         if atomic.op not in COMBINED_BY:
-            return Refused("E-AGGREGATE-USED", f"'{atomic.op}' on '{name}' cannot be done for several at once", locs)
+            raise Refusal("E-AGGREGATE-USED", f"'{atomic.op}' on '{name}' cannot be done for several at once", locs)
         inside = {loop.var, *declared(loop.body)}
         if any(used(i) & inside for i in atomic.index):
             hint = "privatize-atomics gives each block a copy of the whole array"
-            return Refused("E-AGGREGATE-PLACE", f"the iterations update different elements of '{name}'", locs, hint)
+            raise Refusal("E-AGGREGATE-PLACE", f"the iterations update different elements of '{name}'", locs, hint)
         if any(x.buffer == atomic.buffer for s in walk(kernel.body) for x in _loads(s)):
-            return Refused("E-AGGREGATE-READ", f"'{name}' is also read in the kernel", locs)
+            raise Refusal("E-AGGREGATE-READ", f"'{name}' is also read in the kernel", locs)
         if any(has_effect(s) for s in loop.body if atomic not in walk((s,))) or isinstance(loop, Reduce):
-            return Refused("E-AGGREGATE-PLACE", f"the loop over '{loop.var.name}' does more than update '{name}'", locs)
+            raise Refusal("E-AGGREGATE-PLACE", f"the loop over '{loop.var.name}' does more than update '{name}'", locs)
         value = _value(loop.body, atomic)
         if value is None:
-            return Refused("E-AGGREGATE-PLACE", "the atomic stands in a loop or in the other half of an 'if'", locs)
+            raise Refusal("E-AGGREGATE-PLACE", "the atomic stands in a loop or in the other half of an 'if'", locs)
         return _aggregated(kernel, loop, atomic, value)
 
 
@@ -119,7 +126,7 @@ def _value(body: Body, atomic: Atomic) -> Expr | None:
     return None
 
 
-def _aggregated(kernel: Kernel, loop: Par | Reduce, atomic: Atomic, value: Expr) -> Result | Refused:
+def _aggregated(kernel: Kernel, loop: Par | Reduce, atomic: Atomic, value: Expr) -> Result:
     t = scalar_of(atomic.buffer.type)
     assert isinstance(t, Scalar)
     op = COMBINED_BY[atomic.op]
@@ -136,7 +143,7 @@ def _aggregated(kernel: Kernel, loop: Par | Reduce, atomic: Atomic, value: Expr)
     new = kernel.with_(body=map_body(kernel.body, on))
     if spans_blocks(reduce) and not is_last_act(new.body, reduce):
         why = "more follows in the loops around it, which would have to wait for all blocks"
-        return Refused("E-AGGREGATE-PLACE", why, places(atomic))
+        raise Refusal("E-AGGREGATE-PLACE", why, places(atomic))
     new, _ = with_launch_bounds(new, [s for s in loops(new) if s.var == loop.var])
     flags = new.flags | ({"reassociates"} if t.is_float else set())
     return Result(new.with_(flags=flags), (f"{atomic.buffer.name}: one atomic a block",))

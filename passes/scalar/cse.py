@@ -12,14 +12,14 @@ computed anywhere is named (no memory, no effects), largest first; what stands u
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, Stmt, Sym, Unary, Var, fresh, has_bodies
 from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_stmt_exprs, stmt_exprs, used, walk_expr
-from ktc.passes.core.base import Arg, Pass, Result, Site
+from ktc.passes.core.base import NoArguments, Pass, Site
+from ktc.passes.core.refusals import Result
 
 from .kept_forms import spared
 
@@ -27,14 +27,18 @@ MIN_OPERATIONS = 2
 """Expressions of fewer operations are cheaper to recompute than to keep in a register."""
 
 
-class Cse(Pass):
+class Cse(Pass[NoArguments]):
     name = "cse"
     summary = "expressions computed twice get a name"
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        return [Site("cse", "fewer index computations")] if self.apply(kernel, {}).kernel is not kernel else []
+        return (
+            [Site(self.step(), "fewer index computations")]
+            if self.apply(kernel, NoArguments()).kernel is not kernel
+            else []
+        )
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result:
+    def apply(self, kernel: Kernel, args: NoArguments) -> Result:
         names: list[str] = []
         body = spared(kernel.body, lambda b: _in_body(b, names))
         if not names:

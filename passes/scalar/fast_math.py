@@ -11,13 +11,16 @@ Programming Guide, mathematical functions, intrinsic functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Expr
 from ktc.ir.types import F32
 from ktc.ir.walk import all_exprs, keep, map_body
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.arguments import option
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import listed
 
 FAST: dict[str, str] = {
     "exp": "fast_exp", "exp2": "fast_exp2", "exp10": "fast_exp10", "log": "fast_log", "log2": "fast_log2",
@@ -37,30 +40,30 @@ GIVES_UP: dict[str, frozenset[str]] = {
 flushed, a division by more than 2^126 gives zero, sine and cosine are approximated near zero alone."""
 
 
-class FastMath(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    fns: tuple[str, ...] = option(
+        ("all",), "functions to approximate, or all", code="E-FAST-FUNCTION", words=(*FAST, "all")
+    )
+
+
+class FastMath(Pass[Arguments]):
     name = "fast-math"
     summary = "listed f32 functions to fast hardware approximations"
-    params = (ParamSpec("fns", f"functions to approximate, or all: {', '.join(FAST)}", default="all"),)
     refusals = ("E-FAST-FUNCTION", "E-FAST-NONE")
     flags = ("fast_math",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
         found = present(kernel)
-        return (
-            [Site(f"fast-math{{fns={','.join(found)}}}", "cheaper transcendentals; accuracy changes")] if found else []
-        )
+        doc = "cheaper transcendentals; accuracy changes"
+        return [Site(self.step(fns=listed(found)), doc)] if found else []
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        asked = args.get("fns", "all")
-        names = list(FAST) if asked == "all" else list(asked) if isinstance(asked, tuple) else [asked]
-        unknown = [x for x in names if not isinstance(x, str) or x not in FAST]
-        if unknown:
-            hint = f"functions: {', '.join(FAST)}, or all"
-            return Refused("E-FAST-FUNCTION", f"'{unknown[0]}' has no fast approximation", hint=hint)
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        names = FAST if "all" in args.fns else args.fns
         hits = [x for x in present(kernel) if x in names]
         if not hits:
             hint = f"f32 functions here: {', '.join(present(kernel)) or 'none'}"
-            return Refused("E-FAST-NONE", f"the kernel does not use {', '.join(map(str, names))} at f32", hint=hint)
+            raise Refusal("E-FAST-NONE", f"the kernel does not use {', '.join(map(str, names))} at f32", hint=hint)
         chosen = frozenset(hits)
         body = map_body(kernel.body, keep, lambda e: _fast(e, chosen))
         lost = sorted({value for name in hits for value in GIVES_UP[name]})

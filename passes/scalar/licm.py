@@ -11,8 +11,7 @@ Loads stay (the loop may not run, or may write what they read), and so does inte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ktc.ir.kernel import Kernel
@@ -20,29 +19,33 @@ from ktc.ir.nodes import Body, Decl, For, Par, Reduce, Stmt, Sym, While
 from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, used, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.places import find_loops, places_of
+from ktc.passes.core.argument_kinds import Loops
+from ktc.passes.core.arguments import option
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import places_of
+from ktc.passes.core.refusals import Result
 
 Loop: TypeAlias = For | While | Par | Reduce
 
 
-class Licm(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops | None = option(None, "the loop; every loop of the kernel if left out")
+
+
+class Licm(Pass[Arguments]):
     name = "licm"
     summary = "loop-invariant declarations move in front of their loop"
-    params = (ParamSpec("loop", "a loop, several, or i.* for all called i; all loops if left out"),)
     refusals = ("E-PLACE",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
         moved = [s for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and invariant(s)]
-        return [Site(f"licm{{loop={name}}}", "less work per iteration") for name in places_of(kernel, moved)]
+        return [Site(self.step(loop=name), "less work per iteration") for name in places_of(kernel, moved)]
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
         only: set[Sym] | None = None
-        if "loop" in args:
-            found = find_loops(kernel, args["loop"])
-            if isinstance(found, Refused):
-                return found
-            only = {s.var for s in found}
+        if args.loop is not None:
+            only = {s.var for s in args.loop.find(kernel)}
         moved: list[str] = []
 
         def on(s: Stmt) -> Stmt | Body:

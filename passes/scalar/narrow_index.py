@@ -16,7 +16,6 @@ What is not a sum of products of counters and parameters stays 64 bits wide.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ktc.ir.arith import REWRITES, Facts
@@ -45,34 +44,35 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import I32, I64, Scalar
 from ktc.ir.walk import map_stmt_exprs, used
-from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
+from ktc.passes.core.base import NoArguments, Pass, Site
+from ktc.passes.core.refusals import Refusal, Result
 
 SLACK = 1 << 24
 """How far a counter may run past its end before its guard is asked: the largest tile of a distribution."""
 LIMIT = 2**31 - 1 - SLACK
 
 
-class NarrowIndex(Pass):
+class NarrowIndex(Pass[NoArguments]):
     name = "narrow-index"
     summary = "64-bit counters and indices in 32 bits, guarded by the sizes"
     refusals = ("E-NARROW-NOTHING", "E-NARROW-RANGE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        found = self.apply(kernel, {})
-        return [Site("narrow-index", found.notes[0])] if isinstance(found, Result) else []
+        found = self.run(kernel)
+        return [Site(self.step(), found.notes[0])] if isinstance(found, Result) else []
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+    def apply(self, kernel: Kernel, args: NoArguments) -> Result:
         job = _Narrowing(kernel)
         body = job.body(kernel.body)
         if not job.narrowed:
-            return Refused("E-NARROW-NOTHING", "no 64-bit index here is a sum of products of counters and sizes")
+            raise Refusal("E-NARROW-NOTHING", "no 64-bit index here is a sum of products of counters and sizes")
         guards: list[Assume] = []
         for bound in _largest(job.bounds):
             sizes = job.facts.interval(bound)
             if sizes.high is not None and sizes.high <= LIMIT:
                 continue
             if sizes.low is not None and sizes.low > LIMIT:
-                return Refused("E-NARROW-RANGE", f"an index reaches {sizes.low}: 32 bits do not hold it")
+                raise Refusal("E-NARROW-RANGE", f"an index reaches {sizes.low}: 32 bits do not hold it")
             guards.append(Assume(Binary("<=", bound, Const(LIMIT, I64)), "guessed"))
         known = {a.expr for a in kernel.assumptions}
         added = tuple(a for a in guards if a.expr not in known)

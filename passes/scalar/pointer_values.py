@@ -15,7 +15,8 @@ from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.null_pointers import known_nulls, null_test, pointers_asked_about, with_decided
 from ktc.ir.text import print_expr
 from ktc.ir.walk import assigned, used_in
-from ktc.passes.core.base import Arg, Refused
+from ktc.passes.core.refusals import Refusal
+from ktc.passes.core.script import Arg
 
 from .simplify import simplified
 
@@ -23,26 +24,26 @@ NONNULL = "nonnull"
 _NULL: Mapping[Arg, bool] = {0: True, "null": True, "nullptr": True, NONNULL: False}
 
 
-def bound_pointers(kernel: Kernel, values: Mapping[str, Arg]) -> Kernel | Refused:
+def bound_pointers(kernel: Kernel, values: Mapping[str, Arg]) -> Kernel:
     """``kernel`` for pointers that are null or not, as ``values`` says of each by name."""
     facts = known_nulls(kernel)
     known = {}
     for name, value in values.items():
         s = kernel.param(name).sym
         if not isinstance(value, int | str) or value not in _NULL:
-            return Refused("E-SPECIALIZE-PARAM", f"'{name}' is a pointer: null or nonnull, and not {value!r}")
+            raise Refusal("E-SPECIALIZE-PARAM", f"'{name}' is a pointer: null or nonnull, and not {value!r}")
         if facts.get(s, _NULL[value]) != _NULL[value]:
             fact = print_expr(null_test(s, facts[s]))
-            return Refused("E-SPECIALIZE-FACT", f"{name}={value} contradicts the assumption {fact}")
+            raise Refusal("E-SPECIALIZE-FACT", f"{name}={value} contradicts the assumption {fact}")
         known[s] = _NULL[value]
     asked = pointers_asked_about(kernel)
     for s in known:
         if s not in asked and s not in facts:
-            return Refused("E-SPECIALIZE-NULL", f"the kernel does not ask whether '{s.name}' is null")
+            raise Refusal("E-SPECIALIZE-NULL", f"the kernel does not ask whether '{s.name}' is null")
     body = simplified(with_decided(kernel.body, known))
     for s, null in known.items():
         if null and s in used_in(body) | assigned(body):
-            return Refused("E-SPECIALIZE-NULL", f"the kernel accesses '{s.name}' even where it is null")
+            raise Refusal("E-SPECIALIZE-NULL", f"the kernel accesses '{s.name}' even where it is null")
     added = (Assume(null_test(s, null), "guessed") for s, null in known.items() if s not in facts)
     return kernel.with_(body=body, assumptions=(*kernel.assumptions, *added))
 

@@ -15,7 +15,6 @@ No floating-point algebra. Memory is never written less; a load whose value nobo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 from ktc.ir.fold import fold_node, is_const, simplify
 from ktc.ir.kernel import Kernel
@@ -45,17 +44,18 @@ from ktc.ir.null_pointers import known_nulls, with_decided
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk
-from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
+from ktc.passes.core.base import NoArguments, Pass, Site
+from ktc.passes.core.refusals import Result
 
 
-class Simplify(Pass):
+class Simplify(Pass[NoArguments]):
     name = "simplify"
     summary = "fold constants and integer identities, propagate constants, drop dead code"
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        return [Site("simplify", "shorter code")] if _simpler(kernel) != kernel.body else []
+        return [Site(self.step(), "shorter code")] if _simpler(kernel) != kernel.body else []
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+    def apply(self, kernel: Kernel, args: NoArguments) -> Result:
         body = _simpler(kernel)
         if body == kernel.body:
             return Result(kernel, ("nothing to simplify",))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.arith.size_equalities import equalities, shown_by_launch
 from ktc.ir.fold import evaluate, simplify
@@ -24,16 +25,23 @@ from ktc.ir.nodes import Binary, Const, Expr, Sym, Var
 from ktc.ir.text import print_expr
 from ktc.ir.types import Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, substitute, substitute_expr, used
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.arguments import rest
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result
+from ktc.passes.core.script import Arg
 
 from .pointer_values import NONNULL, bound_pointers
 from .simplify import simplified
 
 
-class Specialize(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    values: tuple[tuple[str, Arg], ...] = rest("parameter=value: specialize{d=4096}; null or nonnull of a pointer")
+
+
+class Specialize(Pass[Arguments]):
     name = "specialize"
     summary = "bind scalar parameters to constants, checked at launch"
-    params = (ParamSpec("*", "parameter=value, one or more: specialize{d=4096}; null or nonnull of a pointer"),)
     refusals = ("E-SPECIALIZE-PARAM", "E-SPECIALIZE-VALUE", "E-SPECIALIZE-FACT", "E-SPECIALIZE-ASSIGNED",
                 "E-SPECIALIZE-NULL")  # fmt: skip
 
@@ -43,68 +51,60 @@ class Specialize(Pass):
         for p in kernel.params:
             lo, hi = p.range
             if lo is not None and lo == hi and _mentions(kernel, p.sym):
-                out.append(Site(f"specialize{{{p.sym.name}={lo}}}", f"{p.sym.name} is always {lo}"))
+                out.append(Site(self.step(**{p.sym.name: lo}), f"{p.sym.name} is always {lo}"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        if not args:
-            return Refused("E-SPECIALIZE-PARAM", "name a parameter and its value", hint="specialize{d=4096}")
-        pointers = [n for n in args if any(p.sym.name == n and isinstance(p.sym.type, Ptr) for p in kernel.params)]
-        found = bound_pointers(kernel, {n: args[n] for n in pointers}) if pointers else kernel
-        if isinstance(found, Refused):
-            return found
-        kernel = found
-        said = tuple(f"{n} is {'not ' * (args[n] == NONNULL)}null" for n in pointers)
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        if not args.values:
+            raise Refusal("E-SPECIALIZE-PARAM", "name a parameter and its value", hint="specialize{d=4096}")
+        asked = dict(args.values)
+        pointers = [n for n in asked if any(p.sym.name == n and isinstance(p.sym.type, Ptr) for p in kernel.params)]
+        if pointers:
+            kernel = bound_pointers(kernel, {n: asked.pop(n) for n in pointers})
+        said = tuple(f"{n} is {'not ' * (v == NONNULL)}null" for n, v in args.values if n in pointers)
         env: dict[Sym, Const] = {}
-        for name, value in args.items():
-            if name in pointers:
-                continue
-            bound = _binding(kernel, name, value)
-            if isinstance(bound, Refused):
-                return bound
-            p, const = bound
+        for name, value in asked.items():
+            p, const = _binding(kernel, name, value)
             env[p.sym] = const
         notes = [f"{s.name} = {c.value}" for s, c in env.items()]
         for e in (*equalities(kernel), *shown_by_launch(kernel)):
             follows = evaluate(substitute_expr(e.value, env), {})
             if follows is None or e.sym in env:
                 continue
-            bound = _binding(kernel, e.sym.name, int(follows))
-            if isinstance(bound, Refused):
-                return bound
-            env[e.sym] = bound[1]
-            notes.append(f"{e.sym.name} = {bound[1].value}, which is {print_expr(e.value)}")
-        return _contradiction(kernel, env) or Result(_substituted(kernel, env), (*said, *notes))
+            _, env[e.sym] = _binding(kernel, e.sym.name, int(follows))
+            notes.append(f"{e.sym.name} = {env[e.sym].value}, which is {print_expr(e.value)}")
+        _check_assumptions(kernel, env)
+        return Result(_substituted(kernel, env), (*said, *notes))
 
 
-def _binding(kernel: Kernel, name: str, value: Arg) -> tuple[Param, Const] | Refused:
+def _binding(kernel: Kernel, name: str, value: Arg) -> tuple[Param, Const]:
     """The parameter called ``name`` and its constant, if nothing known about it says otherwise."""
     p = next((p for p in kernel.params if p.sym.name == name), None)
     scalars = [q.sym.name for q in kernel.params if isinstance(q.sym.type, Scalar) and not q.sym.type.is_float]
     if p is None or p.sym.name not in scalars:
         hint = f"integer parameters: {', '.join(scalars) or 'none'}"
-        return Refused("E-SPECIALIZE-PARAM", f"no integer parameter or pointer named '{name}'", hint=hint)
+        raise Refusal("E-SPECIALIZE-PARAM", f"no integer parameter or pointer named '{name}'", hint=hint)
     if not isinstance(value, int):
-        return Refused("E-SPECIALIZE-VALUE", f"'{name}' needs an integer, not {value!r}")
+        raise Refusal("E-SPECIALIZE-VALUE", f"'{name}' needs an integer, not {value!r}")
     ty = p.sym.type
     assert isinstance(ty, Scalar)
     const = Const(value, ty)
     lo, hi = p.range
     if (lo is not None and value < lo) or (hi is not None and value > hi) or value % p.divisible_by:
-        return Refused("E-SPECIALIZE-FACT", f"{name}={value} contradicts what is known of it (range {lo}..{hi})")
+        raise Refusal("E-SPECIALIZE-FACT", f"{name}={value} contradicts what is known of it (range {lo}..{hi})")
     if p.sym in assigned(kernel.body):
-        return Refused("E-SPECIALIZE-ASSIGNED", f"the kernel assigns to '{name}'")
-    return _contradiction(kernel, {p.sym: const}) or (p, const)
+        raise Refusal("E-SPECIALIZE-ASSIGNED", f"the kernel assigns to '{name}'")
+    _check_assumptions(kernel, {p.sym: const})
+    return p, const
 
 
-def _contradiction(kernel: Kernel, env: Mapping[Sym, Const]) -> Refused | None:
-    """What the kernel assumes that does not hold for these values."""
+def _check_assumptions(kernel: Kernel, env: Mapping[Sym, Const]) -> None:
+    """What the kernel assumes may hold for these values, or it is refused."""
     for a in kernel.assumptions:
         holds = evaluate(substitute_expr(a.expr, env), {})
         if holds is not None and not holds:
             values = " ".join(f"{s.name}={c.value}" for s, c in env.items())
-            return Refused("E-SPECIALIZE-FACT", f"{values} contradicts the assumption {print_expr(a.expr)}")
-    return None
+            raise Refusal("E-SPECIALIZE-FACT", f"{values} contradicts the assumption {print_expr(a.expr)}")
 
 
 def _substituted(kernel: Kernel, env: Mapping[Sym, Const]) -> Kernel:

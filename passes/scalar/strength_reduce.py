@@ -19,7 +19,9 @@ Knobs count as powers of two only where their domain says so.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
 
 from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.arith.integer_casts import without_casts, without_widening
@@ -43,27 +45,29 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk
-from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.arguments import option
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.refusals import Refusal, Result
 
 from .kept_forms import spared
 
-KINDS = ("all", "division", "induction")
+
+@dataclass(frozen=True)
+class Arguments:
+    what: Literal["all", "division", "induction"] = option("all", "which of the two", code="E-STRENGTH-WHAT")
 
 
-class StrengthReduce(Pass):
+class StrengthReduce(Pass[Arguments]):
     name = "strength-reduce"
     summary = "shifts and masks for divisions by powers of two, running sums for products in loops"
-    params = (ParamSpec("what", "all, division or induction", default="all"),)
     refusals = ("E-STRENGTH-WHAT", "E-STRENGTH-NOTHING")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        found = self.apply(kernel, {})
-        return [Site("strength-reduce", found.notes[0])] if isinstance(found, Result) else []
+        found = self.run(kernel)
+        return [Site(self.step(), found.notes[0])] if isinstance(found, Result) else []
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        what = args.get("what", "all")
-        if what not in KINDS:
-            return Refused("E-STRENGTH-WHAT", f"what is one of {', '.join(KINDS)}, not {what!r}")
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        what = args.what
         count = {"division": 0, "induction": 0}
         body = kernel.body
         if what != "induction":
@@ -71,7 +75,7 @@ class StrengthReduce(Pass):
         if what != "division":
             body = spared(body, lambda b: _inductions(b, count))
         if not any(count.values()):
-            return Refused("E-STRENGTH-NOTHING", "no division or product here gets cheaper")
+            raise Refusal("E-STRENGTH-NOTHING", "no division or product here gets cheaper")
         note = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in count.items() if n)
         return Result(kernel.with_(body=body), (note,))
 

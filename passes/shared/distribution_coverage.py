@@ -6,37 +6,67 @@ What holds for knobs alone constrains the template; the launcher checks the rest
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.order import places
 from ktc.ir.arith.affine import coefficient
 from ktc.ir.arith.loop_extents import extent, is_static
 from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
-from ktc.ir.fold import binary, cast, fold_node, i32, is_const, lt, product, sub
+from ktc.ir.diagnostics import Loc
+from ktc.ir.fold import binary, cast, fold_node, i32, is_const, lt, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.launch_limits import MAX_BLOCK_THREADS
 from ktc.ir.nodes import Binary, Const, Dist, Expr, Load, Reduce, Store, Sym
+from ktc.ir.text import print_expr
 from ktc.ir.types import I32, Ptr
 from ktc.ir.walk import stmt_exprs, substitute_expr, used, walk, walk_expr
-from ktc.passes.core.base import Refused
 from ktc.passes.core.named_loops import Loop
+from ktc.passes.core.refusals import Refusal
 
 
-def assume(kernel: Kernel, facts: Iterable[Assume], owner: str) -> Kernel | Refused:
-    """``kernel`` resting on ``facts``: those about knobs alone constrain the template, false ones are refused."""
+@dataclass(frozen=True)
+class Need:
+    """A condition on sizes that a rewrite rests on, and what there is to say where they do not meet it.
+
+    ``why`` speaks of ``{have}`` and ``{want}``, the two sizes that the condition compares.
+    """
+
+    expr: Expr
+    why: str
+    have: Expr
+    want: Expr
+    locs: tuple[Loc, ...] = ()
+    hint: str = ""
+    origin: str = "guessed"
+
+    def refusal(self) -> Refusal:
+        have, want = print_expr(simplify(self.have)), print_expr(simplify(self.want))
+        return Refusal("E-DIST-COVER", self.why.format(have=have, want=want), self.locs, self.hint)
+
+
+def assume(kernel: Kernel, needs: Iterable[Need]) -> Kernel:
+    """``kernel`` resting on ``needs``: those about knobs alone constrain the template.
+
+    Raises:
+        Refusal: E-DIST-COVER, one is known not to hold.
+    """
     assumptions, constraints = list(kernel.assumptions), list(kernel.constraints)
-    for a in facts:
-        if isinstance(a.expr, Const):
-            if not a.expr.value:
-                return Refused("E-DIST-COVER", f"{owner}: the sizes given do not fit: a tile is not covered or divided")
-        elif isinstance(a.expr, Binary) and a.expr.op == ">=" and same_value(a.expr.a, a.expr.b):
+    for n in needs:
+        e = n.expr
+        if isinstance(e, Const):
+            if not e.value:
+                raise n.refusal()
+        elif isinstance(e, Binary) and e.op == ">=" and same_value(e.a, e.b):
             continue  # $V * $T >= $T * $V
-        elif used(a.expr):
-            assumptions += [a] if all(a.expr != b.expr for b in assumptions) else []
-        elif a.expr not in constraints:
-            constraints.append(a.expr)
+        elif used(e):
+            assumptions += [Assume(e, n.origin)] if all(e != b.expr for b in assumptions) else []
+        elif e not in constraints:
+            constraints.append(e)
     return kernel.with_(constraints=tuple(constraints), assumptions=tuple(assumptions))
 
 
-def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None = None) -> list[Assume]:
+def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None = None) -> list[Need]:
     """What sizes must satisfy for ``dist`` to cover the range of ``s`` in whole vectors (``exact``: whole tiles).
 
     Blocks without number are as many as an empty total has parts, and none of them would store it.
@@ -48,18 +78,28 @@ def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None
     parts = extent(s.lo, s.hi)
     known = params is None or used(s.lo) | used(s.hi) <= set(params)
     every = [*([parts.cap] if parts.cap is not None else []), *parts.clips]
-    out: list[Assume] = []
+    name, locs = s.var.name, places(s)
+    out: list[Need] = []
     if dist and dist[0].kind == "vec" and dist[0].n is not None and moves_vectors(s):
-        out += [a for e in every for a in divided(e, dist[0].n, params)]
+        why = f"the {{have}} iterations of '{name}' are no whole vectors of {{want}}"
+        hint = "a vec level that divides them, or pad the rows and say so in the workload"
+        out += [a for e in every for a in divided(e, dist[0].n, params, why, locs, hint)]
     sizes = [lv.n for lv in dist if lv.n is not None]
     if dist and all(lv.n is not None for lv in dist):
         total = product([cast(n, I32) for n in sizes])  # type: ignore[arg-type]
         bound = parts.cap if parts.cap is not None else sub(s.hi, s.lo)
-        out.append(Assume(fold_node(Binary(">=", total, cast(bound, I32))), "guessed"))  # type: ignore[arg-type]
+        covers = fold_node(Binary(">=", total, cast(bound, I32)))  # type: ignore[arg-type]
+        why = f"the levels of '{name}' take {{have}} of its {{want}} iterations"
+        out.append(
+            Need(covers, why, total, bound, locs, "end with an open level, such as seq or block.x, for the rest")
+        )
     if isinstance(s, Reduce) and dist and dist[-1].kind == "block" and dist[-1].n is None and known:
-        out.append(Assume(lt(s.lo, s.hi), "guessed"))  # no blocks, no total
+        why = f"'{name}' runs from {{have}} to {{want}}: no iteration, no block that stores the total"
+        out.append(Need(lt(s.lo, s.hi), why, s.lo, s.hi, locs))
     if exact and sizes:
-        out += [a for e in every for a in divided(e, product(sizes), params)]  # type: ignore[arg-type]
+        why = f"the {{have}} iterations of '{name}' are no whole tiles of {{want}}"
+        hint = "tail=guard or tail=cut, or sizes that divide them"
+        out += [a for e in every for a in divided(e, product(sizes), params, why, locs, hint)]  # type: ignore[arg-type]
     return out
 
 
@@ -77,11 +117,20 @@ def moves_vectors(s: Loop) -> bool:
     return isinstance(s, Reduce)
 
 
-def divided(e: Expr, by: Expr, params: Collection[Sym] | None) -> list[Assume]:
-    """What makes ``by`` divide ``e``. A multiple of a loop's index is whole when its static factor is."""
+def divided(
+    e: Expr, by: Expr, params: Collection[Sym] | None, why: str, locs: tuple[Loc, ...] = (), hint: str = ""
+) -> list[Need]:
+    """What makes ``by`` divide ``e``. A multiple of a loop's index is whole when its static factor is.
+
+    ``why``, ``locs``, ``hint``: what to say if it does not, of ``{have}`` and ``{want}`` (``by``).
+    """
+
+    def divides(part: Expr) -> Need:
+        return Need(binary("==", binary("%", part, by), i32(0)), why, e, by, locs, hint)
+
     if params is None:
-        return [_divides(e, by)]
-    out: list[Assume] = []
+        return [divides(e)]
+    out: list[Need] = []
     fixed: dict[tuple[Expr, ...], int] = {}
     terms = polynomial(e)
     for factors, k in terms.items():
@@ -89,12 +138,15 @@ def divided(e: Expr, by: Expr, params: Collection[Sym] | None) -> list[Assume]:
             continue
         if any(used(f) - set(params) for f in factors):
             static = tuple(f for f in factors if is_static(f))
-            out.append(_divides(from_polynomial({static: k}, e.type), by))
+            out.append(divides(from_polynomial({static: k}, e.type)))
         else:
             fixed[factors] = k
     left = e if len(fixed) == len(terms) else from_polynomial(fixed, e.type)
-    return [*out, _divides(left, by)] if fixed else out
+    return [*out, divides(left)] if fixed else out
 
 
-def _divides(extent: Expr, by: Expr) -> Assume:
-    return Assume(binary("==", binary("%", extent, by), i32(0)), "guessed")
+def fits_a_block(s: Loop, threads: Expr) -> Need:
+    """That a block has as many ``threads``."""
+    fits = fold_node(Binary("<=", threads, i32(MAX_BLOCK_THREADS)))
+    why = f"the rows of '{s.var.name}' in a block take {{have}} threads; the limit is {{want}}"
+    return Need(fits, why, threads, i32(MAX_BLOCK_THREADS), places(s), "fewer rows or lanes", "proven")

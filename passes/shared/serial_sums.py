@@ -39,7 +39,7 @@ from ktc.ir.nodes import (
     has_bodies,
 )
 from ktc.ir.walk import assigned, declared, used, used_in, walk
-from ktc.passes.core.base import Refused
+from ktc.passes.core.refusals import Refusal
 
 from .accumulations import accumulations
 from .loop_bounds import upper_bound
@@ -49,7 +49,7 @@ from .serial_parts import own_parts
 EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
 
 
-def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
+def converted(kernel: Kernel, loop: For) -> Kernel:
     """``kernel`` with the serial ``loop`` as one reduction, with its accumulators' declarations where they may move."""
     locs = places(loop)
     own = {id(s) for s in walk((loop,))}
@@ -60,12 +60,12 @@ def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
     split = accumulations(plain)
     hi = counted_to(loop)
     if split is None or not (split[1] or found) or hi is None:
-        return Refused("E-SPLIT-NONE", f"'{loop.var.name}' is not a plain loop that adds something up", locs)
+        raise Refusal("E-SPLIT-NONE", f"'{loop.var.name}' is not a plain loop that adds something up", locs)
     inner, sums = split
     kept_in = {s.buffer for s in walk(inner) if isinstance(s, Store)} - set(declared(inner))
     if kept_in or any(has_effect(s) for s in inner) or (used(hi) | used(loop.init)) & assigned(loop.body):
         why = f"'{loop.var.name}' does more than add up: its iterations write memory or move its end"
-        return Refused("E-SPLIT-CARRIED", why, locs)
+        raise Refusal("E-SPLIT-CARRIED", why, locs)
 
     def on_list(body: Body) -> Body:
         if not any(s is loop for s in body):

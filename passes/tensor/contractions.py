@@ -33,8 +33,8 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import F32, I32, Scalar
 from ktc.ir.walk import assigned, substitute_expr, used
-from ktc.passes.core.base import Refused
 from ktc.passes.core.places import LoopStmt
+from ktc.passes.core.refusals import Refusal, Refused, attempted
 from ktc.passes.loops.tile import counted
 
 
@@ -54,23 +54,23 @@ class Product:
     update: Stmt | None  # the statement that took the sum; None for a reduction
 
 
-def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product | Refused:
+def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product:
     """The product that ``s`` sums, or why it is none. ``plain``: of f32 as it lies in memory, which no tensor core
     takes, instead of narrower elements."""
     locs = places(s)
     if isinstance(s, Par):
-        return Refused("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
+        raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
     around = next(path for path, x in pars(kernel.body, ()) if x is s)
     if isinstance(s, Reduce):
         if len(s.accs) != 1 or s.accs[0].op != "+" or any(lv.kind != "seq" for lv in s.dist):
-            return Refused("E-TENSOR-FORM", f"'{s.var.name}' is no plain sum of one value", locs)
+            raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' is no plain sum of one value", locs)
         front, init, value, update = s.body, s.accs[0].init, s.accs[0].value, None
     else:
-        shape = counted(s)
+        shape = attempted(counted, s)
         if isinstance(shape, Refused) or not is_const(shape[1], 1):
-            return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not count up by one", locs)
+            raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' does not count up by one", locs)
         if not s.body:
-            return Refused("E-TENSOR-FORM", f"'{s.var.name}' has an empty body", locs)
+            raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' has an empty body", locs)
         *head, update = s.body
         front = tuple(head)
         match update:
@@ -79,9 +79,9 @@ def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product | Re
             case Store(buffer=b, index=i, value=Binary("+", Load(c, j, 1), v)) if (b, i) == (c, j):
                 init, value = Load(b, i), v
             case _:
-                return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not end in 'sum += product'", locs)
+                raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' does not end in 'sum += product'", locs)
         if s.var in used(init):
-            return Refused("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
+            raise Refusal("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
     return _operands(kernel, s, around, front, init, value, update, plain)
 
 
@@ -101,41 +101,41 @@ def _operands(
     value: Expr,
     update: Stmt | None,
     plain: bool,
-) -> Product | Refused:
+) -> Product:
     locs = places(s)
     env: dict[Sym, Expr] = {}
     for d in front:
         if not isinstance(d, Decl) or d.init is None or d.sym in assigned(s.body):
-            return Refused("E-TENSOR-FORM", f"'{s.var.name}' does more than sum a product", locs)
+            raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' does more than sum a product", locs)
         env[d.sym] = substitute_expr(d.init, env)
     value = substitute_expr(value, env)
     factor = _plain_factor if plain else _factor
     loads = [x for x in map(factor, (value.a, value.b)) if x] if isinstance(value, Binary) and value.op == "*" else []
     if len(loads) != 2 or value.type != F32:
         why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
-        return Refused("E-TENSOR-TYPE", why, locs)
+        raise Refusal("E-TENSOR-TYPE", why, locs)
     written = assigned(s.body) - ({init.buffer} if isinstance(init, Load) else set())
     if {x.buffer for x in loads} & written:
-        return Refused("E-TENSOR-OPERAND", "the loop writes a factor", locs)
+        raise Refusal("E-TENSOR-OPERAND", "the loop writes a factor", locs)
     names = definitions(kernel.body)
     loads = [dataclasses.replace(x, index=tuple(expand(i, names) for i in x.index)) for x in loads]
     known = [set().union(*(used(i) for i in x.index)) for x in loads]
     if any(s.var not in k for k in known):
-        return Refused("E-TENSOR-OPERAND", f"both factors must be indexed by '{s.var.name}'", locs)
+        raise Refusal("E-TENSOR-OPERAND", f"both factors must be indexed by '{s.var.name}'", locs)
     inner = [p for p in around if any(lv.kind not in ("block", "cluster") for lv in p.dist) or not p.dist]
     only = [[p for p in inner if p.var in mine and p.var not in other] for mine, other in (known, known[::-1])]
     if not only[0] or not only[1]:
         why = "each factor must be indexed by a parallel loop of its own: the rows and the columns of the product"
-        return Refused("E-TENSOR-NEST", why, locs, "raise first; a band over blocks alone is not enough")
+        raise Refusal("E-TENSOR-NEST", why, locs, "raise first; a band over blocks alone is not enough")
     sides = [x[-1] for x in only]
     if around.index(sides[0]) > around.index(sides[1]):  # the innermost loop gives the columns
         loads.reverse()
         sides.reverse()
     bounds = (s.lo, s.hi) if isinstance(s, Reduce) else (s.init, s.cond)
     if any(used(e) & {p.var for p in sides} for e in bounds):
-        return Refused("E-TENSOR-NEST", f"the range of '{s.var.name}' depends on the loops around it", locs)
+        raise Refusal("E-TENSOR-NEST", f"the range of '{s.var.name}' depends on the loops around it", locs)
     if any(p.var.type != I32 for p in sides) or s.var.type != I32:
-        return Refused("E-TENSOR-NEST", "the three loops must count in i32", locs)
+        raise Refusal("E-TENSOR-NEST", "the three loops must count in i32", locs)
     return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update)
 
 

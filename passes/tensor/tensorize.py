@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.loop_extents import extent
@@ -61,29 +62,40 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
+from ktc.ir.text import print_expr
 from ktc.ir.types import F32, I32
 from ktc.ir.walk import knobs_in, map_body, walk
-from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.core.knobs import size_argument
-from ktc.passes.core.places import named_loops, place_of
+from ktc.passes.core.argument_kinds import KnobSpec, Loops, Size
+from ktc.passes.core.arguments import knobs, option, required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
 
 from .contractions import Product, pars, product_of
 
-WARPS = (1, 2, 4, 8)
-REPEATS = (1, 2, 4, 8)
+WARPS = [
+    KnobSpec(n, (1, 2, 4, 8), f"warps of a block along {what}", 2) for n, what in (("WM", "rows"), ("WN", "columns"))
+]
+REPEATS = [
+    KnobSpec(n, (1, 2, 4, 8), f"fragments a warp holds along {what}", 2)
+    for n, what in (("FM", "rows"), ("FN", "columns"))
+]
 
 
-class Tensorize(Pass):
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loop that sums products")
+    fragment: str | None = option(
+        None, "the instruction; by default the operands'", code="E-TENSOR-FRAGMENT", words=tuple(FRAGMENTS)
+    )
+    warps: tuple[Size, Size] = knobs("warps along rows and columns", *WARPS)
+    repeat: tuple[Size, Size] = knobs("fragments a warp holds along rows and columns of an untiled loop", *REPEATS)
+    pairs: bool = option(False, "whether neighbouring columns of a lane go to memory as one vector")
+
+
+class Tensorize(Pass[Arguments]):
     name = "tensorize"
     summary = "sums of products over two parallel loops by tensor-core instructions (mma)"
-    params = (
-        ParamSpec("loop", "the loop that sums products", required=True),
-        ParamSpec("fragment", f"the instruction: {', '.join(FRAGMENTS)}; by default the operands'"),
-        ParamSpec("warps", "warps along rows and columns", default="$WM,$WN"),
-        ParamSpec("repeat", "fragments a warp holds along rows and columns of an untiled loop", default="$FM,$FN"),
-        ParamSpec("pairs", "yes: neighbouring columns of a lane go to memory as one vector", default="no"),
-    )
-    knobs = ("WM, WN: 1,2,4,8: warps along rows and columns", "FM, FN: 1,2,4,8: fragments a warp holds")
     refusals = (
         "E-PLACE", "E-TENSOR-FORM", "E-TENSOR-TYPE", "E-TENSOR-NEST", "E-TENSOR-OPERAND", "E-TENSOR-FRAGMENT",
         "E-TENSOR-DIST", "E-ARG-RANGE",
@@ -93,78 +105,51 @@ class Tensorize(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            if isinstance(s, For | Reduce) and not isinstance(product_of(kernel, s), Refused):
-                out.append(Site(f"tensorize{{loop={place_of(kernel, s)}}}", "products on tensor cores"))
+            if isinstance(s, For | Reduce) and allowed(product_of, kernel, s):
+                out.append(Site(self.step(loop=place_of(kernel, s)), "products on tensor cores"))
         return out
 
-    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        found = named_loops(kernel, args)
-        if isinstance(found, Refused):
-            return found
-        pairs = args.get("pairs", "no")
-        if pairs not in ("yes", "no"):
-            return Refused("E-ARG-RANGE", f"pairs is yes or no, not {pairs!r}")
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
         notes = []
-        for s in found:
+        for s in args.loop.find(kernel):
             p = product_of(kernel, s)
-            if isinstance(p, Refused):
-                return p
-            f = _fragment(p, args.get("fragment"))
-            if isinstance(f, Refused):
-                return f
-            done = _tensorized(kernel, p, f, args, pairs == "yes")
-            if isinstance(done, Refused):
-                return done
-            kernel = done
+            f = _fragment(p, args.fragment)
+            kernel = _tensorized(kernel, p, f, args)
             notes.append(f"{s.var.name}: {f.name}")
         return Result(kernel.with_(flags=kernel.flags | {"reassociates"}), tuple(dict.fromkeys(notes)))
 
 
-def _fragment(p: Product, name: Arg | None) -> Fragment | Refused:
+def _fragment(p: Product, name: str | None) -> Fragment:
     locs = (p.loop.loc,) if p.loop.loc else ()
     types = {x.type for x in (p.a, p.b)}
     fits = [f for f in FRAGMENTS.values() if types == {f.operand} and p.value.type == f.accumulator]
-    if name is not None:
-        fits = [f for f in fits if f.name == name]
-        if name not in FRAGMENTS:
-            return Refused("E-TENSOR-FRAGMENT", f"no fragment '{name}'", locs, f"there are: {', '.join(FRAGMENTS)}")
+    have = " and ".join(sorted(map(str, types)))
     if not fits:
-        have = " and ".join(sorted(map(str, types)))
-        return Refused("E-TENSOR-TYPE", f"no instruction multiplies {have} into {p.value.type}", locs)
-    return fits[0]
+        raise Refusal("E-TENSOR-TYPE", f"no instruction multiplies {have} into {p.value.type}", locs)
+    if name is not None and name not in [f.name for f in fits]:
+        why = f"{name} does not multiply {have} into {p.value.type}"
+        raise Refusal("E-TENSOR-TYPE", why, locs, f"these do: {', '.join(f.name for f in fits)}")
+    return fits[0] if name is None else FRAGMENTS[name]
 
 
 # ---------------------------------------------------------------------------------------------------------- the rewrite
 
 
-def _tensorized(kernel: Kernel, p: Product, f: Fragment, args: Mapping[str, Arg], pairs: bool) -> Kernel | Refused:
-    sizes: dict[str, list[Expr]] = {}
-    for key, default, domain, doc in (
-        ("warps", ("WM", "WN"), WARPS, "warps of a block along {}"),
-        ("repeat", ("FM", "FN"), REPEATS, "fragments a warp holds along {}"),
-    ):
-        given = args.get(key, tuple(KnobRef(n) for n in default))
-        if not isinstance(given, tuple) or len(given) != 2:
-            return Refused("E-ARG-RANGE", f"{key} takes two sizes: rows, columns")
-        tiled = [_tile(s) is not None for s in (p.rows, p.cols)]
-        sizes[key] = []
-        for k, (arg, what) in enumerate(zip(given, ("rows", "columns"))):
-            if key == "repeat" and tiled[k]:
-                sizes[key].append(i32(1))
-                continue
-            sized = size_argument(kernel, arg, domain, doc.format(what), "tensorize", 2)
-            if isinstance(sized, Refused):
-                return sized
-            kernel, n = sized
-            assert n is not None
-            sizes[key].append(n)
+def _tensorized(kernel: Kernel, p: Product, f: Fragment, args: Arguments) -> Kernel:
+    sizes: dict[str, list[Expr]] = {"warps": [], "repeat": []}
+    for size in args.warps:
+        kernel, n = size.declared(kernel, Tensorize.name)
+        sizes["warps"].append(n)
+    for size, side in zip(args.repeat, (p.rows, p.cols)):
+        n = i32(1)
+        if _tile(side) is None:
+            kernel, n = size.declared(kernel, Tensorize.name)
+        sizes["repeat"].append(n)
     maps: dict[str, Dist] = {}
     first = len(f.c.lane)  # the parts of the thread axis beyond the lanes of one fragment
     for k, (side, extent_, part) in enumerate(((p.rows, f.m, f"x{first + 1}"), (p.cols, f.n, f"x{first}"))):
-        made = _levels(kernel, side, axis_levels(f.c, rows=k == 0, vec=pairs), extent_, part, sizes, k)
-        if isinstance(made, Refused):
-            return made
-        kernel, maps[side.var.stem] = made
+        first_levels = axis_levels(f.c, rows=k == 0, vec=args.pairs)
+        kernel, maps[side.var.stem] = _levels(kernel, side, first_levels, extent_, part, sizes, k)
     return kernel.with_(body=map_body(kernel.body, _spread(kernel, p, maps, f)))
 
 
@@ -187,20 +172,22 @@ def _tile(s: Par) -> Expr | None:
 
 def _levels(
     kernel: Kernel, side: Par, first: list[Level], size: int, part: str, sizes: Mapping[str, list[Expr]], k: int
-) -> tuple[Kernel, Dist] | Refused:
+) -> tuple[Kernel, Dist]:
     warps, repeat = sizes["warps"][k], sizes["repeat"][k]
     tile = _tile(side)
     blocks = tuple(lv for lv in side.dist if lv.kind == "block")
     if tile is None and not blocks:
         locs = places(side)
         why = f"'{side.var.name}' runs over neither a tile of known size nor blocks"
-        return Refused("E-TENSOR-DIST", why, locs, "tile it, or give it a block level")
+        raise Refusal("E-TENSOR-DIST", why, locs, "tile it, or give it a block level")
     if tile is not None:
         whole = simplify(mul(i32(size), warps))
         fits = simplify(binary("==", binary("%", cast(tile, I32), whole), i32(0)))
         if is_const(fits, 0):
             locs = places(side)
-            return Refused("E-TENSOR-DIST", f"a tile of '{side.var.name}' is no multiple of {size} rows a warp", locs)
+            have, warp = print_expr(tile), print_expr(warps)
+            why = f"the tile of '{side.var.name}', {have}, is no multiple of {warp} warps of {size}"
+            raise Refusal("E-TENSOR-DIST", why, locs, f"a tile of {size}, {2 * size}, ... for each warp")
         if knobs_in(fits) and fits not in kernel.constraints:
             kernel = kernel.with_(constraints=(*kernel.constraints, fits))
         repeat = simplify(Binary("/", cast(tile, I32), whole))

@@ -22,7 +22,7 @@ G = DeviceInfo("opencl", "G", "opencl", 16, 1024, 1 << 16)
 @cache
 def raised(name):
     kernel = parse_kernel(SHAPES[name])
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     return outcome.kernel if isinstance(outcome, Result) else kernel
 
 

@@ -46,7 +46,7 @@ class UnitAudit(UnitSurvey):
         source = with_launch(kernel)
         record["text"] = hash(print_kernel(source))
         began = time.process_time()
-        outcome = Raise().apply(source, {})
+        outcome = Raise().run(source)
         record["raise_s"] = round(time.process_time() - began, 2)
         if not isinstance(outcome, Result):
             record["status"], record["why"] = outcome.code, outcome.why

@@ -85,7 +85,7 @@ def _suggested(kernel: Kernel, first: str, out: Steps) -> list[str]:
     found: list[str] = []
 
     def look() -> None:
-        found.extend(s.step for of_pass in sites(kernel).values() for s in of_pass)
+        found.extend(str(s.step) for of_pass in sites(kernel).values() for s in of_pass)
 
     out.guarded(f"sites of '{first}'", look)
     return found

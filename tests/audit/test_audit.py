@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Break
 from ktc.ir.text import canonical, parse_kernel, print_kernel
-from ktc.passes.core.base import Arg, Result, Site
+from ktc.passes.core.base import Result, Site
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.raising.raise_ import Raise
 
@@ -31,7 +29,7 @@ void launch(const float* x, float* y, int n) { scale<<<(n + 127) / 128, 128>>>(x
 )
 def test_sees_a_seeded_difference(old: str, new: str) -> None:
     source = load(SOURCE, name="source.cu")
-    outcome = Raise().apply(source, {})
+    outcome = Raise().run(source)
     assert isinstance(outcome, Result)
     text = print_kernel(outcome.kernel)
     assert old in text, text
@@ -57,7 +55,7 @@ void launch(const int* x, int* y, int n, int threads) { total<<<n, threads, thre
 
 def test_holds_a_kernel_to_what_the_launcher_takes_it_for() -> None:
     source = load(TREE, name="source.cu")
-    outcome = Raise().apply(source, {})
+    outcome = Raise().run(source)
     assert isinstance(outcome, Result) and outcome.kernel.assumptions
     assert audit(source, outcome.kernel, count=12, seed=3, seconds=20).wrong == ""
     assert audit(source, outcome.kernel.with_(assumptions=()), count=12, seed=3, seconds=20).wrong
@@ -71,11 +69,11 @@ def test_takes_every_suggested_step() -> None:
 def test_a_pass_that_breaks_its_kernel_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     unroll = PASSES["unroll"]
 
-    def broken(kernel: Kernel, args: Mapping[str, Arg]) -> Result:
+    def broken(kernel: Kernel, args: object) -> Result:
         return Result(kernel.with_(body=(*kernel.body, Break())))
 
     def asked(kernel: Kernel) -> list[Site]:
-        return [Site("unroll{loop=i factor=2}", "")] if kernel.is_parallel else []
+        return [Site(unroll.step(loop="i", factor=2))] if kernel.is_parallel else []
 
     monkeypatch.setattr(unroll, "apply", broken)
     monkeypatch.setattr(unroll, "sites", asked)

@@ -45,7 +45,7 @@ def one(name: str, a: argparse.Namespace) -> dict[str, Any]:
     from ktc.driver.printing import printed
     from ktc.ir.kernel import bind
     from ktc.ir.workload import Workload
-    from ktc.passes.core.language import parse_script, print_script
+    from ktc.passes.core.language import parse_script
     from ktc.passes.core.pipeline import apply_script
 
     work = Workload.load(ROOT / "kernels" / "serving" / name)
@@ -69,7 +69,7 @@ def one(name: str, a: argparse.Namespace) -> dict[str, Any]:
     want = outputs["CUDA"]
     different = {k: sum(int(np.count_nonzero(_bits(want[n]) != _bits(o[n]))) for n in want) for k, o in outputs.items()}
     times = {k: timed(rt, code, inputs) for k, (rt, code) in codes.items()}
-    row = {"kernel": name, "scenario": best["name"], "script": print_script(script), "knobs": knobs,
+    row = {"kernel": name, "scenario": best["name"], "script": str(script), "knobs": knobs,
            "times": times, "different": different,
            "elements": sum(v.size for v in want.values()), "device": cuda.device.name}  # fmt: skip
     print(json.dumps(row), flush=True)

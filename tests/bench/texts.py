@@ -53,7 +53,7 @@ def stages(path: str, kernel: str | None) -> Iterator[tuple[str, str]]:
     for name, sites in raised.sites().items():
         if name == "raise" or not sites:
             continue
-        step = sites[0].step
+        step = str(sites[0].step)
         after = raised.apply(step)
         if after.refused:
             yield step, _refusal(after.refused)

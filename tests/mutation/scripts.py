@@ -78,11 +78,11 @@ def random_knobs(kernel: Kernel, pick: Pick) -> Kernel:
 
 def _site(p: Pass, kernel: Kernel, pick: Pick) -> str | None:
     sites = p.sites(kernel)
-    return pick(sites).step if sites else None
+    return str(pick(sites).step) if sites else None
 
 
 def _wild(p: Pass, kernel: Kernel, pick: Pick) -> str:
-    given = [s.name for s in p.params if s.name != "*" and (s.required or pick((True, False)))]
+    given = [s.name for s in p.parameters if s.name != "*" and (s.required or pick((True, False)))]
     args = " ".join(f"{name}={_argument(name, kernel, pick)}" for name in given)
     return f"{p.name}{{{args}}}" if args else p.name
 

@@ -48,7 +48,7 @@ def forms(path: Path, variant: str | None) -> tuple[tuple[Kernel, tuple[str, ...
     raised = apply_script(source, parse_script("raise"))
     assert raised.refused is None, raised.refused
     both = (source, raised.kernel)
-    return tuple((k, tuple(s.step for of_pass in sites(k).values() for s in of_pass)) for k in both)
+    return tuple((k, tuple(str(s.step) for of_pass in sites(k).values() for s in of_pass)) for k in both)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def argument(draw, name: str, kernel: Kernel) -> str:
 
 def step(draw, kernel: Kernel) -> str:
     name = draw(st.sampled_from([p for p in PASSES if p not in ("raise", "specialize", "fast-math")]))
-    given_ = [s.name for s in PASSES[name].params if s.required or draw(st.booleans())]
+    given_ = [s.name for s in PASSES[name].parameters if s.required or draw(st.booleans())]
     args = " ".join(f"{a}={argument(draw, a, kernel)}" for a in given_)
     return f"{name}{{{args}}}" if args else name
 

@@ -168,7 +168,7 @@ def test_a_kernel_that_is_raised_in_part_gets_scripts_that_apply():
 def test_a_kernel_that_cannot_be_raised_gets_what_its_sites_offer():
     _, o = observe(SHAPES["serial"], SIZES["serial"])
     o = dataclasses.replace(o, raised=None)
-    assert {p.script for p in Rules().propose(o, 10)} <= {s.step for s in o.sites}
+    assert {p.script for p in Rules().propose(o, 10)} <= {str(s.step) for s in o.sites}
 
 
 def test_history_is_not_repeated_and_the_best_is_refined():

@@ -44,7 +44,7 @@ void go(const float* x, const float* w, float* y, int B, int D, int L) {
 
 
 def raised(source: str) -> Kernel:
-    found = Raise().apply(load(source, name="k.cu"), {})
+    found = Raise().run(load(source, name="k.cu"))
     assert isinstance(found, Result), found
     return found.kernel
 

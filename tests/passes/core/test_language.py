@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import LEVELS
 from ktc.passes.core.base import DistSpec, KnobRef, LevelSpec, Script, Step
-from ktc.passes.core.language import parse_script, print_script
+from ktc.passes.core.language import parse_script
 
 DESIGN = "raise | distribute{loop=i map=[vec $V, thread.x $T, seq]} | unroll{loop=k factor=$U:1,2,4,8} | fast-math{fns=exp,div}"
 
@@ -28,7 +28,7 @@ def test_the_design_listing() -> None:
     assert s.steps[1].kwargs == {"loop": "i", "map": DistSpec(levels)}
     assert s.steps[2].kwargs["factor"] == KnobRef("U", (1, 2, 4, 8))
     assert s.steps[3].kwargs["fns"] == ("exp", "div")
-    assert print_script(s) == DESIGN
+    assert str(s) == DESIGN
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_design_listing() -> None:
 )  # fmt: skip
 def test_values(text: str, value: object) -> None:
     assert args(text) == {"x": value}
-    assert parse_script(print_script(parse_script(text))) == parse_script(text)
+    assert parse_script(str(parse_script(text))) == parse_script(text)
 
 
 def test_commas_may_separate_arguments() -> None:
@@ -151,7 +151,7 @@ scripts = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(scripts)
 def test_scripts_print_and_parse_back(s: Script) -> None:
-    assert parse_script(print_script(s)) == s
+    assert parse_script(str(s)) == s
 
 
 @settings(max_examples=300, deadline=None)
@@ -162,4 +162,4 @@ def test_any_text_parses_or_is_an_error_with_a_place(text: str) -> None:
     except KtcError as e:
         assert e.loc is not None and e.code.startswith("E-SCRIPT")
     else:
-        assert parse_script(print_script(s)) == s
+        assert parse_script(str(s)) == s

@@ -18,6 +18,7 @@ from ktc.passes.core.knobs import declare_knob
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import PassBug, apply_script, sites
 from ktc.passes.core.places import find_places, resolve_place
+from ktc.passes.core.refusals import attempted
 from tests.passes.checks import applied, refused
 
 COPY = parse_kernel("""\
@@ -77,7 +78,7 @@ def test_a_knob_used_twice_is_shared_and_its_domains_intersect() -> None:
 
 
 def test_a_bound_knob_outside_its_domain_is_refused() -> None:
-    got = declare_knob(COPY, KnobRef("V", (1, 2), 4), (1, 2), "", "")
+    got = attempted(declare_knob, COPY, KnobRef("V", (1, 2), 4), (1, 2), "", "")
     assert isinstance(got, Refused) and got.code == "E-KNOB-DOMAIN"
 
 
@@ -126,7 +127,7 @@ def _break_outside() -> dict:
 def test_every_row_of_the_catalogue_loads_and_documents_itself() -> None:
     for name, p in PASSES.items():
         assert p.name == name and p.summary
-        assert all(spec.doc for spec in p.params)
+        assert all(spec.doc for spec in p.parameters)
     assert "nonsense" not in PASSES and len(PASSES) == len(list(PASSES))
 
 
@@ -135,7 +136,7 @@ def test_every_suggested_site_applies() -> None:
     assert {"unroll", "cache-hints", "distribute"} <= {name for name, s in found.items() if s}
     for suggestions in found.values():
         for s in suggestions:
-            assert run(s.step).refused is None, s.step
+            assert run(str(s.step)).refused is None, str(s.step)
 
 
 def test_plugins_come_through_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:

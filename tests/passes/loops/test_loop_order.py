@@ -158,7 +158,7 @@ def test_fuse_believes_in_aliases() -> None:
 
 
 def test_a_wrong_fuse_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse, "_dependence", lambda *a: None)
+    monkeypatch.setattr(fuse, "_check_dependence", lambda *a: None)
     k = kernel("  for i in 0..n\n    a[i] = b[i]\n  for j in 0..n\n    c[j] = a[j + 1]\n")
     assert differs(k, applied(k, "fuse{first=i}"), SIZES, lower=False) is not None
 
@@ -221,7 +221,7 @@ def test_fission_refusals(body: str, at: str, code: str) -> None:
 
 
 def test_a_wrong_fission_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fission, "_backwards", lambda *a: None)
+    monkeypatch.setattr(fission, "_check_order", lambda *a: None)
     k = kernel("  for i in 1..n\n    b[i] = a[i - 1]\n    a[i] = b[i] + 1.0\n")
     assert differs(k, applied(k, "fission{loop=i at=1}"), SIZES, lower=False) is not None
 

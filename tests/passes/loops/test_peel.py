@@ -48,7 +48,7 @@ def test_the_interior_of_a_serial_loop_has_no_branch() -> None:
 
 
 def test_sites_say_how_much() -> None:
-    assert [s.step for s in peel.Peel().sites(SERIAL)] == ["peel{loop=i first=1 last=1}"]
+    assert [str(s.step) for s in peel.Peel().sites(SERIAL)] == ["peel{loop=i first=1 last=1}"]
     plain = parse_kernel(HEAD + "  par i in 0..n @ [thread.x 4, block.x]\n    b[i] = a[i]\n")
     assert peel.Peel().sites(plain) == []
 

@@ -223,7 +223,9 @@ def test_the_text_says_how_to_launch_it() -> None:
 
 
 def test_sites_only_where_the_kernel_is_repeated() -> None:
-    assert [s.step for s in temporal_block.TemporalBlock().sites(PLANE)] == ["temporal-block{steps=3 tile=$TY,$TX}"]
+    assert [str(s.step) for s in temporal_block.TemporalBlock().sites(PLANE)] == [
+        "temporal-block{steps=3 tile=$TY,$TX}"
+    ]
     assert temporal_block.TemporalBlock().sites(PLANE.with_(repeat=None)) == []
 
 

@@ -38,7 +38,7 @@ def spec(*levels: tuple) -> DistSpec:
 
 
 def apply(p, kernel: Kernel, **args) -> Kernel:
-    outcome = p.apply(kernel, args)
+    outcome = p.run(kernel, args)
     assert isinstance(outcome, Result), outcome
     return outcome.kernel
 
@@ -113,7 +113,7 @@ def test_rows_of_a_known_length_leave_the_lanes_that_cover_them() -> None:
     assert not kernel.assumptions
     assert completed(kernel, {}) == {"ROWS": 8, "LANES": 64}
     assert completed(kernel, {"LANES": 512})["ROWS"] == 2
-    few = RowsMapping().apply(whole, {"loop": "i", "lanes": 32})
+    few = RowsMapping().run(whole, {"loop": "i", "lanes": 32})
     assert isinstance(few, Refused) and few.code == "E-DIST-COVER"
     with pytest.raises(KtcError):
         bind(kernel, completed(kernel, {"LANES": 32}))
@@ -488,7 +488,7 @@ def test_shuffles_need_whole_warps() -> None:
 )
 def test_distribute_refuses(args: dict, code: str) -> None:
     kernel = parse_kernel(RMS)
-    outcome = Distribute().apply(kernel, args)
+    outcome = Distribute().run(kernel, args)
     assert isinstance(outcome, Refused) and outcome.code == code
 
 
@@ -499,9 +499,9 @@ def test_a_step_without_its_map_is_refused_before_the_pass_runs() -> None:
 
 
 def test_row_cache_refuses_a_runtime_loop() -> None:
-    outcome = RowCache().apply(parse_kernel(RMS), {"loop": "i.*"})
+    outcome = RowCache().run(parse_kernel(RMS), {"loop": "i"})
     assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-SEQ"
-    outcome = RowCache().apply(parse_kernel(SILU), {"loop": "i"})
+    outcome = RowCache().run(parse_kernel(SILU), {"loop": "i"})
     assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-NONE"
 
 

@@ -87,7 +87,7 @@ def test_sites_apply_and_a_thread_a_row_has_none_yet() -> None:
     from ktc.passes.mapping.parallelize import Parallelize
 
     (site,) = Parallelize().sites(SOFTMAX)
-    applied(SOFTMAX, site.step)
+    applied(SOFTMAX, str(site.step))
     by_threads = applied(SOFTMAX, "distribute{loop=i map=[thread.x 32, block.x]}")
     assert Parallelize().sites(by_threads) == []
 
@@ -180,8 +180,8 @@ kernel unpack(w: u32 const* restrict, out: f32* restrict align 16, n: i32)
 def test_what_a_thread_unpacks_is_stored_at_once() -> None:
     """Threads are spread already, and each of them stores eight elements one after another."""
     (site,) = Parallelize().sites(PACKED)
-    assert site.step == "parallelize{loop=i map=[vec 4, unroll 2]}"
-    wide = applied(PACKED, site.step)
+    assert str(site.step) == "parallelize{loop=i map=[vec 4, unroll 2]}"
+    wide = applied(PACKED, str(site.step))
     assert "par i in 0..8 @ [vec 4, unroll 2]" in body_of(wide)
     assert differs(PACKED, wide, [{"n": n} for n in (1, 5, 130)]) is None
     strided = parse_kernel(print_kernel(PACKED).replace("j * 8 + i", "i * n + j"))

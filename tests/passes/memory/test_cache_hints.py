@@ -63,6 +63,6 @@ def test_pointers_that_may_alias_refuse_the_read_only_path() -> None:
 
 
 def test_a_wrong_version_is_caught_by_the_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_hints, "why_not_read_only", lambda kernel, buffer: None)
+    monkeypatch.setattr(cache_hints, "check_read_only", lambda kernel, buffer: None)
     with pytest.raises(PassBug, match="V-SPACE"):
         applied(COPY, "cache-hints{loads=t}")

@@ -65,7 +65,7 @@ def test_the_sweeps_are_plain_ones_then(lines: tuple[str, ...]) -> None:
 
 def test_the_site_applies_and_there_is_none_twice() -> None:
     (site,) = defer_store.DeferStore().sites(rows(*IN_PLACE))
-    assert defer_store.DeferStore().sites(applied(rows(*IN_PLACE), site.step)) == []
+    assert defer_store.DeferStore().sites(applied(rows(*IN_PLACE), str(site.step))) == []
 
 
 def test_parallel_sweeps_and_reductions() -> None:

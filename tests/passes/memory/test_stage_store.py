@@ -208,4 +208,4 @@ def test_a_missing_barrier_is_found() -> None:
 def test_sites_name_what_fits() -> None:
     from ktc.passes.core.catalogue import PASSES
 
-    assert [s.step for s in PASSES["stage-store"].sites(TURN)] == ["stage-store{array=out}"]
+    assert [str(s.step) for s in PASSES["stage-store"].sites(TURN)] == ["stage-store{array=out}"]

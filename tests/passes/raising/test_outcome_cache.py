@@ -36,13 +36,13 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
 
 
 def outcome(text: str) -> Result | Refused:
-    return Raise().apply(load(text, name="source.cu"), {})
+    return Raise().run(load(text, name="source.cu"))
 
 
 @pytest.mark.parametrize("text", [COPY, TREE_BACKWARDS])
 def test_a_kernel_raised_before_is_the_same_kernel(text: str, folder: Path, attempts: list[Kernel]) -> None:
     source = load(text, name="source.cu")
-    fresh, again = outcome(text), Raise().apply(source, {})
+    fresh, again = outcome(text), Raise().run(source)
     assert len(attempts) == 1 and len(list(folder.glob("*.json"))) == 1
     assert isinstance(fresh, Result) and isinstance(again, Result)
     assert print_kernel(again.kernel) == print_kernel(fresh.kernel) and again.notes == fresh.notes

@@ -18,7 +18,7 @@ from tests.passes.spmd_sources import BROKEN_TREE, CARRIED, NEIGHBOUR, PERMUTED,
 
 
 def raised(source: str) -> Kernel:
-    outcome = Raise().apply(parse_kernel(source), {})
+    outcome = Raise().run(parse_kernel(source))
     assert isinstance(outcome, Result), outcome
     return outcome.kernel
 
@@ -72,7 +72,7 @@ def test_a_tree_becomes_a_reduction_of_the_right_operator() -> None:
 )
 def test_refuses_with_a_code_and_the_same_object(source: str, code: str) -> None:
     kernel = parse_kernel(source)
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Refused) and outcome.code == code, outcome
     assert outcome.why
 
@@ -81,7 +81,7 @@ def test_refuses_with_a_code_and_the_same_object(source: str, code: str) -> None
 def test_what_is_not_understood_stays_a_loop_over_threads(source: str) -> None:
     """A tree that misses its last step is not a reduction, nor is anything else made up: same steps, said so."""
     kernel = parse_kernel(source)
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result)
     assert not any(isinstance(s, Reduce) for s in walk(outcome.kernel.body))
     assert any("left:" in note for note in outcome.notes), outcome.notes
@@ -113,5 +113,5 @@ def test_the_check_catches_a_wrong_guess() -> None:
 
 
 def test_raising_twice_is_refused() -> None:
-    outcome = Raise().apply(raised(SAXPY), {})
+    outcome = Raise().run(raised(SAXPY))
     assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-DONE"

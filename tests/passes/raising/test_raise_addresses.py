@@ -57,7 +57,7 @@ void go(const float* in, signed char* out, const float* s, int n, int rows) {
 
 def raised(source: str) -> tuple[Kernel, Kernel, list[str]]:
     kernel = load(source, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     return kernel, outcome.kernel, [n for n in outcome.notes if "left: " in n]
 
@@ -96,7 +96,7 @@ def test_both_ways_are_loops_over_a_row() -> None:
 )
 def test_ways_that_are_no_loops_stay_as_they_are(old: str, new: str) -> None:
     assert SCALED.count(old) == 1
-    outcome = Raise().apply(load(SCALED.replace(old, new), name="source.cu"), {})
+    outcome = Raise().run(load(SCALED.replace(old, new), name="source.cu"))
     loops = [] if isinstance(outcome, Refused) else [s for s in walk(outcome.kernel.body) if isinstance(s, Par)]
     assert not any(s.dist[-1].kind == "seq" and s.dist[0].kind == "thread" for s in loops)
 

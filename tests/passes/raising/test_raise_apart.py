@@ -39,7 +39,7 @@ void go(const long long* at, float* q, const float* c, int rot, long long ts, lo
 def attempt(source: str) -> tuple[Kernel, Kernel | None, list[Par]]:
     """The source, its parallel form, and the loops in that of which nothing is taken on trust."""
     kernel = load(source, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     if not isinstance(outcome, Result):
         return kernel, None, []
     loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par) and s.dist[-1].kind == "seq"]

@@ -34,17 +34,17 @@ void host(float* y, const float* x, int n) { k<<<(n + 63) / 64, 64>>>(y, x, n); 
 def test_a_slow_machine_raises_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second goes by whenever the check looks at the clock."""
     kernel = load(TREE_BACKWARDS, name="source.cu")
-    quick = Raise().apply(load(TREE_BACKWARDS, name="source.cu"), {})
+    quick = Raise().run(load(TREE_BACKWARDS, name="source.cu"))
     clock = itertools.count()
     monkeypatch.setattr(check.time, "process_time", lambda: float(next(clock)))
-    slow = Raise().apply(kernel, {})
+    slow = Raise().run(kernel)
     assert isinstance(quick, Result) and isinstance(slow, Result)
     assert slow.notes == quick.notes and next(clock) > 20
 
 
 def test_what_costs_more_than_the_budget_is_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "CHECK_WORK", 200)
-    outcome = Raise().apply(load(TREE_BACKWARDS, name="source.cu"), {})
+    outcome = Raise().run(load(TREE_BACKWARDS, name="source.cu"))
     assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BUDGET"
     assert (
         outcome.why == check.too_long() == "not checked within 200 statements of the interpreter, though on small sizes"
@@ -62,16 +62,16 @@ def test_a_kernel_is_raised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     attempt, raised = Raise._attempt, []
     monkeypatch.setattr(Raise, "_attempt", lambda self, *of: raised.append(of) or attempt(self, *of))
     kernel, other = (load(COPY, name="source.cu") for _ in range(2))
-    first = Raise().apply(kernel, {})
+    first = Raise().run(kernel)
     assert isinstance(first, Result)
-    assert Raise().apply(kernel, {}) is first and len(raised) == 1
-    assert Raise().apply(other, {}) is not first and len(raised) == 2
+    assert Raise().run(kernel) is first and len(raised) == 1
+    assert Raise().run(other) is not first and len(raised) == 2
 
 
 def test_values_that_differ_are_said_with_their_statement() -> None:
     """What a guess gets wrong is named by where the source stores it."""
     source = load(COPY, name="source.cu")
-    wrong = Raise().apply(load(COPY.replace("y[i] = x[i]", "y[i] = x[i] + 1.f"), name="other.cu"), {})
+    wrong = Raise().run(load(COPY.replace("y[i] = x[i]", "y[i] = x[i] + 1.f"), name="other.cu"))
     assert isinstance(wrong, Result)
     assert Reference(source).differs(wrong.kernel).startswith("source.cu:4:15: y[")
 
@@ -149,7 +149,7 @@ def test_the_range_promised_of_a_radius_does_not_matter(largest: int | None) -> 
     params = tuple(
         dataclasses.replace(p, range=(1, largest)) if p.sym.name == "r" and largest else p for p in kernel.params
     )
-    outcome = Raise().apply(kernel.with_(params=params), {})
+    outcome = Raise().run(kernel.with_(params=params))
     assert isinstance(outcome, Result), outcome
     assert [s.var.name for s in walk(outcome.kernel.body) if isinstance(s, Par)] == ["y", "x"]
 
@@ -158,7 +158,7 @@ def test_sizes_of_nested_loops_are_drawn_small_and_those_of_launches_are_not() -
     kernel = load(ATTEND, name="source.cu")
     reference = Reference(kernel)
     assert reference.sets and not reference.single, "two blocks along both axes"
-    assert isinstance(Raise().apply(kernel, {}), Result)
+    assert isinstance(Raise().run(kernel), Result)
     assert reference.budget.work < check.CHECK_WORK / 4
 
 
@@ -172,14 +172,14 @@ def test_what_a_run_takes_is_reckoned(sizes: dict[str, int]) -> None:
 
 def test_a_size_that_is_a_constant_is_one_of_many() -> None:
     kernel = load(NEAREST, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     assert "assumed: loops of 10,000 rounds do what shorter ones do" in " ".join(outcome.notes)
     form = outcome.kernel
     assert form.params == kernel.params and form.launch == kernel.launch and "size_" not in print_kernel(form)
     assert "par i in 0..10000 " in print_kernel(form)
     short = load(NEAREST.replace("10000", "100"), name="source.cu")
-    same = Raise().apply(short, {})
+    same = Raise().run(short)
     assert isinstance(same, Result)
     assert print_kernel(same.kernel).replace("100", "10000").replace("grid(2)", "grid(157)") == print_kernel(form)
 
@@ -189,7 +189,7 @@ def test_a_constant_is_made_smaller_for_a_second_block_to_be_run() -> None:
     assert general is not None
     reference = Reference(general[0])
     assert not reference.single and any(a["n"] > 128 for a in reference.sets)
-    outcome = Raise().apply(load(HEAD, name="source.cu"), {})
+    outcome = Raise().run(load(HEAD, name="source.cu"))
     assert isinstance(outcome, Result) and not any("assumed" in n for n in outcome.notes), outcome
     assert "0..64" in print_kernel(outcome.kernel)
 
@@ -197,13 +197,13 @@ def test_a_constant_is_made_smaller_for_a_second_block_to_be_run() -> None:
 @pytest.mark.parametrize("change", [("p[j] - p[i]", "p[j] - o[i + 1]"), ("o[i] = best", "o[i / 2] = best")])
 def test_a_race_is_one_at_any_size(change: tuple[str, str]) -> None:
     assert NEAREST.count(change[0]) == 1
-    outcome = Raise().apply(load(NEAREST.replace(*change), name="source.cu"), {})
+    outcome = Raise().run(load(NEAREST.replace(*change), name="source.cu"))
     assert isinstance(outcome, Refused), outcome.notes
 
 
 def test_a_source_that_never_ends_soon_is_unchecked_not_wrong() -> None:
     text = COPY.replace("y[i] = x[i];", "{ float s = 0; int k = 1; while (k != 0) { s += x[i]; k += 1; } y[i] = s; }")
-    outcome = Raise().apply(load(text, name="source.cu"), {})
+    outcome = Raise().run(load(text, name="source.cu"))
     assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BUDGET"
     assert outcome.why.startswith("not checked within") and "compute" not in outcome.why
 
@@ -224,10 +224,10 @@ def test_a_large_fixed_grid_is_run_seldom(form: str, monkeypatch: pytest.MonkeyP
     threads, once = list[int](), Budget.run
     monkeypatch.setattr(Budget, "run", lambda self, k, a, *of: threads.append(launched(k, a)) or once(self, k, a, *of))
     text = STRIDES.replace("FORM", form)
-    outcome = Raise().apply(load(text, name="source.cu"), {})
+    outcome = Raise().run(load(text, name="source.cu"))
     assert isinstance(outcome, Result) and not any("a grid of" in n for n in outcome.notes), outcome
     assert sum(n > 1 << 15 for n in threads) <= 4 and 51_200 in threads
-    small = Raise().apply(load(text.replace("200", "20"), name="source.cu"), {})  # a grid that is run as it is
+    small = Raise().run(load(text.replace("200", "20"), name="source.cu"))  # a grid that is run as it is
     assert isinstance(small, Result) and small.notes == outcome.notes
     assert print_kernel(small.kernel).replace("5120", "51200").replace("20)", "200)").replace(
         "block.x 20,", "block.x 200,"

@@ -50,7 +50,7 @@ def test_a_tree_of_rows_is_a_reduction_of_each_column() -> None:
     ],
 )
 def test_what_is_almost_a_column_is_no_reduction(old: str, new: str) -> None:
-    found = Raise().apply(load(TREE.replace(old, new), name="source.cu"), {})
+    found = Raise().run(load(TREE.replace(old, new), name="source.cu"))
     assert isinstance(found, Refused) or "over r in 0..rows" not in print_kernel(found.kernel)
 
 
@@ -79,7 +79,7 @@ def test_warps_are_rows_of_a_block() -> None:
 
 
 def test_a_warp_left_out_is_noticed() -> None:
-    found = Raise().apply(load(WARPS.replace("j = 0", "j = 1"), name="source.cu"), {})
+    found = Raise().run(load(WARPS.replace("j = 0", "j = 1"), name="source.cu"))
     assert isinstance(found, Refused) or "over r in 0..rows" not in print_kernel(found.kernel)
 
 

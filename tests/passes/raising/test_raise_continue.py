@@ -42,7 +42,7 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 def test_a_loop_over_elements_that_are_skipped(name: str) -> None:
     kernel = load(GATHER.replace("BODY", BODIES[name]), name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     form = outcome.kernel
     loops = [s for s in walk(form.body) if isinstance(s, Par)]

@@ -30,7 +30,7 @@ def source(guard: str, grid: str, type_: str = "int") -> Kernel:
 
 
 def raised(kernel: Kernel) -> Kernel:
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     return outcome.kernel
 
@@ -103,7 +103,7 @@ void launch(const int* a, int* b, int n) { limited<<<(n + 63) / 64, 64>>>(a, b, 
 
 
 def test_an_early_return_that_no_check_reaches_is_not_left_in_a_loop() -> None:
-    outcome = Raise().apply(load(EARLY, name="source.cu"), {})
+    outcome = Raise().run(load(EARLY, name="source.cu"))
     if isinstance(outcome, Result):
         loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par | Reduce)]
         assert not any(isinstance(x, Return) for s in loops for x in walk(s.body)), print_kernel(outcome.kernel)
@@ -126,7 +126,7 @@ void launch(const int* a, int* b, int n) { rare<<<(n + 63) / 64, 64>>>(a, b, n);
 
 
 def test_what_no_check_entered_is_said() -> None:
-    outcome = Raise().apply(load(RARE, name="source.cu"), {})
+    outcome = Raise().run(load(RARE, name="source.cu"))
     assert isinstance(outcome, Result)
     assert any("unchecked" in note and "source.cu:7" in note for note in outcome.notes), outcome.notes
 
@@ -153,13 +153,13 @@ def test_warps_are_understood_at_a_block_size_that_the_host_chooses() -> None:
 
 
 def test_a_result_that_depends_on_the_block_size_is_not_taken_at_one() -> None:
-    outcome = Raise().apply(load(ROWS_OF_WARPS.replace("RESULT", "s + blockDim.x"), name="source.cu"), {})
+    outcome = Raise().run(load(ROWS_OF_WARPS.replace("RESULT", "s + blockDim.x"), name="source.cu"))
     assert not isinstance(outcome, Result), print_kernel(outcome.kernel)
 
 
 def test_what_is_taken_not_to_overlap_is_said() -> None:
     def said(text: str) -> list[str]:
-        outcome = Raise().apply(load(text, name="source.cu"), {})
+        outcome = Raise().run(load(text, name="source.cu"))
         assert isinstance(outcome, Result), outcome
         return [n for n in outcome.notes if "assumed" in n]
 
@@ -188,7 +188,7 @@ def test_a_bound_may_have_a_name() -> None:
 
 @pytest.mark.parametrize("total", ["n * k + 1", "n * k * (i % 2)", "counts[0]", "n * k + (int)(threadIdx.x & 1)"])
 def test_a_named_bound_that_the_launch_does_not_cover_stays_a_guard(total: str) -> None:
-    outcome = Raise().apply(load(TOTALS.replace("TOTAL", total), name="source.cu"), {})
+    outcome = Raise().run(load(TOTALS.replace("TOTAL", total), name="source.cu"))
     loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par)] if isinstance(outcome, Result) else []
     assert all("128" in print_expr(s.hi) for s in loops), outcome
 
@@ -216,7 +216,7 @@ void launch(const float* x, float* y, int n) { masked<<<(n * n + 63) / 64, 64>>>
 def test_ways_that_end_early_are_ways_of_a_condition(text: str) -> None:
     """A return that only one of two ways comes to, with more to do behind both, stays, and so does the kernel."""
     kernel = load(text, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result) == (text != MASKED), outcome
     if isinstance(outcome, Result):
         assert not any(isinstance(s, Return) for s in walk(outcome.kernel.body))

@@ -56,7 +56,7 @@ void run(float* y, const float* x, int batch, int length) {
 
 
 def raised(kernel: Kernel) -> Kernel:
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     return outcome.kernel
 

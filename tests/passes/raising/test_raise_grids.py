@@ -49,7 +49,7 @@ void run(int n, int few, const float *a, float *out) { k<<<2, 64>>>(n, few, a, o
 def raised(source: str) -> tuple[Result, str]:
     """What raising makes of ``source``, and where it differs from it on instances of its own."""
     kernel = load(source, name="k.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     reference = Reference(kernel, instances=6, seed=31)
     return outcome, reference.differs(outcome.kernel) or reference.differs(materialise(outcome.kernel))
@@ -98,7 +98,7 @@ def test_returns_that_leave_more_than_they_skip_stay(body: str) -> None:
     """Skipped instead, iterations that never were would be there."""
     kernel = load(LINE.replace("BODY", body), name="k.cu")
     assert returns_to_continues(kernel.body) == kernel.body
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     if not isinstance(outcome, Refused):
         assert raised(LINE.replace("BODY", body))[1] == ""
 

@@ -43,7 +43,7 @@ void go(float* x, const float* w, long long stride, float eps, int n, int rows) 
 
 def raised(source: str) -> tuple[Kernel, Result | Refused]:
     kernel = load(source, name="source.cu")
-    return kernel, Raise().apply(kernel, {})
+    return kernel, Raise().run(kernel)
 
 
 def test_sums_over_as_many_threads_as_the_host_computes() -> None:

@@ -64,7 +64,7 @@ ASIDE = {"conv-extra-threads": "mask"}
 def test_each_thread_does_what_it_did(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = SOURCES[name]
     kernel = parse_kernel(source) if source.lstrip().startswith("kernel") else load(source, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     lowered = materialise(outcome.kernel)
     args = Reference(kernel, instances=1, seed=23).sets[0]

@@ -19,7 +19,7 @@ void go(const float* u, float* v, int nx, int ny) {
 
 
 def listing(source: str) -> str:
-    outcome = Raise().apply(load(source, name="source.cu"), {})
+    outcome = Raise().run(load(source, name="source.cu"))
     assert isinstance(outcome, Result), outcome
     return print_kernel(outcome.kernel)
 

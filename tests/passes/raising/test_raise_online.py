@@ -168,7 +168,7 @@ def test_lengths_that_only_the_device_knows_are_not_taken_for_granted() -> None:
     ],
 )
 def test_joins_that_are_none_are_no_reductions(join: str) -> None:
-    found = Raise().apply(load(rows(PLAIN, join), name="source.cu"), {})
+    found = Raise().run(load(rows(PLAIN, join), name="source.cu"))
     assert isinstance(found, Refused) or "exp(m[" not in print_kernel(found.kernel)
     assert isinstance(found, Refused) or "reduce(+)" not in print_kernel(found.kernel)
 
@@ -213,7 +213,7 @@ def test_structs_and_two_levels_of_warps() -> None:
 
 
 def test_a_level_that_leaves_warps_out_is_noticed() -> None:
-    found = Raise().apply(load(PAIRS.replace("o = 4; o > 0", "o = 2; o > 0"), name="source.cu"), {})
+    found = Raise().run(load(PAIRS.replace("o = 4; o > 0", "o = 2; o > 0"), name="source.cu"))
     assert isinstance(found, Refused) or "over i in 0..d @ [thread.x 256, seq]" not in print_kernel(found.kernel)
 
 
@@ -247,4 +247,4 @@ def test_threads_that_leave_before_the_others_meet_are_taken_not_to_exist() -> N
     assert any("'d' is at least the number of threads" in n for n in found.notes), found.notes
     assert print_kernel(found.kernel).count("@ [thread.x 32, seq]") == 3
     other = early.replace("threadIdx.x >= d", "threadIdx.x >= d - 1")  # no parameter alone
-    assert isinstance(Raise().apply(load(other, name="source.cu"), {}), Refused)
+    assert isinstance(Raise().run(load(other, name="source.cu")), Refused)

@@ -68,7 +68,7 @@ OWN = [
 @pytest.mark.parametrize(("old", "new"), OWN)
 def test_loops_that_use_a_threads_own_value_are_none(old: str, new: str) -> None:
     assert CACHE.count(old) == 1
-    outcome = Raise().apply(load(CACHE.replace(old, new), name="source.cu"), {})
+    outcome = Raise().run(load(CACHE.replace(old, new), name="source.cu"))
     loops = [] if isinstance(outcome, Refused) else [s for s in walk(outcome.kernel.body) if isinstance(s, Par)]
     assert not any("seq" in [lv.kind for lv in s.dist] for s in loops if not serial_loops((s,)))
 
@@ -134,7 +134,7 @@ def test_what_a_block_goes_on_with_lives_across_no_barrier() -> None:
 )
 def test_what_threads_go_on_with_by_themselves_is_theirs(old: str, new: str) -> None:
     assert SCALED.count(old) == 1
-    outcome = Raise().apply(load(SCALED.replace(old, new), name="source.cu"), {})
+    outcome = Raise().run(load(SCALED.replace(old, new), name="source.cu"))
     loops = [] if isinstance(outcome, Refused) else [s for s in walk(outcome.kernel.body) if isinstance(s, Par)]
     assert not any(len(p.dist) == 2 and "seq" in p.dist[-1].kind for p in loops)
 

@@ -37,7 +37,7 @@ def test_an_atomic_maximum_of_patterns_is_checked() -> None:
     ("old", "new"), [("w = 1; w < 8", "w = 1; w < 7"), ("o = 16", "o = 8"), ("fabsf(x[blockIdx.x * d + i])", "x[i]")]
 )
 def test_what_differs_shows_in_the_patterns(old: str, new: str) -> None:
-    found = Raise().apply(load(LARGEST.replace(old, new), name="source.cu"), {})
+    found = Raise().run(load(LARGEST.replace(old, new), name="source.cu"))
     if old == "fabsf(x[blockIdx.x * d + i])":
         assert not isinstance(found, Refused) and "x[i]" in print_kernel(found.kernel)
     else:
@@ -46,6 +46,6 @@ def test_what_differs_shows_in_the_patterns(old: str, new: str) -> None:
 
 def test_a_swap_that_is_no_update_with_a_name_is_explained() -> None:
     text = text_of("float", NEAR_MISSES["taken from the operand"], "f(&o[0], a[i])")
-    found = Raise().apply(load(text, name="source.cu"), {})
+    found = Raise().run(load(text, name="source.cu"))
     assert isinstance(found, Refused) and found.code == "E-RAISE-CHECK"
     assert "compare-and-swap of 'o'" in found.hint and "has a name" in found.hint

@@ -82,7 +82,7 @@ ONLY_SMALL = {
 def test_what_only_small_sizes_do_is_not_raised(name: str) -> None:
     text, sizes = ONLY_SMALL[name]
     kernel = load(text, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     if isinstance(outcome, Result):
         x = np.arange(1, 5001) % 97
         same_outputs(kernel, outcome.kernel, {**sizes, "x": x.astype(np.float32), "y": np.zeros(5000, np.float32)})
@@ -159,7 +159,7 @@ def same_outputs(kernel: Kernel, form: Kernel, args: dict[str, object]) -> None:
 
 
 def raised(text: str) -> Kernel:
-    outcome = Raise().apply(load(text, name="source.cu"), {})
+    outcome = Raise().run(load(text, name="source.cu"))
     assert isinstance(outcome, Result), outcome
     return outcome.kernel
 

@@ -26,7 +26,7 @@ ALGEBRAIC = {"welford"}
 def test_raises_to_a_reduction(name: str) -> None:
     source, ops = REDUCTIONS[name]
     kernel = load(source, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     body = outcome.kernel.body
     listing = print_kernel(outcome.kernel)
@@ -57,7 +57,7 @@ def test_a_broken_reduction_is_not_one(source: str, old: str, new: str) -> None:
     """Seeded mistakes in the source: no reduction over the threads may be claimed for the broken value."""
     assert old in source
     kernel = load(source.replace(old, new), name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     if isinstance(outcome, Result):
         assert Reference(kernel, instances=6, seed=17).differs(outcome.kernel, ("field",)) == ""
         assert any("left:" in note for note in outcome.notes), print_kernel(outcome.kernel)
@@ -105,7 +105,7 @@ void launch(half2 *a, half2 *b, float *r, int n) { dot<<<4, 8>>>(a, b, r, n); }
 def test_a_tree_of_pairs_stays_loops_over_threads() -> None:
     """What a thread has for itself before the tree is a vector, of which no total is known."""
     kernel = load("#include <cuda_fp16.h>\n" + PAIRS_WRITTEN_OUT, name="pairs.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result) and any("left:" in note for note in outcome.notes), outcome
     reference = Reference(kernel, instances=3, seed=41)
     assert reference.differs(materialise(outcome.kernel)) == ""

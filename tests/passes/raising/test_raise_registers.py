@@ -80,7 +80,7 @@ void run(const float* a, float* out, int n) { rows<<<(n + 31) / 32, 1024>>>(a, o
 def test_the_row_is_one_loop_again(source: str, total: str, each: str) -> None:
     """No array and no round is left; lowered alone, each thread keeps its elements again (in place, too)."""
     kernel = load(source, name="source.cu")
-    found = Raise().apply(kernel, {})
+    found = Raise().run(kernel)
     assert isinstance(found, Result), found
     text = print_kernel(found.kernel)
     assert total in text and each in text and "for " not in text, text
@@ -105,7 +105,7 @@ def test_the_row_is_one_loop_again(source: str, total: str, each: str) -> None:
 def test_other_uses_keep_their_meaning(source: str, old: str, new: str) -> None:
     assert old in source
     kernel = load(source.replace(old, new), name="source.cu")
-    found = Raise().apply(kernel, {})
+    found = Raise().run(kernel)
     if isinstance(found, Result):
         reference = Reference(kernel, instances=5, seed=21)
         assert reference.differs(found.kernel) == "" and reference.differs(materialise(found.kernel)) == ""

@@ -18,7 +18,7 @@ from ktc.passes.raising.raise_ import Raise
 
 
 def outcome(text: str) -> Result:
-    found = Raise().apply(load(text, name="source.cu"), {})
+    found = Raise().run(load(text, name="source.cu"))
     assert isinstance(found, Result), found
     return found
 
@@ -354,7 +354,7 @@ def test_a_row_a_group_of_threads_without_exchanges(source: str) -> None:
 def test_steps_that_are_not_the_groups_stay_serial(old: str, new: str) -> None:
     assert old in GATHER
     kernel = load(GATHER.replace(old, new), name="source.cu")
-    found = Raise().apply(kernel, {})
+    found = Raise().run(kernel)
     if isinstance(found, Result):
         assert "par i in 0..d " not in print_kernel(found.kernel)
         assert Reference(kernel, instances=5, seed=12).differs(found.kernel) == ""
@@ -418,7 +418,7 @@ def test_what_one_thread_makes_of_totals_is_made_by_all() -> None:
 def test_what_cannot_be_postponed_is_not_claimed(old: str, new: str) -> None:
     assert old in CENTRED
     kernel = load(CENTRED.replace(old, new), name="source.cu")
-    found = Raise().apply(kernel, {})
+    found = Raise().run(kernel)
     if isinstance(found, Result):
         assert Reference(kernel, instances=5, seed=3).differs(found.kernel) == ""
 
@@ -450,7 +450,7 @@ def test_a_group_of_half_a_warp_reduces_for_itself() -> None:
 def test_an_exchange_beyond_the_group_is_not_the_groups() -> None:
     """Steps from 16 on mix the two halves of a warp: each row gets the other's peak, too."""
     kernel = load(GROUPS.replace("int o = 8;", "int o = 16;"), name="source.cu")
-    found = Raise().apply(kernel, {})
+    found = Raise().run(kernel)
     if isinstance(found, Result):
         assert "@ [thread.x 16, seq]\n      yield" not in print_kernel(found.kernel)
         assert Reference(kernel, instances=5, seed=3).differs(found.kernel) == ""

@@ -20,7 +20,7 @@ from tests.passes.raising.scan_sources import DOUBLE_BUFFER, IN_PLACE, SCANS, SH
 def test_raises_to_a_scan(name: str) -> None:
     text, op, exclusive = SCANS[name]
     kernel = load(text, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     body, listing = outcome.kernel.body, print_kernel(outcome.kernel)
     arrays = [s.sym.type for s in walk(body) if isinstance(s, Alloc)]
@@ -49,7 +49,7 @@ def test_a_broken_scan_is_not_one(body: str, old: str, new: str) -> None:
     """Seeded mistakes in the source: whatever is claimed computes what the source computes."""
     assert old in body
     kernel = load(source(body.replace(old, new), SUM), name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     if isinstance(outcome, Result):
         listing = print_kernel(outcome.kernel)
         assert Reference(kernel, instances=6, seed=17).differs(outcome.kernel) == "", listing
@@ -58,5 +58,5 @@ def test_a_broken_scan_is_not_one(body: str, old: str, new: str) -> None:
 
 def test_a_scan_made_of_a_tree_says_that_it_reassociates() -> None:
     """Its sums come in another order than the steps of the source: bits may differ, as those of a reduction."""
-    outcome = Raise().apply(load(source(DOUBLE_BUFFER, SUM), name="source.cu"), {})
+    outcome = Raise().run(load(source(DOUBLE_BUFFER, SUM), name="source.cu"))
     assert isinstance(outcome, Result) and "reassociates" in outcome.kernel.flags

@@ -32,7 +32,7 @@ void go(float* y, int n, int d) { rounds<<<1, 64>>>(y, n, d); }
 
 
 def raised(source: str) -> str:
-    found = Raise().apply(load(source, name="k.cu"), {})
+    found = Raise().run(load(source, name="k.cu"))
     return print_kernel(found.kernel) if isinstance(found, Result) else found.code
 
 
@@ -56,7 +56,7 @@ def test_what_a_thread_carries_through_the_rounds_stays_its_own() -> None:
 
 
 def test_the_raised_rows_do_what_the_source_does() -> None:
-    found = Raise().apply(load(GROUPED, name="k.cu"), {})
+    found = Raise().run(load(GROUPED, name="k.cu"))
     assert isinstance(found, Result)
     first = np.array([0, 3, 3, 4, 9], np.int32)
     x, scale = np.arange(9 * 70, dtype=np.float32), np.arange(4 * 70, dtype=np.float32)
@@ -74,7 +74,7 @@ __global__ void scale(float* x, int n) {
 }
 void go(float* x, int n) { scale<<<65536, 1024>>>(x, n); }
 """
-    found = Raise().apply(load(source, name="k.cu"), {})
+    found = Raise().run(load(source, name="k.cu"))
     assert isinstance(found, Result)
     assert any("assumed: a grid of 65,536 blocks does what smaller ones do" in n for n in found.notes), found.notes
 

@@ -32,7 +32,7 @@ ROUGH = range(1, 80)
 @cache
 def raised(source: str) -> tuple[Kernel, Result]:
     kernel = load(source, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     return kernel, outcome
 
@@ -73,7 +73,7 @@ def test_another_program_raises_to_another_program(source: str, old: str, new: s
     _, original = raised(source)
     changed = load(source.replace(old, new), name="source.cu")
     assert Reference(changed, instances=6, sizes=ROUGH).differs(original.kernel) != ""
-    outcome = Raise().apply(changed, {})
+    outcome = Raise().run(changed)
     if isinstance(outcome, Result):
         assert Reference(changed, instances=6, seed=5, sizes=ROUGH).differs(outcome.kernel) == ""
 
@@ -83,7 +83,7 @@ def test_a_missing_barrier_is_not_hidden() -> None:
     source = TILED_GEMM.replace("    __syncthreads();\n    #pragma", "    #pragma")
     assert source != TILED_GEMM
     kernel = load(source, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     if isinstance(outcome, Result):
         assert Reference(kernel).differs(outcome.kernel) == ""
 
@@ -188,7 +188,7 @@ def test_a_rim_filled_in_another_way_is_not_taken_for_the_usual(old: str, new: s
     source = STAGED["conv-border-threads"][0]
     assert old in source
     kernel = load(source.replace(old, new), name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     if isinstance(outcome, Result):
         assert Reference(kernel, instances=6, seed=5, sizes=ROUGH).differs(outcome.kernel) == ""
         assert not any("staged:" in n for n in outcome.notes)
@@ -209,7 +209,7 @@ void run(const float4* x, float4* y, int n) { backwards<<<n, 256>>>(x, y, n); }
 def test_tiles_of_vectors_are_read_through() -> None:
     """What threads exchange here are vectors, which have no meaning as one number a thread."""
     kernel = load(VECTORS, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body))
 

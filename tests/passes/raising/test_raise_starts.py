@@ -60,7 +60,7 @@ def arguments(kernel: Kernel, value: float) -> dict:
 )
 def test_the_start_of_every_thread_is_kept(start: str, op: str, value: float) -> None:
     kernel = source(start, op)
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     args = arguments(kernel, value)
     want = run(kernel, args, domain="float").outputs["y"]
@@ -71,7 +71,7 @@ def test_the_start_of_every_thread_is_kept(start: str, op: str, value: float) ->
 @pytest.mark.parametrize("start, op", [("-100.0f", "fmaxf"), ("70.0f", "fminf")])
 def test_the_check_sees_a_lost_start(start: str, op: str) -> None:
     kernel = source(start, op)
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
 
     def lost(s: Stmt) -> Stmt:

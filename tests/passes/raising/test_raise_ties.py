@@ -36,7 +36,7 @@ CONDITIONS = ("whole && step == 0", "!(stride != width || 0 != step)", "stride =
 def test_both_ways_of_such_a_condition_are_compared(condition: str) -> None:
     kernel = load(SCALED.replace("CONDITION", condition), name="source.cu")
     assert Reference(kernel).never_run == []
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result) and not any("unchecked" in n or "left: " in n for n in outcome.notes), outcome
 
 

@@ -42,12 +42,12 @@ void go(float* x, long long n) { scale<<<65536, 128>>>(x, n); }
 
 
 def raised(source: str) -> Result | Refused:
-    return Raise().apply(load(source, name="source.cu"), {})
+    return Raise().run(load(source, name="source.cu"))
 
 
 def test_a_grid_of_constant_size_is_one_of_any() -> None:
     kernel = load(PLANE, name="source.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     assert any("grid of 32,768 blocks does what smaller ones do" in n for n in outcome.notes), outcome.notes
     form = outcome.kernel

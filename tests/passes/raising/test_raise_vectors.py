@@ -107,7 +107,7 @@ void run(const __nv_bfloat16 *a, float *y, int n) { k<<<(n + 511) / 512, 512>>>(
                          ids=["softmax", "layer norm", "coarse"])  # fmt: skip
 def test_exchanges_become_reductions_and_what_lives_across_them_rows(source: str, ops: list[str]) -> None:
     kernel = load(source, name="k.cu")
-    outcome = Raise().apply(kernel, {})
+    outcome = Raise().run(kernel)
     assert isinstance(outcome, Result), outcome
     assert [a.op for s in walk(outcome.kernel.body) if isinstance(s, Reduce) for a in s.accs] == ops
     reference = Reference(kernel, instances=4, seed=23)

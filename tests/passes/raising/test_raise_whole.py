@@ -70,7 +70,7 @@ void go(const float* x, float* y, float* s, int n) { totals<<<(n + 63) / 64, 64>
 
 
 def outcome(source: str) -> Result | Refused:
-    return Raise().apply(load(source, name="source.cu"), {})
+    return Raise().run(load(source, name="source.cu"))
 
 
 def assumed(found: Result | Refused) -> list[str]:

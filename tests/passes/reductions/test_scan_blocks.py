@@ -246,11 +246,11 @@ def test_lowering_refuses_what_the_pass_would_not_make() -> None:
 
 
 def test_sites_name_an_axis_that_is_free() -> None:
-    found = [s.step for s in ScanPass().sites(ROWS)]
+    found = [str(s.step) for s in ScanPass().sites(ROWS)]
     assert found == [
         "scan{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}",
         "scan{loop=i map=[vec $V, thread.x $T, unroll $U, block.y $BLOCKS, seq]}",
     ]
     for text in found:
         applied(ROWS, text)
-    assert [s.step for s in ScanPass().sites(TOTAL)] == found[:1]
+    assert [str(s.step) for s in ScanPass().sites(TOTAL)] == found[:1]
