@@ -153,7 +153,7 @@ def test_the_condition_of_a_share(work: Workload) -> None:
 def test_a_row_that_cancels_is_judged_by_its_condition(work: Workload) -> None:
     runtime = open_runtime("numba")
     original = work.load_kernel()
-    candidate = scripted(work, "raise | distribute{loop=i map=[vec 4, thread.x 32, seq]}")
+    candidate = scripted(work, "raise | distribute{loop=i.* map=[vec 4, thread.x 32, seq]}")
     codes = [emit(k, "numba") for k in (original, candidate)]
     assert differential(runtime, *codes, work, sizes=[SIZES]).status == "TESTED"
     inputs = work.make_inputs(SIZES, None, 0)
@@ -174,7 +174,7 @@ def test_a_row_that_cancels_is_judged_by_its_condition(work: Workload) -> None:
 def test_a_term_too_few_is_still_seen(work: Workload) -> None:
     runtime = open_runtime("numba")
     original = work.load_kernel()
-    text = print_kernel(scripted(work, "raise | distribute{loop=i map=[vec 4, thread.x 32, seq]}"))
+    text = print_kernel(scripted(work, "raise | distribute{loop=i.* map=[vec 4, thread.x 32, seq]}"))
     assert text.count("..d step 128") == 2
     short = parse_kernel(text.replace("..d step 128", "..d - 4 step 128", 1))
     verdict = differential(runtime, emit(original, "numba"), emit(short, "numba"), work, sizes=[SIZES])

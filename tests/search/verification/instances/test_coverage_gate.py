@@ -369,7 +369,7 @@ def test_full_blocks_are_tried_beside_sizes_that_are_more_than_a_halo() -> None:
 
 @pytest.mark.parametrize(
     "script, at",
-    [("raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=4 T=128 U=2]", 1020)],
+    [("raise | distribute{loop=i.* map=[vec $V, thread.x $T, unroll $U, seq]} [V=4 T=128 U=2]", 1020)],
 )
 def test_rows_that_end_just_below_a_round_are_tried(script: str, at: int) -> None:
     """What the later copies of a thread's work start with lies on the edge there: of a little more than a round, one
@@ -428,7 +428,7 @@ def test_a_loop_within_one_round_has_exactly_the_most_that_is_promised() -> None
 def test_rows_behind_peeled_ones_are_longer_than_a_round() -> None:
     """The first block never comes there, the last one does with nine rows; the copies of a thread's work need long
     ones."""
-    script = "raise | peel{loop=block_x first=8} | unroll{loop=i factor=$A} [A=16]"
+    script = "raise | peel{loop=block_x first=8} | unroll{loop=i.* factor=$A} [A=16]"
     subject = replayed("serving/fused_add_rmsnorm", "f32", script)
     maker = Maker((subject.original, subject.candidate), subject.workload, 192 * MAX_ELEMENTS)
     seen = coverage.Coverage(subject.candidate, subject.workload)
