@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
-from functools import reduce
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
@@ -45,7 +44,10 @@ COUNT = 2
 ALONE = 64_000
 """Statements of the candidate in a run by itself."""
 
-NOTHING: tuple[set[object], ...] = (set(), set(), set(), set())
+Exercised = tuple[set[int], set[int], set[tuple[int, int]], set[int]]
+"""Branches, loops that went round twice, outcomes of conditions at their places, axes with several blocks or threads."""
+
+NOTHING: Exercised = (set(), set(), set(), set())
 
 Values = Mapping[str, int]
 
@@ -148,11 +150,11 @@ def _growing(maker: Maker) -> Iterator[Instance]:
 
 def _exercises(run: Job, first: Job, job: Job) -> bool:
     """Whether a run exercises what the ``first`` one does, of what ``job`` has not."""
-    return all(_new(first, job)[k] <= _new(run, job)[k] for k in range(4))
+    return all(a <= b for a, b in zip(_new(first, job), _new(run, job)))  # type: ignore[operator]
 
 
-def _new(run: Job, job: Job) -> tuple[set[object], ...]:
-    """What ``run`` exercises of what ``job`` has not: branches, second rounds, outcomes, axes."""
+def _new(run: Job, job: Job) -> Exercised:
+    """What ``run`` exercises of what ``job`` has not."""
     mine, theirs = job.coverage, run.coverage
     outcomes = {
         (k, bit) for k, seen in theirs.outcomes.items() for bit in (1, 2) if seen & bit & ~mine.outcomes.get(k, 0)
@@ -173,7 +175,9 @@ def _several(run: Job) -> set[int]:
 def _learn(job: Job, runs: list[Job]) -> None:
     """Adds what all ``runs`` exercise."""
     mine = job.coverage
-    branches, rounds, outcomes, axes = (reduce(set.intersection, found) for found in zip(*(_new(r, job) for r in runs)))
+    found = [_new(run, job) for run in runs]
+    branches, rounds = (set.intersection(*(f[k] for f in found)) for k in (0, 1))
+    outcomes, axes = set.intersection(*(f[2] for f in found)), set.intersection(*(f[3] for f in found))
     mine.unreached = {k: s for k, s in (mine.unreached or {}).items() if k not in branches}
     mine.once = {k: s for k, s in (mine.once or {}).items() if k not in rounds}
     for k, bit in outcomes:

@@ -44,8 +44,8 @@ name = "main"
 sizes = { n = 10000000 }
 """
 
-FAR = "64 * ($T * $U)"
-"""More than half a million elements for 1024 threads of 8 elements, 2048 for 32 threads of one."""
+FAR = "1024 * ($T * $U)"
+"""More than eight million elements for 1024 threads of 8 elements, 32768 for 32 threads of one."""
 
 
 def judged(tmp_path: Path, far: str):
