@@ -45,7 +45,7 @@ ALONE = 64_000
 """Statements of the candidate in a run by itself."""
 
 Exercised = tuple[set[int], set[int], set[tuple[int, int]], set[int]]
-"""Branches, loops that went round twice, outcomes of conditions at their places, axes with several blocks or threads."""
+"""Branches, loops that went round twice, conditions with outcomes, axes with several blocks or threads."""
 
 NOTHING: Exercised = (set(), set(), set(), set())
 
