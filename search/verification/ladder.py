@@ -28,6 +28,7 @@ from ktc.search.verification.instances.instances import (
 from ktc.search.verification.instances.outcomes import is_quotient, one_sided
 from ktc.search.verification.instances.reach import unexplained
 from ktc.search.verification.members.family import bound_by
+from ktc.search.verification.members.knob_members import learn_from_smaller_knobs
 from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.rungs.layers import LAYERS
 
@@ -178,6 +179,9 @@ def _climb(
         return Verdict("REJECTED", last.name, last.detail, tuple(rungs), seconds, failure)
     if any(r.name == "exact" and r.status == "pass" for r in rungs):
         missing = not_exercised(job)
+        if missing and job.instances:
+            learn_from_smaller_knobs(job)
+            missing = not_exercised(job)
         rungs += [Rung("coverage", "unknown", missing)] if missing else []
     unknown = next((r for r in rungs if r.status == "unknown"), None)
     if unknown is not None:

@@ -230,7 +230,7 @@ class Coverage:
     def lacks_a_second(self) -> bool:
         """Whether a loop has not gone round twice, or no second block or thread has come along an axis, that usual
         sizes have one of."""
-        return bool(self.axes or self.never_twice())
+        return bool(self.never_twice() or self.axes)
 
     def _least(self, does: Does, k: int, maker: Maker, sizes: Mapping[str, int], name: str) -> int:
         """The least value of a size, beside the other ``sizes``, at which a thread ``does`` its ``k``-th loop; 0 if

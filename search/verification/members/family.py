@@ -1,9 +1,9 @@
 """The family of kernels that a candidate for one set of sizes belongs to.
 
 A number of the candidate is a formula over the sizes that it binds (:mod:`.number_formulas`), found by making the
-candidate for other sizes (:mod:`.rerun`). A member of the family has the candidate's statements, and what the formulas
-say for its sizes in the places of the numbers. The member of the candidate's own sizes is the candidate itself, number
-by number: where the formulas come from does not matter to that.
+candidate for other sizes (:mod:`.other_sizes`). A member of the family has the candidate's statements, and in their
+numbers' places what the formulas say for its sizes. The member of the candidate's own sizes is the candidate itself,
+number by number: where the formulas come from does not matter to that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktc.ir.workload.reference import names as names_in
 from ktc.search.verification.instances.sizes import runnable, scalars_of
 
 from .number_formulas import Formula, Itself, formula
-from .rerun import Rerun
+from .other_sizes import Rerun
 from .template import Number, numbers, same_statements, with_numbers
 
 TIMES = (Fraction(2), Fraction(1, 2))

@@ -78,7 +78,7 @@ def _parameter(p: Param, number: Replacement) -> Param:
 
 def _launched(launch: Launch, on: Callable[[Expr], Expr]) -> Launch:
     (x, y, z), (bx, by, bz) = map(on, launch.grid), map(on, launch.block)
-    cluster = launch.cluster and tuple(map(on, launch.cluster))
+    cluster = launch.cluster and (on(launch.cluster[0]), on(launch.cluster[1]), on(launch.cluster[2]))
     shared, most, least = (
         None if e is None else on(e) for e in (launch.dynamic_shared, launch.max_threads, launch.min_blocks)
     )
