@@ -12,6 +12,7 @@ from ktc.passes.core.script import DistSpec
 from .carried import carried
 from .halos import halo_tiles
 from .ideas import RULES, Shape, packed_elements, shape_of
+from .lanes import lanes
 from .products import staged_products, tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
@@ -43,6 +44,9 @@ class Rules:
                     o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
                 ):
                     yield Proposal(f"raise | {steps}", why, gain, self.name)
+            for steps, why, gain in lanes(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
+                yield Proposal(f"raise | {steps}", why, gain, self.name)
+            if o.device.profile.startswith(GPUS):
                 for steps, why, gain in shared_inputs(o.raised):
                     if o.attempt(script := f"raise | {steps}") is None:
                         yield Proposal(script, why, gain, self.name)

@@ -97,6 +97,6 @@ def knobs(doc: str, *specs: KnobSpec, code: str = "") -> Any:
     return dataclasses.field(default=tuple(Size(KnobRef(s.name), s) for s in specs), metadata={DECLARED: declared})
 
 
-def rest(doc: str) -> Any:
+def rest(doc: str, *, knobs: Sequence[KnobSpec] = ()) -> Any:
     """Every argument that no other field takes, as a tuple of (name, value as written)."""
-    return dataclasses.field(default=(), metadata={DECLARED: Declared(doc, rest=True)})
+    return dataclasses.field(default=(), metadata={DECLARED: Declared(doc, rest=True, knobs=tuple(knobs))})

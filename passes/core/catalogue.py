@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 ROWS: dict[str, str] = {
     "raise": "raising.raise_:Raise",
+    "normalise": "loops.normalise:Normalise",
     "distribute": "mapping.distribute:Distribute",
+    "map": "mapping.map_nest:MapNest",
     "vectorize": "mapping.vectorize:Vectorize",
     "coarsen": "mapping.coarsen:Coarsen",
     "interchange": "loops.interchange:Interchange",

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ktc.ir.analysis.dependence import carried_scalars, conflict, may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
@@ -30,6 +31,8 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of, resolve_place
 from ktc.passes.core.refusals import Refusal, Result, accepted, allowed
+
+L = TypeVar("L", For, Par)
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,21 @@ class Fission(Pass[Arguments]):
         if not isinstance(loop, For | Par):
             hint = "a reduction's body stays with it" if loop is not None else ""
             raise Refusal("E-FISSION-KIND", f"'{args.loop}' is not a serial or parallel loop", places(loop), hint)
-        parts = _cut(kernel, loop, _position(kernel, loop, args.at))
+        return Result(cut(kernel, loop, _position(kernel, loop, args.at))[0])
 
-        def on(s: Stmt) -> Stmt | Body:
-            return parts if isinstance(s, type(loop)) and s.var == loop.var else s
 
-        return Result(kernel.with_(body=map_body(kernel.body, on)))
+def cut(kernel: Kernel, loop: L, at: int) -> tuple[Kernel, L, L]:
+    """``kernel`` with ``loop`` as two, of which the first has ``at`` statements; and the two.
+
+    Raises:
+        Refusal: E-FISSION-SYNC, E-FISSION-SCALAR, E-FISSION-DEPENDENCE.
+    """
+    first, second = _cut(kernel, loop, at)
+
+    def on(s: Stmt) -> Stmt | Body:
+        return (first, second) if isinstance(s, type(loop)) and s.var == loop.var else s
+
+    return kernel.with_(body=map_body(kernel.body, on)), first, second
 
 
 def _position(kernel: Kernel, loop: For | Par, at: int | Place) -> int:
@@ -87,7 +99,7 @@ def _position(kernel: Kernel, loop: For | Par, at: int | Place) -> int:
     return at
 
 
-def _cut(kernel: Kernel, loop: For | Par, at: int) -> tuple[Stmt, Stmt]:
+def _cut(kernel: Kernel, loop: L, at: int) -> tuple[L, L]:
     """The two loops, or why not."""
     first, second = loop.body[:at], loop.body[at:]
     bad = pinned(loop.body) or jump(loop.body)

@@ -54,15 +54,14 @@ DOCS = {
 }
 MAX_THREADS = 1024
 KNOBS = tuple(KnobSpec(kind, domain, DOCS[kind]) for kind, domain in DOMAINS.items())
+TAILS = "iterations beyond the range: asked one by one, unrolled rounds apart that are whole, or assumed none"
 
 
 @dataclass(frozen=True)
 class Arguments:
     loop: Loops = required("the loop")
     map: DistSpec = required("levels, fastest first", knobs=KNOBS)
-    tail: Literal["guard", "cut", "exact"] = option(
-        "guard", "iterations beyond the range: asked one by one, unrolled rounds apart that are whole, or assumed none"
-    )
+    tail: Literal["guard", "cut", "exact"] = option("guard", TAILS)
     align: int = option(
         1, "count from a multiple of this and skip what is before the loop's start", code="E-DIST-ALIGN", least=1
     )

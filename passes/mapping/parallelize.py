@@ -22,6 +22,7 @@ as by ``raise``. The order of floating-point sums changes, of those in memory to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import iterations_independent
@@ -36,7 +37,7 @@ from ktc.passes.core.argument_kinds import KnobSpec, Loops
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.distribution_limits import VECTOR_SIZES
-from ktc.passes.core.named_loops import loops, narrowest_element
+from ktc.passes.core.named_loops import Loop, loops, narrowest_element
 from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.core.refusals import Refusal, Refused, Result, accepted, allowed, attempted
 from ktc.passes.core.script import DistSpec, LevelSpec
@@ -81,15 +82,20 @@ class Parallelize(Pass[Arguments]):
         for s in new:
             check_levels(s, args.map)
         set_ = set_distribution(after, new, args.map, owner=self.name)
-        sums = [a for s in new if isinstance(s, Reduce) for a in s.accs]
-        floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in sums) or any(
-            isinstance(x, Atomic) and x.op in ("add", "sub", "mul") and scalar_of(x.buffer.type).is_float
-            for s in new
-            for x in walk(s.body)
-        )
-        flags = set_.kernel.flags | ({"reassociates"} if floating else set())
+        flags = set_.kernel.flags | reassociated(new)
         kinds = ", ".join("reduce" if isinstance(s, Reduce) else "par" for s in new)
         return Result(set_.kernel.with_(flags=flags), (f"{new[0].var.name}: {kinds}",))
+
+
+def reassociated(new: Sequence[Loop]) -> frozenset[str]:
+    """The flag of a kernel in which loops are new parallel ones: whether sums of floats are in another order."""
+    sums = [a for s in new if isinstance(s, Reduce) for a in s.accs]
+    floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in sums) or any(
+        isinstance(x, Atomic) and x.op in ("add", "sub", "mul") and scalar_of(x.buffer.type).is_float
+        for s in new
+        for x in walk(s.body)
+    )
+    return frozenset({"reassociates"} if floating else ())
 
 
 def _levels(lanes: int, rounds: int) -> DistSpec:
