@@ -8,7 +8,7 @@ and one of hundreds at 12, and what the loops do shows as well.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
@@ -17,10 +17,12 @@ from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import MIRRORED, Binary, Body, Expr, For, HwIndex, If, Return, Sym, Var, While, bodies, fresh
+from ktc.ir.nodes import (
+    KNOB_MARK, MIRRORED, Binary, Body, Expr, For, HwIndex, If, Knob, Return, Sym, Var, While, bodies, fresh,
+)  # fmt: skip
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32
-from ktc.ir.walk import map_expr, used
+from ktc.ir.walk import map_expr, used, walk_expr
 
 UNKNOWN_TRIPS = 4.0
 """Rounds of a loop whose end is data: invented data are small numbers."""
@@ -50,11 +52,16 @@ def statements(kernel: Kernel, scalars: Mapping[str, int | float], enough: float
     dims = {"block_dim": launch.block, "grid_dim": launch.grid}
     sizes = {(level, a): int(evaluate(n, env) or 1) for level, of in dims.items() for a, n in zip("xyz", of)}
     env |= {_named(level, a): n for (level, a), n in sizes.items()}
-    (shape, named), most = _read(kernel), 0.0
-    for at in _places(shape.steered_by, named, sizes):
-        most = max(most, _taken(shape, env | at)[0])
+    source, most = _read(kernel), 0.0
+    like = tuple(map(env.get, source.sizes))
+    taken, whole = source.known.get(like, (0.0, False))
+    if whole or taken > enough:
+        return taken
+    for at in _places(source.shape.steered_by, source.named, sizes):
+        most = max(most, _taken(source.shape, env | at)[0])
         if most > enough:
             break
+    source.known[like] = most, most <= enough
     return most
 
 
@@ -127,7 +134,7 @@ class _Shape:
 
 @by_identity(32)
 def _count(kernel: Kernel) -> int:
-    return _statements_of(_read(kernel)[0])
+    return _statements_of(_read(kernel).shape)
 
 
 def _statements_of(shape: _Shape) -> int:
@@ -142,12 +149,23 @@ def _statements_of(shape: _Shape) -> int:
     return out
 
 
+@dataclass(frozen=True)
+class _Source:
+    """A body's shape, what its loops and branches ``named`` that is no parameter, and the ``sizes`` that they depend
+    on. ``known``: by these, the statements taken, and whether all places were looked at."""
+
+    shape: _Shape
+    named: frozenset[str]
+    sizes: tuple[str, ...]
+    known: dict[tuple[int | None, ...], tuple[float, bool]] = field(default_factory=dict)
+
+
 @by_identity(32)
-def _read(kernel: Kernel) -> tuple[_Shape, frozenset[str]]:
-    """The body's shape, and what its loops and branches name that is no parameter."""
+def _read(kernel: Kernel) -> _Source:
     reader = _Reader(definitions(kernel.body), {p.sym for p in kernel.params})
     shape = reader.shape(kernel.body)
-    return shape, frozenset(reader.names)
+    extents = [_named(level, a) for level in ("block_dim", "grid_dim") for a in "xyz"]  # how far indices go
+    return _Source(shape, frozenset(reader.names), (*sorted(reader.sizes), *extents))
 
 
 class _Reader:
@@ -156,6 +174,8 @@ class _Reader:
     def __init__(self, named: Mapping[Sym, Expr], params: set[Sym]) -> None:
         self.named, self.params = named, params
         self.names: dict[str, Var] = {}
+        self.sizes: set[str] = set()
+        """Names of parameters and knobs."""
 
     def shape(self, body: Body) -> _Shape:
         parts, steered = list[int | _Round | _Branch](), set[str]()
@@ -187,7 +207,13 @@ class _Reader:
                 return self._var(_named(x.level, x.axis))
             return self._var(_of(x.sym)) if isinstance(x, Var) and x.sym not in self.params else x
 
-        return map_expr(expand(e, self.named), known)
+        plain = map_expr(expand(e, self.named), known)
+        for x in walk_expr(plain):
+            if isinstance(x, Knob):
+                self.sizes |= {x.name, KNOB_MARK + x.name}
+            elif isinstance(x, Var) and x.sym.name not in self.names:
+                self.sizes.add(x.sym.name)
+        return plain
 
     def _var(self, name: str) -> Var:
         return self.names.setdefault(name, Var(fresh(name, I32)))
