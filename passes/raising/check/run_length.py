@@ -18,7 +18,21 @@ from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    KNOB_MARK, MIRRORED, Binary, Body, Expr, For, HwIndex, If, Knob, Return, Sym, Var, While, bodies, fresh,
+    KNOB_MARK,
+    MIRRORED,
+    Binary,
+    Body,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Knob,
+    Return,
+    Sym,
+    Var,
+    While,
+    bodies,
+    fresh,
 )  # fmt: skip
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32
