@@ -77,11 +77,7 @@ def all_exprs(body: Body) -> Iterator[Expr]:
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild ``e`` bottom-up: ``f`` sees each node after its children were rewritten."""
-
-    def rebuilt(x: Expr) -> Expr:
-        return f(with_children(x, rebuilt))
-
-    return rebuilt(e)
+    return f(with_children(e, lambda x: map_expr(x, f)))  # a function that knows itself is garbage for the collector
 
 
 def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:

@@ -12,7 +12,7 @@ from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, substitute, walk, without
-from ktc.passes.raising.check.invented_arguments import invented_arguments
+from ktc.passes.raising.check.invented_arguments import invented_sizes
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
@@ -104,8 +104,8 @@ def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
 
 def _numbers(kernel: Kernel) -> dict[str, int]:
     """A number for every scalar; that of a block's size is one that trees and warps are written for."""
-    first = next(invented_arguments(kernel, 1, 7), {})
-    numbers = {k: v for k, v in first.items() if isinstance(v, int)}
+    first = next(invented_sizes(kernel, 1, 7), None)
+    numbers = {k: v for k, v in first.scalars.items() if isinstance(v, int)} if first is not None else {}
     sizes = map(without_index_casts, kernel.launch.block if kernel.launch is not None else ())
     return numbers | {e.sym.name: HOST_THREADS for e in sizes if isinstance(e, Var) and e.sym.name in numbers}
 

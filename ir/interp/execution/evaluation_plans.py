@@ -1,7 +1,8 @@
 """How to evaluate each expression of a kernel in one domain: worked out once, run for every instance.
 
 A plan is a function of the evaluator and the lanes, with those of its operands in it. Literals, knobs, and what is
-computed of those alone are values. Everything that depends on memory or on a run's state is the evaluator's business.
+computed of those alone are values. Everything that depends on memory or on a run's state is the evaluator's business:
+the patterns that a run gave to its floats are a run's, what arithmetic means is not.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ktc.ir.interp.domains.domain import Domain, Unsupported
-from ktc.ir.interp.domains.integers import ARITHMETIC, COMPARE
+from ktc.ir.interp.domains.integers import ARITHMETIC, COMPARE, SCALAR
 from ktc.ir.interp.memory.lane_reshape import reshape_bits
 from ktc.ir.nodes import COMPARISONS, LOGICAL, AddrOf, Binary, Cast, Const, Expr, Knob, Load, Var, WarpOp
 from ktc.ir.types import Ptr, Vec, scalar_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .expressions import Evaluator
 
 Run = Callable[["Evaluator", Frame, Active], Any]
+Operator = Callable[[Any, Any], Any]
 Method = Callable[["Evaluator", Any, Frame, Active], Any]
 
 QUOTIENTS = ("/", ">>")
@@ -105,13 +107,32 @@ def _binary(plans: Plans, e: Binary) -> Run:
         return plans.value(e, apply(plans.values[id(e.a)], right))
     if e.op in CUTS and not scalar_of(e.a.type).is_float:
         return lambda ev, frame, act: ev.cut(e, apply, a(ev, frame, act), b(ev, frame, act))
+    scalar = None if scalar_of(e.a.type).is_float else SCALAR.get(e.op)
     if right is not None:
-        constant = np.asarray(right)  # quicker in every operator than a scalar of numpy's
+        return _with_constant(apply, scalar, a, right)
+    if scalar is None:
+        return lambda ev, frame, act: apply(a(ev, frame, act), b(ev, frame, act))
+
+    def run(ev: Evaluator, frame: Frame, act: Active) -> Any:
+        x, y = a(ev, frame, act), b(ev, frame, act)
+        return apply(x, y) if type(x) is np.ndarray or type(y) is np.ndarray else scalar(x, y)
+
+    return run
+
+
+def _with_constant(apply: Operator, scalar: Operator | None, a: Run, right: Any) -> Run:
+    constant = np.asarray(right)  # quicker in every operator than a scalar of numpy's
+    if scalar is None:
         return lambda ev, frame, act: apply(a(ev, frame, act), constant)
-    return lambda ev, frame, act: apply(a(ev, frame, act), b(ev, frame, act))
+
+    def run(ev: Evaluator, frame: Frame, act: Active) -> Any:
+        x = a(ev, frame, act)
+        return apply(x, constant) if type(x) is np.ndarray else scalar(x, right)
+
+    return run
 
 
-def _operator(domain: Domain, e: Binary) -> Callable[[Any, Any], Any]:
+def _operator(domain: Domain, e: Binary) -> Operator:
     op, t = e.op, scalar_of(e.a.type)
     if not t.is_float:
         return (COMPARE if op in COMPARISONS else ARITHMETIC)[op]
@@ -126,8 +147,9 @@ def _cast(plans: Plans, e: Cast) -> Run:
     src, dst = scalar_of(e.x.type), scalar_of(e.to)
     if e.style == "bit":
         if src.bits == dst.bits and isinstance(e.to, Vec) == isinstance(e.x.type, Vec):
-            return lambda ev, frame, act: domain.bitcast(x(ev, frame, act), src, dst)
-        return lambda ev, frame, act: reshape_bits(domain, x(ev, frame, act), src, dst, isinstance(e.to, Vec))
+            return lambda ev, frame, act: ev.state.domain.bitcast(x(ev, frame, act), src, dst)
+        wide = isinstance(e.to, Vec)
+        return lambda ev, frame, act: reshape_bits(ev.state.domain, x(ev, frame, act), src, dst, wide)
     if id(e.x) in plans.values:
         return plans.value(e, domain.cast(plans.values[id(e.x)], src, dst))
     if src.kind == "bool" and dst.kind != "bool":

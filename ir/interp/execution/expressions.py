@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ktc.ir.interp.domains.domain import Domain, Unsupported
+from ktc.ir.interp.domains.domain import Domain, Unsupported, domain_named
 from ktc.ir.interp.domains.integers import from_float
 from ktc.ir.interp.domains.realmath import BOOLEAN
-from ktc.ir.interp.memory.access import access
+from ktc.ir.interp.memory.access import access, read_only
 from ktc.ir.interp.memory.textures import is_texture_call, texture_call
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -45,7 +45,7 @@ class Evaluator:
 
     def __init__(self, state: State, kernel: Kernel) -> None:
         self.state = state
-        self._plans = _plans_of(kernel, state.domain)
+        self._plans = _plans_of(kernel, domain_named(state.domain.name))
         self._made = self._plans.made
 
     def __call__(self, e: Expr, frame: Frame, act: Active) -> Any:
@@ -159,6 +159,8 @@ class Evaluator:
         index = [self(i, frame, act) for i in e.index]
         if isinstance(e.buffer.type, Vec) and e.buffer not in self.state.buffers:
             return self.lane_of(self.variable(Var(e.buffer), frame, act), index[0], frame, act)
+        if e.width == 1 and (found := read_only(self.state, e.buffer, index)) is not None:
+            return found
         width = self.state.int_of(e.width)
         a = access(self.state, e.buffer, frame, act, index, width)
         value = a.read()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -46,17 +48,33 @@ def environment(kernel: Kernel, args: Args) -> dict[str, int]:
 
 def hardware(g: Geometry, first_block: int, blocks: int) -> dict[tuple[str, str], object]:
     """Values of threadIdx, blockIdx (one per lane, uniform where they cannot vary), blockDim and gridDim, all u32."""
-    values: dict[tuple[str, str], object] = {}
-    thread = np.tile(np.arange(g.threads), blocks)
-    block = np.repeat(np.arange(first_block, first_block + blocks), g.threads)
-    for level, ids, extents in (("thread", thread, g.block), ("block", block, g.grid)):
-        stride = 1
-        for axis, extent in zip("xyz", extents):
-            varies = extent > 1 and not (level == "block" and blocks == 1)
-            values[level, axis] = (
-                (ids // stride % extent).astype(np.uint32) if varies else np.uint32(ids[0] // stride % extent)
-            )
-            stride *= extent
+    values: dict[tuple[str, str], object] = {
+        ("thread", axis): v for axis, v in _thread_indices(g.block, blocks).items()
+    }
+    numbers = np.arange(first_block, first_block + blocks)
+    for axis, index in zip("xyz", _digits(numbers, g.grid)):
+        varies = index.ndim and blocks > 1
+        values["block", axis] = np.repeat(index, g.threads) if varies else np.uint32(index.flat[0])
     for level, extents in (("block_dim", g.block), ("grid_dim", g.grid)):
         values.update({(level, axis): np.uint32(n) for axis, n in zip("xyz", extents)})
     return values
+
+
+@lru_cache(16)
+def _thread_indices(block: tuple[int, int, int], blocks: int) -> dict[str, np.ndarray | np.uint32]:
+    """threadIdx in so many blocks, by axis: alike in every batch of a launch, and in every launch of such blocks."""
+    found: dict[str, np.ndarray | np.uint32] = {}
+    for axis, index in zip("xyz", _digits(np.arange(math.prod(block)), block)):
+        everywhere = np.tile(index, blocks)
+        everywhere.flags.writeable = False
+        found[axis] = everywhere if index.ndim else np.uint32(index)
+    return found
+
+
+def _digits(numbers: np.ndarray, extents: tuple[int, int, int]) -> list[np.ndarray]:
+    """The u32 digits of ``numbers``, the lowest first; one value where there is only one."""
+    digits, stride = list[np.ndarray](), 1
+    for extent in extents:
+        digits.append((numbers // stride % extent).astype(np.uint32) if extent > 1 else np.zeros((), np.uint32))
+        stride *= extent
+    return digits

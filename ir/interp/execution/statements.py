@@ -83,6 +83,11 @@ class Machine:
             act = run(self, s, frame, act, loop)
         return act
 
+    def end(self) -> None:
+        """The kernel is done. What the run held is freed at once: copies and machine no longer hold each other."""
+        self.group_copies.end()
+        del self.group_copies
+
     # ---------------------------------------------------------------------------------------- data statements
 
     def _decl(self, s: Decl, frame: Frame, act: Active, loop: Loop | None) -> Active:

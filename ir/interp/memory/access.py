@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ktc.ir.interp.execution.frames import Active, Frame, spread
 from ktc.ir.interp.execution.run_state import State
 from ktc.ir.interp.execution.true_counts import all_true, any_true
 from ktc.ir.nodes import Sym
+from ktc.ir.types import Ptr, Vec
 
 from .memory_spaces import Buffer
 
@@ -152,6 +154,18 @@ class Access:
             pos = pos.reshape(-1)
         old = None if value is None else b.data[pos]
         b.shadow.touch(self.state, self.frame, lanes, pos, how, None if value is None else np.reshape(value, -1), old)
+
+
+def read_only(state: State, sym: Sym, index: list) -> Any:
+    """The elements of a parameter that nobody writes to, where all of them are there; None where there is more to it
+    (:class:`Access`)."""
+    b = state.buffers.get(sym)
+    if b is None or b.shadow is not None or b.written is not None or b.owner is not None or state.reach is not None:
+        return None
+    if len(index) != 1 or not isinstance(sym.type, Ptr) or isinstance(sym.type.elem, Vec):
+        return None
+    at = index[0] if index[0].dtype is PLACE else index[0].astype(PLACE)
+    return b.data[at] if b.holds(at) else None
 
 
 def access(state: State, sym: Sym, frame: Frame, act: Active, index: list, width: int) -> Access:

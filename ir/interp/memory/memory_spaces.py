@@ -69,6 +69,12 @@ class Buffer:
         extents = self.dims if self.dims is not None else (self.size // self.lanes,)
         return tuple(np.array(n, WORD) for n in (*extents, self.lanes))
 
+    def holds(self, at: Any) -> bool:
+        """Whether all places, of one index, are there."""
+        if at.ndim == 0:
+            return 0 <= at < self.size
+        return not count_true(at.view(WORD) >= self._limits[0])
+
     def locate(self, index: list, width: int) -> tuple[np.ndarray, np.ndarray | None, int]:
         """Flat scalar position inside a row, a mask of lanes in bounds (None: all), and the scalars moved.
 

@@ -60,9 +60,8 @@ class BarrierOrder(Order):
     def __init__(self, geometry: Geometry) -> None:
         self.threads, self.warp = geometry.threads, geometry.warp
         total = geometry.threads * geometry.blocks
-        thread = np.arange(total) % max(geometry.threads, 1)
-        self.block_of = np.arange(total) // max(geometry.threads, 1)
-        self.warp_of = thread // geometry.warp  # within its block
+        self.block_of = np.repeat(np.arange(geometry.blocks), geometry.threads)
+        self.warp_of = np.tile(np.arange(geometry.threads) // geometry.warp, geometry.blocks)  # within its block
         # Time of the last block barrier each thread was in that orders global memory, and that orders shared memory.
         self.block_sync, self.local_sync = np.zeros(total, np.int64), np.zeros(total, np.int64)
         self.warp_sync = np.zeros(total, np.int64)

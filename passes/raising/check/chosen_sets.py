@@ -23,6 +23,7 @@ from .invented_arguments import (
     extreme_arguments,
     far_apart,
     invented_arguments,
+    invented_sizes,
     scalars_of,
     values_around,
 )
@@ -130,22 +131,20 @@ class ChosenSets:
         if not self.sets or not self._missing:
             return
         most = self.budget.work + CHOOSING_WORK
-        drawn = list(invented_arguments(self.source, 2 * MOST_TRIED, seed + 1, self.sizes, 4 * self.within))
-        costs = sorted((cost, k) for k, a in enumerate(drawn) if (cost := self._cost(a)) > self.within)
+        drawn = list(invented_sizes(self.source, 2 * MOST_TRIED, seed + 1, self.sizes, 4 * self.within))
+        costs = sorted((cost, k) for k, a in enumerate(drawn) if (cost := self._cost(a.scalars)) > self.within)
         for k in [k for _, k in costs][:MORE_TRIED]:
-            args = drawn[k]
             if self.late or self.budget.work > most or not self._missing:
                 return
-            if not self.unreached and self.single <= single_axes(self.source, scalars_of(args)):
+            if not self.unreached and self.single <= single_axes(self.source, drawn[k].scalars):
                 continue
-            args, result = self._with_room(args, clean, 8 * self.within)
+            args, result = self._with_room(drawn[k].arguments(self.source), clean, 8 * self.within)
             cut = any(f.kind == "fuel" for f in result.findings)
             if result.ok >= clean and not cut and self._missing - self._missed(args, result):
                 self._take(args, result)
 
-    def _cost(self, args: Arguments) -> float:
+    def _cost(self, scalars: dict[str, int | float]) -> float:
         """Statements of a run, and the work of its threads, about."""
-        scalars = scalars_of(args)
         return statements(self.source, scalars) * (1 + launched(self.source, scalars) / LANES_OF_WORK)
 
     @property
@@ -241,7 +240,8 @@ class ChosenSets:
     def _run(self, number: int, domain: str) -> RunResult:
         key = number, domain
         if key not in self._runs:
-            self._runs[key] = self.budget.run(self.source, self.sets[number], domain, CHECK_FUEL)
+            before = self._runs.get((number, "int"))
+            self._runs[key] = self.budget.run(self.source, self.sets[number], domain, CHECK_FUEL, None, before)
         return self._runs[key]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp.equivalence import Mismatch, compare
+from ktc.ir.interp.run_results import RunResult
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Atomic, Stmt, Store
@@ -108,13 +109,15 @@ class Reference(ChosenSets):
             if compared == most or not self._holds(given, args):
                 continue
             compared += 1
+            before: RunResult | None = None
             for domain in domains:
                 if self.late:
                     return too_long()
                 first = self._run(number, domain)
                 try:
                     known = {f.kind for f in first.findings}
-                    second = self.budget.run(guess, args, domain, max(CHECK_FUEL // 10, 8 * first.steps), known)
+                    fuel = max(CHECK_FUEL // 10, 8 * first.steps)
+                    second = before = self.budget.run(guess, args, domain, fuel, known, before)
                 except (ValueError, TypeError, IndexError) as error:  # an ill-typed guess, not a wrong value
                     return f"the guessed form cannot be run: {error}"
                 except KtcError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -48,10 +49,30 @@ EXTREMES = ("max", "min", "fmax", "fmin")
 TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """The numbers of an argument set, the threads that they launch, and what its buffers are drawn from."""
+
+    scalars: dict[str, int | float]
+    threads: int
+    seed: int
+    permuted: bool
+
+    def arguments(self, kernel: Kernel) -> Arguments:
+        return {**self.scalars, **buffers(kernel, self.seed, self.permuted, self.threads)}
+
+
 def invented_arguments(
     kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES, within: float = inf
 ) -> Iterator[Arguments]:
-    """Up to ``instances`` argument sets with small sizes for which the kernel's assumptions hold.
+    """The argument sets of :func:`invented_sizes`."""
+    return (s.arguments(kernel) for s in invented_sizes(kernel, instances, seed, sizes, within))
+
+
+def invented_sizes(
+    kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES, within: float = inf
+) -> Iterator[Sizes]:
+    """Up to ``instances`` times small sizes for which the kernel's assumptions hold.
 
     The launch stays below ``MAX_THREADS`` threads; one that is large whatever the sizes are is taken as it is, up to
     ``MAX_FIXED``. ``within``: statements that a run takes at most, as far as sizes say that.
@@ -71,12 +92,12 @@ def invented_arguments(
                 scalars = completed(kernel, drawn_apart(kernel, scalars, rng))
             threads = launched(kernel, scalars)
             if 0 < threads <= most and acceptable(kernel, scalars, strides, within):
-                yield {**scalars, **buffers(kernel, seed + made, k % 2 == 1, threads)}
+                yield Sizes(scalars, threads, seed + made, k % 2 == 1)
                 made += 1
         if made:
             return
     if sizes is SIZES:  # a launch of whole tiles alone has no threads at small sizes
-        yield from invented_arguments(kernel, instances, seed, LARGE_SIZES, within)
+        yield from invented_sizes(kernel, instances, seed, LARGE_SIZES, within)
 
 
 def extreme_arguments(

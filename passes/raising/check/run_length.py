@@ -7,17 +7,36 @@ and one of hundreds at 12, and what the loops do shows as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Expr, For, HwIndex, If, Return, Sym, Var, While, bodies, fresh
+from ktc.ir.nodes import (
+    KNOB_MARK,
+    MIRRORED,
+    Binary,
+    Body,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Knob,
+    Return,
+    Sym,
+    Var,
+    While,
+    bodies,
+    fresh,
+)  # fmt: skip
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32
-from ktc.ir.walk import map_expr, used
+from ktc.ir.walk import map_expr, used, walk_expr
 
 UNKNOWN_TRIPS = 4.0
 """Rounds of a loop whose end is data: invented data are small numbers."""
@@ -33,26 +52,46 @@ sizes take."""
 THREADS = (0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023)
 """Indices of threads that are looked at where loops depend on them: the last of them may lie beyond a guard."""
 
+ORDERS = ("<", "<=", ">", ">=")
+
 Values = Mapping[str, int]
 
 
-def statements(kernel: Kernel, scalars: Mapping[str, int | float]) -> float:
+def statements(kernel: Kernel, scalars: Mapping[str, int | float], enough: float = inf) -> float:
     """Statements that a run of the SPMD kernel executes at these sizes, about: the most that one of some threads of its
-    first and of its last block go through."""
+    first and of its last block go through, or some number above ``enough``."""
     launch = kernel.launch
     assert launch is not None
     env = {n: int(v) for n, v in kernel.environment(dict(scalars)).items() if isinstance(v, int)}
     dims = {"block_dim": launch.block, "grid_dim": launch.grid}
     sizes = {(level, a): int(evaluate(n, env) or 1) for level, of in dims.items() for a, n in zip("xyz", of)}
     env |= {_named(level, a): n for (level, a), n in sizes.items()}
-    shape = _shape(kernel)
-    most = 0.0
-    for thread in THREADS if any(v.startswith("%") for v in shape.steered_by) else (0,):
+    source, most = _read(kernel), 0.0
+    like = tuple(map(env.get, source.sizes))
+    taken, whole = source.known.get(like, (0.0, False))
+    if whole or taken > enough:
+        return taken
+    for at in _places(source.shape.steered_by, source.named, sizes):
+        most = max(most, _taken(source.shape, env | at)[0])
+        if most > enough:
+            break
+    source.known[like] = most, most <= enough
+    return most
+
+
+def _places(
+    steered_by: frozenset[str], named: frozenset[str], sizes: Mapping[tuple[str, str], int]
+) -> Iterator[dict[str, int]]:
+    """Indices of threads and blocks that are looked at, one of all that look alike to what is ``named``."""
+    seen = set[tuple[int, ...]]()
+    for thread in THREADS if any(v.startswith("%") for v in steered_by) else (0,):
         for last in (0, 1):
             at = {_named("thread", a): min(thread, sizes["block_dim", a] - 1) for a in "xyz"}
             at |= {_named("block", a): last * (sizes["grid_dim", a] - 1) for a in "xyz"}
-            most = max(most, _taken(shape, env | at)[0])
-    return most
+            told = tuple(n for name, n in at.items() if name in named)
+            if told not in seen:
+                seen.add(told)
+                yield at
 
 
 def allowed(kernel: Kernel, least: float) -> float:
@@ -71,6 +110,19 @@ class _Round:
     step: Expr | None
     then: Expr
     inner: _Shape
+
+    @cached_property
+    def bound(self) -> tuple[str, Expr] | None:
+        """What the counter is compared with, and how, where it stands alone on one side."""
+        c = self.goes_on
+        if not isinstance(c, Binary):
+            return None
+        ways = [(c.a, c.op, c.b)] + ([(c.b, MIRRORED[c.op], c.a)] if c.op in ORDERS else [])
+        for side, op, end in ways if c.op in (*ORDERS, "!=") else ():
+            v = without_index_casts(side)
+            if isinstance(v, Var) and v.sym.name == self.name and all(x.name != self.name for x in used(end)):
+                return op, end
+        return None
 
 
 @dataclass(frozen=True)
@@ -96,7 +148,7 @@ class _Shape:
 
 @by_identity(32)
 def _count(kernel: Kernel) -> int:
-    return _statements_of(_shape(kernel))
+    return _statements_of(_read(kernel).shape)
 
 
 def _statements_of(shape: _Shape) -> int:
@@ -111,10 +163,23 @@ def _statements_of(shape: _Shape) -> int:
     return out
 
 
+@dataclass(frozen=True)
+class _Source:
+    """A body's shape, what its loops and branches ``named`` that is no parameter, and the ``sizes`` that they depend
+    on. ``known``: by these, the statements taken, and whether all places were looked at."""
+
+    shape: _Shape
+    named: frozenset[str]
+    sizes: tuple[str, ...]
+    known: dict[tuple[int | None, ...], tuple[float, bool]] = field(default_factory=dict)
+
+
 @by_identity(32)
-def _shape(kernel: Kernel) -> _Shape:
-    params = {p.sym for p in kernel.params}
-    return _Reader(definitions(kernel.body), params).shape(kernel.body)
+def _read(kernel: Kernel) -> _Source:
+    reader = _Reader(definitions(kernel.body), {p.sym for p in kernel.params})
+    shape = reader.shape(kernel.body)
+    extents = [_named(level, a) for level in ("block_dim", "grid_dim") for a in "xyz"]  # how far indices go
+    return _Source(shape, frozenset(reader.names), (*sorted(reader.sizes), *extents))
 
 
 class _Reader:
@@ -123,6 +188,8 @@ class _Reader:
     def __init__(self, named: Mapping[Sym, Expr], params: set[Sym]) -> None:
         self.named, self.params = named, params
         self.names: dict[str, Var] = {}
+        self.sizes: set[str] = set()
+        """Names of parameters and knobs."""
 
     def shape(self, body: Body) -> _Shape:
         parts, steered = list[int | _Round | _Branch](), set[str]()
@@ -154,7 +221,13 @@ class _Reader:
                 return self._var(_named(x.level, x.axis))
             return self._var(_of(x.sym)) if isinstance(x, Var) and x.sym not in self.params else x
 
-        return map_expr(expand(e, self.named), known)
+        plain = map_expr(expand(e, self.named), known)
+        for x in walk_expr(plain):
+            if isinstance(x, Knob):
+                self.sizes |= {x.name, KNOB_MARK + x.name}
+            elif isinstance(x, Var) and x.sym.name not in self.names:
+                self.sizes.add(x.sym.name)
+        return plain
 
     def _var(self, name: str) -> Var:
         return self.names.setdefault(name, Var(fresh(name, I32)))
@@ -219,6 +292,9 @@ def _trips(loop: _Round, first: int, step: int | bool | None, env: Values) -> in
         held = evaluate(cond, here)
         return None if held is None else bool(held)
 
+    if step and loop.bound is not None:
+        op, end = loop.bound[0], evaluate(loop.bound[1], env)
+        return None if end is None else _steps_to(op, int(end) - first, int(step))
     held = goes_on(first)
     if not held:
         return None if held is None else 0
@@ -232,6 +308,18 @@ def _trips(loop: _Round, first: int, step: int | bool | None, env: Values) -> in
         middle = (least + most) // 2
         least, most = (middle, most) if goes_on(first + int(step) * middle) else (least, middle)
     return most
+
+
+def _steps_to(op: str, distance: int, step: int) -> int:
+    """How often a counter whose end lies so far from it takes ``step`` until it has passed that."""
+    if op == "!=":  # not an order: a step may pass it
+        op = "<" if step > 0 else ">"
+    ahead, step = (distance, step) if op in ("<", "<=") else (-distance, -step)
+    if ahead < (1 if op in ("<", ">") else 0):
+        return 0
+    if step < 0:
+        return MOST_TRIPS
+    return min(ahead // step + 1 if op in ("<=", ">=") else -(-ahead // step), MOST_TRIPS)
 
 
 def _counted(loop: _Round, value: int, env: Values, goes_on: object) -> int | None:

@@ -88,7 +88,7 @@ def acceptable(
         return False
     if volume(counted) > MAX_VOLUME or not all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions):  # type: ignore[arg-type, operator]
         return False
-    return within == inf or statements(kernel, scalars) <= within
+    return within == inf or statements(kernel, scalars, within) <= within
 
 
 def _allowed(p: Param, value: int | float) -> bool:

@@ -42,11 +42,20 @@ class Budget:
         )
 
     def run(
-        self, kernel: Kernel, args: Arguments, domain: str, fuel: int, known: Container[str] | None = None
+        self,
+        kernel: Kernel,
+        args: Arguments,
+        domain: str,
+        fuel: int,
+        known: Container[str] | None = None,
+        before: RunResult | None = None,
     ) -> RunResult:
-        """A run at the cost of this budget, up to the first defect of a kind that is not ``known`` (None: all are)."""
+        """A run at the cost of this budget, up to the first defect of a kind that is not ``known`` (None: all are).
+
+        ``before``: the like in another domain.
+        """
         fatal = None if known is None else lambda f: f.kind not in known
-        result = run(kernel, args, domain=domain, fuel=fuel, fatal=fatal)
+        result = run(kernel, args, domain=domain, fuel=fuel, fatal=fatal, before=before)
         self.work += result.work
         return result
 

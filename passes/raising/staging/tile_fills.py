@@ -13,8 +13,9 @@ from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import Body, Const, Decl, Expr, For, HwIndex, If, Load, Select, Stmt, Store, Sym, Unary, Var, WarpOp
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import substitute_expr, used, walk, walk_expr
+from ktc.ir.walk import map_expr, substitute_expr, used, walk, walk_expr
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.raising.recognise.statement_kinds import expr_with_hardware
@@ -243,8 +244,26 @@ def _must(v: int | None) -> int:
 
 def _number(e: Expr, env: dict) -> int | None:
     """The value of an integer expression over thread indices and loop variables."""
-    v = evaluate(_placed(e, env), {})
+    v = evaluate(_by_names(e), {_name(k): n for k, n in env.items()})
+    if v is None:  # a part that is unknown may not matter
+        v = evaluate(_placed(e, env), {})
     return None if v is None else int(v)
+
+
+def _name(atom: HwIndex | Sym) -> str:
+    return f"{atom.name}%{atom.id}" if isinstance(atom, Sym) else f"%{atom.level}.{atom.axis}"
+
+
+@by_identity(256)
+def _by_names(e: Expr) -> Expr:
+    """``e`` with variables for indices, all by names of one meaning each: every writer evaluates it."""
+
+    def named(x: Expr) -> Expr:
+        if isinstance(x, Var | HwIndex):
+            return Var(Sym(_name(x.sym if isinstance(x, Var) else x), I32, 0))
+        return x
+
+    return map_expr(e, named)
 
 
 def _placed(e: Expr, env: dict) -> Expr:

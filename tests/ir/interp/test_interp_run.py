@@ -9,6 +9,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import equivalent, run
 from ktc.ir.interp.execution import parallel
 from ktc.ir.interp.run import geometry_of
+from ktc.ir.types import Ptr
 from tests.ir.interp.interp_samples import COPY_WIDE, HISTOGRAM, MATMUL_PARALLEL, MATMUL_TILED, kernel
 
 
@@ -311,3 +312,43 @@ def test_an_array_of_another_element_type_is_refused(wrong: str) -> None:
         run(k, {"y": np.zeros(4, wrong), "n": 4})
     assert e.value.code == "E-INTERP-ARGS" and "astype" in e.value.hint
     assert run(k, {"y": np.zeros(4, np.float32), "n": 4}).outputs["y"][0] == 1
+
+
+def test_expressions_are_planned_once_for_all_runs_of_a_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktc.ir.interp.execution.evaluation_plans import Plans
+
+    planned = list[object]()
+    of = Plans.of
+    monkeypatch.setattr(Plans, "of", lambda self, e: (planned.append(e), of(self, e))[1])
+    k = kernel("kernel k(out: i32*)\n  launch grid(1) block(64)\n  out[i32(threadIdx.x)] = i32(threadIdx.x) * 3 + 1\n")
+    args = {"out": np.zeros(64, np.int32)}
+    run(k, args, domain="int")
+    first = len(planned)
+    run(k, args, domain="int")
+    assert 0 < first == len(planned)
+
+
+@pytest.mark.parametrize("text", [MATMUL_PARALLEL, MATMUL_TILED])
+def test_what_a_run_held_is_freed_with_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of as many elements as there are threads do not wait for the collector of cycles."""
+    import gc
+    import weakref
+
+    from ktc.ir.interp.execution.statements import Machine
+
+    held = list[weakref.ref[object]]()
+    init = Machine.__init__
+
+    def noted(self: Machine, *given: object) -> None:
+        held.append(weakref.ref(self))
+        init(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Machine, "__init__", noted)
+    k = kernel(text)
+    args = {p.sym.name: np.zeros(256, np.float32) if isinstance(p.sym.type, Ptr) else 16 for p in k.params}
+    gc.disable()
+    try:
+        run(k, args)
+        assert held and all(m() is None for m in held)
+    finally:
+        gc.enable()

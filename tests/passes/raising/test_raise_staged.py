@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from functools import cache
 
 import pytest
 
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.entry_points import load
-from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, For, HwIndex, If, Load, Par, Store
 from ktc.ir.storage import is_shared
 from ktc.ir.text import canonical, parse_kernel, print_kernel
@@ -23,18 +21,11 @@ from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.raise_ import Raise
+from tests.passes.raising.raised_once import raised
 from tests.passes.raising.staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM
 
 ROUGH = range(1, 80)
 """Sizes that raising did not choose, most of them no multiple of a tile, beyond two of the largest."""
-
-
-@cache
-def raised(source: str) -> tuple[Kernel, Result]:
-    kernel = load(source, name="source.cu")
-    outcome = Raise().run(kernel)
-    assert isinstance(outcome, Result), outcome
-    return kernel, outcome
 
 
 @pytest.mark.parametrize("name", STAGED)

@@ -38,9 +38,9 @@ void run(float* o, const float* a, int rows, int cols) {
 """
 
 
-def workload(*buffers: str, **sizes: int) -> Workload:
+def workload(*buffers: str, dtype: str = "f32", init: str = "normal", **sizes: int) -> Workload:
     """Buffers of as many elements as the product of ``sizes``, which are parameters too."""
-    args = tuple(ArgSpec(b, "f32", "inout", tuple(sizes), init="normal", noalias=True) for b in buffers)
+    args = tuple(ArgSpec(b, dtype, "inout", tuple(sizes), init=init, noalias=True) for b in buffers)
     return _workload("k", args + tuple(scalar(s, s) for s in sizes), sizes)
 
 
