@@ -40,16 +40,16 @@ MOST_SIZES = 400
 """Sizes of which is asked whether there is a member for them."""
 
 
+MOST_MENDED = 8
+"""Relations for each of which a member of its own is made."""
+
+
 @dataclass(frozen=True)
 class Member:
     """A member of a family, and the sizes that it binds."""
 
     sizes: Mapping[str, int]
     kernel: Kernel
-
-
-MOST_MENDED = 8
-"""Relations for each of which a member of its own is made."""
 
 
 def chosen_members(family: Family, original: Kernel, workload: Workload, grain: int) -> list[Member] | str:
@@ -59,12 +59,12 @@ def chosen_members(family: Family, original: Kernel, workload: Workload, grain: 
     """
     choice, names = _Choice(family, original, workload, grain), list(family.names)
     found = list(choice.members())
-    for _ in range(MOST_MENDED):
+    for mended in range(MOST_MENDED + 1):
         kernels, sizes = (family.candidate, *(m.kernel for m in found)), [family.bound.sizes, *(m.sizes for m in found)]
         unseen = unseen_relation(kernels, sizes, workload) if found else None
         if unseen is None:
             break
-        more = choice.mending(unseen)
+        more = choice.mending(unseen) if mended < MOST_MENDED else None
         if more is None or more.sizes in sizes:
             return str(unseen)
         found.append(more)

@@ -186,7 +186,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         if first and not progress.affordable(want.steps):
             return _Tried(ran=False)
         args = job.oracle.inputs(instance.sizes, "exact")
-        most = max(MORE_STEPS, 2 * want.steps) if progress.larger else None
+        most = MORE_STEPS if progress.larger else None
         known = findings_of(job, instance) if job.unsure and not first else []
         got = job.run(instance, args, domain, want, sanitize=first or job.unsure, known=known, most=most)
         if progress.larger and endless(got) and not endless(got, certainly=True):
