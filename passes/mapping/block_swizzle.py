@@ -51,7 +51,9 @@ class BlockSwizzle(Pass[Arguments]):
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         outer = args.loop.one(kernel)
         if not isinstance(outer, Par):
-            raise Refusal("E-SWIZZLE-NEST", f"'{args.loop}' is no parallel loop", places(outer), "name the loop over rows")
+            raise Refusal(
+                "E-SWIZZLE-NEST", f"'{args.loop}' is no parallel loop", places(outer), "name the loop over rows"
+            )
         _check(outer)
         kernel, group = args.group.declared(kernel, self.name)
         new = _swizzled(outer, group)
