@@ -55,7 +55,7 @@ def _given(kernel: Kernel, before: Kernel) -> dict[Sym, tuple[str, str]]:
     stems = {s.name: s.stem for s in old}
     for s in new:
         stem = s.stem if s.stem != s.name else _stem_after(s.name, stems)
-        out[s] = taken.name_for(s.name), stem
+        out[s] = taken.name_for(s.name, stem), stem
     return out
 
 
@@ -74,10 +74,13 @@ class _Taken:
         if number.isdecimal():
             self.last[stem] = max(self.last.get(stem, 0), int(number))
 
-    def name_for(self, name: str) -> str:
-        """``name`` where nothing has it, else with the next number; taken from now on."""
+    def name_for(self, name: str, stem: str) -> str:
+        """``name`` where nothing has it, else with the next number (in the place of the one that ``name`` got as one of
+        several); taken from now on."""
         if name in self.names:
-            name = f"{name}_{self.last.get(name, 0) + 1}"
+            base, _, number = name.rpartition("_")
+            base = base if number.isdecimal() and name != stem else name
+            name = f"{base}_{self.last.get(base, 0) + 1}"
         self._take(name)
         return name
 

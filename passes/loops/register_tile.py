@@ -85,8 +85,10 @@ class RegisterTile(Pass[Arguments]):
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         found = args.loop.find(kernel)
         serial = [s for s in found if isinstance(s, For)]
-        if len(serial) != len(found):
-            raise Refusal("E-RTILE-SERIAL", f"'{args.loop}' is a parallel loop", hint="name the serial loop inside")
+        for s in found:
+            if not isinstance(s, For):
+                why = f"'{s.var.name}' is a parallel loop"
+                raise Refusal("E-RTILE-SERIAL", why, places(s), "name the serial loop inside")
         return _tiled(kernel, serial)
 
 

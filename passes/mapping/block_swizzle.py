@@ -49,9 +49,11 @@ class BlockSwizzle(Pass[Arguments]):
         return [Site(self.step(loop=place_of(kernel, s), group=group), "tiles shared in L2") for s in found]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        outer, *more = args.loop.find(kernel)
-        if more or not isinstance(outer, Par):
-            raise Refusal("E-SWIZZLE-NEST", f"'{args.loop}' is not one parallel loop", hint="name the loop over rows")
+        outer = args.loop.one(kernel)
+        if not isinstance(outer, Par):
+            raise Refusal(
+                "E-SWIZZLE-NEST", f"'{args.loop}' is no parallel loop", places(outer), "name the loop over rows"
+            )
         _check(outer)
         kernel, group = args.group.declared(kernel, self.name)
         new = _swizzled(outer, group)

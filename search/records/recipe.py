@@ -21,7 +21,8 @@ from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 
-FORMAT = 1
+FORMAT = 2
+"""2: scripts name loops and arrays as they print; by 1, a name stood for all that the source calls so."""
 
 _IDENTITY = ("kernel", "variant", "source_sha256", "script", "knobs", "target")
 
