@@ -1,4 +1,4 @@
-"""Conditions that loops and other conditions imply go, and no others: nothing is assumed of sizes that bound no loop."""
+"""Conditions that loops and other conditions imply go, and no others: nothing is taken of sizes that bound no loop."""
 
 from __future__ import annotations
 
