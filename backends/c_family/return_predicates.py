@@ -12,6 +12,7 @@ import dataclasses
 
 from ktc.ir.analysis.uniformity import Uniformity
 from ktc.ir.nodes import (
+    NEGATED,
     Alloc,
     Assign,
     Barrier,
@@ -110,9 +111,8 @@ class _Deciding:
 
 
 def _negated(cond: Expr) -> Expr:
-    flipped = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-    if isinstance(cond, Binary) and cond.op in flipped and not getattr(cond.a.type, "is_float", True):
-        return Binary(flipped[cond.op], cond.a, cond.b)
+    if isinstance(cond, Binary) and cond.op in NEGATED and not getattr(cond.a.type, "is_float", True):
+        return Binary(NEGATED[cond.op], cond.a, cond.b)
     return Unary("!", cond)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktc.ir.nodes import MIRRORED, Binary, Expr, Unary, Var
+from ktc.ir.nodes import MIRRORED, Binary, Call, Expr, Unary, Var
 from ktc.ir.walk import walk_expr
 
 from .condition_parts import parts
@@ -58,6 +58,18 @@ def _learn_part(c: Expr, facts: Facts) -> None:
         learn_below_zero(plus(minus(q, p), constant(int(c.op == ">"))), facts)
     if c.op == "==":
         _learn_equal(c, facts)
+    for e in (facts.plain(c.a), facts.plain(c.b)):
+        _learn_divided(e, facts)
+
+
+def _learn_divided(e: Expr, facts: Facts) -> None:
+    """Of a quotient that is positive: what is divided is as large as the divisor; if it is rounded up, positive."""
+    match e:
+        case Binary(op="/", a=a, b=b) if facts.interval(e).positive and facts.interval(b).positive and facts.exact(e):
+            _learn_part(Binary(">=", a, b), facts)
+        case Call(fn="cdiv", args=(a, b)) if facts.interval(e).positive and facts.interval(b).positive:
+            if not facts.interval(a).positive:
+                facts.narrow(facts.plain(a), Interval(1, None))
 
 
 def _limit(op: str, mine: Interval, other: Interval) -> Interval | None:

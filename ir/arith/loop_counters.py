@@ -11,7 +11,7 @@ from ktc.ir.walk import used
 from .congruence import BINARY as CONGRUENT
 from .congruence import Congruence
 from .enclosures import INDEX_LIMIT, type_interval
-from .integer_casts import without_index_casts
+from .integer_casts import keeping_low_bits
 from .interval import NATURAL, Interval
 from .interval_operators import BINARY, UNARY
 from .known_symbols import Loop, counted_up
@@ -82,9 +82,10 @@ def _moves(loop: For, facts: Facts, up: bool) -> bool:
 
 
 def _converted_step(loop: For) -> tuple[str, Expr] | None:
-    """The step of ``i = (int)((unsigned)i + blockDim.x)``, which is that of ``i += blockDim.x`` unless it wraps."""
-    step = without_index_casts(loop.step)
-    if isinstance(step, Binary) and step.op in ("+", "-") and without_index_casts(step.a) == Var(loop.var):
+    """The step of ``i = (int)((unsigned)i + blockDim.x)``: modulo the size of i, that of ``i += blockDim.x``."""
+    bits = loop.var.type.bits if isinstance(loop.var.type, Scalar) else 0
+    step = keeping_low_bits(loop.step, bits)
+    if isinstance(step, Binary) and step.op in ("+", "-") and keeping_low_bits(step.a, bits) == Var(loop.var):
         return (step.op, step.b) if loop.var not in used(step.b) else None
     return None
 

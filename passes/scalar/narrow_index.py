@@ -43,7 +43,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, I64, Scalar
-from ktc.ir.walk import map_stmt_exprs, used
+from ktc.ir.walk import assigned, map_stmt_exprs, used
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Refusal, Result
 
@@ -66,9 +66,10 @@ class NarrowIndex(Pass[NoArguments]):
         body = job.body(kernel.body)
         if not job.narrowed:
             raise Refusal("E-NARROW-NOTHING", "no 64-bit index here is a sum of products of counters and sizes")
+        facts = Facts(kernel.with_(body=()), REWRITES)  # bounds are over parameters
         guards: list[Assume] = []
         for bound in _largest(job.bounds):
-            sizes = job.facts.interval(bound)
+            sizes = facts.interval(bound)
             if sizes.high is not None and sizes.high <= LIMIT:
                 continue
             if sizes.low is not None and sizes.low > LIMIT:
@@ -90,9 +91,8 @@ class _Narrowing:
     values: dict[Sym, Expr] = field(default_factory=dict)  # name -> its value, over counters and parameters
 
     def __post_init__(self) -> None:
-        self.params = {p.sym: p for p in self.kernel.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int}
-        self.facts = Facts(self.kernel, REWRITES)
-        self.changed = self.facts.symbols.changing
+        self.changed = assigned(self.kernel.body)
+        self.params = {p.sym: p for p in self.kernel.params if _is_int(p.sym) and p.sym not in self.changed}
 
     def body(self, body: Body) -> Body:
         return tuple(self.stmt(s) for s in body)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import cast, simplify
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, HwIndex, If, Load, Sym, Var, WarpOp
+from ktc.ir.nodes import NEGATED, ORDERINGS, Binary, Body, Call, Const, Decl, Expr, HwIndex, If, Load, Sym, Var, WarpOp
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 from ktc.passes.shared.equal_integers import never_beyond
@@ -83,12 +83,9 @@ def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym], outer: Col
 
 def lower_bound(c: Expr, sym: Sym) -> Expr | None:
     """``lo`` such that ``c`` is ``sym >= lo``."""
-    if not isinstance(c, Binary):
-        return None
-    mirrored = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}.get(c.op)
     t = sym.type
     assert isinstance(t, Scalar)
-    if mirrored is None:
+    if not isinstance(c, Binary) or c.op not in ORDERINGS:
         return None
-    negated = upper_bound(Binary(mirrored, c.a, c.b), sym)  # !(sym >= lo) is sym < lo
+    negated = upper_bound(Binary(NEGATED[c.op], c.a, c.b), sym)  # !(sym >= lo) is sym < lo
     return None if negated is None else simplify(cast(negated, t))

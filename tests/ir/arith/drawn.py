@@ -168,7 +168,14 @@ class Nest:
                                     ("*", "<"), ("/", ">")))  # fmt: skip
         if op in ("-", ">>", "/"):
             low, high = high, low
-        return For(v, low, Binary(cond, Var(v), high), Binary(op, Var(v), d.number(t, low=1, most=40)), body)
+        return For(v, low, Binary(cond, Var(v), high), self.step(op, v, d), body)
+
+    def step(self, op: str, v: Sym, d: Drawing) -> Expr:
+        """``v op number``, sometimes computed in another type."""
+        t = self.rng.choice((I32, U32, I64, U64, I16))
+        if op not in "+-" or self.rng.randrange(3):
+            return Binary(op, Var(v), d.number(v.type, low=1, most=40))  # type: ignore[arg-type]
+        return Cast(v.type, Binary(op, Cast(t, Var(v), "c"), d.number(t, low=1, most=40)), "c")
 
 
 Point = Mapping[Expr, int]

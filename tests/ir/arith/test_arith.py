@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from ktc.ir.arith import REWRITES, Congruence, Facts, Interval, Trust, simplified
 from ktc.ir.arith.interval import EMPTY
 from ktc.ir.arith.interval_operators import BINARY
+from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
 from ktc.ir.fold import INT_OPS
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Binary, Call, Cast, Const, Eval, Expr, For, HwIndex, If, Par, Return, Sym, Var, fresh, i32
-from ktc.ir.types import I32, I64, U32, Scalar
+from ktc.ir.types import I32, I64, U32, U64, Scalar
 
 from .judged import judge_nest, judge_points
 
@@ -181,3 +182,37 @@ def test_digits_are_known() -> None:
     assert simplified(op("/", op("/", v(y), 4), 8), f) == op("/", v(y), 32)
     assert simplified(Call("min", (v(x), v(n)), I32), f) == v(x)
     assert simplified(op("/", op("-", v(x), op("*", v(n), v(y))), v(n)), f) != v(y)
+
+
+@pytest.mark.parametrize("through, shown", [("u64", True), ("u32", False)])
+def test_a_step_through_a_narrower_type_may_lead_back(through: str, shown: bool) -> None:
+    n, i = size("n", t=I64), fresh("i", I64)
+    t = {"u64": U64, "u32": U32}[through]
+    step = Cast(I64, Binary("+", Cast(t, Var(i), "c"), Const(1, t)), "c")
+    inner = Eval(Var(i))
+    facts = known(n, body=(For(i, Const(5, I64), op("<", Var(i), v(n)), step, (inner,)),))
+    assert facts.at(inner).at_most(Const(5, I64), Var(i)) == shown
+
+
+def test_a_counter_that_falls_stays_below_its_beginning() -> None:
+    n, i = size("n"), fresh("i", I32)
+    inner = Eval(Var(i))
+    loop = For(i, op("-", v(n), 1), op(">=", Var(i), 0), op("-", Var(i), 1), (inner,))
+    assert known(n, body=(loop,)).at(inner).below(Var(i), v(n))
+
+
+def test_a_positive_quotient_says_how_large_the_dividend_is() -> None:
+    n = size("n", None)
+    for quotient in (Call("cdiv", (v(n), Const(4, I32)), I32), op("/", op("+", v(n), 3), 4)):
+        assert known(n).under(op("<", Const(0, I32), quotient)).interval(v(n)).low == 1
+
+
+def test_bounds_are_found_over_what_is_given() -> None:
+    n, m, i, j = size("n", 0), size("m", 0), fresh("i", I32), fresh("j", I32)
+    inner = Eval(op("+", op("*", Var(i), v(m)), Var(j)))
+    body = (Par(i, Const(0, I32), v(n), (), (If(op("<", Var(i), 7), (Par(j, i32(0), v(m), (), (inner,)),), ()),)),)
+    facts = known(n, m, body=body).at(inner)
+    given = {v(n), v(m)}
+    high = upper_bound(facts.polynomial(inner.value), facts, given.__contains__)
+    assert high == {(v(m),): 7, (): -1}  # of a guard and of a size the one that is plainer
+    assert lower_bound(facts.polynomial(inner.value), facts, given.__contains__) == {}

@@ -115,6 +115,11 @@ def test_data_dependent_indices_stay() -> None:
     assert refused(k, "narrow-index").code == "E-NARROW-NOTHING"
 
 
+def test_a_parameter_that_the_kernel_assigns_bounds_nothing() -> None:
+    k = parse_kernel("kernel k(out: f32*, n: i64)\n  n = n * 4096_i64\n  out[n] = 1.0\n")
+    assert refused(k, "narrow-index").code == "E-NARROW-NOTHING"
+
+
 def test_a_wrong_narrow_index_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dropping a term on the way to 32 bits."""
     real = narrow_index._Narrowing._to32
