@@ -290,6 +290,8 @@ def packed_elements(s: Shape, wide: str) -> Iterator[Idea]:
     yield wide, "neighbouring elements in one access", 1.5
 
 
+LONG = "one long loop"
+
 RULES: tuple[tuple[str, Callable[[Shape], bool], Callable[[Shape, int], Iterator[Idea]]], ...] = (
     ("contraction over a plane", is_product, plane_product),
     ("plane with a strided side", is_transposed, plane_transposed),
@@ -297,6 +299,6 @@ RULES: tuple[tuple[str, Callable[[Shape], bool], Callable[[Shape, int], Iterator
     ("short rows", lambda s: s.is_rows and s.short, short_rows),
     ("row reduction", lambda s: s.is_rows and s.has_reduction, row_reduction),
     ("rows", lambda s: s.is_rows and not s.has_reduction, row_stream),
-    ("one long loop", lambda s: s.is_flat, flat_stream),
+    (LONG, lambda s: s.is_flat, flat_stream),
 )
 """(what it is called in reports, when it applies, what it proposes). Every row that applies contributes, in order."""

@@ -1,14 +1,17 @@
 """Lanes for the loop with unit stride: threads take what each iteration of an outer loop went through alone.
 
-A kernel that gives a thread a whole row (a token, a query) has its threads a row apart in memory. Where
-the loops inside go through neighbouring elements, schedules are proposed that give the outer loop to blocks, or to
-groups of threads side by side, and those loops to the lanes.
+A kernel that gives a thread a whole row (a token, a query) has its threads a row apart in memory, and so has one that
+sums a column by a block. Schedules of the whole nest are proposed that give neighbouring threads neighbouring elements:
+where the loops inside go through them, those take the lanes and the outer loop takes blocks, or groups of lanes side by
+side; where the outer loop does, it takes the lanes, and the loops inside are shared by other threads and by blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+from ktc.ir.analysis.defs import MAX_DEPTH
 from ktc.ir.arith.affine import is_unit_stride
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, For, Load, Par, Reduce, Store, Sym
@@ -27,17 +30,23 @@ NORMALISE = Step("normalise")
 GAIN = 8.0
 """What accesses side by side are worth against accesses a row apart: a sector has eight floats."""
 
-MAPS = (
-    (
-        "[thread.y $ROWS:(1,2,4,8), block.x]",
-        "thread.x $LANES:(8,16,32), seq",
-        "rows side by side, a group of lanes each",
-    ),
+ROWS, COLUMNS = "thread.y $ROWS:(1,2,4,8), block.x", "thread.x $TX:(8,16,32,64), block.x"
+IN_FLIGHT = "unroll $U:(2,4,8), thread.y $TY:(4,8,16,32)"
+
+INSIDE = (
+    (f"[{ROWS}]", "thread.x $LANES:(8,16,32), seq", "rows side by side, on lanes of their own"),
     ("[block.x]", "thread.x $T, seq", "a block a row"),
 )
-"""Levels of the outer loop, and of the loops inside after wide accesses, if these can be; fastest first."""
+"""Where loops inside move by one element: levels of the outer loop, and of those loops after wide accesses."""
+
+ACROSS = (
+    (COLUMNS, f"[{IN_FLIGHT}, block.y $P:(8,16,32,64), seq]", "a block some columns, blocks share what is summed"),
+    (COLUMNS, f"[{IN_FLIGHT}, seq]", "a block some columns"),
+)
+"""Where the outer loop moves by one element: its levels after wide accesses, and those of the loops inside."""
 
 WIDE = ("vec $V, ", "")
+"""Before the levels of what moves by one element: wide accesses if they can be, else single ones."""
 
 
 def lanes(raised: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
@@ -46,34 +55,69 @@ def lanes(raised: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
     kernel = raised if isinstance(normal, Refused) else normal.kernel
     before = "" if isinstance(normal, Refused) else f"{NORMALISE} | "
     for outer in loops(kernel):
-        inside = _unit_stride(kernel, outer)
-        for levels, own, why in MAPS if inside else ():
-            maps = (" ".join(f"{name}=[{wide}{own}]" for name in inside) for wide in WIDE)
-            steps = (f"{before}map{{{place_of(kernel, outer)}={levels} {inner}}}" for inner in maps)
-            first = next(filter(able, steps), None)
-            if first is not None:
-                yield first, f"{why}: neighbouring lanes take neighbouring elements", GAIN
-                if len(inside) > 1 or inside[0].endswith(".*"):
-                    kept = f"{first} | row-cache{{loop={inside[0]} keep=loaded}}"
-                    yield from [(kept, f"{why}, its elements loaded once", GAIN)] if able(kept) else ()
-        if inside:
+        nest = _nest(kernel, outer)
+        if nest is not None:
+            for steps, why in nest.maps():
+                first = next((x for x in (before + s for s in steps) if able(x)), None)
+                if first is not None:
+                    yield first, f"{why}: neighbouring lanes take neighbouring elements", GAIN
+                    if nest.several and able(kept := f"{first} | row-cache{{loop={nest.inside[0]} keep=loaded}}"):
+                        yield kept, f"{why}, its elements loaded once", GAIN
             return
 
 
-def _unit_stride(kernel: Kernel, outer: Loop) -> list[str]:
-    """The loops inside ``outer``, whose iterations are threads now, that a thread goes through alone and that move by
-    one element; none where ``outer`` itself does so in most accesses."""
-    if not isinstance(outer, Par) or not any(lv.kind == "thread" for lv in outer.dist):
-        return []
-    inner = [s for s in walk(outer.body) if isinstance(s, Par | Reduce) and [lv.kind for lv in s.dist] == ["seq"]]
-    leaves = [s for s in inner if not any(x is not s and isinstance(x, For | Par | Reduce) for x in walk(s.body))]
+@dataclass(frozen=True)
+class Nest:
+    """A loop and the loops inside it by name; ``across``: whether the outer one moves by one element."""
+
+    outer: str
+    inside: tuple[str, ...]
+    across: bool
+
+    @property
+    def several(self) -> bool:
+        """Whether each iteration of the outer loop goes several times through something."""
+        return not self.across and (len(self.inside) > 1 or self.inside[0].endswith(".*"))
+
+    def maps(self) -> Iterator[tuple[list[str], str]]:
+        """Steps of which the first that can be lowered is meant, and why."""
+        if self.across:
+            for own, levels, why in ACROSS:
+                inner = " ".join(f"{name}={levels}" for name in self.inside)
+                yield [f"map{{{self.outer}=[{wide}{own}] {inner}}}" for wide in WIDE], why
+        else:
+            for levels, own, why in INSIDE:
+                inners = (" ".join(f"{name}=[{wide}{own}]" for name in self.inside) for wide in WIDE)
+                yield [f"map{{{self.outer}={levels} {inner}}}" for inner in inners], why
+
+
+def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
+    """The nest of ``outer`` and the innermost loops inside it, where neighbouring threads are not at neighbouring
+    elements today."""
+    if not isinstance(outer, Par):
+        return None
+    inner = [s for s in walk(outer.body) if isinstance(s, For | Par | Reduce)]
+    leaves = [s for s in inner if isinstance(s, Par | Reduce) and not any(x in inner for x in walk(s.body))]
     values = initial_values(outer.body)
-    along = [s for s in leaves if any(_moves_by_one(e, s.var, values) for e in _subscripts(s))]
-    across = [e for s in leaves for e in _subscripts(s) if _moves_by_one(e, outer.var, values)]
-    total = sum(1 for s in leaves for _ in _subscripts(s))
-    if not along or 2 * len(across) > total:
-        return []
-    return list(places_of(kernel, along, PARALLEL))
+    subscripts = {s.var: [_in_loops(e, values) for e in _subscripts(s)] for s in leaves}
+    along = [s for s in leaves if any(is_unit_stride(e, s.var) for e in subscripts[s.var])]
+    every = [e for found in subscripts.values() for e in found]
+    across = sum(is_unit_stride(e, outer.var) for e in every)
+    name = place_of(kernel, outer)
+    if along and 2 * across <= len(every) and _has_threads(outer) and all(map(_is_serial, along)):
+        return Nest(name, tuple(places_of(kernel, along, PARALLEL)), across=False)
+    if leaves and not along and across and not _has_threads(outer) and any(map(_has_threads, leaves)):
+        return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), across=True)
+    return None
+
+
+def _has_threads(loop: Loop) -> bool:
+    return any(lv.kind in ("thread", "lane") for lv in loop.dist)
+
+
+def _is_serial(loop: Loop) -> bool:
+    """Whether each thread goes through ``loop`` alone."""
+    return [lv.kind for lv in loop.dist] == ["seq"]
 
 
 def _subscripts(loop: Loop) -> Iterator[Expr]:
@@ -85,7 +129,8 @@ def _subscripts(loop: Loop) -> Iterator[Expr]:
             yield from (x.index[0] for x in walk_expr(e) if isinstance(x, Load) and isinstance(x.buffer.type, Ptr))
 
 
-def _moves_by_one(index: Expr, var: Sym, values: dict[Sym, Expr]) -> bool:
-    for _ in range(4):
+def _in_loops(index: Expr, values: dict[Sym, Expr]) -> Expr:
+    """``index`` with variables that are never assigned replaced by their values."""
+    for _ in range(MAX_DEPTH):
         index = substitute_expr(index, values)
-    return is_unit_stride(index, var)
+    return index

@@ -11,7 +11,7 @@ from ktc.passes.core.script import DistSpec
 
 from .carried import carried
 from .halos import halo_tiles
-from .ideas import RULES, Shape, packed_elements, shape_of
+from .ideas import LONG, RULES, Shape, packed_elements, shape_of
 from .lanes import lanes
 from .products import staged_products, tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
@@ -44,7 +44,8 @@ class Rules:
                     o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
                 ):
                     yield Proposal(f"raise | {steps}", why, gain, self.name)
-            for steps, why, gain in lanes(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
+            beside = list(lanes(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None))
+            for steps, why, gain in beside:
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
             if o.device.profile.startswith(GPUS):
                 for steps, why, gain in shared_inputs(o.raised):
@@ -60,7 +61,7 @@ class Rules:
             for f in o.facts:
                 shape = shape_of(f)
                 yield from self._packed(o, shape)
-                yield from self._rules(o, shape)
+                yield from self._rules(o, shape, without=frozenset({LONG} if beside else ()))
                 yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
         yield from self._refinements(o)
         yield from self._sites(o)
@@ -80,11 +81,13 @@ class Rules:
                 if o.attempt(script := f"raise | {before}{steps}") is None:
                     yield Proposal(script, why, gain, self.name)
 
-    def _rules(self, o: Observation, shape: Shape, before: str = "") -> Iterator[Proposal]:
-        """What the table says of a loop nest; ``before``: the steps that lead to it."""
+    def _rules(
+        self, o: Observation, shape: Shape, before: str = "", without: frozenset[str] = frozenset()
+    ) -> Iterator[Proposal]:
+        """What the table says of a loop nest; ``before``: the steps that lead to it; ``without``: rows left out."""
         after = _combining(shape, o)
         for name, applies, scripts in RULES:
-            if applies(shape):
+            if applies(shape) and name not in without:
                 for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
                     script = _then(f"raise | {before}{steps}", after)
                     if "launch-bounds" in steps and not o.device.profile.startswith(GPUS):
