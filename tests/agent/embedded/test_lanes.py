@@ -1,0 +1,70 @@
+"""Schedules that give neighbouring threads neighbouring elements, whichever loop of the nest goes through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ktc.agent.build import Builder
+from ktc.agent.embedded.lanes import lanes
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+
+BUFFERS = "out: f32* align 16 noalias, p: f32 const* align 16 noalias, ids: i32 const*"
+PARAMS = f"({BUFFERS}, rows: i32 range 1..4096, wide: i32 range 1..4096)"
+THREAD_A_ROW = (
+    f"kernel a{PARAMS}\n  launch grid(cdiv(rows, 64)) block(64)\n  par q in 0..rows @ [thread.x 64, block.x]\n"
+)
+BLOCK_A_COLUMN = f"kernel b{PARAMS}\n  launch grid(wide) block(64)\n  par q in 0..wide @ [block.x]\n"
+
+COPIED = THREAD_A_ROW + "    for z in 0..wide\n      out[q * wide + z] = p[ids[q] * wide + z]\n"
+SWEPT = (
+    THREAD_A_ROW + "    var s: f32 = 0.0\n    for z = 0; z <= q; z + 1\n      s += p[q * wide + z]\n"
+    "      out[q * wide + z] = p[q * wide + z]\n    for z in 0..wide\n      out[q * wide + z] = s\n"
+)
+COLUMN = (
+    BLOCK_A_COLUMN + "    reduce(+) s: f32 = 0.0 over z in 0..rows @ [thread.x 64, seq]\n"
+    "      yield p[z * wide + q]\n    out[q] = s\n"
+)
+ALREADY = THREAD_A_ROW + "    out[q] = p[q]\n"
+BESIDE = THREAD_A_ROW + "    for z in 0..wide\n      out[z * rows + q] = p[z * rows + q]\n"
+
+
+def proposed(text: str) -> list[str]:
+    kernel = parse_kernel(text)
+    return [steps for steps, _, _ in lanes(kernel, able(kernel))]
+
+
+def able(kernel: Kernel) -> Callable[[str], bool]:
+    build = Builder(kernel)
+    return lambda steps: build.attempt(steps) is None
+
+
+def test_a_row_that_a_thread_copies_is_its_lanes() -> None:
+    side_by_side, block = proposed(COPIED)
+    assert side_by_side == (
+        "normalise | map{q=[thread.y $ROWS:(1,2,4,8), block.x] z=[vec $V, thread.x $LANES:(8,16,32), seq]}"
+    )
+    assert block == "normalise | map{q=[block.x] z=[vec $V, thread.x $T, seq]}"
+
+
+def test_sweeps_of_a_row_share_its_lanes_and_its_elements() -> None:
+    found = proposed(SWEPT)
+    assert found and all("z.*=[" in x and x.startswith("normalise | map{q=") for x in found)
+
+
+def test_a_column_that_a_block_sums_takes_the_lanes_itself() -> None:
+    shared, alone = proposed(COLUMN)
+    assert shared.startswith("map{q=[vec $V, thread.x $TX") and "block.y $P" in shared and "block.y" not in alone
+
+
+def test_neighbours_that_are_neighbours_already_are_left_alone() -> None:
+    assert proposed(ALREADY) == [] and proposed(BESIDE) == []
+
+
+def test_every_proposal_applies_at_its_defaults() -> None:
+    for text in (COPIED, SWEPT, COLUMN):
+        kernel = parse_kernel(text)
+        for script in proposed(text):
+            assert apply_script(kernel, parse_script(script)).refused is None
