@@ -260,7 +260,8 @@ def _by_names(e: Expr) -> Expr:
 
     def named(x: Expr) -> Expr:
         if isinstance(x, Var | HwIndex):
-            return Var(Sym(_name(x.sym if isinstance(x, Var) else x), I32, 0))
+            name = _name(x.sym if isinstance(x, Var) else x)
+            return Var(Sym(name, I32, 0, name))
         return x
 
     return map_expr(e, named)

@@ -216,5 +216,5 @@ kernel rows(out: f32* restrict, x: f32 const* restrict, first: i32 const* restri
       out[r * d + i] = x[r * d + i] * 2.0 - m
 """.replace("LAST", last)
     kernel = parse_kernel(text)
-    assert refused(kernel, "row-cache{loop=i where=shared}").code == "E-ROWCACHE-ROOM"
+    assert refused(kernel, "row-cache{loop=i.* where=shared}").code == "E-ROWCACHE-ROOM"
     assert not any("where=shared" in str(s.step) for s in row_cache.RowCache().sites(kernel))
