@@ -137,13 +137,11 @@ def spread(kernel: Kernel, named: Loops) -> tuple[Kernel, list[For]]:
         kernel, found = whole, [s for s in serial(whole) if s.var not in others]
     for loop in found:
         here = next(s for s in serial(kernel) if s.var == loop.var)
-        try:
-            kernel = _independent(kernel, here)
-        except Refusal as carried:
-            if carried.refused.code != "E-PARALLEL-CARRIED":
-                raise
+        done = attempted(_independent, kernel, here)
+        if isinstance(done, Refused) and done.code == "E-PARALLEL-CARRIED":
             summed = attempted(converted, kernel, here)
-            kernel = accepted(carried.refused if isinstance(summed, Refused) else summed)
+            done = done if isinstance(summed, Refused) else summed
+        kernel = accepted(done)
     return kernel, found
 
 

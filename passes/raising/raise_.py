@@ -30,7 +30,6 @@ from ktc.passes.core.refusals import Refusal, Refused, Result, accepted
 from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
-from ktc.passes.raising.outcome_cache import remembered
 from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left
 
@@ -67,6 +66,8 @@ class Raise(Pass[NoArguments]):
         return [Site(self.step(), f"the kernel's loops become explicit{said}")]
 
     def apply(self, kernel: Kernel, args: NoArguments) -> Result:
+        from ktc.passes.raising.outcome_cache import remembered  # numpy: not for who only asks what passes there are
+
         if kernel.is_parallel:
             raise Refusal("E-RAISE-DONE", "the kernel is in parallel form already")
         if kernel.launch is None:

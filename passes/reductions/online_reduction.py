@@ -146,8 +146,8 @@ def _by_threads(kernel: Kernel, p: Pair, spec: DistSpec) -> Result:
     made, whole = own_sums(p.top, low.sym, p.fn, n.get("vec") or i32(1), n["thread"], n.get("unroll") or i32(1))
     body = _replaced(kernel, p, (*made, Decl(low.sym, Var(whole)), *_nothing_seen(p), *p.between))
     facts = assumptions(p.top, (*dist, Level("seq")), False, frozenset(x.sym for x in kernel.params))
-    settled = assume(kernel.with_(body=body, flags=kernel.flags | {"reassociates"}), facts)
-    return Result(settled, ("one sweep, sums of each thread",))
+    kernel = assume(kernel.with_(body=body, flags=kernel.flags | {"reassociates"}), facts)
+    return Result(kernel, ("one sweep, sums of each thread",))
 
 
 def _others_on_threads(every: list[Loop], p: Pair) -> bool:

@@ -112,11 +112,11 @@ class ScanPass(Pass[Arguments]):
         made = dataclasses.replace(made, dist=dist)
         kernel = kernel.with_(body=_replaced(kernel.body, loop, made))
         facts = assumptions(_sum(made), dist, False, frozenset(p.sym for p in kernel.params))
-        settled = assume(kernel, facts)
+        kernel = assume(kernel, facts)
         t = made.acc.sym.type
         floating = isinstance(t, Scalar) and t.is_float and made.acc.op in "+*"
-        flags = settled.flags | ({"reassociates"} if floating else set())
-        return Result(settled.with_(flags=flags), (f"{loop.var.name}: {'ex' * made.exclusive}scan",))
+        flags = kernel.flags | ({"reassociates"} if floating else set())
+        return Result(kernel.with_(flags=flags), (f"{loop.var.name}: {'ex' * made.exclusive}scan",))
 
 
 def _sum(s: Scan) -> Reduce:

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from ktc.ir.fold import cast, fold_node
-from ktc.ir.interp.domains.realmath import plain_name
 from ktc.ir.nodes import (
     COMPARISONS,
     Assign,
@@ -54,8 +53,6 @@ from ktc.ir.walk import (
     used_in,
     walk_expr,
 )
-
-from .points import same_everywhere
 
 POWERS = ("exp", "exp2")
 
@@ -258,6 +255,10 @@ def _rescaled(
 ) -> Rescaled | None:
     """How the sum ``s`` goes with the maximum ``m``, where it is the first of ``after`` once a larger value came and
     the second after another one; None if it does not. What is ``inside`` may differ between iterations."""
+    from ktc.ir.interp.domains.realmath import plain_name  # numpy: not for who only asks what passes there are
+
+    from .points import same_everywhere
+
     above, below = after
     if (used(above) | used(below)) & carried - {s, m}:
         return None
