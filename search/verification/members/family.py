@@ -83,7 +83,7 @@ def bound_by(original: Kernel, candidate: Kernel, workload: Workload) -> Bound |
     told = [a.value for a in workload.args if a.name in parameters and isinstance(a.value, str)]
     names = {n for value in told for n in names_in(value)}
     for s in workload.scenarios if names else ():
-        if all(runnable(k, workload, s.sizes) for k in (original, candidate)):
+        if min(s.sizes[n] for n in names) > 0 and all(runnable(k, workload, s.sizes) for k in (original, candidate)):
             return Bound(parameters, {n: int(v) for n, v in s.sizes.items() if n in names}, dict(s.sizes))
     return None
 

@@ -71,7 +71,7 @@ def unseen_relation(kernels: Sequence[Kernel], sizes: Sequence[Mapping[str, int]
     for what, n in extents.items():
         for tile in sorted(_tiles(kernels) | single):
             for name, holds in RELATIONS.items():
-                if not holds(n[0], tile[0]) and all(map(holds, n[1:], tile[1:])):
+                if not holds(n[0], tile[0]) and all(t < 1 or holds(v, t) for v, t in zip(n[1:], tile[1:])):
                     return Unseen(what, n[0], name, tile)
     return None
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.workload import ArgSpec, Scenario, Workload
 from ktc.search.verification.members.number_formulas import Formula, Itself, formula
+from ktc.search.verification.members.relations_seen import unseen_relation
 from ktc.search.verification.members.smaller_sizes import smaller, tell_apart
 from ktc.search.verification.members.template import numbers, same_statements, with_numbers
 
@@ -83,3 +86,15 @@ def test_products_are_told_apart_by_one_more_point_than_there_are_sizes() -> Non
     assert tell_apart([{"a": 2, "b": 2}, {"a": 4, "b": 2}, {"a": 2, "b": 4}], names)
     assert not tell_apart([{"a": 2, "b": 2}, {"a": 4, "b": 4}, {"a": 8, "b": 8}], names)
     assert not tell_apart([{"a": 2, "b": 2}, {"a": 4, "b": 2}], names)
+
+
+def test_a_tile_that_is_nothing_for_a_smaller_size_shows_nothing() -> None:
+    args = (ArgSpec("y", "f32", "out", ("n",)), ArgSpec("n", "i32", "scalar", value="n"))
+    workload = Workload(Path("w.toml"), Path("k.cu"), "k", args, (Scenario("s", {"n": 100}),), {"": {}})
+    text = "kernel k(out: f32*, n: i32)\n  launch grid(4) block(1)\n  out[0] = f32(n % {})\n"
+    kernels = [parse_kernel(text.format(tile)) for tile in (32, 0)]
+    unseen = unseen_relation(kernels, [{"n": 100}, {"n": 10}], workload)
+    assert unseen is not None and unseen.tile == (32, 0)
+    kernels = [parse_kernel(text.format(tile)) for tile in (32, 3)]
+    seen = unseen_relation(kernels, [{"n": 100}, {"n": 10}], workload)
+    assert seen is None or seen.tile != (32, 3)
