@@ -11,12 +11,14 @@ from .congruence import Congruence
 from .interval import ANY, EMPTY, NATURAL, Interval
 from .kernel_facts import Facts
 from .simplification import simplified
-from .trust import ANY_LAUNCH, REWRITES, Trust
+from .trust import ANY_LAUNCH, LOWERED, LOWERING, REWRITES, Trust
 
 __all__ = [
     "ANY",
     "ANY_LAUNCH",
     "EMPTY",
+    "LOWERED",
+    "LOWERING",
     "NATURAL",
     "REWRITES",
     "Congruence",

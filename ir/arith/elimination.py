@@ -2,8 +2,9 @@
 
 ``row * cols + col - rows * cols + 1`` is linear in ``col``, with a coefficient that is not negative: it is no larger
 with ``cols - 1`` in its place, and that no larger with ``rows - 1`` in place of ``row``, which leaves 0. Of quotients
-is known that ``(x / n) * n`` is in ``x - n + 1 .. x``, of ``cdiv`` that ``cdiv(x, n) * n`` is in ``x .. x + n - 1``.
-What is left in the end are numbers. The effort is bounded by steps, not by time: the same on every machine.
+is known that ``(x / n) * n`` is in ``x - n + 1 .. x`` (``.. x + n - 1`` where x may be negative), of ``cdiv`` that
+``cdiv(x, n) * n`` is in ``x .. x + n - 1``. What is left in the end are numbers. The effort is bounded by steps, not by
+time: the same on every machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.nodes import Binary, Call, Expr, Select
 
+from .divisors import quotient
 from .interval import ANY, Interval
 from .interval_operators import BINARY
 from .polynomial import Polynomial, constant, minus, plus, scaled, times
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from .kernel_facts import Facts
 
 STEPS = 64
-"""Polynomials that a proof looks at."""
+"""Polynomials that a proof looks at, if nobody asks for less."""
 
 DEEPEST = 12
 """Variables that go on the way to a number."""
@@ -35,15 +37,19 @@ Step = list[Polynomial]
 class Elimination:
     """One proof, with what ``facts`` know."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, steps: int = STEPS) -> None:
         self.facts = facts
-        self.left = STEPS
+        self.left = steps
         self.seen: set[frozenset[tuple[tuple[Expr, ...], int]]] = set()
 
     def never_positive(self, p: Polynomial, depth: int = 0) -> bool:
         """Whether ``p <= 0`` is shown."""
-        high = interval_of(p, self.facts).high
-        if high is not None and high <= 0:
+        within = interval_of(p, self.facts)
+        if within.high is not None and within.high <= 0:
+            return True
+        if within.positive:
+            return False
+        if any(_no_larger(p, q) for q in self.facts.conditions):
             return True
         key = frozenset(p.items())
         if key in self.seen or depth > DEEPEST or len(p) > MOST_TERMS:
@@ -104,17 +110,18 @@ class Elimination:
         found = self._quotient(atom, upper)
         if found is None:
             return
-        divisor, bound, loose = found
+        divisor, bound, alone = found
         turns = quotient(by, divisor)
         if turns is not None:
             yield [plus(times(turns, bound), rest)]
         number = divisor.get((), 0)
         if turns is None and set(divisor) == {()} and number > 1:
             yield [plus(times(by, bound), scaled(rest, number))]  # all of it, as often as the divisor says
-        yield [plus(times(by, loose), rest)]
+        if alone is not None:
+            yield [plus(times(by, alone), rest)]
 
-    def _quotient(self, atom: Expr, upper: bool) -> tuple[Polynomial, Polynomial, Polynomial] | None:
-        """Of a quotient of what is not negative: its divisor, a bound of the product of both, and one of it alone."""
+    def _quotient(self, atom: Expr, upper: bool) -> tuple[Polynomial, Polynomial, Polynomial | None] | None:
+        """Of a quotient by what is positive: its divisor, a bound of the product of both, and one of it alone."""
         f = self.facts
         match atom:
             case Binary(op="/", a=a, b=b):
@@ -123,13 +130,18 @@ class Elimination:
                 rounded = True
             case _:
                 return None
-        if not f.interval(a).never_negative or not f.interval(b).positive or not f.exact(atom):
+        if not f.interval(b).positive or not f.exact(atom):
             return None
+        natural = f.interval(a).never_negative
+        if rounded and not natural:
+            return None  # of which implementations differ
         x, n = f.polynomial(a), f.polynomial(b)
         less = plus(n, constant(-1))
+        alone = None if not natural else x if upper else constant(0)
         if rounded:
-            return n, plus(x, less) if upper else x, x if upper else constant(0)
-        return n, x if upper else minus(x, less), x if upper else constant(0)
+            return n, plus(x, less) if upper else x, alone
+        above = x if natural else plus(x, less)
+        return n, above if upper else minus(x, less), alone
 
 
 def atoms(p: Polynomial) -> list[Expr]:
@@ -153,24 +165,6 @@ def split_by(p: Polynomial, atom: Expr) -> tuple[Polynomial, Polynomial] | None:
     return (by, rest) if by else None
 
 
-def quotient(p: Polynomial, divisor: Polynomial) -> Polynomial | None:
-    """``p / divisor`` where that is a polynomial, of a divisor of one term."""
-    if len(divisor) != 1:
-        return None
-    ((by, n),) = divisor.items()
-    out: Polynomial = {}
-    for factors, k in p.items():
-        left = list(factors)
-        for atom in by:
-            if atom not in left:
-                return None
-            left.remove(atom)
-        if k % n:
-            return None
-        out[tuple(left)] = k // n
-    return out
-
-
 def interval_of(p: Polynomial, facts: Facts) -> Interval:
     """What ``p`` lies in, term by term."""
     out = Interval.point(0)
@@ -186,10 +180,15 @@ def interval_of(p: Polynomial, facts: Facts) -> Interval:
     return out
 
 
+def _no_larger(p: Polynomial, q: Polynomial) -> bool:
+    """Whether ``p`` is ``q`` less a number that is not negative."""
+    return len(p.keys() ^ q.keys()) <= 1 and (left := minus(p, q)).keys() <= {()} and left.get((), 0) <= 0
+
+
 def _multiples(p: Polynomial, q: Polynomial) -> list[int]:
     """Numbers of times that ``q`` may be taken from ``p`` such that a term goes."""
     found = {p[t] // k for t, k in q.items() if t and t in p and p[t] % k == 0 and p[t] // k > 0}
     return sorted(found)
 
 
-__all__ = ["Elimination", "atoms", "interval_of", "quotient", "split_by"]
+__all__ = ["Elimination", "atoms", "interval_of", "split_by"]

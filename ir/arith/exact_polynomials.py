@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Select, Unary, Var
 from ktc.ir.types import Scalar
 
+from .divisors import quotient
 from .enclosures import is_integer
 from .integer_casts import is_index_cast
 from .interval import Interval
@@ -43,8 +44,22 @@ def exact_polynomial(e: Expr, facts: Facts) -> Polynomial:
         case Binary(op="<<", a=a, b=Const(value=n)) if without_wrapping(e, facts):
             if 0 <= n < 63:
                 return scaled(facts.polynomial(a), 1 << int(n))
+    whole = _whole_quotient(e, facts)
+    if whole is not None:
+        return whole
     one = facts.interval(e).constant
     return {(plain(e, facts),): 1} if one is None else constant(one)
+
+
+def _whole_quotient(e: Expr, facts: Facts) -> Polynomial | None:
+    """``batch`` of ``batch * length / length``, rounded up or not: what is divided is a multiple, term by term."""
+    match e:
+        case Binary(op="/", a=a, b=b) if is_integer(a.type) and without_wrapping(e, facts):
+            return quotient(facts.polynomial(a), facts.polynomial(b))
+        case Call(fn="cdiv", args=(a, b)) if is_integer(e.type) and without_wrapping(e, facts):
+            if facts.interval(a).never_negative and facts.interval(b).positive:
+                return quotient(facts.polynomial(a), facts.polynomial(b))
+    return None
 
 
 def _variable(e: Var, facts: Facts) -> Polynomial:

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from math import gcd
 
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import COMPARISONS, Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
+from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk, walk_expr
 
 from .algebra import Memo, value
-from .congruence import BINARY as CONGRUENT
 from .congruence import Congruence
-from .elimination import Elimination
+from .decided_comparisons import compared
+from .divisors import divides, residue
+from .elimination import STEPS, Elimination
 from .enclosures import Congruences, Intervals, is_integer
 from .exact_polynomials import exact_polynomial, plain, without_wrapping
 from .interval import Interval
@@ -39,12 +39,18 @@ from .trust import ANY_LAUNCH, Trust
 class Facts:
     """What is known of the integers of ``kernel``, as far as ``trust`` goes."""
 
-    def __init__(self, kernel: Kernel, trust: Trust = ANY_LAUNCH) -> None:
+    def __init__(self, kernel: Kernel, trust: Trust = ANY_LAUNCH, effort: int = STEPS) -> None:
+        """``effort``: polynomials that one proof looks at."""
         self.kernel = kernel
+        self.effort = effort
         self.trust = trust
         self.symbols = Symbols.of(kernel)
         self.conditions: tuple[Polynomial, ...] = ()
         """Polynomials that are never positive here."""
+        self.residues: tuple[tuple[Polynomial, Congruence], ...] = ()
+        """What polynomials leave when they are divided, here."""
+        self.multiples: tuple[tuple[Polynomial, Polynomial], ...] = ()
+        """Polynomials, each with one of one term that divides it, which is no number."""
         self.equal_to: dict[Sym, Polynomial] = {}
         self._intervals: dict[Expr, Interval] = {}
         self._residues: dict[Expr, Congruence] = {}
@@ -79,18 +85,34 @@ class Facts:
     def truth(self, condition: Expr) -> bool | None:
         """How ``condition`` comes out, if it always comes out alike."""
         found = truth_of(self.interval(condition)) if is_integer(condition.type) else None
-        return found if found is not None else self._compared(condition)
+        return found if found is not None else compared(condition, self)
 
     def never_negative(self, e: Expr) -> bool:
         if self.interval(e).never_negative:
             return True
-        return self.whole(e) and self._shown(scaled(self.polynomial(e), -1))
+        return self.whole(e) and self.never_positive(scaled(self.polynomial(e), -1))
+
+    def never_positive(self, p: Polynomial) -> bool:
+        """Whether ``p <= 0`` is shown."""
+        key = frozenset(p.items())
+        if key not in self._shown:
+            self._shown[key] = Elimination(self, self.effort).never_positive(p)
+        return self._shown[key]
 
     def multiple_of(self, e: Expr, n: int) -> bool:
         """Whether ``n`` divides ``e``."""
         if self.congruence(e).multiple_of(n):
             return True
-        return self.whole(e) and self._residue_of(self.polynomial(e)).multiple_of(n)
+        return self.whole(e) and residue(self.polynomial(e), self).multiple_of(n)
+
+    def divides(self, by: Expr, e: Expr) -> bool:
+        """Whether ``by``, which need not be a number, divides ``e``."""
+        n = self.interval(by).constant if is_integer(by.type) else None
+        if n is not None:
+            return n != 0 and self.multiple_of(e, n)
+        if not self.whole(e) or not self.whole(by):
+            return False
+        return divides(self.polynomial(by), self.polynomial(e), self)
 
     def below(self, a: Expr, b: Expr) -> bool:
         """Whether ``a < b``, as numbers, whatever their types are."""
@@ -103,7 +125,7 @@ class Facts:
         raised = BINARY["+"](self.interval(a), Interval.point(by))
         if DECIDED["<="](raised, self.interval(b)) is not None:
             return bool(DECIDED["<="](raised, self.interval(b)))
-        return self._shown(plus(minus(self.polynomial(a), self.polynomial(b)), constant(by)))
+        return self.never_positive(plus(minus(self.polynomial(a), self.polynomial(b)), constant(by)))
 
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether ``a`` and ``b`` are one number, whatever their types are."""
@@ -163,8 +185,11 @@ class Facts:
         """These facts, and what they say of the variable that ``s`` declares, if it never changes."""
         if s.sym not in self.symbols.values or s.init is None:
             return self
+        within = self.interval(s.init).wrapped(_scalar(s.sym))
+        if self.interval(Var(s.sym)).within(within):
+            return self
         there = self._copy()
-        there.narrow(Var(s.sym), self.interval(s.init).wrapped(_scalar(s.sym)))
+        there.narrow(Var(s.sym), within)
         return there
 
     def visit(self, body: Body) -> Iterator[tuple[Stmt, Facts]]:
@@ -196,11 +221,12 @@ class Facts:
         said = launched_extent(e, self)
         return None if said is None else self.polynomial(said)
 
-    def rank(self, atom: Expr) -> tuple[int, int]:
-        """How far inside an atom is: what is declared last goes first."""
-        ranks = self.symbols.rank
-        below = list(walk_expr(atom))
-        return max((ranks.get(x.sym, 0) + 1 for x in below if isinstance(x, Var)), default=0), len(below)
+    def rank(self, atom: Expr) -> tuple[float, int]:
+        """How far inside an atom is: what is declared last goes first, hardware indices before parameters."""
+        ranks, below = self.symbols.rank, list(walk_expr(atom))
+        own = [float(ranks.get(x.sym, -1)) for x in below if isinstance(x, Var)]
+        own += [len(self.kernel.params) - 0.5 for x in below if isinstance(x, HwIndex)]
+        return max(own, default=-1.0), len(below)
 
     # -------------------------------------------------------------------------------------------------------- learning
 
@@ -237,7 +263,12 @@ class Facts:
     def divide(self, e: Expr, left: Congruence) -> None:
         """Learn what ``e`` leaves when it is divided."""
         self._residues = {**self._residues, e: self._residues.get(e, Congruence()).meet(left)}
+        self.residues = (*self.residues, (self.polynomial(e), left))
         self._forget()
+
+    def divide_by(self, e: Expr, by: Expr) -> None:
+        """Learn that ``by``, which is no number, divides ``e``."""
+        self.multiples = (*self.multiples, (self.polynomial(e), self.polynomial(by)))
 
     def replace(self, s: Sym, p: Polynomial) -> None:
         """Learn that ``s`` is ``p``, which does not mention it."""
@@ -264,36 +295,6 @@ class Facts:
         n = self._intervals[e].constant if e in self._intervals else None
         return Congruence.point(n) if n is not None else known
 
-    def _residue_of(self, p: Polynomial) -> Congruence:
-        out = Congruence.point(0)
-        for factors, k in p.items():
-            term = Congruence.point(k)
-            for a in factors:
-                term = CONGRUENT["*"](term, self.congruence(a))
-            out = CONGRUENT["+"](out, term)
-        return out
-
-    def _compared(self, e: Expr) -> bool | None:
-        """A comparison that polynomials decide."""
-        if not isinstance(e, Binary) or e.op not in COMPARISONS or not is_integer(e.a.type):
-            return None
-        if e.op in ("==", "!="):
-            same = True if self.equal(e.a, e.b) else False if self._differ(e.a, e.b) else None
-            return same if same is None or e.op == "==" else not same
-        a, b = (e.a, e.b) if e.op in ("<", "<=") else (e.b, e.a)
-        strict = int(e.op in ("<", ">"))
-        if self.at_most(a, b, by=strict):
-            return True
-        return False if self.at_most(b, a, by=1 - strict) else None
-
-    def _differ(self, a: Expr, b: Expr) -> bool:
-        x, y = self.congruence(a), self.congruence(b)
-        apart = y.residue not in Congruence(gcd(x.modulus, y.modulus), x.residue)
-        return apart or self.below(a, b) or self.below(b, a)
-
-    def _shown(self, p: Polynomial) -> bool:
-        return Elimination(self).never_positive(p)
-
     def _copy(self) -> Facts:
         there = copy.copy(self)
         there._places = None
@@ -303,6 +304,7 @@ class Facts:
     def _forget(self) -> None:
         self._ranges: Memo = {}
         self._left_over: Memo = {}
+        self._shown: dict[frozenset[tuple[tuple[Expr, ...], int]], bool] = {}
         self._polynomials: dict[int, tuple[Expr, Polynomial]] = {}
         self._enclosing = Intervals(self.trust, self._known_interval)
         self._dividing = Congruences(self.exact, self._known_residue, lambda c: truth_of(self.interval(c)))

@@ -45,7 +45,7 @@ def launched_extent(e: HwIndex, facts: Facts) -> Expr | None:
 
 
 def knob_interval(e: Knob, facts: Facts) -> Interval:
-    """All values that a knob may be given."""
+    """All values that a knob may be given, or the one that it keeps."""
     values = _values(e, facts)
     return Interval(min(values), max(values)) if values else type_interval(e.type)
 
@@ -61,6 +61,8 @@ def knob_residue(e: Knob, facts: Facts) -> Congruence:
 def _values(e: Knob, facts: Facts) -> list[int]:
     for k in facts.kernel.knobs:
         if k.name == e.name:
+            if facts.trust.bound_knobs and k.value is not None:
+                return [k.value]
             return [*k.domain, k.default, *([] if k.value is None else [k.value])]
     return []
 

@@ -1,7 +1,8 @@
 """What a condition that holds says: narrower intervals, polynomials that are never positive, divisors, equalities.
 
-``i + 1 < n`` says of ``i`` that it is at most the largest ``n`` less 2, and that ``i - n + 2`` is never positive. What
-a condition says of something that changes is not learnt: it may be over before it is asked for.
+``i + 1 < n`` says of ``i`` that it is at most the largest ``n`` less 2, and that ``i - n + 2`` is never positive; where
+8 divides ``i`` and ``n``, ``i < n`` says that ``i - n + 8`` is never positive. What a condition says of something that
+changes is not learnt: it may be over before it is asked for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ktc.ir.walk import walk_expr
 
 from .condition_parts import parts
 from .congruence import Congruence
+from .divisors import residue
 from .elimination import atoms, interval_of, split_by
 from .interval import Interval
 from .polynomial import Polynomial, constant, minus, plus
@@ -32,6 +34,9 @@ def learn_below_zero(q: Polynomial, facts: Facts) -> None:
     """Add ``q <= 0``, and how that narrows what it is made of."""
     if not atoms(q):
         return
+    left = residue(q, facts)
+    if left.modulus > 1:
+        q = plus(q, constant(-left.residue % left.modulus))  # 8 divides it: below 0, it is at most -8
     facts.conditions = (*facts.conditions, q)
     for atom in atoms(q):
         split = split_by(q, atom)
@@ -89,15 +94,29 @@ def _limit(op: str, mine: Interval, other: Interval) -> Interval | None:
 def _learn_equal(c: Binary, facts: Facts) -> None:
     for a, b in ((c.a, c.b), (c.b, c.a)):
         left, x = facts.interval(b).constant, facts.plain(a)
-        n = facts.interval(x.b).constant if isinstance(x, Binary) and x.op == "%" else None
-        if isinstance(x, Binary) and left is not None and n:
-            for e in (x.a, facts.plain(x.a)):
-                facts.divide(e, Congruence(abs(n), left))
+        if isinstance(x, Binary) and x.op == "%" and left is not None:
+            _learn_residue(x.a, x.b, left, facts)
         elif isinstance(x, Var) and set(facts.polynomial(x)) == {(x,)}:
             p = facts.polynomial(b)
             if all(x not in set(walk_expr(atom)) for atom in atoms(p)):
                 facts.replace(x.sym, p)
                 return
+
+
+def _learn_residue(e: Expr, by: Expr, left: int, facts: Facts) -> None:
+    """``e % by`` is ``left``. Of a quotient that is exact, so is known of what is divided."""
+    n = facts.interval(by).constant
+    if not n:
+        if left == 0 and n is None:
+            facts.divide_by(e, by)
+        return
+    known = Congruence(abs(n), left)
+    for x in (e, facts.plain(e)):
+        facts.divide(x, known)
+    x = facts.plain(e)
+    m = facts.interval(x.b).constant if isinstance(x, Binary) and x.op == "/" else None
+    if isinstance(x, Binary) and m and facts.multiple_of(x.a, m):
+        facts.divide(facts.plain(x.a), Congruence(abs(n * m), left * m))
 
 
 __all__ = ["learn", "learn_below_zero"]

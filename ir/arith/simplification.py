@@ -4,29 +4,35 @@ before                                  after, where
     min(i, n)                               i                   i <= n
     i < n ? a : b                           a                   i < n
     x % n, x / n                            x, 0                0 <= x < n
-    (x + n * y) / n, (x + n * y) % n        y, x                0 <= x < n, and y not negative
+    (x + n * y) / n, (x + n * y) % n        y, x                0 <= x < n, and the sum is not negative
+                                            y + x / n, x % n    0 <= x, and the sum is not negative
+    i / n, i % n                            t, i - t * n        t * n <= i < t * n + n: i counts on in a tile
+    cdiv(n * y, n)                          y                   0 <= n * y
     x / n * n + x % n                       x
     x / 4 / 8, x % 32 % 8                   x / 32, x % 8
 
 Each keeps the value of every expression that has one, as far as the facts' trust goes; what is put together anew is
-computed without an overflow.
+computed without an overflow, and for less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ktc.ir.fold import fold_node
-from ktc.ir.nodes import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary
+from ktc.ir.nodes import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var
 from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import map_expr, walk_expr
 
-from .elimination import interval_of, quotient
+from .divisors import quotient
 from .enclosures import is_integer
 from .interval import Interval
 from .kernel_facts import Facts
-from .polynomial import Polynomial, from_polynomial, times
+from .polynomial import Polynomial, constant, from_polynomial, minus, plus, scaled, times
+
+SHIFTED, DIVIDED = 3, 12
+"""Additions that take as long as a division by a power of two, and by anything else."""
 
 
 def simplified(e: Expr, facts: Facts) -> Expr:
@@ -34,6 +40,8 @@ def simplified(e: Expr, facts: Facts) -> Expr:
 
     def on(x: Expr) -> Expr:
         x = fold_node(x)
+        if _is_spelled(x):
+            return x
         for rule in _RULES.get(type(x), ()):
             found = rule(x, facts)
             if found is not None:
@@ -41,6 +49,12 @@ def simplified(e: Expr, facts: Facts) -> Expr:
         return x
 
     return map_expr(e, on)
+
+
+def _is_spelled(e: Expr) -> bool:
+    """Whether ``e`` is a number made of knobs, which is read more easily by their names."""
+    t = e.type
+    return isinstance(t, Scalar) and t.is_int and all(isinstance(x, Const | Knob | Binary | Call) for x in walk_expr(e))
 
 
 def _choice(e: Select, facts: Facts) -> Expr | None:
@@ -85,37 +99,71 @@ def _split(e: Binary, facts: Facts) -> Expr | None:
     """``(x + n * y) / n`` and ``% n`` by what of the sum is a multiple of ``n``."""
     if e.op not in ("/", "%") or not facts.interval(e.b).positive or not facts.whole(e):
         return None
-    divisor = facts.polynomial(e.b)
+    p, n = facts.polynomial(e.a), facts.polynomial(e.b)
+    if len(n) != 1 or not facts.never_negative(e.a):
+        return None
+    for counter, start in (*_starts(p, n, facts), ({}, {})):
+        whole, rest = _parted(minus(p, counter), n)
+        turns, rest = plus(whole, quotient(start, n) or {}), plus(rest, minus(counter, start))
+        if not turns or not facts.never_positive(scaled(rest, -1)):
+            continue
+        if not facts.never_positive(plus(minus(rest, n), constant(1))):
+            left = None if start else _built(rest, e, facts)
+            if left is None:
+                continue
+            turns = plus(turns, {(Binary("/", left, e.b),): 1})
+            rest = {(Binary("%", left, e.b),): 1}
+        found = _built(turns if e.op == "/" else rest, e, facts)
+        if found is not None and cost(found) < cost(e):
+            return found
+    return None
+
+
+def _parted(p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
+    """``(q, r)`` where ``p`` is ``q * divisor + r``."""
     whole: Polynomial = {}
     rest: Polynomial = {}
-    for factors, k in facts.polynomial(e.a).items():
+    for factors, k in p.items():
         q = quotient({factors: k}, divisor)
         if q is None:
             rest[factors] = k
         else:
-            whole |= times(q, {(): 1})
-    if not whole or not facts.never_negative(e.a) or not _below(rest, e.b, facts):
-        return None
-    built = _built(whole if e.op == "/" else rest, e, facts)
-    return built if built is not None and _size(built) < _size(e) else None
+            whole = plus(whole, q)
+    return whole, rest
 
 
-def _below(p: Polynomial, n: Expr, facts: Facts) -> bool:
-    """Whether ``0 <= p < n``."""
-    own, limit = interval_of(p, facts), facts.interval(n)
-    if own.never_negative and own.high is not None and limit.low is not None and own.high < limit.low:
-        return True
-    ((alone, k), *others) = p.items() or [((), 0)]
-    return not others and k == 1 and len(alone) == 1 and facts.never_negative(alone[0]) and facts.below(alone[0], n)
+def _starts(p: Polynomial, n: Polynomial, facts: Facts) -> Iterator[tuple[Polynomial, Polynomial]]:
+    """Counters of loops among the terms of ``p``, each with a multiple of ``n`` at which it begins: ``i`` and ``t * n``
+    where ``i`` is in ``t * n..t * n + n``."""
+    for factors, k in p.items():
+        if k == 1 and len(factors) == 1 and isinstance(factors[0], Var):
+            for start in facts.bounds(factors[0], upper=False):
+                if start and not _parted(start, n)[1]:
+                    yield {factors: 1}, start
 
 
 def _built(p: Polynomial, e: Expr, facts: Facts) -> Expr | None:
-    """``p`` as an expression of the type of ``e``, if no part of it can overflow."""
+    """``p``, which is the value of ``e``, or of a part of it, as an expression of its type, if nothing can overflow."""
     t = e.type
     assert isinstance(t, Scalar)
     found = from_polynomial(p, t)
-    parts = [x for x in walk_expr(found) if isinstance(x, Binary)]
-    return found if all(facts.raw(x).fits(t) for x in parts if x.op in "+-*") and _converts(found, facts) else None
+    parts = [x for x in walk_expr(found) if isinstance(x, Binary) and x.op in "+-*"]
+    fits = _only_grows(p, facts) or _only_shrinks(p, facts) or all(facts.raw(x).fits(t) for x in parts)
+    return found if fits and _converts(found, facts) else None
+
+
+def _only_grows(p: Polynomial, facts: Facts) -> bool:
+    """Whether no part of the sum ``p`` is larger than all of it."""
+    return all(
+        k > 0 and len(factors) <= 2 and all(facts.never_negative(f) for f in factors) for factors, k in p.items()
+    )
+
+
+def _only_shrinks(p: Polynomial, facts: Facts) -> bool:
+    """Whether ``p`` is one atom less what is no larger: no part of it is larger than the atom."""
+    first = {factors: k for factors, k in p.items() if k > 0}
+    alone = len(first) == 1 and all(k == 1 and len(factors) == 1 for factors, k in first.items())
+    return alone and _only_grows(minus(first, p), facts) and facts.never_positive(scaled(p, -1))
 
 
 def _converts(e: Expr, facts: Facts) -> bool:
@@ -123,16 +171,30 @@ def _converts(e: Expr, facts: Facts) -> bool:
 
 
 def _rejoined(e: Binary, facts: Facts) -> Expr | None:
-    """``x / n * n + x % n`` is x."""
-    if e.op != "+":
+    """``x / n * n + x % n`` is x, whatever stands beside it in a sum."""
+    if e.op != "+" or not facts.whole(e):
         return None
-    for whole, rest in ((e.a, e.b), (e.b, e.a)):
-        match whole, rest:
-            case Binary(op="*", a=p, b=q), Binary(op="%", a=x, b=n):
-                for d, by in ((p, q), (q, p)):
-                    if by == n and d == Binary("/", x, n) and x.type == e.type:
-                        return x
+    p = facts.polynomial(e)
+    for factors, k in p.items():
+        for digit in (f for f in factors if isinstance(f, Binary) and f.op == "%"):
+            times_it = quotient({factors: k}, {(digit,): 1})
+            assert times_it is not None
+            quotients = times(times({(Binary("/", digit.a, digit.b),): 1}, facts.polynomial(digit.b)), times_it)
+            if any(p.get(f) != v for f, v in quotients.items()):
+                continue
+            rest = minus(minus(p, quotients), {factors: k})
+            found = _built(plus(rest, times({(digit.a,): 1}, times_it)), e, facts)
+            if found is not None and cost(found) < cost(e):
+                return found
     return None
+
+
+def _rounded(e: Call, facts: Facts) -> Expr | None:
+    """``cdiv(n * y, n)`` is y."""
+    if e.fn != "cdiv" or not facts.whole(e):
+        return None
+    found = _built(facts.polynomial(e), e, facts)
+    return found if found is not None and cost(found) < cost(e) else None
 
 
 def _nested(e: Binary, facts: Facts) -> Expr | None:
@@ -153,15 +215,25 @@ def _number(n: int, e: Expr) -> Expr | None:
     return Const(n, t) if isinstance(t, Scalar) else None
 
 
-def _size(e: Expr) -> int:
-    return sum(1 for _ in walk_expr(e))
+def cost(e: Expr) -> int:
+    """What ``e`` takes to compute, in additions: a division by what is no power of two takes many."""
+    return sum(_cost_of(x) for x in walk_expr(e) if not isinstance(x, Cast | Var | Const))
+
+
+def _cost_of(x: Expr) -> int:
+    if isinstance(x, Call) and x.fn == "cdiv":
+        return DIVIDED
+    if not isinstance(x, Binary) or x.op not in ("/", "%"):
+        return 1
+    n = x.b.value if isinstance(x.b, Const) else 0
+    return SHIFTED if isinstance(n, int) and n > 0 and n & (n - 1) == 0 else DIVIDED
 
 
 _Rule = Callable[[Any, Facts], "Expr | None"]
 _RULES: dict[type, tuple[_Rule, ...]] = {
     Select: (_choice,),
     Unary: (_negation,),
-    Call: (_extreme,),
+    Call: (_extreme, _rounded),
     Binary: (_decided, _rejoined, _nested, _digit, _split),
 }
 

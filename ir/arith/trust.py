@@ -18,6 +18,7 @@ assumption            what it says                                              
 ``indices``           arithmetic of hardware indices alone numbers threads or     rewrites of index arithmetic: sums and
                       blocks: it does not wrap, and stays below 2^31              products that number threads
 ``launch``            blocks and grids are as large as the kernel's launch says   kernels in a form that owns its launch
+``bound_knobs``       knobs that are bound keep their values                      lowering: what it gives has no others
 ``block_threads``     the most threads of a block                                 all: :mod:`ktc.ir.launch_limits`
 ``grid_blocks``       the most blocks of one axis of a grid                       all, as above
 ====================  ==========================================================  ===================================
@@ -43,6 +44,7 @@ class Trust:
     no_wrap: bool = False
     counters: bool = False
     launch: bool = False
+    bound_knobs: bool = False
     block_threads: int = MAX_BLOCK_THREADS
     grid_blocks: int = MAX_GRID[0]
 
@@ -53,4 +55,10 @@ ANY_LAUNCH = Trust()
 REWRITES = Trust(origins=frozenset(ORIGINS), parameters=True, indices=True)
 """Of a rewrite: a launcher tests what nobody vouches for, and the index arithmetic of a source numbers threads."""
 
-__all__ = ["ANY_LAUNCH", "REWRITES", "Trust"]
+LOWERING = Trust(origins=frozenset(ORIGINS), parameters=True, indices=True, bound_knobs=True)
+"""Of the rewrite of loops into threads: knobs that are bound keep their values."""
+
+LOWERED = Trust(origins=frozenset(ORIGINS), parameters=True, indices=True, bound_knobs=True, launch=True)
+"""Of what lowering makes of a kernel, which is launched as it says."""
+
+__all__ = ["ANY_LAUNCH", "LOWERED", "LOWERING", "REWRITES", "Trust"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.backends.profiles import profile_for
+from ktc.ir.arith import LOWERING
 from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Reduce, Scan, Stmt
@@ -22,7 +23,11 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
     Raises:
         KtcError: E-BACKEND-... or a lowering error: the target cannot express it.
     """
-    if kernel.is_parallel and profile_for(target).backend not in READS_PARALLEL:
+    if kernel.is_parallel and profile_for(target).backend in READS_PARALLEL:
+        from ktc.passes.shared.known_ranges import decided
+
+        kernel = kernel.with_(body=decided(kernel, LOWERING, sized=False))
+    elif kernel.is_parallel:
         from ktc.passes.lowering import materialise
 
         kernel = materialise(_affordable(kernel, target))

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from ktc.ir.analysis.order import places
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
+from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith.lengths import length
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import MAX_BLOCK_THREADS
@@ -67,7 +69,7 @@ def _problems(kernel: Kernel, nest: Nest) -> Iterator[Refused]:
         if bad:
             why = f"'{loop.var.name}': no 16-byte access moves {bad[0]} of its elements"
             yield Refused("E-DIST-VEC", why, locs, f"a power of two up to {widest}")
-    yield from _ragged(loop)
+    yield from _ragged(kernel, loop)
     threads = 1
     for level in (lv for s in nest for lv in s.dist if lv.kind in THREAD_LEVELS and lv.n is not None):
         threads *= min(_values(kernel, level.n), default=1)
@@ -76,15 +78,19 @@ def _problems(kernel: Kernel, nest: Nest) -> Iterator[Refused]:
         yield Refused("E-DIST-THREADS", why, locs, "fewer threads on one of the axes")
 
 
-def _ragged(loop: Par | Reduce) -> Iterator[Refused]:
-    """Interleaving iterations needs the parallel loops inside to run over one range for all of them."""
+def _ragged(kernel: Kernel, loop: Par | Reduce) -> Iterator[Refused]:
+    """Interleaving iterations needs the parallel loops inside to be equally long in all of them."""
     if not any(lv.kind in ("vec", "unroll") for lv in loop.dist):
         return
     own = {loop.var}
+    facts: Facts | None = None
     for s in walk(loop.body):
         if isinstance(s, Decl) and s.init is not None and used(s.init) & own:
             own.add(s.sym)
         if isinstance(s, Par | Reduce) and (used(s.lo) | used(s.hi)) & own:
+            facts = facts or Facts(kernel, REWRITES)
+            if facts.symbols.steady(s.lo) and not used(length(s.lo, s.hi, facts)) & own:
+                continue  # lowering counts it from 0
             why = f"the range of '{s.var.name}' depends on '{loop.var.name}', whose iterations are interleaved"
             locs = places(s)
             yield Refused("E-DIST-RAGGED", why, locs, f"no vec or unroll level on '{loop.var.name}'")

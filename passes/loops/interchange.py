@@ -5,6 +5,8 @@ before                                          after interchange{outer=i inner=
       for k in 0..m                                   for i in 0..n
         c[i] = max(c[i], a[k * n + i])                  c[i] = max(c[i], a[k * n + i])
 
+A loop over a tile, ``i in t * 16..t * 16 + 16``, is counted from 0 first: its bounds then depend on no other loop.
+
 Legal when no dependence would run backwards afterwards: none has a distance that is positive in one loop and negative
 in the other (Allen and Kennedy, section 5.2). Iterations of a parallel loop depend on nothing, so two parallel loops
 always swap, and a serial loop may move out of a parallel one; it moves inside one only if what it carries stays within
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.dependence import Distance, carried_scalars, conflict, noalias
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.analysis.touches import touches
+from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, For, Par, Stmt
 from ktc.ir.walk import declared, map_body, used, walk
@@ -27,6 +30,7 @@ from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.shared.shifted_loops import from_zero, runs_alike
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,9 @@ class Interchange(Pass[Arguments]):
         if not isinstance(outer, For | Par):
             raise Refusal("E-INTERCHANGE-NEST", f"'{args.outer}' is not a serial or parallel loop", places(outer))
         check(kernel, outer)
-        inner = outer.body[0]
-        assert isinstance(inner, For | Par)
-        if args.inner is not None and args.inner.find(kernel) is not inner:
+        inner = inner_loop(kernel, outer)
+        assert inner is not None
+        if args.inner is not None and args.inner.find(kernel) is not outer.body[0]:
             why = f"the loop directly in '{outer.var.name}' is '{inner.var.name}', not '{args.inner}'"
             raise Refusal("E-INTERCHANGE-NEST", why, places(outer))
         swapped = dataclasses.replace(
@@ -69,10 +73,10 @@ class Interchange(Pass[Arguments]):
 
 def check(kernel: Kernel, outer: For | Par) -> None:
     """``outer`` and the loop inside it may swap, or it is refused."""
-    if len(outer.body) != 1 or not isinstance(outer.body[0], For | Par):
+    inner = inner_loop(kernel, outer)
+    if inner is None:
         hint = "fission moves other statements out"
         raise Refusal("E-INTERCHANGE-NEST", f"'{outer.var.name}' is not a perfect nest", places(outer), hint)
-    inner = outer.body[0]
     if any(outer.var in used(e) for e in _bounds(inner)):
         why = f"the bounds of '{inner.var.name}' depend on '{outer.var.name}'"
         raise Refusal("E-INTERCHANGE-BOUNDS", why, places(inner))
@@ -95,6 +99,18 @@ def check(kernel: Kernel, outer: For | Par) -> None:
             if d is not None and _backwards(d[0], d[1], parallel=isinstance(inner, Par)):
                 why = f"accesses of '{a.buffer.name}' depend on the order of both loops"
                 raise Refusal("E-INTERCHANGE-DEPENDENCE", why, places(a.stmt, b.stmt))
+
+
+def inner_loop(kernel: Kernel, outer: For | Par) -> For | Par | None:
+    """The loop that is all of ``outer``, counted from 0 where it begins at the counter of ``outer``; None without."""
+    if len(outer.body) != 1 or not isinstance(outer.body[0], For | Par):
+        return None
+    inner = outer.body[0]
+    if not any(outer.var in used(e) for e in _bounds(inner)):
+        return inner
+    here = Facts(kernel, REWRITES).at(inner)
+    shifted = from_zero(inner, here) if runs_alike(inner, {outer.var}, here) else None
+    return shifted if isinstance(shifted, For | Par) else inner
 
 
 def _bounds(s: For | Par) -> tuple[Expr, ...]:

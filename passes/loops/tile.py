@@ -15,7 +15,8 @@ With ``tail=cut`` whole tiles come first, in loops of known length, and what is 
       for k in k_tile..k_tile + $TK
     for k_tile in n / $TK * $TK..n step $TK
       for k in k_tile..min(k_tile + $TK, n)
-and with ``tail=exact`` the first alone: the launcher checks that nothing is left.
+and with ``tail=exact`` the first alone: the launcher checks that nothing is left. Where a range is shown to be whole
+(``batch * length`` by ``length``; a tile of 16 by 4), its tiles are, whatever ``tail`` says.
 
 Parallel iterations are independent, so any order is one; the tail is the ``min``. A block level moves to the tile loop,
 the other levels stay with the loop inside.
@@ -30,9 +31,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ktc.ir.analysis.order import places
+from ktc.ir.arith import REWRITES, Facts, simplified
 from ktc.ir.arith.counted_loops import counting, why_unsteady
-from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product, sub
-from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.arith.lengths import length
+from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Binary,
     Body,
@@ -62,6 +65,7 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.core.script import KnobRef, Step, listed
+from ktc.passes.shared.distribution_coverage import Need, assume
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class Tile(Pass[Arguments]):
     summary = "split a serial loop, or a band of parallel loops, into tiles"
     refusals = (
         "E-PLACE", "E-TILE-SIZES", "E-TILE-FORM", "E-TILE-BREAK", "E-TILE-BAND", "E-TILE-BOUNDS", "E-TILE-REDUCE",
+        "E-DIST-COVER",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
@@ -120,7 +125,7 @@ class Tile(Pass[Arguments]):
             hint = "tile them one by one, or run raise first"
             raise Refusal("E-TILE-BAND", "only parallel loops can be tiled together", places(*band), hint)
         check_band(pars)
-        return Result(_replace(kernel, pars[0], _tile_band(pars, extents)))
+        return Result(_replace(kernel, pars[0], _tile_band(kernel, pars, extents)))
 
 
 def _one_loop(kernel: Kernel, name: Loop) -> For | Par:
@@ -169,20 +174,24 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result:
         var=outer, init=s.init, cond=Binary("<", Var(outer), hi), step=Binary("+", Var(outer), stride), body=(inner,),
         loc=s.loc, comments=s.comments,
     )  # fmt: skip
+    full = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), add(Var(outer), stride)), comments=())
+    whole_tiles = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))
+    here = Facts(kernel, REWRITES).at(s)
+    extent = length(s.init, hi, here)
+    if here.divides(stride, extent):
+        return Result(whole_tiles)
     if tail == "guard":
         return Result(_replace(kernel, s, tiles))
-    full = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), add(Var(outer), stride)), comments=())
     if tail == "exact":
-        extent = sub(hi, cast(s.init, ty))
         unknown = any(isinstance(e, HwIndex | Load) for e in walk_expr(extent))
         if unknown or used(extent) - {p.sym for p in kernel.params}:
             raise Refusal("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", places(s))
-        fits = Assume(binary("==", binary("%", extent, stride), cast(i32(0), ty)), "guessed")
-        tiled = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))
-        return Result(tiled.with_(assumptions=tuple(dict.fromkeys((*kernel.assumptions, fits)))))
+        why = f"the {{have}} iterations of '{s.var.name}' are no whole tiles of {{want}}"
+        fits = binary("==", binary("%", extent, stride), cast(i32(0), ty))
+        return Result(assume(whole_tiles, (Need(fits, why, extent, stride, places(s), "tail=guard or tail=cut"),)))
     if not ty.is_signed and not is_const(s.init, 0):
         raise Refusal("E-TILE-FORM", f"'{s.var.name}' is unsigned and does not start at 0", places(s))
-    whole = mul(fold_node(Binary("/", sub(hi, cast(s.init, ty)), stride)), stride)
+    whole = mul(fold_node(Binary("/", extent, stride)), stride)
     start = add(cast(s.init, ty), whole)
     first = dataclasses.replace(tiles, cond=Binary("<", Var(outer), start), body=(full,))
     (last,) = rename((dataclasses.replace(tiles, init=start, comments=()),), {outer: fresh(outer.name, ty)})
@@ -222,8 +231,9 @@ def _no_nest(outer: Par, inner: Par) -> Refusal:
     return Refusal("E-TILE-BAND", why, where, "fission moves other statements out")
 
 
-def _tile_band(band: Sequence[Par], sizes: Sequence[Expr]) -> Stmt:
+def _tile_band(kernel: Kernel, band: Sequence[Par], sizes: Sequence[Expr]) -> Stmt:
     """The tile loops in band order around the element loops in band order."""
+    here = Facts(kernel, REWRITES).at(band[0])
     tiles: list[Par] = []
     inners: list[Par] = []
     for s, size in zip(band, sizes):
@@ -233,8 +243,11 @@ def _tile_band(band: Sequence[Par], sizes: Sequence[Expr]) -> Stmt:
         tile = fresh(f"{s.var.name}_tile", ty)
         outer_dist, inner_dist = split(s.dist, size)
         start = add(s.lo, mul(Var(tile), width))
-        end = fold_node(Call("min", (add(start, width), s.hi), ty))
-        count = cast(cdiv(sub(s.hi, s.lo), width), ty)
+        extent = length(s.lo, s.hi, here)
+        whole = here.divides(width, extent)
+        end = add(start, width) if whole else fold_node(Call("min", (add(start, width), s.hi), ty))
+        count = cast(cdiv(extent, width), ty)
+        count = simplified(count, here) if whole else count
         tiles.append(Par(var=tile, lo=cast(i32(0), ty), hi=count, dist=outer_dist, body=(), loc=s.loc))
         inners.append(dataclasses.replace(s, lo=start, hi=end, dist=inner_dist))
     nest: Body = band[-1].body

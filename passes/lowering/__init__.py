@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ktc.ir.arith import LOWERED, LOWERING
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
 from ktc.ir.text import by_stem
@@ -29,12 +30,14 @@ from ktc.passes.lowering.distribution.hardware import (
     name_hardware,
     thread_axes,
 )
+from ktc.passes.lowering.distribution.interleaved import counted_alike
 from ktc.passes.lowering.distribution.owned import reserve
 from ktc.passes.lowering.distribution.scope import Scope
 from ktc.passes.lowering.sync.block_waits import check_blocks
 from ktc.passes.lowering.sync.single_thread import check_known
 from ktc.passes.lowering.tensor.carried_products import carried
 from ktc.passes.lowering.tensor.overlap import overlapped
+from ktc.passes.shared.known_ranges import decided
 
 from .cleanup import tidy
 from .decider import Decider
@@ -59,6 +62,8 @@ def materialise(kernel: Kernel) -> Kernel:
     check_blocks(kernel)
     kernel = lower_scans(kernel)
     kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))
+    kernel = kernel.with_(body=counted_alike(kernel.body, Decider(kernel)))
+    kernel = kernel.with_(body=decided(kernel, LOWERING))
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
@@ -71,7 +76,8 @@ def materialise(kernel: Kernel) -> Kernel:
     body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)
-    return clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
+    kernel = clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
+    return kernel.with_(body=decided(kernel, LOWERED, sized=False))
 
 
 def _with_staging(kernel: Kernel) -> Kernel:

@@ -6,14 +6,13 @@ import dataclasses
 
 from ktc.ir.analysis.accumulators import identity, together
 from ktc.ir.analysis.effects import updates_in_place
-from ktc.ir.fold import add, both, cast, lt, sub
+from ktc.ir.fold import add, both, cast, lt
 from ktc.ir.nodes import (
     Acc,
     Alloc,
     Assign,
     AsyncWait,
     Barrier,
-    Binary,
     Body,
     Break,
     Const,
@@ -33,13 +32,13 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, commented, used_in, walk
+from ktc.ir.walk import commented, used_in, walk
 from ktc.passes.lowering.collectives.contributions import contribution, with_start
 from ktc.passes.lowering.collectives.grid_reduce import lower_grid_reduce
 from ktc.passes.lowering.collectives.joint_control import axes_of, divergent, stay_together, warp_takes_one_way
 from ktc.passes.lowering.collectives.reduction import across_threads, within_warps
 from ktc.passes.lowering.copies.producer_copies import lower_produce
-from ktc.passes.lowering.distribution.levels import Lowered, plan
+from ktc.passes.lowering.distribution.levels import Lowered, iterations, plan
 from ktc.passes.lowering.distribution.loop_forms import bounded, covers, strided
 from ktc.passes.lowering.distribution.owned import reserve
 from ktc.passes.lowering.distribution.pending_guards import settled, steered_by_all
@@ -189,8 +188,6 @@ def _control(s: For | If | While, scope: Scope, st: State) -> Stmt:
     if isinstance(s, While):
         inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
         return dataclasses.replace(s, cond=st.expr(s.cond), body=inner)
-    if isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var) and s.var not in assigned(s.body):
-        st.decide.counters[s.var] = (s.init, s.step.b)
     inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st, s)
     return dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner)
 
@@ -225,7 +222,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     if p.thread_axes:
         st.threaded[s.var] = p.thread_axes
     jams = tuple(sorted((j for j, _ in p.jams), key=lambda j: j.kind == "vec"))
-    extent = sub(hi, cast(lo, t))
+    extent = iterations(cast(lo, t), hi)
     for j, stride in p.jams:
         whole = st.decide.divisible(st.resolve(extent), j.extent)
         st.exact[j.var] = j.kind == "vec" and st.decide.value(stride) == 1 and whole

@@ -31,7 +31,7 @@ from ktc.passes.core.named_loops import Loop, loops, narrowest_element, replace_
 from ktc.passes.core.places import PARALLEL, places_of
 from ktc.passes.core.refusals import Refusal, Result
 from ktc.passes.core.script import DistSpec, LevelSpec
-from ktc.passes.shared.distribution_coverage import assume, assumptions
+from ktc.passes.shared.distribution_coverage import assume, needed
 from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
 DOMAINS = {
@@ -162,8 +162,8 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, owner
     kernel, found = with_launch_bounds(kernel, found)
     kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
     constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
-    params = frozenset(p.sym for p in kernel.params)
-    facts = [a for s in found for a in assumptions(s, levels, tail == "exact", params)]
+    spread = {s.var: s for s in loops(kernel)}
+    facts = [a for s in found for a in needed(kernel, spread[s.var], levels, tail == "exact")]
     kernel = assume(kernel.with_(constraints=(*kernel.constraints, *constraints)), facts)
     return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
 

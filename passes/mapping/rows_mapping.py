@@ -23,7 +23,7 @@ from ktc.passes.core.named_loops import Loop, loops, replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result
 from ktc.passes.core.script import KnobRef
-from ktc.passes.shared.distribution_coverage import assume, assumptions, fits_a_block
+from ktc.passes.shared.distribution_coverage import assume, fits_a_block, needed
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class RowsMapping(Pass[Arguments]):
             kernel, [row], lambda s: dataclasses.replace(s, dist=(Level("thread", rows, "y"), block))
         )  # type: ignore[arg-type]
         kernel = replace_loops(kernel, inner, lambda s: dataclasses.replace(s, dist=_with_lanes(s, lanes)))  # type: ignore[arg-type]
-        params = frozenset(p.sym for p in kernel.params)
-        covered = [a for s in inner for a in assumptions(s, _with_lanes(s, lanes), False, params)]
+        spread = {s.var: s for s in loops(kernel)}
+        covered = [a for s in inner for a in needed(kernel, spread[s.var], _with_lanes(s, lanes))]
         return Result(assume(kernel, (*covered, fits_a_block(row, Binary("*", rows, lanes)))))
 
 

@@ -40,7 +40,7 @@ def bound_pointers(kernel: Kernel, values: Mapping[str, Arg]) -> Kernel:
     for s in known:
         if s not in asked and s not in facts:
             raise Refusal("E-SPECIALIZE-NULL", f"the kernel does not ask whether '{s.name}' is null")
-    body = simplified(with_decided(kernel.body, known))
+    body = simplified(kernel.with_(body=with_decided(kernel.body, known)))
     for s, null in known.items():
         if null and s in used_in(body) | assigned(body):
             raise Refusal("E-SPECIALIZE-NULL", f"the kernel accesses '{s.name}' even where it is null")

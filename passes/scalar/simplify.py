@@ -1,21 +1,24 @@
-"""simplify: constant folding, integer identities, constant variables, dead code.
+"""simplify: constant folding, integer identities, constant variables, what ranges decide, dead code.
 
 before                                  after simplify
     let n: i32 = 4 * 8                      for k in 0..32
     if 1 < 2                                  out[k] = 0.0
       for k in 0..n + 0
-        out[k] = 0.0
+        if k < 40
+          out[k % 32] = 0.0
     else
       out[0] = x
     var unused: f32 = in[3]
 
-No floating-point algebra. Memory is never written less; a load whose value nobody uses goes.
+No floating-point algebra. Memory is never written less; a load whose value nobody uses goes. Ranges are those of loops,
+guards and parameters (:mod:`ktc.passes.shared.known_ranges`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 
+from ktc.ir.arith import REWRITES
 from ktc.ir.fold import fold_node, is_const, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -46,11 +49,12 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Result
+from ktc.passes.shared.known_ranges import decided
 
 
 class Simplify(Pass[NoArguments]):
     name = "simplify"
-    summary = "fold constants and integer identities, propagate constants, drop dead code"
+    summary = "fold constants and integer identities, drop what ranges decide and dead code"
 
     def sites(self, kernel: Kernel) -> list[Site]:
         return [Site(self.step(), "shorter code")] if _simpler(kernel) != kernel.body else []
@@ -64,11 +68,22 @@ class Simplify(Pass[NoArguments]):
 
 def _simpler(kernel: Kernel) -> Body:
     """The body of ``kernel``, simplified by what it assumes of pointers."""
-    return simplified(with_decided(kernel.body, known_nulls(kernel)))
+    return simplified(kernel.with_(body=with_decided(kernel.body, known_nulls(kernel))))
 
 
-def simplified(body: Body) -> Body:
-    """``body`` simplified until nothing changes; the same object if nothing does."""
+def simplified(kernel: Kernel) -> Body:
+    """The body of ``kernel`` simplified until nothing changes; the same object if nothing does."""
+    body = kernel.body
+    while True:
+        folded = _folded(body)
+        after = decided(kernel.with_(body=folded), REWRITES)
+        if after == body:
+            return body
+        body = after
+
+
+def _folded(body: Body) -> Body:
+    """``body`` without what its text alone decides, until nothing changes."""
     while True:
         after = map_body(body, _simplify_stmt, fold_node)
         after = _propagate_constants(after)

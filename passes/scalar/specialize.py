@@ -122,12 +122,12 @@ def _substituted(kernel: Kernel, env: Mapping[Sym, Const]) -> Kernel:
         )
     facts = [Assume(Binary("==", Var(s), c), "guessed") for s, c in env.items()]
     params = tuple(_pinned(p, env) for p in kernel.params)
-    body = simplified(substitute(kernel.body, env))
     known = set(kernel.assumptions)
-    return kernel.with_(
-        params=params, launch=launch, body=body,
+    kernel = kernel.with_(
+        params=params, launch=launch, body=substitute(kernel.body, env),
         assumptions=(*kernel.assumptions, *(f for f in facts if f not in known)),
     )  # fmt: skip
+    return kernel.with_(body=simplified(kernel))
 
 
 def _pinned(p: Param, env: Mapping[Sym, Const]) -> Param:

@@ -5,14 +5,17 @@ What holds for knobs alone constrains the template; the launcher checks the rest
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
+from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.arith.affine import coefficient
 from ktc.ir.arith.loop_extents import extent, is_static
 from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
+from ktc.ir.arith.symbolic_bounds import upper_bound
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import binary, cast, fold_node, i32, is_const, lt, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
@@ -101,6 +104,26 @@ def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None
         hint = "tail=guard or tail=cut, or sizes that divide them"
         out += [a for e in every for a in divided(e, product(sizes), params, why, locs, hint)]  # type: ignore[arg-type]
     return out
+
+
+def needed(kernel: Kernel, s: Loop, dist: Dist, exact: bool = False) -> list[Need]:
+    """The assumptions of ``dist`` for ``s``, a loop of ``kernel``: none of what ranges show, and none about a counter
+    of a loop around it where its largest value is known: ``1024 >= length`` for ``1024 >= row % length + 1``."""
+    params = frozenset(p.sym for p in kernel.params)
+    found = assumptions(s, dist, exact, params)
+    if all(used(a.expr) <= params for a in found):
+        return found
+    here = Facts(kernel, REWRITES).at(s)
+    return [a if used(a.expr) <= params else _at_most(a, params, here) for a in found if not here.truth(a.expr)]
+
+
+def _at_most(a: Need, params: frozenset[Sym], here: Facts) -> Need:
+    """``a``, or what implies it for all values of the counters around."""
+    if not isinstance(a.expr, Binary) or a.expr.op != ">=" or not used(a.expr.a) <= params:
+        return a
+    most = upper_bound(here.polynomial(a.expr.b), here, lambda atom: used(atom) <= params)
+    found = None if most is None else fold_node(Binary(">=", a.expr.a, from_polynomial(most, a.expr.b.type)))
+    return a if found is None or is_const(found, 0) else dataclasses.replace(a, expr=found)
 
 
 def moves_vectors(s: Loop) -> bool:

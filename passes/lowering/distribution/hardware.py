@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktc.ir.fold import cast, cdiv, i32, product, simplify, sub
+from ktc.ir.fold import cast, cdiv, i32, product, simplify
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.launch_limits import MAX_BLOCK_THREADS
 from ktc.ir.nodes import Body, Cast, Decl, Expr, For, HwIndex, Par, Reduce, Sym, Var, fresh
@@ -14,7 +14,7 @@ from ktc.passes.lowering.errors import LoweringError
 from ktc.passes.lowering.lowering_state import State
 
 from .axis_parts import parts_of
-from .levels import plan
+from .levels import iterations, plan
 
 
 def thread_axes(body: Body) -> frozenset[str]:
@@ -49,7 +49,7 @@ def collect_geometry(body: Body, st: State) -> None:
                     raise LoweringError("E-LOWER-SHAPE", message, s.loc, hint="use a number or a knob")
                 st.set_extent(h.axis, h.n, s)
             else:
-                blocks = h.n if h.n is not None else cdiv(sub(s.hi, s.lo), h.stride)
+                blocks = h.n if h.n is not None else cdiv(iterations(s.lo, s.hi), h.stride)
                 if h.axis in st.grid and not st.decide.equal(st.grid[h.axis], blocks):
                     raise LoweringError(
                         "E-LOWER-PHASES", f"two grid-wide loops want different sizes of blockIdx.{h.axis}", s.loc,
@@ -107,11 +107,12 @@ def _axis_size(axis: str, st: State) -> Expr:
 
 
 def on_host(e: Expr, st: State) -> Expr:
-    """``e`` with ``blockDim`` replaced by the launch's own size."""
+    """``e`` with ``blockDim`` and ``gridDim`` replaced by the launch's own sizes."""
+    sizes = {"block_dim": st.extents, "grid_dim": st.grid}
 
     def on(x: Expr) -> Expr:
-        if isinstance(x, Cast) and isinstance(x.x, HwIndex) and x.x.level == "block_dim":
-            return cast(st.extents[x.x.axis], x.to)  # type: ignore[arg-type]
+        if isinstance(x, Cast) and isinstance(x.x, HwIndex) and x.x.level in sizes:
+            return cast(sizes[x.x.level][x.x.axis], x.to)  # type: ignore[arg-type]
         return x
 
     return simplify(map_expr(e, on))

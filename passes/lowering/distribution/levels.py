@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ktc.ir.arith.polynomial import difference
 from ktc.ir.fold import add, cast, cdiv, mul, sub
 from ktc.ir.nodes import Dist, Expr, HwIndex, Par, Reduce, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar
@@ -119,7 +120,7 @@ def plan(s: Par | Reduce, value: object) -> Plan:
     hw: list[HwTerm] = []
     stride: Expr = i32(1)
     rest = False
-    extent = sub(s.hi, s.lo)
+    extent = iterations(s.lo, s.hi)
     for lv in s.dist:
         if rest:
             raise LoweringError("E-LOWER-LEVEL", f"only the last level of '{s.var.name}' may be open-ended", s.loc)
@@ -149,6 +150,11 @@ def plan(s: Par | Reduce, value: object) -> Plan:
         seqs.append(SeqLevel(None, i32(1)))
         rest = True
     return Plan(tuple(jams), tuple(seqs), tuple(hw), None if rest else stride, stride)
+
+
+def iterations(lo: Expr, hi: Expr) -> Expr:
+    """How many there are from ``lo`` to ``hi``: of ``t * 16..t * 16 + 16``, 16."""
+    return difference(hi, lo) if used(lo) else sub(hi, lo)
 
 
 def _step(kind: str, axis: str, n: Expr) -> Expr:

@@ -178,6 +178,73 @@ class Nest:
         return Cast(v.type, Binary(op, Cast(t, Var(v), "c"), d.number(t, low=1, most=40)), "c")
 
 
+@dataclass
+class Tiles:
+    """Loops over tiles, and what index arithmetic makes of their counters: sums of multiples and of what is left."""
+
+    rng: Random
+    params: tuple[Param, ...]
+
+    def body(self) -> Body:
+        n, rows = (Var(p.sym) for p in self.params[:2])
+        size: Expr = self.rng.choice((n, Const(4, I32), Const(8, I32)))
+        t, i = fresh("t", I32), fresh("i", I32)
+        start = Binary("*", Var(t), size)
+        whole = Binary("*", rows, size)
+        limit = self.rng.choice((whole, rows, Binary("+", rows, n)))
+        end = Binary("+", start, size)
+        last: Expr = Call("min", (end, limit), I32)
+        upper = last if limit is not whole or self.rng.randrange(2) else end
+        count = Call("cdiv", (limit, size), I32)
+        self.digits = Digits(self.rng, (size, n), (Var(t), Var(i), rows))
+        inside: Body = (Eval(Var(i)), If(self.digits.condition(), (Eval(Var(t)),), ()), Eval(Var(i)))
+        if self.rng.randrange(2):
+            by = Const(self.rng.choice((1, 2, 4)), I32)
+            inner: Stmt = For(i, start, Binary("<", Var(i), upper), Binary("+", Var(i), by), inside)
+        else:
+            inner = Par(i, start, upper, (), inside)
+        left = Binary("*", Binary("/", limit, size), size)
+        following = Binary("+", Var(t), size)
+        rest = For(t, left, Binary("<", Var(t), limit), following, (Eval(Call("min", (following, limit), I32)),))
+        return (rest,) if self.rng.randrange(5) == 0 else (Par(t, Const(0, I32), count, (), (inner,)),)
+
+
+@dataclass
+class Digits:
+    """Expressions of quotients and remainders by ``sizes`` over ``terms``."""
+
+    rng: Random
+    sizes: tuple[Expr, ...]
+    terms: tuple[Expr, ...]
+    variables: list[Sym] = field(default_factory=list)
+
+    def type(self) -> Scalar:
+        return I32
+
+    def expression(self, t: Scalar, depth: int) -> Expr:
+        x, n = self.sum(), self.rng.choice(self.sizes)
+        kind = self.rng.randrange(7)
+        if kind < 4:
+            return Binary("/%"[kind % 2], x, n)
+        if kind == 4:
+            return Call("cdiv", (x, n), I32)
+        if kind == 5:
+            return Binary("+", Binary("+", Binary("*", Binary("/", x, n), n), self.sum()), Binary("%", x, n))
+        return Call(self.rng.choice(("min", "max")), (x, self.sum()), I32)
+
+    def sum(self) -> Expr:
+        out = self.rng.choice((*self.terms, Const(self.rng.randrange(9), I32)))
+        for _ in range(self.rng.randrange(3)):
+            term = self.rng.choice(self.terms)
+            if self.rng.randrange(3):
+                term = Binary("*", term, self.rng.choice((*self.sizes, Const(16, I32))))
+            out = Binary(self.rng.choice("++-"), out, term)
+        return out
+
+    def condition(self, depth: int = 0) -> Expr:
+        return Binary(self.rng.choice(COMPARED), self.expression(I32, 1), self.expression(I32, 1))
+
+
 Point = Mapping[Expr, int]
 
-__all__ = ["Drawing", "Nest", "Point", "kernel", "parameters", "point"]
+__all__ = ["Digits", "Drawing", "Nest", "Point", "Tiles", "kernel", "parameters", "point"]

@@ -12,10 +12,12 @@ from ktc.ir.arith.algebra import value
 from ktc.ir.arith.concrete import Numbers
 from ktc.ir.arith.polynomial import Polynomial
 from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
-from ktc.ir.nodes import Body, Continue, Decl, Expr, For, If, Par, Stmt, Var
+from ktc.ir.kernel import Param
+from ktc.ir.nodes import Binary, Body, Const, Continue, Decl, Eval, Expr, For, If, Par, Stmt, Var, fresh
+from ktc.ir.types import I32
 from ktc.ir.walk import walk_expr
 
-from .drawn import Drawing, Nest, Point, kernel, parameters, point
+from .drawn import Digits, Drawing, Nest, Point, Tiles, kernel, parameters, point
 
 POINTS = 24
 ROUNDS = 30
@@ -151,6 +153,30 @@ def judge_nest(rng: Random, counts: Counter[str]) -> None:
         run.body(body, dict(point(rng, params)))
 
 
+def judge_tiles(rng: Random, counts: Counter[str]) -> None:
+    """Loops over tiles of known and unknown sizes: their counters' digits, and the bounds of the last tile."""
+    by = rng.choice((1, 1, 4, 8))
+    params = (Param(fresh("n", I32), range=(1, 9)), Param(fresh("rows", I32), range=(rng.choice((-3, 0, 1)), 40)))
+    assumed = Binary("==", Binary("%", Binary("*", Var(params[1].sym), Const(3, I32)), Const(by, I32)), Const(0, I32))
+    tiles = Tiles(rng, params)
+    body = tiles.body()
+    facts = Facts(kernel(params, body, (assumed,)), REWRITES)
+    scopes = dict(in_scope(body, [p.sym for p in params]))
+    said: dict[int, Claims] = {}
+    for s, here in facts.visit(body):
+        size, terms = tiles.digits.sizes, [Var(v) for v in scopes[id(s)]]
+        found = Claims(here, *(Digits(rng, size, tuple(terms)).expression(I32, 1) for _ in "ab"),
+                       Digits(rng, size, tuple(terms)).condition())  # fmt: skip
+        if isinstance(s, Eval):
+            found.smaller.append((s.value, simplified(s.value, here)))
+        said[id(s)] = found
+    counts["cases"] += len(said)
+    for _ in range(8):
+        at = dict(point(rng, params))
+        if number(assumed, at):
+            Run(said, said, counts).body(body, at)
+
+
 def in_scope(body: Body, scope: list) -> list[tuple[int, list]]:
     out = []
     scope = list(scope)
@@ -234,6 +260,6 @@ def places(at: Point) -> str:
     return ", ".join(f"{v.sym.name}: {v.type} = {n}" for v, n in at.items() if isinstance(v, Var))
 
 
-JUDGES = {"points": judge_points, "nests": judge_nest}
+JUDGES = {"points": judge_points, "nests": judge_nest, "tiles": judge_tiles}
 
-__all__ = ["JUDGES", "Wrong", "judge_nest", "judge_points"]
+__all__ = ["JUDGES", "Wrong", "judge_nest", "judge_points", "judge_tiles"]

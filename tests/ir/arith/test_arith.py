@@ -18,7 +18,7 @@ from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Binary, Call, Cast, Const, Eval, Expr, For, HwIndex, If, Par, Return, Sym, Var, fresh, i32
 from ktc.ir.types import I32, I64, U32, U64, Scalar
 
-from .judged import judge_nest, judge_points
+from .judged import judge_nest, judge_points, judge_tiles
 
 FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
@@ -33,6 +33,12 @@ def test_facts_of_random_expressions_hold_at_points(seed: int) -> None:
 @given(st.integers(0, 10**9))
 def test_facts_of_random_nests_hold_on_every_arrival(seed: int) -> None:
     judge_nest(Random(seed), Counter())
+
+
+@settings(FEW, max_examples=40)
+@given(st.integers(0, 10**9))
+def test_facts_of_loops_over_tiles_hold_on_every_arrival(seed: int) -> None:
+    judge_tiles(Random(seed), Counter())
 
 
 @pytest.mark.parametrize("op", ["+", "-", "*", "/", "%", "&", "|", "^", "<", "<=", "==", "!="])

@@ -181,13 +181,14 @@ def test_distributions_that_no_launch_has_are_the_scripts_fault(script: str, cod
 
 def test_assumptions_that_a_launcher_cannot_check_are_refused() -> None:
     ragged = parse_kernel("""\
-kernel ragged(out: f32* restrict, n: i32)
+kernel ragged(out: f32* restrict, ends: i32 const* restrict, n: i32)
   par i in 0..n @ [block.x]
-    par j in 0..i @ [thread.x 8, seq]
+    let end: i32 = ends[i]
+    par j in 0..end @ [thread.x 8, seq]
       out[i * n + j] = 0.0
 """)
     got = refused(ragged, "distribute{loop=j map=[thread.x 8, unroll 4]}")
-    assert got.code == "E-DIST-UNCHECKED" and "'i'" in got.why
+    assert got.code == "E-DIST-UNCHECKED" and "'end'" in got.why
 
 
 def test_a_tile_of_whole_vectors_rests_on_the_parameter_alone() -> None:

@@ -260,5 +260,5 @@ def test_new_loops_are_called_after_the_loop_that_they_come_from() -> None:
 
 
 def test_a_freed_name_is_not_given_to_another_loop_that_stays() -> None:
-    k = applied(THREE, "fuse{first=i} | tile{loops=i_2 sizes=2 tail=cut}")
+    k = applied(THREE, "fuse{first=i} | tile{loops=i_2 sizes=3 tail=cut}")
     assert names(k) == ["i", "i_2_tile", "i_2", "i_2_tile_1", "i_3"]
