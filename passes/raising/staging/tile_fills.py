@@ -12,7 +12,24 @@ import numpy as np
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
-from ktc.ir.nodes import Body, Const, Decl, Expr, For, HwIndex, If, Load, Select, Stmt, Store, Sym, Unary, Var, WarpOp
+from ktc.ir.nodes import (
+    Body,
+    Const,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+    fresh,
+)  # fmt: skip
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import map_expr, substitute_expr, used, walk, walk_expr
@@ -260,7 +277,7 @@ def _by_names(e: Expr) -> Expr:
 
     def named(x: Expr) -> Expr:
         if isinstance(x, Var | HwIndex):
-            return Var(Sym(_name(x.sym if isinstance(x, Var) else x), I32, 0))
+            return Var(fresh(_name(x.sym if isinstance(x, Var) else x), I32))
         return x
 
     return map_expr(e, named)
