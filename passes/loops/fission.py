@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeVar
 
 from ktc.ir.analysis.dependence import carried_scalars, conflict, may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
@@ -31,8 +30,6 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of, resolve_place
 from ktc.passes.core.refusals import Refusal, Result, accepted, allowed
-
-L = TypeVar("L", For, Par)
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class Fission(Pass[Arguments]):
         return Result(cut(kernel, loop, _position(kernel, loop, args.at))[0])
 
 
-def cut(kernel: Kernel, loop: L, at: int) -> tuple[Kernel, L, L]:
+def cut(kernel: Kernel, loop: For | Par, at: int) -> tuple[Kernel, For | Par, For | Par]:
     """``kernel`` with ``loop`` as two, of which the first has ``at`` statements; and the two.
 
     Raises:
@@ -99,7 +96,7 @@ def _position(kernel: Kernel, loop: For | Par, at: int | Place) -> int:
     return at
 
 
-def _cut(kernel: Kernel, loop: L, at: int) -> tuple[L, L]:
+def _cut(kernel: Kernel, loop: For | Par, at: int) -> tuple[For | Par, For | Par]:
     """The two loops, or why not."""
     first, second = loop.body[:at], loop.body[at:]
     bad = pinned(loop.body) or jump(loop.body)

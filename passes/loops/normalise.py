@@ -79,6 +79,7 @@ def _parallel(kernel: Kernel, loop: For, parts: int) -> Kernel | None:
             continue
         after, first, second = split
         half = attempted(spread, after, Loops(place_of(after, first)))
+        assert isinstance(second, For)
         whole = None if isinstance(half, Refused) else _parallel(half[0], second, parts - 1)
         if whole is not None:
             return whole

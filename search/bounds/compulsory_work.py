@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
 
-from .iteration_states import Axis, Request
+from .iteration_states import Axis, Expand, Split
 from .iteration_walk import Refine, Walk
 from .loop_integers import Contents
 from .operations import NONE, Operations
@@ -55,7 +55,7 @@ def compulsory_work(
         granule: bytes that the device's memory moves at once.
     """
     integers = {k: int(v) for k, v in scalars.items() if not isinstance(v, float)}
-    plan: dict[Axis, Request] = {}
+    plan: dict[Axis, Expand | Split] = {}
     for round_ in range(MOST_ROUNDS + 1):
         walk_ = Walk(kernel, integers, contents, plan, final=round_ == MOST_ROUNDS)
         try:

@@ -61,7 +61,9 @@ _NO_LOOPS: frozenset[Loop] = frozenset()
 
 
 class Refine(Exception):
-    def __init__(self, request: Request) -> None:
+    """The walk begins again under a plan in which ``request`` is granted."""
+
+    def __init__(self, request: Expand | Split) -> None:
         super().__init__()
         self.request = request
 
@@ -70,7 +72,12 @@ class Walk:
     """One pass over a kernel, under a plan that says which loops are enumerated or split."""
 
     def __init__(
-        self, kernel: Kernel, scalars: Mapping[str, int], contents: Contents, plan: Mapping[Axis, Request], final: bool
+        self,
+        kernel: Kernel,
+        scalars: Mapping[str, int],
+        contents: Contents,
+        plan: Mapping[Axis, Expand | Split],
+        final: bool,
     ) -> None:
         self.kernel, self.plan, self.final = kernel, plan, final
         env = kernel.environment(scalars)
@@ -131,7 +138,7 @@ class Walk:
     def refine(self, wants: frozenset[Request]) -> None:
         """Begin again under a plan in which one of ``wants`` is granted, unless none can be: then something that is
         not known is left out."""
-        open_ = [w for w in wants if not isinstance(w, Cut) and w.axis not in self.plan]
+        open_ = [w for w in wants if isinstance(w, Expand | Split) and w.axis not in self.plan]
         if open_ and not self.final:
             raise Refine(min(open_, key=lambda w: (isinstance(w, Expand), w.axis.part, str(w.axis.loop))))
         self.whole = False
