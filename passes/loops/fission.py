@@ -32,7 +32,7 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of, resolve_place
 from ktc.passes.core.refusals import Refusal, Result, accepted, allowed
 
-L = TypeVar("L", For, Par)
+L = TypeVar("L", bound=For | Par)
 
 
 @dataclass(frozen=True)
