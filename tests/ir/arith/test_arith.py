@@ -222,3 +222,7 @@ def test_bounds_are_found_over_what_is_given() -> None:
     high = upper_bound(facts.polynomial(inner.value), facts, given.__contains__)
     assert high == {(v(m),): 7, (): -1}  # of a guard and of a size the one that is plainer
     assert lower_bound(facts.polynomial(inner.value), facts, given.__contains__) == {}
+
+
+def test_proofs_that_ask_for_what_they_are_part_of_end() -> None:
+    judge_nest(Random("7 69 7"), Counter())  # the end of a loop is a difference of unsigned numbers that depend on it
