@@ -44,17 +44,17 @@ class Rules:
                     o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
                 ):
                     yield Proposal(f"raise | {steps}", why, gain, self.name)
-            beside = list(lanes(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None))
-            for steps, why, gain in beside:
-                yield Proposal(f"raise | {steps}", why, gain, self.name)
-            if o.device.profile.startswith(GPUS):
                 for steps, why, gain in shared_inputs(o.raised):
                     if o.attempt(script := f"raise | {steps}") is None:
                         yield Proposal(script, why, gain, self.name)
                 for given in (turned, halo_tiles):
                     for steps, why, gain in given(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
                         yield Proposal(f"raise | {steps}", why, gain, self.name)
-            yield from self._rows(o, o.raised)
+            rows = list(self._rows(o, o.raised))
+            yield from rows
+            beside = [] if rows else list(lanes(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None))
+            for steps, why, gain in beside:
+                yield Proposal(f"raise | {steps}", why, gain, self.name)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)

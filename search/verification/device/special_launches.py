@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -116,10 +116,15 @@ class _Trial:
         return None
 
     def _unlike(self, name: str, x: np.ndarray, h: np.ndarray) -> np.ndarray:
-        return unlike(x, h, lambda: self._exact(name), lambda: self._bound(name))
+        wide = partial(self._wide, name) if "reassociates" in self.candidate.flags else None
+        return unlike(x, h, lambda: self._exact(name), lambda: self._bound(name), wide)
 
     def _exact(self, name: str) -> np.ndarray:
         return self.oracle.run(self.sizes, "float64", self.data).outputs[name]
+
+    def _wide(self, name: str) -> np.ndarray:
+        found = run(self.candidate, self.inputs, domain="float64", sanitize=False, undefined=self.oracle.undefined)
+        return found.outputs[name]
 
     def _bound(self, name: str) -> np.ndarray:
         bounds = run(self.candidate, self.inputs, domain="bound", sanitize=False, undefined=self.oracle.undefined)

@@ -67,14 +67,20 @@ def _places(where: str, n: int, k: int) -> slice:
 
 
 def unlike(
-    original: np.ndarray, got: np.ndarray, exact: Callable[[], np.ndarray], bound: Callable[[], np.ndarray]
+    original: np.ndarray,
+    got: np.ndarray,
+    exact: Callable[[], np.ndarray],
+    bound: Callable[[], np.ndarray],
+    wide: Callable[[], np.ndarray] | None = None,
 ) -> np.ndarray:
     """Which elements of ``got`` are not what ``original`` has: arrays of one shape and float type.
 
     Where the original has NaN, anything may be. Where it has a number or an infinity that it also has in real
     arithmetic (``exact``, double), the candidate has to have it too, numbers within ``bound`` of one of the two: how
     exact beyond that, other data say. An infinity that is an overflow on the way, other orders of the same sums need
-    not come to.
+    not come to; and they may come to one that the original's order does not: where the candidate may sum in another
+    order, ``wide`` (what it computes in double, where the largest numbers of narrower types do not overflow) decides
+    what its infinities and NaNs stand for.
     """
     a, b = original.astype(np.float64), got.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -86,7 +92,12 @@ def unlike(
         allowed = np.where(np.isfinite(e), e + 1e-9 * np.abs(y), np.inf)
         near = np.isfinite(b) & ((np.abs(b - y) <= allowed) | (np.abs(b - a) <= allowed))
         number = np.isfinite(a) & np.isfinite(y) & ~near
-        return doubtful & (number | (np.isinf(a) & (a == y)))
+        wrong = doubtful & (number | (np.isinf(a) & (a == y)))
+        if wide is None or not (wrong & ~np.isfinite(b)).any():
+            return wrong
+        w = wide().astype(np.float64)
+        overflowed = ~np.isfinite(b) & ((w == y) | (np.isfinite(y) & (np.abs(w - y) <= allowed)))
+        return wrong & ~overflowed
 
 
 CLOSE = 8.0

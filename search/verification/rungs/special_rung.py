@@ -60,7 +60,8 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
         h, stored = got.outputs[name], want.written.get(name, np.ones(x.shape, bool))
         if is_float(x.dtype):
             exact, bound = partial(_exact, job, instance, data, name), partial(_bound, job, instance, data, name)
-            differs = unlike(x, h, exact, bound)
+            wide = partial(_wide, job, instance, data, name) if "reassociates" in job.candidate.flags else None
+            differs = unlike(x, h, exact, bound, wide)
         else:
             differs = bits_differ(x, h) & integers
         differs = differs & stored
@@ -77,6 +78,13 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
 def _exact(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
     """What the original computes in real arithmetic."""
     return job.oracle.run(instance.sizes, "float64", data).outputs[name]
+
+
+def _wide(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
+    """What the candidate computes in double."""
+    inputs = job.oracle.inputs(instance.sizes, data)
+    found = run(job.candidate, inputs, domain="float64", sanitize=False, undefined=job.oracle.undefined)
+    return found.outputs[name]
 
 
 def _bound(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:

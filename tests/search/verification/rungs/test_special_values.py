@@ -153,3 +153,13 @@ def test_what_the_original_leaves_open_is_open() -> None:
     assert wrong(y, 1e-2) == [False, False, True, True, False, False]
     overflowed = np.where(np.isinf(y), 1e39, y)
     assert wrong(overflowed, 1e-2) == [False, False, False, True, False, False]
+
+
+def test_an_overflow_of_another_order_of_the_same_sums_is_no_mistake() -> None:
+    """Minus infinity and a partial sum of the largest numbers: NaN in some orders, and not in double."""
+    a = np.float32([-np.inf, -np.inf, 2.0, -np.inf])
+    b = np.float32([np.nan, np.nan, np.inf, 5.0])
+    y, bound = np.float64([-np.inf, -np.inf, 2.0, -np.inf]), np.full(4, 1e-6)
+    in_double = np.float64([-np.inf, np.nan, 2.0, 5.0])
+    assert unlike(a, b, lambda: y, lambda: bound).tolist() == [True, True, True, True]
+    assert unlike(a, b, lambda: y, lambda: bound, lambda: in_double).tolist() == [False, True, False, True]
