@@ -70,7 +70,7 @@ def _search(run: Run, scenario: Scenario, budget: int) -> None:
     for part in (FIRST_ROUND, 1.0):
         if run.why_stop(scenario):
             return
-        fresh = propose(run, scenario, field)
+        fresh = propose(run, scenario, field, int(budget * part + 0.5) - spent)
         field |= {c.key: c for c in fresh}
         spent += sum(_recall(run, scenario, c) for c in fresh)
         left = int(budget * part + 0.5) - spent
@@ -80,6 +80,15 @@ def _search(run: Run, scenario: Scenario, budget: int) -> None:
     leaders = [f.candidate for f in run.finalists[scenario.name][1:]]
     if spent < budget and leaders:  # a small space was exhausted: its share goes to the others
         spent += _race(run, scenario, list({c.key: c for c in leaders}.values()), budget - spent)
+
+
+def _measure_first(run: Run, scenario: Scenario, c: Candidate) -> int:
+    """The first configuration of a candidate, at whatever time; how many measurements that took."""
+    before = run.totals.get((scenario.name, c.key), 0)
+    tuned = run.lab.tune(c, scenario, max(1, before), ())
+    if tuned.spent > before:
+        run.account(c, scenario, tuned)
+    return tuned.spent - before
 
 
 def _recall(run: Run, scenario: Scenario, c: Candidate) -> int:
@@ -173,8 +182,12 @@ def scalars(run: Run, scenario: Scenario) -> dict[str, int | float]:
     return run.work.scalars(scenario.sizes)
 
 
-def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> list[Candidate]:
-    """New, distinct, verified candidates; everything else becomes an outcome."""
+def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget: int) -> list[Candidate]:
+    """New, distinct, verified candidates; everything else becomes an outcome.
+
+    Each is measured once as soon as it is verified, where the ``budget`` of measurements has room: a run that ends
+    early has times of what it verified, and ends once nothing is left to gain.
+    """
     proposals = run.planner.propose(observe(run, scenario), PER_ROUND)
     run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=[p.script for p in proposals])
     fresh: dict[str, Candidate] = {}
@@ -195,6 +208,7 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> lis
             verdict = run.gate_template(built)
             if verdict.ok:
                 fresh[built.key] = replace(built, proposal=p)
+                budget -= _measure_first(run, scenario, fresh[built.key]) if budget > 0 else 0
             else:
                 run.settle(built, "rejected", str(verdict), code=f"V-{verdict.status}")
     return list(fresh.values())

@@ -148,6 +148,12 @@ def test_nothing_new_is_begun_after_the_time_limit(work, tmp_path):
         run(work, tmp_path, time_limit=0.0)
 
 
+def test_a_candidate_is_measured_before_the_next_one_is_verified(work, tmp_path):
+    _, _, events = run(work, tmp_path, scenarios=["many"])
+    steps = [e["event"] for e in events if e["event"] in ("verified", "tune")]
+    assert steps[:4] == ["verified", "tune", "verified", "tune"]
+
+
 def test_a_search_ends_near_the_speed_of_light_and_says_so(work, tmp_path):
     class Bounded(FakeLab):
         def bound(self, scenario):

@@ -23,6 +23,7 @@ from ktc.ir.interp import run
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import i32
 from ktc.ir.types import VOID
+from tests.devices import opencl
 
 TABLE = table("frontend/dialects/opencl.txt")
 
@@ -139,20 +140,9 @@ def arguments(row: Builtin, t: str, lanes: int) -> Iterator[str]:
             yield f"{x}[i]"
 
 
-@functools.cache
 def device() -> tuple:
-    pytest.importorskip("pyopencl")
-    from ktc.backends.runtimes.opencl_runtime import import_pyopencl
-
-    cl = import_pyopencl()
-    try:
-        devices = [d for p in cl.get_platforms() for d in p.get_devices() if "cl_khr_fp64" in d.extensions]
-    except cl.Error:
-        devices = []
-    if not devices:
-        pytest.skip("no OpenCL device with double precision")
-    context = cl.Context([devices[0]])
-    return cl, context, cl.CommandQueue(context)
+    """An OpenCL device with double precision that works, else the test is skipped."""
+    return opencl("cl_khr_fp64")
 
 
 def on_device(text: str, args: dict[str, np.ndarray], items: int, options: tuple = ()) -> list[np.ndarray]:
