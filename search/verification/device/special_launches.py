@@ -123,8 +123,13 @@ class _Trial:
         return self.oracle.run(self.sizes, "float64", self.data).outputs[name]
 
     def _wide(self, name: str) -> np.ndarray:
-        found = run(self.candidate, self.inputs, domain="float64", sanitize=False, undefined=self.oracle.undefined)
-        return found.outputs[name]
+        """What the candidate computes in double, where it is no number in its own type either: an infinity or a NaN that
+        the text alone has is the text's fault."""
+        wide, own = (
+            run(self.candidate, self.inputs, domain=d, sanitize=False, undefined=self.oracle.undefined).outputs[name]
+            for d in ("float64", "float")
+        )
+        return np.where(np.isfinite(own.astype(np.float64)), np.nan, wide)
 
     def _bound(self, name: str) -> np.ndarray:
         bounds = run(self.candidate, self.inputs, domain="bound", sanitize=False, undefined=self.oracle.undefined)
