@@ -116,20 +116,21 @@ class _Trial:
         return None
 
     def _unlike(self, name: str, x: np.ndarray, h: np.ndarray) -> np.ndarray:
-        wide = partial(self._wide, name) if "reassociates" in self.candidate.flags else None
+        wide = partial(self._wide, name, h) if "reassociates" in self.candidate.flags else None
         return unlike(x, h, lambda: self._exact(name), lambda: self._bound(name), wide)
 
     def _exact(self, name: str) -> np.ndarray:
         return self.oracle.run(self.sizes, "float64", self.data).outputs[name]
 
-    def _wide(self, name: str) -> np.ndarray:
-        """What the candidate computes in double, where it is no number in its own type either: an infinity or a NaN that
-        the text alone has is the text's fault."""
+    def _wide(self, name: str, got: np.ndarray) -> np.ndarray:
+        """What the candidate computes in double, where it has ``got`` in its own type: an infinity or a NaN that the
+        text alone has is the text's fault."""
         wide, own = (
             run(self.candidate, self.inputs, domain=d, sanitize=False, undefined=self.oracle.undefined).outputs[name]
             for d in ("float64", "float")
         )
-        return np.where(np.isfinite(own.astype(np.float64)), np.nan, wide)
+        a, b = own.astype(np.float64), got.astype(np.float64)
+        return np.where((a == b) | (np.isnan(a) & np.isnan(b)), wide, np.nan)
 
     def _bound(self, name: str) -> np.ndarray:
         bounds = run(self.candidate, self.inputs, domain="bound", sanitize=False, undefined=self.oracle.undefined)
