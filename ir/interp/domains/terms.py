@@ -39,7 +39,8 @@ class TermsDomain(BoundDomain):
 
     def error(self, x):
         relative = np.minimum(x["linear"], PROBABLE * np.sqrt(x["square"]))
-        return known(x["value"], relative * x["size"] + x["inherited"])
+        with np.errstate(invalid="ignore", over="ignore"):  # nothing is known of an infinity's error
+            return known(x["value"], relative * x["size"] + x["inherited"])
 
     def made(self, v, e):
         return _stored(v, np.abs(v), 0.0, 0.0, e)

@@ -112,7 +112,7 @@ def lost_accuracy(got: np.ndarray, original: np.ndarray, exact: np.ndarray) -> E
     if not fine.any():
         return None
     u = unit_roundoff(got.dtype)
-    ours, theirs = _rms((h - y)[fine]), _rms((g - y)[fine])
+    ours, theirs = _rms(h[fine] - y[fine]), _rms(g[fine] - y[fine])
     allowed = LOSS * (1 + LUCK / int(fine.sum()) ** 0.5) * max(theirs, u * _rms(y[fine]) / 2)
     return Excess((), theirs, ours, ours, allowed) if ours > allowed else None
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ktc.ir.interp import run
-from ktc.ir.interp.domains.terms import errors
+from ktc.ir.interp.domains.terms import STORED, TermsDomain, errors
 from ktc.ir.kernel import Kernel
 from ktc.search.verification import differential, verify
 from ktc.search.verification.floats.accuracy import DRAWS, Excess, lost_accuracy, no_looser, outside_bound
@@ -126,3 +126,13 @@ def test_a_device_asks_again_where_only_the_buffer_as_a_whole_is_worse(monkeypat
     a, b = emitted(kernel(ROWS_TREE)), emitted(kernel(ROWS_SHUFFLE))
     verdict = differential(InterpretedRuntime(), a, b, ROWS, sizes=[{"n": 3, "d": 100}])
     assert verdict.ok == ok and len(asked) >= DRAWS, verdict
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinities_are_judged_without_a_word() -> None:
+    """numpy's warnings of infinities that meet would reach the user's terminal."""
+    x = np.array([np.inf, 1.0, -np.inf, 2.0])
+    assert lost_accuracy(x.astype(np.float32), x.astype(np.float32), x) is None
+    endless = np.zeros(1, STORED)
+    endless["value"] = endless["size"] = np.inf
+    assert TermsDomain().error(endless).tolist() == [0.0]
