@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktc.ir.analysis.defs import MAX_DEPTH
-from ktc.ir.arith.affine import is_unit_stride
+from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, For, Load, Par, Reduce, Store, Sym
-from ktc.ir.types import Ptr
-from ktc.ir.walk import initial_values, stmt_exprs, substitute_expr, walk, walk_expr
+from ktc.ir.nodes import For, Par, Reduce
+from ktc.ir.walk import walk
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import PARALLEL, place_of, places_of
@@ -98,13 +96,12 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
         return None
     inner = [s for s in walk(outer.body) if isinstance(s, For | Par | Reduce)]
     leaves = [s for s in inner if isinstance(s, Par | Reduce) and not any(x in inner for x in walk(s.body))]
-    values = initial_values(outer.body)
-    subscripts = {s.var: [_in_loops(e, values) for e in _subscripts(s)] for s in leaves}
-    along = [s for s in leaves if any(is_unit_stride(e, s.var) for e in subscripts[s.var])]
-    every = [e for found in subscripts.values() for e in found]
-    across = sum(is_unit_stride(e, outer.var) for e in every)
+    names = {s.var.name for s in leaves}
+    found = [a for a in accesses(kernel) if a.space == "global" and names & {x.name for x in a.axes}]
+    along = [s for s in leaves if any(a.pattern(s.var.name) == "unit" for a in found)]
+    across = sum(a.pattern(outer.var.name) == "unit" for a in found)
     name = place_of(kernel, outer)
-    if along and 2 * across <= len(every) and _has_threads(outer) and all(map(_is_serial, along)):
+    if along and 2 * across <= len(found) and _has_threads(outer) and all(map(_is_serial, along)):
         return Nest(name, tuple(places_of(kernel, along, PARALLEL)), across=False)
     if leaves and not along and across and not _has_threads(outer) and any(map(_has_threads, leaves)):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), across=True)
@@ -118,19 +115,3 @@ def _has_threads(loop: Loop) -> bool:
 def _is_serial(loop: Loop) -> bool:
     """Whether each thread goes through ``loop`` alone."""
     return [lv.kind for lv in loop.dist] == ["seq"]
-
-
-def _subscripts(loop: Loop) -> Iterator[Expr]:
-    """Subscripts of buffers in ``loop``."""
-    for s in walk((loop,)):
-        if isinstance(s, Store) and isinstance(s.buffer.type, Ptr):
-            yield s.index[0]
-        for e in stmt_exprs(s):
-            yield from (x.index[0] for x in walk_expr(e) if isinstance(x, Load) and isinstance(x.buffer.type, Ptr))
-
-
-def _in_loops(index: Expr, values: dict[Sym, Expr]) -> Expr:
-    """``index`` with variables that are never assigned replaced by their values."""
-    for _ in range(MAX_DEPTH):
-        index = substitute_expr(index, values)
-    return index

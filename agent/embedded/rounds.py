@@ -72,7 +72,7 @@ def _search(run: Run, scenario: Scenario, budget: int) -> None:
             return
         fresh = propose(run, scenario, field, int(budget * part + 0.5) - spent)
         field |= {c.key: c for c in fresh}
-        spent += sum(_recall(run, scenario, c) for c in fresh)
+        spent += sum(_measured(run, scenario, c, 0) for c in fresh)
         left = int(budget * part + 0.5) - spent
         racers = fresh or list(field.values())
         if left > 0 and racers:
@@ -82,21 +82,13 @@ def _search(run: Run, scenario: Scenario, budget: int) -> None:
         spent += _race(run, scenario, list({c.key: c for c in leaders}.values()), budget - spent)
 
 
-def _measure_first(run: Run, scenario: Scenario, c: Candidate) -> int:
-    """The first configuration of a candidate, at whatever time; how many measurements that took."""
-    before = run.totals.get((scenario.name, c.key), 0)
-    tuned = run.lab.tune(c, scenario, max(1, before), ())
-    if tuned.spent > before:
+def _measured(run: Run, scenario: Scenario, c: Candidate, total: int) -> int:
+    """Measurements of ``c`` once it has had ``total``, booked where they are new. What the ledger has from an earlier
+    run counts, and is not made again."""
+    tuned = run.lab.tune(c, scenario, total, ())
+    if tuned.spent > run.totals.get((scenario.name, c.key), 0):
         run.account(c, scenario, tuned)
-    return tuned.spent - before
-
-
-def _recall(run: Run, scenario: Scenario, c: Candidate) -> int:
-    """Measurements of ``c`` that the ledger has from an earlier run: they count, and are not made again."""
-    found = run.lab.tune(c, scenario, 0, ())
-    if found.spent:
-        run.account(c, scenario, found)
-    return found.spent
+    return tuned.spent
 
 
 def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) -> int:
@@ -208,7 +200,7 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
             verdict = run.gate_template(built)
             if verdict.ok:
                 fresh[built.key] = replace(built, proposal=p)
-                budget -= _measure_first(run, scenario, fresh[built.key]) if budget > 0 else 0
+                budget -= _measured(run, scenario, fresh[built.key], 1) if budget > 0 else 0
             else:
                 run.settle(built, "rejected", str(verdict), code=f"V-{verdict.status}")
     return list(fresh.values())

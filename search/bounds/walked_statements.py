@@ -117,8 +117,9 @@ def other(w: Walk, s: Stmt, state: State) -> list[State]:
 
 def _while(w: Walk, s: While, state: State) -> list[State]:
     if not s.post:
-        w.visit(s.cond, w.forget(state, set()))
-    return [w.forget(state, assigned(s.body))] if w.unsure(state) else []
+        w.visit(s.cond, state)
+    w.whole = False
+    return [w.forget(state, assigned(s.body))]
 
 
 def _for(w: Walk, s: For, state: State) -> list[State]:
@@ -180,13 +181,13 @@ def _most_rounds(w: Walk, s: For, by: int, state: State) -> Ints | None:
     """An upper bound of the rounds: from the least start to the greatest limit."""
     cond = s.cond
     if not isinstance(cond, Binary) or cond.op not in ORDERINGS:
-        w.unsure(state)
+        w.whole = False
         return None
     op, a, b = cond.op, cond.a, cond.b
     if without_casts(b) == Var(s.var):
         op, a, b = MIRRORED[op], b, a
     if without_casts(a) != Var(s.var) or (op in (">", ">=")) != (by < 0):
-        w.unsure(state)
+        w.whole = False
         return None
     first, limit = w.number(s.init, state), w.number(b, state)
     if not (first.known and limit.known):

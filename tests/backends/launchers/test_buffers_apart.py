@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
 import subprocess
-import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +15,7 @@ from ktc.backends.launchers.launch_geometry import geometry
 from ktc.ir.fact_origins import facts_of
 from ktc.ir.text import print_expr
 from ktc.scaffold import workload_text
+from tests.backends.launchers.fake_cupy import buffer, launcher
 from tests.backends.launchers.host_compilers import CL_H
 
 BLUR = """\
@@ -121,29 +118,8 @@ def test_the_places_are_judged_by_what_is_touched(out: int, in_: int, apart: boo
 def test_the_python_launcher_chooses(
     folder: Path, monkeypatch: pytest.MonkeyPatch, out: int, in_: int, apart: bool
 ) -> None:
-    launched: list[str] = []
-
-    class Module:
-        def __init__(self, code: str, options: object, name_expressions: tuple[str, ...]) -> None:
-            pass
-
-        def get_function(self, name: str) -> Callable[..., None]:
-            return lambda *args, **more: launched.append(name)
-
-    class Stream:
-        def __enter__(self) -> None: ...
-        def __exit__(self, *why: object) -> None: ...
-
-    cupy: Any = types.ModuleType("cupy")
-    cupy.RawModule, cupy.cuda = Module, types.SimpleNamespace(get_current_stream=Stream)
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    module: dict[str, Any] = {}
-    exec(compile(ast.parse(printed(folder, "cuda", "launcher-cupy")), "launcher", "exec"), module)
-
-    def at(address: int) -> Any:
-        return types.SimpleNamespace(data=types.SimpleNamespace(ptr=(1 << 20) + address))
-
-    module["launch"](at(out), at(in_), H, W)
+    launch, launched = launcher(monkeypatch, printed(folder, "cuda", "launcher-cupy"))
+    launch(buffer((1 << 20) + out), buffer((1 << 20) + in_), H, W)
     assert launched == ["blur" if apart else "blur_original"]
 
 

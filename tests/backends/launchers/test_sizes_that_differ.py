@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
 import subprocess
-import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 
 import ktc
 from ktc import emission
+from tests.backends.launchers.fake_cupy import buffer, launcher
 from tests.backends.launchers.host_compilers import CL_H
 
 SCALE = """\
@@ -52,28 +50,11 @@ def test_the_cuda_program_compiles(tmp_path: Path, needs: Callable[[str], str]) 
 
 
 def test_the_python_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    launched: list[str] = []
-
-    class Module:
-        def __init__(self, code: str, options: object, name_expressions: tuple[str, ...]) -> None:
-            pass
-
-        def get_function(self, name: str) -> Callable[..., None]:
-            return lambda *args, **more: launched.append(name)
-
-    class Stream:
-        def __enter__(self) -> None: ...
-        def __exit__(self, *why: object) -> None: ...
-
-    cupy: Any = types.ModuleType("cupy")
-    cupy.RawModule, cupy.cuda = Module, types.SimpleNamespace(get_current_stream=Stream)
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    module: dict[str, Any] = {}
-    exec(compile(ast.parse(printed("cuda", "launcher-cupy")), "launcher", "exec"), module)
-    buffer = types.SimpleNamespace(data=types.SimpleNamespace(ptr=1 << 20))
+    launch, launched = launcher(monkeypatch, printed("cuda", "launcher-cupy"))
+    array = buffer(1 << 20)
     for (rows, batch, length), name in CALLS:
         launched.clear()
-        module["launch"](buffer, buffer, rows, batch, length)
+        launch(array, array, rows, batch, length)
         assert launched == [name], (rows, batch, length)
 
 
