@@ -119,6 +119,8 @@ def _while(w: Walk, s: While, state: State) -> list[State]:
     if not s.post:
         w.visit(s.cond, state)
     w.whole = False
+    if any(isinstance(x, Return) for x in walk(s.body)):
+        return []
     return [w.forget(state, assigned(s.body))]
 
 

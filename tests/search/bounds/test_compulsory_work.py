@@ -229,6 +229,13 @@ def test_what_depends_on_floats_or_ends_when_data_say_so_counts_nothing() -> Non
     assert (found.bytes_in, found.bytes_out, found.operations.f32, found.whole) == (4, 4, 0.0, False)
 
 
+def test_what_comes_after_a_loop_that_may_end_the_thread_is_not_sure() -> None:
+    loop = "kernel k(y: f32*, n: i32)\n  launch grid(1) block(1)\n  var v: f32 = y[0]\n"
+    loop += "  while v > 1.0\n    v = v * 0.5\n    if v < 0.25\n      return\n"
+    found = counted(parse_kernel(loop + "  y[0] = v\n"), {"n": 1})
+    assert (found.bytes_in, found.bytes_out, found.whole) == (4, 0, False)
+
+
 def test_what_a_serial_loop_wrote_before_is_not_read_from_memory() -> None:
     text = HEAD + "  par r in 0..1 @ [block.x]\n    for j: i32 = 1; j < n; j + 1\n      y[j] = y[j - 1] + x[j]\n"
     found = counted(parse_kernel(text), {"n": 9, "m": 1, "c": 1})
