@@ -9,7 +9,7 @@ from ktc.ir.types import Scalar
 
 from .divisors import quotient
 from .enclosures import is_integer
-from .integer_casts import is_index_cast
+from .integer_casts import is_index_cast, of_one_type
 from .interval import Interval
 from .interval_operators import BINARY, UNARY
 from .polynomial import ARITHMETIC, Polynomial, constant, scaled
@@ -112,13 +112,18 @@ def plain(e: Expr, facts: Facts) -> Expr:
         e = e.x
     match e:
         case Binary(op=op, a=a, b=b) if op in _TAKEN_WHOLE:
-            bare = Binary(op, plain(a, facts), plain(b, facts))
+            operands = of_one_type((plain(a, facts), plain(b, facts)))
+            if operands is None:
+                return e
+            bare = Binary(op, *operands)
             t = bare.type
             return bare if isinstance(t, Scalar) and facts.raw(bare).fits(t) else e
         case Call(fn="min" | "max" | "cdiv") if is_integer(e.type) and without_wrapping(e, facts):
-            return Call(e.fn, tuple(plain(a, facts) for a in e.args), e.ty, e.effects)
+            args = of_one_type(tuple(plain(a, facts) for a in e.args))
+            return e if args is None else Call(e.fn, args, e.ty, e.effects)
         case Select(cond=c, a=a, b=b) if is_integer(e.type):
-            return Select(c, plain(a, facts), plain(b, facts))
+            sides = of_one_type((plain(a, facts), plain(b, facts)))
+            return e if sides is None else Select(c, *sides)
     return e
 
 

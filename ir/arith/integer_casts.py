@@ -21,8 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ktc.ir.nodes import Cast, Expr
-from ktc.ir.types import Scalar, Type
+from ktc.ir.fold import cast, is_const
+from ktc.ir.nodes import Cast, Const, Expr
+from ktc.ir.types import I64, Scalar, Type
+
+from .interval import Interval
 
 
 def without_casts(e: Expr) -> Expr:
@@ -53,6 +56,22 @@ def without_index_casts(e: Expr) -> Expr:
 def without_widening(e: Expr) -> Expr:
     """``e`` without conversions around it that keep every value of what they convert."""
     return _through(e, lambda c: is_integer_cast(c) and holds_every_value(c.to, c.x.type))
+
+
+def of_one_type(operands: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+    """Integer ``operands`` in one type that holds the value of each: theirs, or 64 bits where they differ; numbers take
+    the type of what stands beside them. None where no type does, or an operand is no integer."""
+    if not all(_is_int(x.type) for x in operands):
+        return None
+    types = {x.type for x in operands if not is_const(x)} or {x.type for x in operands}
+    t = types.pop() if len(types) == 1 else I64
+    if not isinstance(t, Scalar) or not all(_held(x, t) for x in operands):
+        return None
+    return tuple(cast(x, t) for x in operands)
+
+
+def _held(x: Expr, t: Scalar) -> bool:
+    return int(x.value) in Interval.of_type(t) if isinstance(x, Const) else holds_every_value(t, x.type)
 
 
 def keeping_low_bits(e: Expr, bits: int) -> Expr:

@@ -16,7 +16,7 @@ from ktc.ir.fold import add, cast, i32, is_const, mul, sub
 from ktc.ir.nodes import Binary, Call, Const, Expr, Unary
 from ktc.ir.types import Scalar
 
-from .integer_casts import without_index_casts
+from .integer_casts import of_one_type, without_index_casts
 
 Polynomial: TypeAlias = dict[tuple[Expr, ...], int]
 """Sum of integer multiples of products of atoms, keyed by the sorted factors; the constant term has the key ``()``."""
@@ -129,10 +129,14 @@ def _term(factors: Iterable[Expr], k: int, t: Scalar) -> Expr:
 def _normal_atom(e: Expr) -> Expr:
     """An atom with index casts dropped inside, so that ``(i64)d / 8`` and ``d / 8`` are one atom."""
     if isinstance(e, Binary) and e.op in ("/", "%"):
-        return Binary(e.op, without_index_casts(e.a), without_index_casts(e.b))
+        return Binary(e.op, *_bare((e.a, e.b)))
     if isinstance(e, Call):
-        return Call(e.fn, tuple(without_index_casts(a) for a in e.args), e.ty, e.effects)
+        return Call(e.fn, _bare(e.args), e.ty, e.effects)
     return e
+
+
+def _bare(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return of_one_type(tuple(without_index_casts(x) for x in operands)) or operands
 
 
 __all__ = [

@@ -15,6 +15,7 @@ from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Binary, Body, Const, Continue, Decl, Eval, Expr, For, If, Par, Stmt, Var, fresh
 from ktc.ir.types import I32
+from ktc.ir.verifier.type_rules import check_expr
 from ktc.ir.walk import walk_expr
 
 from .drawn import Digits, Drawing, Nest, Point, Tiles, kernel, parameters, point
@@ -62,6 +63,13 @@ class Claims:
         """Whether ``e`` is made of parameters alone, in which bounds are found."""
         given = {p.sym for p in self.facts.kernel.params}
         return all(x.sym in given for x in walk_expr(e) if isinstance(x, Var))
+
+    def check_types(self) -> None:
+        """What was simplified is of the type that it had, and so are the operands within it."""
+        for e, smaller in self.smaller:
+            wrong = [why for x in walk_expr(smaller) for _, why in check_expr(x, set())]
+            if wrong or smaller.type != e.type:
+                raise Wrong(f"{shown(e)} became {shown(smaller)}: {wrong or smaller.type}")
 
     def check(self, at: Point, counts: Counter[str]) -> None:
         for e, within in self.intervals:
@@ -130,6 +138,8 @@ def judge_points(rng: Random, counts: Counter[str]) -> None:
     facts = Facts(kernel(params, assumed=(assumed,)), trust).under(guard)
     said = [claims(facts, d) for _ in range(2)]
     counts["cases"] += len(said)
+    for c in said:
+        c.check_types()
     for _ in range(POINTS):
         at = point(rng, params)
         if number(guard, at) and number(assumed, at):

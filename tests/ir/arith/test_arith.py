@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ktc.ir.arith import REWRITES, Congruence, Facts, Interval, Trust, simplified
 from ktc.ir.arith.interval import EMPTY
 from ktc.ir.arith.interval_operators import BINARY
+from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
 from ktc.ir.fold import INT_OPS
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
@@ -226,3 +227,12 @@ def test_bounds_are_found_over_what_is_given() -> None:
 
 def test_proofs_that_ask_for_what_they_are_part_of_end() -> None:
     judge_nest(Random("7 69 7"), Counter())  # the end of a loop is a difference of unsigned numbers that depend on it
+
+
+@pytest.mark.parametrize("by", [i32(16), Cast(I32, Var(fresh("n", U32)), "c")])
+def test_the_operands_of_an_atom_have_one_type(by: Expr) -> None:
+    digit = op("/", Cast(I32, HwIndex("thread", "x"), "c"), by)
+    f = known(launch=Launch((i32(8),), (i32(32),)))
+    for p in (f.polynomial(digit), polynomial(digit)):
+        ((atom,),) = p
+        assert isinstance(atom, Binary) and atom.a.type == atom.b.type
