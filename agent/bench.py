@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,10 @@ from ktc.search.records.ledger import Ledger, StudyKey
 from ktc.search.records.recipe import ktc_version
 from ktc.search.space.knob_space import Space
 from ktc.search.tuning.tune import Budget, tune
-from ktc.search.verification import Verdict, verify
+from ktc.search.verification import Verdict
 
 from .build import Candidate
+from .gate import Gate, strict, verifying_processes
 from .lab import Comparison, Tuned
 from .limits import space_for
 from .report import Timed
@@ -58,10 +60,12 @@ class Bench:
         seed: int = 0,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.station = Station(work, original, variant=variant, device=device, seed=seed)
+        self.station = Station(work, original, variant=variant, device=device, seed=seed, gates=verifying_processes())
         self.device: DeviceInfo = self.station.device
         self.ledger = Ledger(ledger)
-        self._verdicts = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
+        folder = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
+        self.gates = 0 if is_cpu(self.device) else verifying_processes()  # what is measured on a CPU is alone there
+        self._gate = Gate(work, original, variant, seed, folder, self.station.gate if self.gates else None)
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
         self._works: dict[str, Work] = {}
         self._source = hashlib.sha256(work.source.read_bytes()).hexdigest()
@@ -72,10 +76,11 @@ class Bench:
 
     # -------------------------------------------------------------------------------------------------- the protocol
 
-    def gate(self, kernel: Kernel) -> Verdict:
-        return verify(
-            self.original, strict(kernel), self.work, variant=self.variant, seed=self.seed, cache_dir=self._verdicts
-        )
+    def gate(self, kernel: Kernel) -> Future[Verdict]:
+        return self._gate(kernel)
+
+    def renew(self) -> None:
+        self.station.executor.renew()
 
     def tune(
         self,
@@ -158,12 +163,6 @@ class Bench:
         device = f"{self.device.backend}:{self.device.name}"
         shape = json.dumps(dict(scenario.sizes), sort_keys=True)
         return StudyKey(recipe, device, f"ktc {ktc_version()}, {self.device.profile}", f"{scenario.name} {shape}")
-
-
-def strict(kernel: Kernel) -> Kernel:
-    """``kernel`` held to the original's accuracy: approximations that a user asked for are excused from the rule that
-    the error may at most double, those that a planner came up with are not."""
-    return kernel.with_(flags=kernel.flags | {"as_accurate"}) if kernel.may_lose_accuracy else kernel
 
 
 def _timed(t: Timing) -> Timed:

@@ -27,14 +27,21 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     Faster means that the whole 95 % interval of the ratio lies above 1.
     """
     original, *rest = run.finalists[scenario.name]
+    late = run.is_late(scenario)
+    if late:  # those that were asked about come first: nothing new is begun but for want of any
+        rest.sort(key=lambda f: run.verdicts.of(f.candidate, f.knobs) is None)
+    elif run.lab.gates:
+        for f in rest[:FINALISTS]:
+            run.verdicts.begin(f.candidate, f.knobs)
     met: list[tuple[Finalist, Comparison, str]] = []
     for f in rest:
-        if len(met) == FINALISTS:
+        if len(met) == FINALISTS or (late and met and run.verdicts.of(f.candidate, f.knobs) is None):
             break
-        verdict = run.gate_final(f.candidate, f.knobs)
+        verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
         found = compare(run, f, scenario) if verdict else None
         if found is not None:
             met.append((f, found, verdict))
+    met = [m for m in met if not run.is_withdrawn(m[0].candidate)]
     best = max((m for m in met if m[1].ratio[1] > 1.0), key=lambda m: m[1].ratio[0], default=None)
     if best is None:
         why = "" if met else ": no candidate ran" if not rest else ": no candidate passed the finals"
@@ -49,6 +56,7 @@ def kept(duel: Comparison) -> Comparison:
 
 def compare(run: Run, f: Finalist, scenario: Scenario) -> Comparison | None:
     """One duel with the original; None when the finalist fails or its timed outputs are wrong (then it is rejected)."""
+    run.clean_device()
     try:
         found = run.lab.compare(f.candidate, f.knobs, scenario)
     except KtcError as e:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,9 +58,15 @@ class Lab(Protocol):
     """One device, one kernel."""
 
     device: DeviceInfo
+    gates: int
+    """Verdicts that may be asked for while it measures, at a time; 0: each is waited for where it is asked for."""
 
-    def gate(self, kernel: Kernel) -> Verdict:
-        """The verification ladder without a device; ``kernel`` may have open knobs (their defaults count)."""
+    def gate(self, kernel: Kernel) -> Future[Verdict]:
+        """The verification ladder without a device, begun; ``kernel`` may have open knobs (their defaults count)."""
+        ...
+
+    def renew(self) -> None:
+        """Measure in a fresh process from now on: a wrong kernel ran in the one before."""
         ...
 
     def tune(

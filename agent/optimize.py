@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ktc.agent.embedded.rounds import TOO_SLOW, observe, search
+from ktc.agent.embedded.rounds import TOO_SLOW, observe, remember, search
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.verification import check_original
@@ -58,7 +58,8 @@ def optimize(
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down.
         out_dir: where the recipe, the kernels, the report and the ledger go.
-        progress: called with events as they happen: original, propose, refused, rejected, tune, rung, compare, done.
+        progress: called with events as they happen: original, propose, refused, verify, verified, rejected,
+            tune, rung, improvement, compare, done.
         resume: False starts a new ledger and keeps the old one under another name.
         scenarios: names of scenarios to tune for; None takes every tuned one.
         memory: a knowledge base to learn from and to add to; None uses none.
@@ -66,6 +67,7 @@ def optimize(
     Raises:
         KtcError: what the user can act on (no device, unwritable folder, an original that does not run).
     """
+    began = time.monotonic()
     work = workload if isinstance(workload, Workload) else Workload.load(workload)
     if budget < 1 or not time_limit > 0:
         what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
@@ -78,8 +80,9 @@ def optimize(
         lab = Bench(work, original, variant=variant, device=device, ledger=out / LEDGER, seed=seed)
     try:
         run = Run(
-            work, original, lab, mind, budget, progress or _silent, memory, Builder(original), time_limit=time_limit
-        )
+            work, original, lab, mind, budget, progress or _silent, memory, Builder(original),
+            time_limit=time_limit, started=began,
+        )  # fmt: skip
         instead = lab.device.extra.get("instead", "")
         run.notes += [*([said] if said else []), *doubts, *([instead] if instead else [])]
         run.raise_kernel()
@@ -115,6 +118,8 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
             run.notes.append(f"{s.name} is left out: {error.message}")
     tuned = [s for s in tuned if s.name in run.finalists]
     results = [shoot_out(run, s) for s in tuned]
+    for s in tuned:
+        remember(run, s)
     unseen = _affordable(run, [s for s in run.work.scenarios if s.heldout]) if not names else []
     return results + held_out(run, unseen, tuned, results)
 
@@ -159,6 +164,7 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
         failures=failures,
         budget=run.budget,
         seconds=time.monotonic() - run.started,
+        first_improvement=run.first_improvement,
         notes=tuple(run.notes),
         rejected=tuple(run.rejected),
         history=tuple(run.history),

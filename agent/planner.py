@@ -34,7 +34,8 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a proposal. ``status``: tuned | refused | duplicate | rejected | failed | infeasible.
+    """What became of a proposal. ``status``: tuned | refused | duplicate | rejected | withdrawn (built on what was
+    rejected) | failed | infeasible.
 
     ``gain`` is the measured speed-up over the original, ``knobs`` the best values; ``detail`` one sentence.
     """

@@ -59,8 +59,9 @@ COVERAGE = "(coverage): "
 @dataclass(frozen=True)
 class OptimizeReport:
     """The whole run. ``measured`` counts configurations timed now, ``recalled`` those that the ledger had the time of,
-    ``failed`` those that were tried, now or then, and have none: ``failures`` says why, by cause. ``guesses``: what the
-    winner rests on of what a draft guessed, as conditions that its launcher tests."""
+    ``failed`` those that were tried, now or then, and have none: ``failures`` says why, by cause.
+    ``first_improvement``: seconds from the start to the first configuration that was both faster and verified (0: none
+    was). ``guesses``: what the winner rests on of what a draft guessed, as conditions that its launcher tests."""
 
     kernel: str
     source: str
@@ -75,6 +76,7 @@ class OptimizeReport:
     recalled: int = 0
     budget: int = 0
     seconds: float = 0.0
+    first_improvement: float = 0.0
     notes: tuple[str, ...] = ()
     failed: int = 0
     failures: tuple[FailureGroup, ...] = ()

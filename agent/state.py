@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ktc.ir.fold import evaluate
-from ktc.ir.kernel import Kernel, bind
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import While
+from ktc.ir.walk import walk
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
@@ -19,6 +20,7 @@ from .lab import Lab, Tuned
 from .memory import Memory
 from .planner import Outcome, Planner, Proposal
 from .stopping import Stopping
+from .verdicts import Case, Verdicts
 
 Progress = Callable[[Mapping[str, object]], None]
 """Called with ``{"event": ..., "elapsed": s, ...}``; see :func:`ktc.agent.optimize.optimize` for the events."""
@@ -68,12 +70,35 @@ class Run:
     failed_now: int = 0  # those of them that this process tried
     raised: Kernel | None = None
     stopping: dict[str, Stopping] = field(default_factory=dict)
-    _gated: dict[str, Verdict] = field(default_factory=dict)
+    first_improvement: float = 0.0  # seconds from the start to the first verified one; 0: there is none
+    verdicts: Verdicts = field(init=False)
+    _withdrawn: dict[str, str] = field(default_factory=dict)  # candidate key -> its script where it is wrong, else ''
+    _improved: dict[str, float] = field(default_factory=dict)  # scenario -> the fastest verified so far, as was told
+    _tainted: bool = False
+
+    def __post_init__(self) -> None:
+        self.verdicts = Verdicts(self.lab, self.tell)
 
     def why_stop(self, scenario: Scenario) -> str:
-        """Why nothing new is begun for ``scenario``; '' while there is no reason."""
-        best = min((f.seconds for f in self.finalists.get(scenario.name, ())), default=math.inf)
-        return self.stopping.get(scenario.name, Stopping()).why(best)
+        """Why nothing new is begun for ``scenario``; '' while there is no reason. A time that leaves nothing to gain is
+        one only once it is verified: that is waited for."""
+        stopping = self.stopping.get(scenario.name, Stopping())
+        while (f := self._unverified_leader(scenario)) is not None and stopping.is_near(f.seconds):
+            case = self.verdicts.begin(f.candidate, f.knobs)
+            self.verdicts.wait(case, stopping.seconds_left)
+            self.hear()
+            if case.verdict is None or self._open_parents(f.candidate):
+                break
+        known = (f for f in self.finalists.get(scenario.name, ()) if not f.candidate.script or self.is_verified(f))
+        return stopping.why(min((f.seconds for f in known), default=math.inf))
+
+    def is_late(self, scenario: Scenario) -> bool:
+        """Whether the time for ``scenario`` is over."""
+        return not self.stopping.get(scenario.name, Stopping()).seconds_left
+
+    def _unverified_leader(self, scenario: Scenario) -> Finalist | None:
+        leader = min(self.finalists.get(scenario.name, ()), key=lambda f: f.seconds, default=None)
+        return leader if leader is not None and leader.candidate.script and not self.is_verified(leader) else None
 
     def tell(self, event: str, **data: object) -> None:
         self.progress({"event": event, "elapsed": time.monotonic() - self.started, **data})
@@ -100,37 +125,129 @@ class Run:
             self.rejected.append(row)
             self.tell("rejected", script=c.script, knobs=dict(knobs), why=why, scenario=at)
 
-    def gate_template(self, c: Candidate) -> Verdict:
-        """The ladder on a template: at its default knobs (or feasible ones near them) or, where those need more than
-        the interpreter can follow, at its smallest ones."""
-        verdict = self._gate(c, completed(c.kernel, {}))
-        smallest = {k.name: k.value if k.value is not None else min(k.domain) for k in c.kernel.knobs if k.domain}
-        if verdict.status == "UNKNOWN" and smallest and feasible(c.kernel, smallest):
-            verdict = self._gate(c, smallest)
-        if not verdict.ok:
-            self.reject(c, {}, str(verdict))
-        return verdict
+    # -------------------------------------------------------------------------------------------------- verification
+
+    def hear(self) -> None:
+        """Take the verdicts that came, then ask for those of the fastest configurations that have none."""
+        busy = True
+        while busy:
+            settled = self.verdicts.settled()
+            for case in settled:
+                self._settled(case)
+            leader = self._next_to_verify() if self.verdicts.running < max(1, self.lab.gates) else None
+            if leader is not None:
+                self.verdicts.begin(leader.candidate, leader.knobs)
+            busy = bool(settled) or leader is not None
+        self._tell_improvements()
+
+    def _next_to_verify(self) -> Finalist | None:
+        """Whose verdict to ask for: the fastest configuration of all, then that of each template that was not asked
+        about. Where verdicts are waited for, only the fastest, and that once a template."""
+        for original, *rest in reversed(self.finalists.values()):
+            faster = [f for f in rest if f.seconds < original.seconds]
+            for f in faster if self.lab.gates else faster[:1]:
+                if not self.verdicts.asked(f.candidate):
+                    return f
+            for f in faster[:1] if self.lab.gates else []:
+                if self.verdicts.trusts(f.candidate) and self.verdicts.of(f.candidate, f.knobs) is None:
+                    return f
+        return None
+
+    def _settled(self, case: Case) -> None:
+        """What follows from a verdict: a configuration that is not accepted is out. So is its template, unless that is
+        accepted at its default knobs."""
+        verdict, c = case.verdict, case.candidate
+        if verdict is None or verdict.ok:
+            return
+        self.reject(c, case.knobs, str(verdict))
+        for at, (original, *rest) in self.finalists.items():
+            others = [f for f in rest if f.candidate.key != c.key or f.knobs != case.knobs]
+            if len(others) < len(rest):
+                self.finalists[at] = [original, *others]
+                self._settle_tuned(c, at)
+        default = completed(c.kernel, {})
+        if verdict.status == "REJECTED" and case.judged == case.knobs != default:
+            self.verdicts.begin(c, default)
+        else:
+            self._withdraw(c, verdict)
+        self._tainted |= self.measured > 0 and verdict.status == "REJECTED"
+
+    def _settle_tuned(self, c: Candidate, at: str) -> None:
+        """Record the fastest configuration that ``c`` has left on scenario ``at``."""
+        original, *rest = self.finalists[at]
+        left = next((f for f in rest if f.candidate.key == c.key), None)
+        if left is None:
+            self.settle(c, "rejected", "no configuration was accepted", at)
+        else:
+            gain = original.seconds / left.seconds
+            self.settle(c, "tuned", f"{left.seconds * 1e6:.4g} µs", at, gain=gain, knobs=dict(left.knobs))
+
+    def _withdraw(self, c: Candidate, verdict: Verdict) -> None:
+        """Take a template back, and what was built on it if it is wrong: they are no finalists, and no planner sees
+        their times."""
+        self._withdrawn[c.key] = c.script if verdict.status == "REJECTED" else ""
+        for (at, script), o in list(self.outcomes.items()):
+            if at and script == c.script:
+                del self.outcomes[at, script]
+            elif o.status == "tuned" and self._built_on_wrong(script):
+                why = f"built on what was rejected: {c.label}"
+                self.outcomes[at, script] = replace(o, status="withdrawn", detail=why, gain=None, knobs={})
+        self.settle(c, "rejected", str(verdict), code=f"V-{verdict.status}")
+        for at, (original, *rest) in self.finalists.items():
+            self.finalists[at] = [original, *(f for f in rest if not self.is_withdrawn(f.candidate))]
+
+    def is_withdrawn(self, c: Candidate) -> bool:
+        """Whether ``c`` is out for good."""
+        return c.key in self._withdrawn or self._built_on_wrong(c.script)
+
+    def _built_on_wrong(self, script: str) -> bool:
+        return any(built_on(script, wrong) for wrong in self._withdrawn.values() if wrong)
+
+    def is_verified(self, f: Finalist) -> bool:
+        """Whether the ladder accepted this very configuration (see :mod:`.verdicts`), and nothing below it is on trial."""
+        case = self.verdicts.of(f.candidate, f.knobs)
+        return case is not None and case.accepted and not self._open_parents(f.candidate)
+
+    def _open_parents(self, c: Candidate) -> list[Case]:
+        return self.verdicts.on_trial(lambda parent: built_on(c.script, parent.script))
+
+    def may_be_measured(self, c: Candidate) -> bool:
+        """Whether ``c`` ends on every input, as far as its loops show; else the ladder has to accept it first."""
+        if not any(isinstance(s, While) for s in walk(c.kernel.body)):
+            return True
+        return bool(self.gate_final(c, completed(c.kernel, {})))
 
     def gate_final(self, c: Candidate, knobs: Mapping[str, int]) -> str:
-        """The ladder at the very knobs that would win; '' when it is wrong, else what to say of it.
+        """The ladder at the very knobs that would win; '' when it does not accept them, else what to say of it. What
+        they were built on, and is on trial, is waited for."""
+        case = self.verdicts.begin(c, knobs)
+        open_ = [case]
+        while open_:
+            for each in open_:
+                self.verdicts.wait(each)
+            self.hear()
+            open_ = self._open_parents(c)
+        if not case.accepted:  # then nothing of its template is tried before that is accepted
+            self.verdicts.wait(self.verdicts.begin(c, completed(c.kernel, {})))
+            self.hear()
+        return case.status if case.accepted and not self.is_withdrawn(c) else ""
 
-        A configuration too large for the interpreter is accepted on the template's verdict at other knobs together with
-        the device's, which the duel asks for at the full sizes: the answer says so.
-        """
-        verdict = self._gate(c, knobs)
-        if verdict.status == "UNKNOWN":
-            return "TESTED at smaller knobs, and on the device" if self.gate_template(c).ok else ""
-        if not verdict.ok:
-            self.reject(c, knobs, str(verdict))
-        return verdict.status if verdict.ok else ""
+    def clean_device(self) -> None:
+        """Measure in a fresh process, if a kernel that turned out wrong ran in this one."""
+        if self._tainted:
+            self.lab.renew()
+        self._tainted = False
 
-    def _gate(self, c: Candidate, knobs: Mapping[str, int]) -> Verdict:
-        key = c.key + repr(sorted(knobs.items()))
-        if key not in self._gated:
-            self.tell("verify", script=c.script, knobs=dict(knobs))
-            self._gated[key] = verdict = self.lab.gate(bind(c.kernel, knobs) if knobs else c.kernel)
-            self.tell("verified", script=c.script, knobs=dict(knobs), status=verdict.status, seconds=verdict.seconds)
-        return self._gated[key]
+    def _tell_improvements(self) -> None:
+        for at, (original, *rest) in self.finalists.items():
+            best = next((f for f in rest if self.is_verified(f)), original)
+            if best.seconds < self._improved.get(at, original.seconds):
+                self._improved[at] = best.seconds
+                found = {"script": best.candidate.script, "knobs": dict(best.knobs), "seconds": best.seconds}
+                self.first_improvement = self.first_improvement or time.monotonic() - self.started
+                self.tell("improvement", scenario=at, original=original.seconds, **found)
+
+    # -------------------------------------------------------------------------------------------------- measurements
 
     def account(self, c: Candidate, scenario: Scenario, tuned: Tuned) -> None:
         """Book the measurements of one tuning step and its best configurations."""
@@ -150,15 +267,19 @@ class Run:
         said = {"spent": self.spent, "budget": self.budget, "best": best, "original": base, "trials": tuned.trials}
         new = grouped(self.failed[at, c.key][before:])
         self.tell("tune", scenario=at, script=c.script, failures=new, **said)
+        if self.is_withdrawn(c):
+            return
         if best is None:
             _, status, detail = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
             self.settle(c, "failed" if tuned.failures else "infeasible", f"{status} {detail}".strip(), at)
             return
-        knobs = dict(tuned.ranked[0][0])
-        self.settle(c, "tuned", f"{best * 1e6:.4g} µs", at, gain=base / best, knobs=knobs)
         others = [f for f in self.finalists[at][1:] if f.candidate.key != c.key]
         mine = [Finalist(c, k, t) for k, t in tuned.ranked[:CONTENDERS]]
+        rejected = [r["knobs"] for r in self.rejected if r["script"] == c.script]
+        mine = [f for f in mine if dict(f.knobs) not in rejected]
         self.finalists[at][1:] = sorted(others + mine, key=lambda f: f.seconds)
+        self._settle_tuned(c, at)
+        self.hear()
 
     def failures(self) -> tuple[FailureGroup, ...]:
         """What was tried and not timed, by cause; scripts that a pass failed on are among them."""
@@ -171,6 +292,6 @@ def _broken(o: Outcome) -> bool:
     return o.status == "failed" and o.code == "E-PASS-BUG"
 
 
-def feasible(kernel: Kernel, knobs: Mapping[str, int]) -> bool:
-    """Whether ``knobs`` satisfy the kernel's own constraints (unknown ones count as satisfied)."""
-    return all(evaluate(c, knobs) in (None, True, 1) for c in kernel.constraints)
+def built_on(script: str, other: str) -> bool:
+    """Whether ``script`` is ``other`` and more steps."""
+    return script.partition(" where ")[0].startswith(f"{other.partition(' where ')[0]} | ")

@@ -50,10 +50,13 @@ class Station:
         variant: str | None,
         device: str | None,
         seed: int = 0,
+        gates: int = 1,
         executor: Executor | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.executor, self.device = _opened(original, device) if executor is None else (executor, executor.device)
+        self.executor, self.device = (
+            _opened(original, device, gates) if executor is None else (executor, executor.device)
+        )
         if isinstance(self.executor, LocalExecutor) and executor is None and is_cpu(self.device):
             self.executor.deadlines = CPU_PATIENCE
         self._compiling: dict[str, Future[Reply]] = {}
@@ -134,6 +137,10 @@ class Station:
     def _inputs(self, scenario: Scenario) -> FromWorkload:
         return FromWorkload(str(self.work.path), dict(scenario.sizes), self.variant, self.seed)
 
+    def gate(self, original: str, candidate: str) -> Future[Reply]:
+        """The verification ladder on the kernel with the text ``candidate``, in a process that has no device."""
+        return self.executor.gate(original, candidate, str(self.work.path), variant=self.variant, seed=self.seed)
+
     # ----------------------------------------------------------------------------------------------------- scenarios
 
     def scalars(self, scenario: Scenario) -> dict[str, int | float]:
@@ -150,10 +157,10 @@ class Station:
         return out
 
 
-def _opened(original: Kernel, device: str | None) -> tuple[Executor, DeviceInfo]:
+def _opened(original: Kernel, device: str | None, gates: int) -> tuple[Executor, DeviceInfo]:
     """The executor for ``device``. Where none is named, the best one that the original can be printed for: an OpenCL
     device may lack warp operations that the CPU backend has; ``extra['instead']`` then says why."""
-    executor = open_executor(device, deadlines=PATIENCE)
+    executor = open_executor(device, gates=gates, deadlines=PATIENCE)
     why = "" if device else _unprintable(original, executor.device)
     if not why or executor.device.backend == EVERYWHERE or _unprintable(original, None):
         return executor, executor.device

@@ -23,11 +23,15 @@ class Stopping:
     def seconds_left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
 
+    def is_near(self, best: float) -> bool:
+        """Whether nothing is left to gain on ``best`` seconds."""
+        return self.bound is not None and self.bound.fraction(best) >= NEAR and not self.bound.alarm(best)
+
     def why(self, best: float) -> str:
         """Why nothing new is begun once the best configuration takes ``best`` seconds; '' while there is no reason.
 
         A bound that ``best`` is clearly below is wrong, and no reason.
         """
-        if self.bound is not None and self.bound.fraction(best) >= NEAR and not self.bound.alarm(best):
+        if self.bound is not None and self.is_near(best):
             return f"stopped at {100 * self.bound.fraction(best):.0f} % of the least time that {self.bound.unit} allows"
         return "stopped at the time limit" if not self.seconds_left else ""

@@ -1,4 +1,9 @@
-"""One scenario's search: propose, build, verify, race; then once more with what was learnt."""
+"""One scenario's search: propose, build, race; then once more with what was learnt.
+
+What is measured is checked on the device, on small awkward sizes, and no more. The ladder follows: it is asked about
+the fastest, beside the measurements where there are processors for it, and what it rejects is withdrawn
+(:meth:`.state.Run.hear`). Nothing is a result, a reason to stop or a lesson before it was accepted.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +66,6 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
     _search(run, scenario, budget)
     if why := run.why_stop(scenario):
         run.notes.append(f"{scenario.name}: {why}")
-    _remember(run, scenario)
 
 
 def _search(run: Run, scenario: Scenario, budget: int) -> None:
@@ -96,6 +100,8 @@ def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) ->
     starts = {c.key: run.totals.get((scenario.name, c.key), 0) for c in racers}
 
     def step(c: Candidate, more: int) -> Standing[Candidate]:
+        if run.is_withdrawn(c):
+            return Standing(c, math.inf, run.totals.get((scenario.name, c.key), 0) - starts[c.key], done=True)
         over = bool(run.why_stop(scenario))
         total = starts[c.key] + (0 if over else more)
         left = run.stopping[scenario.name].seconds_left
@@ -175,10 +181,10 @@ def scalars(run: Run, scenario: Scenario) -> dict[str, int | float]:
 
 
 def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget: int) -> list[Candidate]:
-    """New, distinct, verified candidates; everything else becomes an outcome.
+    """New, distinct candidates; everything else becomes an outcome.
 
-    Each is measured once as soon as it is verified, where the ``budget`` of measurements has room: a run that ends
-    early has times of what it verified, and ends once nothing is left to gain.
+    Each is measured once as soon as it is built, where the ``budget`` of measurements has room: the ladder begins with
+    the fastest while the others are measured, and the search ends once nothing is left to gain.
     """
     proposals = run.planner.propose(observe(run, scenario), PER_ROUND)
     run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=[p.script for p in proposals])
@@ -196,20 +202,22 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
         elif built.key in field or built.key in fresh:
             twin = field.get(built.key) or fresh[built.key]
             run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)
-        else:
-            verdict = run.gate_template(built)
-            if verdict.ok:
-                fresh[built.key] = replace(built, proposal=p)
-                budget -= _measured(run, scenario, fresh[built.key], 1) if budget > 0 else 0
-            else:
-                run.settle(built, "rejected", str(verdict), code=f"V-{verdict.status}")
-    return list(fresh.values())
+        elif run.is_withdrawn(built):
+            run.settle(built, "withdrawn", "built on what was rejected")
+        elif run.may_be_measured(built):
+            fresh[built.key] = replace(built, proposal=p)
+            budget -= _measured(run, scenario, fresh[built.key], 1) if budget > 0 else 0
+    return [c for c in fresh.values() if not run.is_withdrawn(c)]
 
 
-def _remember(run: Run, scenario: Scenario) -> None:
+def remember(run: Run, scenario: Scenario) -> None:
+    """Keep what each verified script gained on ``scenario`` for later runs on similar kernels."""
     if run.memory is None:
         return
     seen, d = features(_facts(run, scenario)), run.lab.device
-    for (at, script), o in run.outcomes.items():
-        if at == scenario.name and o.gain is not None and script:
-            run.memory.add(Lesson(d.backend, d.name, seen, script, dict(o.knobs), o.gain))
+    original, *rest = run.finalists[scenario.name]
+    fastest: dict[str, Finalist] = {}
+    for f in filter(run.is_verified, rest):
+        fastest.setdefault(f.candidate.script, f)
+    for script, f in fastest.items():
+        run.memory.add(Lesson(d.backend, d.name, seen, script, dict(f.knobs), original.seconds / f.seconds))

@@ -192,7 +192,7 @@ def _run(
 
 
 class Live:
-    """Events of a run as lines: what was proposed, what was refused, each new best, each comparison."""
+    """Events of a run as lines: what was proposed or refused, each new best, what is verified, each comparison."""
 
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
@@ -235,7 +235,14 @@ class Live:
         if best is not None and best < self.best.get(e["scenario"], best * 2):
             self.best[e["scenario"]] = best
             gain = e["original"] / best
-            self.bar.say(f"  [{e['spent']}/{e['budget']}] {duration(best)} ({gain:.2f}x): {e['script']}")
+            self.bar.say(
+                f"  [{e['spent']}/{e['budget']}] {duration(best)} ({gain:.2f}x, to be verified): {e['script']}"
+            )
+            self.bar.doing("measuring")
+
+    def _improvement(self, e: Mapping[str, Any]) -> None:
+        gain = e["original"] / e["seconds"]
+        self.bar.say(f"  verified: {duration(e['seconds'])} ({gain:.2f}x): {e['script']}")
 
     def _compare(self, e: Mapping[str, Any]) -> None:
         mid, low, high = e["ratio"]

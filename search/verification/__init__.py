@@ -6,7 +6,7 @@ from ktc.search.verification.device.twin_device import twin_differential
 from ktc.search.verification.rungs.texts import with_texts
 
 from .defects import Defect, check_original, defects
-from .ladder import verify
+from .ladder import verdict_key, verify
 from .original_reference import check_reference
 from .verdict import Failure, Rung, Verdict
 
@@ -21,6 +21,7 @@ __all__ = [
     "differential",
     "twin",
     "twin_differential",
+    "verdict_key",
     "verify",
     "with_texts",
 ]

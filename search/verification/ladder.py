@@ -40,6 +40,9 @@ from .rungs import fewer_blocks
 from .rungs.small_launch_limits import SmallLaunches, small_launches
 from .verdict import Failure, Rung, Verdict
 
+INSTANCES = 24
+"""Most instances of the exact rung."""
+
 FEW = 8
 """Instances beyond the usual limit, of a launch that is too large for it, or has a second block nowhere within it."""
 
@@ -52,7 +55,7 @@ def verify(
     layers: Sequence[str] = tuple(LAYERS),
     variant: str | None = None,
     seed: int = 0,
-    count: int = 24,
+    count: int = INSTANCES,
     cache_dir: str | Path | None = None,
 ) -> Verdict:
     """Check ``candidate`` (lowered SPMD, or parallel form) against ``original`` without a device.
@@ -69,17 +72,29 @@ def verify(
         PROVED for the same program, TESTED if every rung passed, REJECTED with the smallest failing instance, UNKNOWN
         if nothing could be run, or the candidate cannot be lowered. Only PROVED and TESTED are ``ok``.
     """
-    key = ""
-    if cache_dir is not None:
-        parts = (text_of(original), text_of(candidate), repr(workload), str(variant), str(seed), str(count))
-        key = verdict_cache.key_of(*parts, *layers)
-        known = verdict_cache.recall(Path(cache_dir), key)
-        if known is not None:
-            return known
-    verdict = _climb(original, candidate, workload, layers, variant, seed, count)
-    if cache_dir is not None:
+    if cache_dir is None:
+        return _climb(original, candidate, workload, layers, variant, seed, count)
+    key = verdict_key(original, candidate, workload, layers=layers, variant=variant, seed=seed, count=count)
+    verdict = verdict_cache.recall(Path(cache_dir), key)
+    if verdict is None:
+        verdict = _climb(original, candidate, workload, layers, variant, seed, count)
         verdict_cache.remember(Path(cache_dir), key, verdict)
     return verdict
+
+
+def verdict_key(
+    original: Kernel,
+    candidate: Kernel,
+    workload: Workload,
+    *,
+    layers: Sequence[str] = tuple(LAYERS),
+    variant: str | None = None,
+    seed: int = 0,
+    count: int = INSTANCES,
+) -> str:
+    """What the verdict of :func:`verify` on these arguments is kept under."""
+    parts = (text_of(original), text_of(candidate), repr(workload), str(variant), str(seed), str(count))
+    return verdict_cache.key_of(*parts, *layers)
 
 
 @by_identity(8)

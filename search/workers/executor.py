@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,7 @@ from ktc.backends.base import DeviceInfo, Emitted, Timing
 from ktc.ir.diagnostics import KtcError
 from ktc.search.bounds.measured_rates import Rates
 
+from .crew import Crew, reply_of
 from .worker_deadlines import Deadlines, Patience
 from .worker_process import Worker, WorkerDied, WorkerHung
 from .worker_protocol import (
@@ -90,7 +91,13 @@ class Executor(Protocol):
         cold: bool = True,
     ) -> Measured: ...
 
+    def gate(
+        self, original: str, candidate: str, workload: str, *, variant: str | None, seed: int
+    ) -> Future[Reply]: ...
+
     def rates(self) -> Rates: ...
+
+    def renew(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -102,7 +109,9 @@ class LocalExecutor:
         KtcError: from opening the device (exit code 3); E-WORKER-START when the worker does not start.
     """
 
-    def __init__(self, device: str | None = None, *, compilers: int = 2, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self, device: str | None = None, *, compilers: int = 2, gates: int = 1, deadlines: Deadlines | None = None
+    ) -> None:
         self.name = device or "auto"
         self.deadlines = deadlines or Deadlines()
         try:
@@ -114,14 +123,13 @@ class LocalExecutor:
         self._lock = threading.Lock()
         self._patience = Patience(self.deadlines.floor)
         self._worker: Worker | None = None
-        self._compilers = threading.local()
-        self._all_compilers: list[Worker] = []
-        self._pool = ThreadPoolExecutor(max(1, compilers), "ktc-compile")
-        self._arch = ""
+        self._compilers = Crew("compile", compilers, self.name, self.folder, self.deadlines.start)
+        self._gates = Crew("gate", gates, self.name, self.folder, self.deadlines.start)
         try:
             with self._lock:
                 self.device = self._hello(self._start())
             self.name = self.device.extra.get("opened", self.name)  # a process that follows takes the same device
+            self._compilers.device = self.name
         except BaseException:
             self.close()
             raise
@@ -134,12 +142,9 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End every worker and remove the buffers."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for worker in [self._worker, *self._all_compilers]:
-            if worker is not None:
-                worker.kill()
-        self._worker = None
-        self._pool.shutdown(wait=True)
+        self._compilers.dismiss()
+        self._gates.dismiss()
+        self._end_measuring()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # ------------------------------------------------------------------------------------------------------- compiling
@@ -147,25 +152,20 @@ class LocalExecutor:
     def compile(self, code: Emitted) -> Future[Reply]:
         """Compile ahead in the pool; the measuring process then finds the result in the cache."""
         request = {"do": "compile", "code": code_to_json(code), "arch": self.device.extra.get("arch", "")}
-        return self._pool.submit(self._compile, request)
+        return self._compilers.submit(request, self.deadlines.compile, "compile-error")
 
-    def _compile(self, request: Mapping[str, Any]) -> Reply:
-        worker: Worker | None = getattr(self._compilers, "worker", None)
-        allowed = self.deadlines.compile
-        if worker is None or not worker.alive:
-            worker = self._compilers.worker = Worker("compile", self.name, self.folder)
-            self._all_compilers.append(worker)
-            allowed += self.deadlines.start  # the first answer waits for imports as well
-        try:
-            return _reply(worker.ask(request, allowed))
-        except WorkerHung:
-            message = f"the compiler did not finish within {allowed:g} s"
-        except (WorkerDied, ProtocolError) as e:
-            message = f"the compiler failed: {e}"
-        worker.kill()
-        self._all_compilers.remove(worker)
-        self._compilers.worker = None
-        return Reply("compile-error", {"message": message})
+    # ------------------------------------------------------------------------------------------------------- verifying
+
+    def gate(self, original: str, candidate: str, workload: str, *, variant: str | None, seed: int) -> Future[Reply]:
+        """The ladder on the kernel with the text ``candidate``, in a process of its own; ``data['verdict']``.
+
+        ``original`` is the text of what the workload's source says.
+        """
+        request = {
+            "do": "gate", "original": original, "candidate": candidate, "workload": workload, "variant": variant,
+            "seed": seed,
+        }  # fmt: skip
+        return self._gates.submit(request, self.deadlines.gate, "hang")
 
     # ------------------------------------------------------------------------------------------------------- measuring
 
@@ -219,6 +219,17 @@ class LocalExecutor:
         reply = self._on_device({"do": "rates"}, self.deadlines.run)
         return Rates(**reply.data["rates"]) if reply.ok else Rates()
 
+    def renew(self) -> None:
+        """End the measuring process; the next request starts another. For a process that ran a kernel which turned out
+        to be wrong, and may have written anywhere."""
+        with self._lock:
+            self._end_measuring()
+
+    def _end_measuring(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+        self._worker = None
+
     # ------------------------------------------------------------------------------------------------------ supervision
 
     def _on_device(self, request: Mapping[str, Any], deadline_s: float) -> Reply:
@@ -242,7 +253,7 @@ class LocalExecutor:
         except KtcError as e:
             return Reply("lost", {"message": e.message, "code": e.code})
         try:
-            reply = _reply(worker.ask(request, deadline_s))
+            reply = reply_of(worker.ask(request, deadline_s))
         except WorkerHung:
             reply = Reply("hang", {"message": f"no answer within {deadline_s:g} s", "fatal": True})
         except WorkerDied as e:
@@ -258,7 +269,7 @@ class LocalExecutor:
         """A measuring process that got the canary right. Raises KtcError E-WORKER-START, or the device's own error."""
         worker = Worker("measure", self.name, self.folder)
         try:
-            reply = _reply(worker.ask({"do": "canary"}, self.deadlines.start))
+            reply = reply_of(worker.ask({"do": "canary"}, self.deadlines.start))
         except (WorkerHung, WorkerDied, ProtocolError) as e:
             worker.kill()
             raise KtcError(
@@ -285,13 +296,12 @@ class LocalExecutor:
             ) from None
 
 
-def _reply(m: dict[str, Any]) -> Reply:
-    return Reply(str(m.pop("status")), m)
-
-
-def open_executor(device: str | None = None, *, compilers: int = 2, deadlines: Deadlines | None = None) -> Executor:
-    """The executor for ``device`` (None: the best there is) on this machine."""
-    return LocalExecutor(device, compilers=compilers, deadlines=deadlines)
+def open_executor(
+    device: str | None = None, *, compilers: int = 2, gates: int = 1, deadlines: Deadlines | None = None
+) -> Executor:
+    """The executor for ``device`` (None: the best there is) on this machine; ``compilers`` and ``gates``: most
+    processes that compile and that verify."""
+    return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines)
 
 
 __all__ = [

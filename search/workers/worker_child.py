@@ -52,11 +52,15 @@ def serve(role: str, device: str, folder: Path, pipe: int) -> None:
 
 
 def handlers_of(role: str, device: str, folder: Path) -> dict[str, Handler]:
-    """What a worker of ``role`` (compile | measure) answers, by the request's ``do``."""
+    """What a worker of ``role`` (compile | gate | measure) answers, by the request's ``do``."""
     if role == "compile":
         from .worker_compile import Compiler
 
         return Compiler(device).handlers()
+    if role == "gate":
+        from .worker_gate import Gate
+
+        return Gate().handlers()
     from .worker_measure import Measurer
 
     return Measurer(device, folder).handlers()

@@ -17,6 +17,7 @@ class Deadlines:
     compile: float = 120.0
     run: float = 60.0
     verify: float = 180.0
+    gate: float = 600.0  # the ladder, in the interpreter
     floor: float = 15.0
 
 

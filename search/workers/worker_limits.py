@@ -15,6 +15,7 @@ LIMITS: dict[str, dict[int, int]] = {
     # No address-space limit for measuring: a CUDA context reserves address space in the size of all memory there is.
     "measure": {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 16 * GIB},
     "compile": {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 1 * GIB, resource.RLIMIT_AS: 16 * GIB},
+    "gate": {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 1 * GIB, resource.RLIMIT_AS: 16 * GIB},
 }
 """Soft and hard limits by role, in bytes."""
 

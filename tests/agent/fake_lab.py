@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future
 
 from ktc.agent.lab import Comparison, Tuned
 from ktc.agent.limits import space_for
@@ -24,16 +25,24 @@ class FakeLab:
     ``rejects(kernel)`` is the gate; ``dies_after`` measurements KeyboardInterrupt stands for a killed process.
     """
 
+    gates = 0
+
     def __init__(
         self, seconds, *, ledger=":memory:", rejects=lambda kernel: False, sizes=None, dies_after=None, device=GPU
     ):
         self.seconds, self.rejects, self.device, self.dies_after = seconds, rejects, device, dies_after
         self.ledger, self.sizes = Ledger(ledger), sizes or {}
         self.measured, self.gated, self.compared, self.closed = [], [], [], False
+        self.renewed, self.waited = 0, []
 
     def gate(self, kernel):
         self.gated.append(kernel)
-        return Verdict("REJECTED" if self.rejects(kernel) else "TESTED", "fake", "because")
+        answer = Future()
+        answer.set_result(Verdict("REJECTED" if self.rejects(kernel) else "TESTED", "fake", "because"))
+        return answer
+
+    def renew(self):
+        self.renewed += 1
 
     def _space(self, c, scenario):
         return space_for(c.kernel, self.device, scenario.sizes)
@@ -81,3 +90,21 @@ class FakeLab:
 
     def close(self):
         self.closed = True
+
+
+class LateLab(FakeLab):
+    """Two verdicts may be outstanding; each comes only when it is waited for."""
+
+    gates = 2
+
+    def gate(self, kernel):
+        known, lab = super().gate(kernel).result(), self
+
+        class Late(Future):
+            def result(self, timeout=None):
+                if not self.done():
+                    lab.waited.append(kernel)
+                    self.set_result(known)
+                return super().result(timeout)
+
+        return Late()

@@ -13,7 +13,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from ktc.search.bounds.speed_of_light import Bound
 from tests.agent.agent_kernels import ROWS
-from tests.agent.fake_lab import FakeLab
+from tests.agent.fake_lab import FakeLab, LateLab
 
 WORKLOAD = """
 [kernel]
@@ -148,10 +148,10 @@ def test_nothing_new_is_begun_after_the_time_limit(work, tmp_path):
         run(work, tmp_path, time_limit=0.0)
 
 
-def test_a_candidate_is_measured_before_the_next_one_is_verified(work, tmp_path):
+def test_the_fastest_is_verified_as_soon_as_it_is_measured(work, tmp_path):
     _, _, events = run(work, tmp_path, scenarios=["many"])
-    steps = [e["event"] for e in events if e["event"] in ("verified", "tune")]
-    assert steps[:4] == ["verified", "tune", "verified", "tune"]
+    steps = [e["event"] for e in events if e["event"] in ("verified", "tune", "improvement")]
+    assert steps[:4] == ["tune", "verified", "improvement", "tune"]
 
 
 def test_a_search_ends_near_the_speed_of_light_and_says_so(work, tmp_path):
@@ -192,13 +192,56 @@ def test_scripts_that_lower_to_the_same_code_are_measured_once(work, tmp_path):
     assert len({key for key, _, _ in lab.measured}) == 2  # the original and one template
 
 
-def test_a_template_that_fails_the_gate_is_never_measured(work, tmp_path):
+def test_a_template_that_fails_the_gate_is_withdrawn(work, tmp_path):
     lab = FakeLab(seconds, rejects=lambda k: any("block.y" in t for t in k.trace))
     report, lab, events = run(work, tmp_path, lab=lab)
     assert all(s.script != SPLIT for s in report.scenarios)
     assert SPLIT in [r["script"] for r in report.rejected]
     assert [o.status for o in report.outcomes if o.script == SPLIT] == ["rejected"]
-    assert any(e["event"] == "rejected" for e in events)
+    assert any(e["event"] == "rejected" for e in events) and lab.renewed
+
+
+def test_what_was_built_on_a_rejected_script_is_withdrawn_with_it(work, tmp_path):
+    """The verdict comes last: until then the planted script leads, and what grows on it is faster still."""
+    planted, grown = SPLIT, f"{SPLIT} | cache-hints"
+
+    def rejects(kernel):
+        return any("block.y" in t for t in kernel.trace) and not any("cache-hints" in t for t in kernel.trace)
+
+    def device(script, knobs, scenario):
+        return 1e-4 if script == grown else 2e-4 if script == planted else seconds(script, knobs, scenario)
+
+    lab = LateLab(device, rejects=rejects)
+    memory, planner = Memory(":memory:"), Fixed(WIDE, planted, grown)
+    report, lab, events = run(work, tmp_path, planner, lab, memory=memory, scenarios=["many"], budget=30)
+    (many,) = report.scenarios
+    assert many.script == WIDE and many.verdict == "TESTED" and report.best_script == WIDE
+    assert {o.script: o.status for o in report.outcomes} == {WIDE: "tuned", planted: "rejected", grown: "withdrawn"}
+    assert {x.script for x in memory.lessons()} == {WIDE}
+    assert {e["script"] for e in events if e["event"] in ("improvement", "compare")} == {WIDE}
+    assert "block.y" not in "".join(p.read_text() for p in (tmp_path / "out").glob("kernel.*.cu")) and lab.renewed
+
+
+def test_measurements_go_on_while_the_ladder_is_climbed(work, tmp_path):
+    _, _, events = run(work, tmp_path, lab=LateLab(seconds), scenarios=["many"])
+    kinds = [e["event"] for e in events]
+    assert (
+        kinds.index("verify") < kinds.index("verified")
+        and "tune" in kinds[kinds.index("verify") : kinds.index("verified")]
+    )
+
+
+def test_a_search_does_not_stop_near_the_bound_on_the_word_of_a_kernel_that_is_wrong(work, tmp_path):
+    class Bounded(LateLab):
+        def bound(self, scenario):
+            return Bound(2e-4, "memory", {})
+
+    wrong = Bounded(
+        lambda script, knobs, at: 2.01e-4 if script == SPLIT else seconds(script, knobs, at),
+        rejects=lambda k: any("block.y" in t for t in k.trace),
+    )
+    report, _, _ = run(work, tmp_path, Fixed(SPLIT, WIDE), wrong, scenarios=["many"])
+    assert report.scenarios[0].script == WIDE and not any("stopped at" in n for n in report.notes)
 
 
 def test_a_configuration_that_fails_the_gate_at_the_end_does_not_win(work, tmp_path):

@@ -163,7 +163,7 @@ import dataclasses, numpy as np
 ex = LocalExecutor("numba", compilers=1, deadlines=Deadlines(run=300.0))
 good = emit(parse_kernel({scale!r}), "numba")
 ex.compile(good).result()
-print(ex._worker.process.pid, ex._all_compilers[0].process.pid, flush=True)
+print(ex._worker.process.pid, ex._compilers.workers[0].process.pid, flush=True)
 spin = dataclasses.replace(good, text="def scale(y, x, a, n):\\n    while True:\\n        pass\\n")
 x = np.zeros(4, np.float32)
 ex.run(spin, Raw({{"y": x, "x": x, "a": 1.0, "n": 4}}, ("y",)))
@@ -195,7 +195,7 @@ def alive(pid):
 def test_close_leaves_nothing_behind(cache):
     ex = LocalExecutor("numba", compilers=1)
     ex.compile(code_for(ex)).result(120)
-    pids, folder = [ex._worker.process.pid, ex._all_compilers[0].process.pid], ex.folder
+    pids, folder = [ex._worker.process.pid, ex._compilers.workers[0].process.pid], ex.folder
     ex.close()
     assert not any(alive(p) for p in pids) and not folder.exists()
 

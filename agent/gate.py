@@ -1,0 +1,76 @@
+"""The verification ladder as a run asks for it: remembered by content, and in other processes where they may work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import canonical, parse_kernel, print_kernel
+from ktc.ir.workload import Workload
+from ktc.search.verification import Verdict, verdict_cache, verdict_key, verify
+from ktc.search.workers.executor import Reply
+
+MOST_PROCESSES = 8
+"""Processes that verify, at most: each holds the original's runs and an interpreter."""
+
+
+def verifying_processes() -> int:
+    """As many as there are processors, less one for the search and one that feeds the device."""
+    return max(1, min(MOST_PROCESSES, (os.cpu_count() or 1) - 2))
+
+
+@dataclass(frozen=True)
+class Gate:
+    """``folder`` keeps verdicts by content (None: none are kept). ``ask(original, candidate)`` has a candidate verified
+    elsewhere, both as text (None: nothing may run beside this process)."""
+
+    work: Workload
+    original: Kernel
+    variant: str | None
+    seed: int
+    folder: Path | None
+    ask: Callable[[str, str], Future[Reply]] | None
+
+    def __call__(self, kernel: Kernel) -> Future[Verdict]:
+        """The verdict on ``kernel``, which is held to the original's accuracy."""
+        kernel = strict(kernel)
+        key = verdict_key(self.original, kernel, self.work, variant=self.variant, seed=self.seed)
+        known = None if self.folder is None else verdict_cache.recall(self.folder, key)
+        coming: Future[Verdict] = Future()
+        if known is not None:
+            coming.set_result(known)
+        elif self.ask is None or canonical(parse_kernel(text := print_kernel(kernel))) != canonical(kernel):
+            verdict = verify(self.original, kernel, self.work, variant=self.variant, seed=self.seed)
+            coming.set_result(self._kept(key, verdict))
+        else:
+            asked = self.ask(print_kernel(self.original), text)
+            asked.add_done_callback(lambda reply: self._answer(coming, key, reply))
+        return coming
+
+    def _answer(self, coming: Future[Verdict], key: str, asked: Future[Reply]) -> None:
+        if asked.cancelled():
+            coming.cancel()
+            return
+        reply = asked.result()
+        if reply.ok:
+            coming.set_result(self._kept(key, Verdict.from_json(reply.data["verdict"])))
+        else:
+            coming.set_result(Verdict("UNKNOWN", "process", str(reply.data.get("message", reply.status))))
+
+    def _kept(self, key: str, verdict: Verdict) -> Verdict:
+        if self.folder is not None:
+            verdict_cache.remember(self.folder, key, verdict)
+        return verdict
+
+
+def strict(kernel: Kernel) -> Kernel:
+    """``kernel`` held to the original's accuracy: approximations that a user asked for are excused from the rule that
+    the error may at most double, those that a planner came up with are not."""
+    return kernel.with_(flags=kernel.flags | {"as_accurate"}) if kernel.may_lose_accuracy else kernel
+
+
+__all__ = ["Gate", "strict", "verifying_processes"]

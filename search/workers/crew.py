@@ -1,0 +1,58 @@
+"""Several worker processes of one role, without a device: each request goes to one that is free."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from .worker_process import Worker, WorkerDied, WorkerHung
+from .worker_protocol import ProtocolError, Reply
+
+
+class Crew:
+    """At most ``size`` processes, started when first needed; one that fails is replaced before its next request."""
+
+    def __init__(self, role: str, size: int, device: str, folder: Path, start_s: float) -> None:
+        self.role, self.device, self.folder, self.start_s = role, device, folder, start_s
+        self._own = threading.local()
+        self.workers: list[Worker] = []
+        self._pool = ThreadPoolExecutor(max(1, size), f"ktc-{role}")
+
+    def submit(self, request: Mapping[str, Any], deadline_s: float, failed: str) -> Future[Reply]:
+        """The answer, or a reply of status ``failed`` that says how its process ended."""
+        return self._pool.submit(self._ask, request, deadline_s, failed)
+
+    def _ask(self, request: Mapping[str, Any], deadline_s: float, failed: str) -> Reply:
+        worker: Worker | None = getattr(self._own, "worker", None)
+        if worker is None or not worker.alive:
+            worker = self._own.worker = Worker(self.role, self.device, self.folder)
+            self.workers.append(worker)
+            deadline_s += self.start_s  # the first answer waits for imports as well
+        try:
+            return reply_of(worker.ask(request, deadline_s))
+        except WorkerHung:
+            message = f"the process that was to {self.role} did not finish within {deadline_s:g} s"
+        except (WorkerDied, ProtocolError) as e:
+            message = f"the process that was to {self.role} failed: {e}"
+        worker.kill()
+        self.workers.remove(worker)
+        self._own.worker = None
+        return Reply(failed, {"message": message})
+
+    def dismiss(self) -> None:
+        """End all of them; requests that wait are cancelled."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for worker in list(self.workers):
+            worker.kill()
+        self._pool.shutdown(wait=True)
+
+
+def reply_of(m: dict[str, Any]) -> Reply:
+    """A worker's answer as a reply."""
+    return Reply(str(m.pop("status")), m)
+
+
+__all__ = ["Crew", "reply_of"]

@@ -1,0 +1,44 @@
+"""Verdicts of the verification ladder, in a process without a device: others measure meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.workload import Workload
+from ktc.search.verification import verify
+
+
+class Gate:
+    """Keeps what it was asked about last: the runs of the original are then shared between its candidates."""
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[str, str | None], Workload, Kernel] | None = None
+
+    def handlers(self) -> dict[str, Any]:
+        return {"gate": self.gate}
+
+    def gate(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """The ladder's verdict on the kernel with the text ``candidate``.
+
+        Raises:
+            KtcError: E-TEXT-CHANGED: the original is not (any more) what the workload's source says.
+        """
+        workload, original = self._loaded(str(m["workload"]), m["variant"])
+        if print_kernel(original) != m["original"]:
+            raise KtcError("E-TEXT-CHANGED", f"the source of {Path(m['workload'])} has changed meanwhile")
+        candidate = parse_kernel(m["candidate"])
+        return {"verdict": verify(original, candidate, workload, variant=m["variant"], seed=m["seed"]).to_json()}
+
+    def _loaded(self, path: str, variant: str | None) -> tuple[Workload, Kernel]:
+        if self._known is None or self._known[0] != (path, variant):
+            workload = Workload.load(path)
+            self._known = ((path, variant), workload, workload.load_kernel(variant))
+        return self._known[1:]
+
+
+__all__ = ["Gate"]

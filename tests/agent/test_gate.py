@@ -1,0 +1,63 @@
+"""Verdicts by other processes: the same as here, kept by content, and none where a process fails."""
+
+from concurrent.futures import Future
+
+import pytest
+
+from ktc.agent.gate import Gate
+from ktc.ir.workload import Workload
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+from ktc.search.verification import verify
+from ktc.search.workers.executor import LocalExecutor, Reply
+from tests.agent.agent_kernels import STREAM
+from tests.agent.test_bench import WORKLOAD
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gate")
+    (folder / "kernel.ktir").write_text(STREAM)
+    (folder / "workload.toml").write_text(WORKLOAD)
+    return Workload.load(folder)
+
+
+@pytest.fixture(scope="module")
+def lab():
+    with LocalExecutor("numba", gates=2) as executor:
+        yield executor
+
+
+def asking(lab, work):
+    return lambda original, candidate: lab.gate(original, candidate, str(work.path), variant=None, seed=0)
+
+
+def test_another_process_says_what_this_one_would(lab, work, tmp_path):
+    original = work.load_kernel()
+    gate = Gate(work, original, None, 0, tmp_path, asking(lab, work))
+    wide = apply_script(original, parse_script("raise | distribute{loop=i map=[vec 2, thread.x 32, block.x]}")).kernel
+    wrong = original.with_(body=original.body[:-1])
+    asked = [gate(k) for k in (wide, wrong, original)]  # the first two at once
+    for kernel, verdict in zip((wide, wrong, original), asked):
+        here, there = verify(original, kernel, work), verdict.result(300)
+        assert (there.status, there.layer, there.reason) == (here.status, here.layer, here.reason)
+    assert [v.result().status for v in asked] == ["TESTED", "REJECTED", "PROVED"] and asked[1].result().failure
+    again = gate(wide)
+    assert again.done() and again.result().cached and not asked[0].result().cached
+
+
+def test_a_process_that_fails_accepts_nothing(work):
+    def failing(original, candidate):
+        answer = Future()
+        answer.set_result(Reply("hang", {"message": "the process that was to gate did not finish"}))
+        return answer
+
+    verdict = Gate(work, work.load_kernel(), None, 0, None, failing)(work.load_kernel()).result()
+    assert verdict.status == "UNKNOWN" and not verdict.ok and "did not finish" in verdict.reason
+
+
+def test_a_source_that_changed_meanwhile_is_no_original(lab, work, tmp_path):
+    other = work.load_kernel().with_(name="other")
+    gate = Gate(work, other, None, 0, None, asking(lab, work))
+    verdict = gate(other.with_(body=other.body[:-1])).result(300)
+    assert verdict.status == "UNKNOWN" and "has changed meanwhile" in verdict.reason
