@@ -204,7 +204,7 @@ class Run:
         return any(built_on(script, wrong) for wrong in self._withdrawn.values() if wrong)
 
     def is_verified(self, f: Finalist) -> bool:
-        """Whether the ladder accepted this very configuration (see :mod:`.verdicts`), and nothing below it is on trial."""
+        """Whether the ladder accepted this very configuration (see :mod:`.verdicts`), and nothing below is on trial."""
         case = self.verdicts.of(f.candidate, f.knobs)
         return case is not None and case.accepted and not self._open_parents(f.candidate)
 
