@@ -25,6 +25,7 @@ from ktc.search.verification.instances.instances import (
     launched_always,
     single_axes,
 )
+from ktc.search.verification.instances.optional_pointers import with_optional_pointers
 from ktc.search.verification.instances.outcomes import is_quotient, one_sided
 from ktc.search.verification.instances.reach import unexplained
 from ktc.search.verification.members.family import bound_by
@@ -166,6 +167,7 @@ def _climb(
         apart = Failure("sweeps", f"{reason}, and nothing says that the host repeats it")
         return Verdict("REJECTED", "sweeps", reason, (Rung("sweeps", "fail", reason),), 0.0, apart)
     original = same
+    workload = with_optional_pointers(workload, original, variant, seed)
     oracle = oracle_for(original, workload, variant, seed)
     original = oracle.original  # the same program: what its runs have shown is kept by its own expressions
     if wrong := other_than_reference(oracle):

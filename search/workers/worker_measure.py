@@ -19,7 +19,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Repeat
 from ktc.ir.text import parse_kernel
 from ktc.search.bounds.measured_rates import measure_rates
-from ktc.search.verification.device.differential import unordered
+from ktc.search.verification.device.any_order import unordered
 from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
 from ktc.search.verification.floats.condition_numbers import conditions, ill_conditioned

@@ -30,12 +30,11 @@ import numpy as np
 from ktc.backends.base import Emitted, Executable, Runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
-from ktc.ir.interp.domains.terms import errors
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Call, Const
+from ktc.ir.nodes import Binary, Call, Const
 from ktc.ir.types import Scalar, Vec, scalar_of
-from ktc.ir.walk import all_exprs, walk
+from ktc.ir.walk import all_exprs
 from ktc.ir.workload import Workload
 from ktc.search.verification.floats.accuracy import DRAWS, is_float, lost_accuracy, outside_bound
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS
@@ -46,6 +45,7 @@ from ktc.search.verification.instances.instances import MAX_ELEMENTS, instances
 from ktc.search.verification.instances.sizes import runnable
 from ktc.search.verification.verdict import Failure, Rung, Verdict
 
+from .any_order import any_order, unordered
 from .arena import POISONS, launch_checked
 from .repeated_launches import in_step, swapped
 from .special_launches import special_launches
@@ -166,15 +166,6 @@ def _check(
     return None
 
 
-def unordered(kernel: Kernel) -> frozenset[str]:
-    """The buffers whose floats ``kernel`` updates by atomic additions or products, in no particular order."""
-    return frozenset(
-        s.buffer.name
-        for s in walk(kernel.body)
-        if isinstance(s, Atomic) and s.op in ("add", "sub", "mul") and scalar_of(s.buffer.type).is_float
-    )
-
-
 def _holds(x: np.ndarray, byte: int) -> np.ndarray:
     """Which elements consist of ``byte`` alone: still poisoned."""
     raw = np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(x.size, x.dtype.itemsize)
@@ -241,18 +232,12 @@ class _Judge:
             try:
                 y = run(self.kernels[0], self.inputs, domain="float64", sanitize=False)
                 e = run(self.kernels[1], self.inputs, domain="bound", sanitize=False)
-                bounds = {n: np.imag(v) for n, v in e.outputs.items()} | self._any_order()
+                bounds = {n: np.imag(v) for n, v in e.outputs.items()} | any_order(self.kernels[1], self.inputs)
             except KtcError:
                 return self._bounds
             if not any(f.kind == "fuel" for f in (*y.findings, *e.findings)):
                 self._bounds = {n: (v, bounds[n]) for n, v in y.outputs.items() if n in bounds}
         return self._bounds
-
-    def _any_order(self) -> dict[str, np.ndarray]:
-        """Error bounds of what atomics sum: the device's order of additions is not the interpreter's."""
-        free = unordered(self.kernels[1])
-        terms = run(self.kernels[1], self.inputs, domain="terms", sanitize=False).outputs if free else {}
-        return {n: errors(terms[n]) for n in free if n in terms}
 
     def _large(self) -> dict[str, np.ndarray]:
         if self._reference is None:

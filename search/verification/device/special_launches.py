@@ -29,6 +29,7 @@ from ktc.search.verification.floats.special_values import SpecialRows, unlike
 from ktc.search.verification.oracle import MEANING, Oracle, oracle_for
 from ktc.search.verification.verdict import Failure
 
+from .any_order import any_order
 from .arena import POISONS, launch_checked
 
 LIMIT = 8_000
@@ -134,7 +135,12 @@ class _Trial:
 
     def _bound(self, name: str) -> np.ndarray:
         bounds = run(self.candidate, self.inputs, domain="bound", sanitize=False, undefined=self.oracle.undefined)
-        return np.imag(bounds.outputs[name])
+        bound = np.imag(bounds.outputs[name])
+        return np.maximum(bound, self._any_order[name]) if name in self._any_order else bound
+
+    @cached_property
+    def _any_order(self) -> dict[str, np.ndarray]:
+        return any_order(self.candidate, self.inputs)
 
 
 __all__ = ["special_launches"]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ktc.backends import emit
 from ktc.backends.base import Emitted, Runtime
 from ktc.backends.runtimes.opencl_runtime import undefined_values
 from ktc.ir.frontend import load
+from ktc.ir.interp import run
+from ktc.ir.workload import Workload
 from ktc.search.verification import differential
 from ktc.search.verification.device import special_launches
+from ktc.search.verification.floats.special_inputs import draws
+from ktc.search.verification.oracle import oracle_for
 from tests import devices
 from tests.search.verification.rungs.test_special_values import HEAD, LARGEST, ONLINE, TAIL, TWO_SWEEPS, WORK, kernel
 
@@ -96,3 +102,59 @@ def test_an_opencl_device_says_what_it_gives_up() -> None:
     assert undefined_values(bits, 3) == ()
     assert undefined_values(bits, 2) == ("subnormal",)
     assert set(undefined_values(bits, 1)) == {"inf", "-inf", "nan"}
+
+
+def test_sums_by_atomics_are_right_in_any_order(tmp_path) -> None:
+    """The device adds the rows of a column in another order than the interpreter does."""
+    (tmp_path / "k.ktir").write_text(COLUMNS)
+    (tmp_path / "workload.toml").write_text(COLUMNS_WORKLOAD)
+    work = Workload.load(tmp_path)
+    kernel, sizes = work.load_kernel(), {"n": 3, "m": 2048}
+    oracle = oracle_for(kernel, work, None, 0)
+    beyond_one_order = 0
+    for data in draws(oracle.specialised(sizes), ("-0", "subnormal"), 3, 1):
+        trial = special_launches._Trial(oracle, kernel, sizes, data)
+        x, y = trial.inputs["x"], trial.inputs["y"]
+        forth, back = (functools.reduce(np.add, rows, y) for rows in (x, x[::-1]))
+        assert not trial._unlike("y", forth, back).any() and trial._unlike("y", forth, back + np.float32(1)).any()
+        bound = np.imag(run(kernel, trial.inputs, domain="bound", sanitize=False).outputs["y"])
+        beyond_one_order += int((np.abs(forth - back) > bound).sum())
+    assert beyond_one_order, "the bound of one order would have done"
+
+
+COLUMNS = """
+kernel k(y: f32* noalias, x: f32 const* noalias, n: i32, m: i32)
+  launch grid(n) block(64)
+  for c: i32 = threadIdx.x as i32; c < m; c + 64
+    atomic add y[c], x[blockIdx.x as i32 * m + c]
+"""
+
+COLUMNS_WORKLOAD = """
+[kernel]
+source = "k.ktir"
+name = "k"
+[[args]]
+name = "y"
+dtype = "f32"
+shape = ["m"]
+role = "inout"
+init = "normal"
+[[args]]
+name = "x"
+dtype = "f32"
+shape = ["n", "m"]
+role = "in"
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "n"
+[[args]]
+name = "m"
+dtype = "i32"
+role = "scalar"
+value = "m"
+[[scenario]]
+name = "main"
+sizes = { n = 41, m = 64 }
+"""
