@@ -1,5 +1,4 @@
-"""Ideas for sums of products: staged, pipelined tiles, by warpgroups and by warps where tensor cores take the type,
-else by threads with tiles of their own in registers.
+"""Ideas for sums of products that tensor cores take: staged, pipelined tiles, by warpgroups and by warps.
 
 The names of loops and factors come from the product itself; tile shapes are those at which one instruction's
 accumulators (a thread's sums) fill the registers of a thread without spilling.
@@ -7,12 +6,10 @@ accumulators (a thread's sums) fill the registers of a thread without spilling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 from ktc.driver.printing import fragments_of
-from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For
@@ -73,80 +70,3 @@ def _steps(p: Product, t: Tile, tail: str, fragment: str) -> str:
         f" | async-copy{{loop={whole}}} | multi-buffer{{loop={whole} stages={t.stages}}}{panels}"
         f" | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
     )
-
-
-@dataclass(frozen=True)
-class ThreadTile:
-    """Rows and columns of a block's tile, how its threads share them, and the terms of a step."""
-
-    rows: int
-    cols: int
-    down: str
-    across: str
-    terms: int
-
-
-BY_THREADS = (
-    ThreadTile(128, 256, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", 16),
-    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", 16),
-    ThreadTile(96, 128, "vec 4, thread.y 8, unroll 3", "vec 4, thread.x 8, thread.z 2, unroll 2", 8),
-    ThreadTile(64, 64, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", 16),
-    ThreadTile(32, 64, "vec 4, thread.y 8", "vec 4, thread.x 16", 32),
-    ThreadTile(16, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", 32),
-)
-"""Largest first, but for one that fills last waves; measured on products of 256 to 8192 rows (kernels/EXPERT.md)."""
-
-STAGED = (
-    "stage-shared{{array={a} loop={k} transpose=yes}} | stage-shared{{array={b} loop={k} vec=4}}"
-    " | pad-shared{{array={a}_s by=4}}",
-    "stage-shared{{array={a} loop={k}}} | stage-shared{{array={b} loop={k} vec=4}}",
-    "stage-shared{{array={a} loop={k}}} | stage-shared{{array={b} loop={k}}}",
-)  # fmt: skip
-"""How the factors go through shared memory, best first: turned over so that a thread's rows are one access, or as they
-are."""
-
-AHEAD = (
-    "async-copy{{loop={k}}} | multi-buffer{{loop={whole} stages=$STAGES:(2,3,4) issue=spread}}",
-    "multi-buffer{{loop={whole} stages=2}}",
-)
-"""How the next step's tiles come while this one's are used: by copies of their own, or through registers."""
-
-
-def staged_products(
-    raised: Kernel, units: int, facts: Sequence[KernelFacts], applies: Callable[[str], bool]
-) -> Iterator[tuple[str, str, float]]:
-    """As :func:`tensor_products`, for products that no fragment takes: of each tile, the best staging that ``applies``.
-
-    Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head.
-    """
-    trips = {x.name: x.trip for f in facts for x in f.loops}
-    for s in walk(raised.body):
-        p = attempted(product_of, raised, s, plain=True) if isinstance(s, For) else None
-        if p is None or isinstance(p, Refused):
-            continue
-        row, col, term = p.rows.var.name, p.cols.var.name, p.loop.var.name
-        whole = prod(trips.get(x.var.name) or 1024 for x in p.around)
-
-        def starved(t: ThreadTile, whole: int = whole) -> bool:
-            return whole < t.rows * t.cols * units
-
-        fed = [t for t in BY_THREADS if not starved(t)]
-        for t in (*fed, *reversed([t for t in BY_THREADS if starved(t)])):
-            k = f"{p.loop.var.stem}_tile.*"
-            names = {"a": p.a.buffer.name, "b": p.b.buffer.name, "k": k, "whole": f"{term}_tile"}
-            tiles = (
-                f"tile{{loops={row},{col} sizes={t.rows},{t.cols}}} | distribute{{loop={row} map=[seq]}}"
-                f" | distribute{{loop={col} map=[seq]}} | distribute{{loop={row} map=[{t.down}]}}"
-                f" | distribute{{loop={col} map=[{t.across}]}} | tile{{loops={term} sizes={t.terms} tail=cut}}"
-                f" | register-tile{{loop={k}}}"
-            )
-            last = f"unroll{{loop={p.loop.var.stem}.* factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
-            choices = (
-                " | ".join((tiles, staged.format_map(names), ahead.format_map(names), last))
-                for staged in STAGED
-                for ahead in AHEAD
-            )
-            found = next((steps for steps in choices if applies(steps)), None)
-            if found is None:
-                break  # nor will it for other tiles
-            yield found, "tiles in shared memory and registers: each value read is used by many threads", GAIN / 4

@@ -13,9 +13,10 @@ from .carried import carried
 from .halos import halo_tiles
 from .ideas import LONG, RULES, Shape, packed_elements, shape_of
 from .lanes import lanes
-from .products import staged_products, tensor_products
+from .products import tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
+from .thread_products import staged_products
 from .turned import turned
 
 

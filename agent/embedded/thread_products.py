@@ -1,0 +1,164 @@
+"""Ideas for sums of products that no tensor core takes: tiles in shared memory, and tiles of threads in registers.
+
+Which of the two loops around the sum lies across a block's threads, and how each factor goes through shared memory,
+follow from what moves by one element along what::
+
+    along the sum    its tile is turned over on the way, so that what a thread needs at once lies together
+    along its loop   its tile is copied as it is
+
+Where both factors are turned over, wide loads into registers beat copies of single elements that bypass them; where one
+is copied as it is, asynchronous copies of both keep more of them in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ktc.ir.analysis.access_nests import Access, accesses
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import For, Load, Par
+from ktc.ir.walk import walk
+from ktc.passes.core.base import Refused
+from ktc.passes.core.refusals import attempted
+from ktc.passes.tensor.contractions import Product, product_of
+
+Idea = tuple[str, str, float]
+
+GAIN = 5.0
+"""What tiles give over one element a thread, to order of magnitude: it only ranks the ideas."""
+
+
+@dataclass(frozen=True)
+class ThreadTile:
+    """A block's tile: elements of the loop down and of the loop across its threads, how these share them, and the terms
+    of a step."""
+
+    down: int
+    across: int
+    down_levels: str
+    across_levels: str
+    terms: int
+
+
+BY_COPIES = (
+    ThreadTile(128, 256, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", 16),
+    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", 16),
+    ThreadTile(96, 128, "vec 4, thread.y 8, unroll 3", "vec 4, thread.x 8, thread.z 2, unroll 2", 8),
+    ThreadTile(64, 64, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", 16),
+    ThreadTile(32, 64, "vec 4, thread.y 8", "vec 4, thread.x 16", 32),
+    ThreadTile(16, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", 32),
+)
+"""For factors of which one at least is copied as it is. Largest first, but for one that fills last waves; measured on
+products of 256 to 8192 rows (kernels/EXPERT.md)."""
+
+BY_REGISTERS = (
+    ThreadTile(256, 128, "vec 4, thread.y 16, unroll 4", "vec 4, thread.x 16, unroll 2", 8),
+    ThreadTile(128, 128, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 16, unroll 2", 16),
+    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", 8),
+    ThreadTile(64, 64, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", 16),
+    ThreadTile(32, 64, "vec 4, thread.y 8", "vec 4, thread.x 16", 16),
+    ThreadTile(16, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", 16),
+)
+"""For factors that are both turned over; the order was measured on 8192 x 3072 sums of 768."""
+
+AHEAD_BY_COPIES = (
+    "async-copy{{loop={k}}} | multi-buffer{{loop={whole} stages=$STAGES:(2,3,4) issue=spread}}",
+    "multi-buffer{{loop={whole} stages=2}}",
+)
+AHEAD_BY_REGISTERS = ("multi-buffer{{loop={whole} stages=2}} | prefetch{{loop={whole}}}", *AHEAD_BY_COPIES)
+"""How the next step's tiles come while this one's are used, best first."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A product's loops by where they go, and its factors, each with the ways through shared memory, best first."""
+
+    down: Par
+    across: Par
+    factors: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def turned(self) -> bool:
+        """Whether both factors are turned over."""
+        return all(ways is TURNED for _, ways in self.factors)
+
+
+TURNED = ("transpose=yes vec=4", "transpose=yes", "")
+AS_IT_IS = ("vec=4", "")
+
+
+def layout_of(kernel: Kernel, p: Product) -> Layout:
+    """The loop along which what is stored moves by one element lies across the threads."""
+    found = accesses(kernel)
+
+    def moves(buffer: object, loop: Par | For, mode: str) -> bool:
+        mine = [a for a in found if a.buffer == buffer and a.mode == mode]
+        return bool(mine) and all(a.pattern(loop.var.name) == "unit" for a in mine)
+
+    def ways(x: Load) -> tuple[str, ...]:
+        return TURNED if moves(x.buffer, p.loop, "read") else AS_IT_IS
+
+    stored = [a for a in found if a.mode != "read" and _inside(a, p)]
+    turn = bool(stored) and all(a.pattern(p.rows.var.name) == "unit" for a in stored)
+    factors = tuple((x.buffer.name, ways(x)) for x in (p.a, p.b))
+    down, across = (p.cols, p.rows) if turn else (p.rows, p.cols)
+    return Layout(down, across, factors[::-1] if turn else factors)
+
+
+def _inside(a: Access, p: Product) -> bool:
+    return {p.rows.var.name, p.cols.var.name} <= {x.name for x in a.axes}
+
+
+def staged_products(
+    raised: Kernel, units: int, facts: Sequence[KernelFacts], applies: Callable[[str], bool]
+) -> Iterator[Idea]:
+    """Steps after ``raise`` with why and a guess of the gain: of each tile, the best staging that ``applies``.
+
+    Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head.
+    """
+    trips = {x.name: x.trip for f in facts for x in f.loops}
+    for s in walk(raised.body):
+        p = attempted(product_of, raised, s, plain=True) if isinstance(s, For) else None
+        if p is None or isinstance(p, Refused):
+            continue
+        layout = layout_of(raised, p)
+        whole = prod(trips.get(x.var.name) or 1024 for x in p.around)
+        table = BY_REGISTERS if layout.turned else BY_COPIES
+        fed = [t for t in table if whole >= t.down * t.across * units]
+        for t in (*fed, *reversed([t for t in table if t not in fed])):
+            found = next((steps for steps in _schedules(p, layout, t) if applies(steps)), None)
+            if found is None:
+                break  # nor will it for other tiles
+            yield found, "tiles in shared memory and registers: each value read is used by many threads", GAIN
+
+
+def _schedules(p: Product, layout: Layout, t: ThreadTile) -> Iterator[str]:
+    """What is tried for one tile, best first."""
+    term, k = p.loop.var.name, f"{p.loop.var.stem}_tile.*"
+    sizes = {layout.down.var.name: t.down, layout.across.var.name: t.across}
+    around = [x.var.name for x in p.around if x.var.name in sizes]
+    tiles = (
+        f"tile{{loops={','.join(around)} sizes={','.join(str(sizes[n]) for n in around)}}}"
+        f" | map{{{layout.down.var.name}=[{t.down_levels}] {layout.across.var.name}=[{t.across_levels}]}}"
+        f" | tile{{loops={term} sizes={t.terms} tail=cut}} | register-tile{{loop={k}}}"
+    )
+    last = f"unroll{{loop={p.loop.var.stem}.* factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
+    for ahead in AHEAD_BY_REGISTERS if layout.turned else AHEAD_BY_COPIES:
+        for staged in _stagings(layout, k, by_copies="async" in ahead):
+            yield " | ".join((tiles, staged, ahead.format(k=k, whole=f"{term}_tile"), last))
+
+
+def _stagings(layout: Layout, k: str, by_copies: bool) -> Iterator[str]:
+    """The factors' ways through shared memory. What is turned over gets a spare vector a row, against bank conflicts;
+    asynchronous copies turn single elements over."""
+    for plainer in range(3):
+        staged, padded = [], []
+        for name, ways in layout.factors:
+            mine = [w for w in ways if not (by_copies and w == TURNED[0])]
+            way = mine[min(plainer, len(mine) - 1)]
+            staged.append(f"stage-shared{{array={name} loop={k}{' ' * bool(way)}{way}}}")
+            padded += [f"pad-shared{{array={name}_s by=4}}"] if way.startswith("transpose") else []
+        yield " | ".join(staged + padded)

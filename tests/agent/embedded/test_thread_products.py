@@ -1,0 +1,86 @@
+"""Ideas for products of floats: every layout of the factors and of what is stored, whatever things are called."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.agent.embedded.thread_products import BY_COPIES, BY_REGISTERS, staged_products
+from ktc.agent.planner import Proposal
+from ktc.ir.kernel import bind
+from ktc.ir.workload import Workload
+from ktc.search.verification import verify
+from tests.agent.embedded.test_rules import GPU, observe
+
+KERNEL = """\
+kernel product(z: f32* restrict align 16 noalias, p: f32 const* restrict align 16 noalias readonly,
+    q: f32 const* restrict align 16 noalias readonly, h: i32, v: i32, t: i32)
+  launch grid((v + 15) / 16, (h + 15) / 16) block(16, 16)
+  let y: i32 = i32(blockIdx.y) * 16 + i32(threadIdx.y)
+  let x: i32 = i32(blockIdx.x) * 16 + i32(threadIdx.x)
+  if y < h && x < v
+    var s: f32 = 0.0
+    for c in 0..t
+      s += p[{p}] * q[{q}]
+    z[{z}] = s * 0.5
+"""
+LEFT = {"N": "y * t + c", "T": "c * h + y"}
+RIGHT = {"N": "c * v + x", "T": "x * t + c"}
+STORED = {"rows": "y * v + x", "columns": "x * h + y"}
+SIZES = {"h": 2048, "v": 2048, "t": 512}
+
+
+def kernel(left: str, right: str, stored: str = "rows") -> str:
+    return KERNEL.format(p=LEFT[left], q=RIGHT[right], z=STORED[stored])
+
+
+def ideas(source: str, sizes: dict[str, int] = SIZES) -> list[str]:
+    builder, o = observe(source, sizes)
+    assert o.raised is not None
+    able = lambda steps: builder.attempt(f"raise | {steps}") is None  # noqa: E731
+    return [steps for steps, _, _ in staged_products(o.raised, GPU.compute_units, o.facts, able)]
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("right", RIGHT)
+@pytest.mark.parametrize("left", LEFT)
+def test_every_layout_is_tiled_and_staged(left: str, right: str, stored: str) -> None:
+    found = ideas(kernel(left, right, stored))
+    along_the_sum = {name for name, turned in (("p", left == "N"), ("q", right == "T")) if turned}
+    assert len(found) == len(BY_REGISTERS if len(along_the_sum) == 2 else BY_COPIES)
+    for steps in found:
+        turned = {
+            n for n in "pq" if f"array={n} " in steps and "transpose=yes" in steps.split(f"array={n} ")[1].split("}")[0]
+        }
+        assert turned == along_the_sum and steps.count("stage-shared") == 2
+        assert ("prefetch" in steps) == (len(along_the_sum) == 2) and ("async-copy" in steps) != ("prefetch" in steps)
+        across = "x" if stored == "rows" else "y"
+        assert f"{across}=[vec 4, thread.x" in steps, "what is stored is contiguous along the lanes"
+
+
+def test_small_products_begin_with_tiles_that_give_every_unit_a_block() -> None:
+    large, small = (
+        ideas(kernel("N", "T"), {"h": 4096, "v": 4096, "t": 512})[0],
+        ideas(kernel("N", "T"), {"h": 256, "v": 256, "t": 256})[0],
+    )
+    assert "sizes=256,128" in large and "sizes=16,32" in small
+
+
+@pytest.mark.parametrize(("left", "right"), [("N", "T"), ("T", "N"), ("N", "N")])
+def test_the_smallest_tile_computes_the_product(tmp_path, left: str, right: str) -> None:
+    (tmp_path / "k.ktir").write_text(kernel(left, right))
+    shapes = {"z": ("h", "v"), "p": ("h", "t"), "q": ("t", "v")}
+    roles = {"z": "out", "p": "in", "q": "in"}
+    lines = ['[kernel]\nsource = "k.ktir"\nname = "product"']
+    for name, (a, b) in shapes.items():
+        lines.append(
+            f'[[args]]\nname = "{name}"\ndtype = "f32"\nrole = "{roles[name]}"\nshape = ["{a}", "{b}"]\nalign = 16'
+        )
+    for name in "hvt":
+        lines.append(f'[[args]]\nname = "{name}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{name}"\nrange = [1, 4096]')
+    lines.append('[[scenario]]\nname = "main"\nsizes = { h = 256, v = 256, t = 256 }')
+    (tmp_path / "workload.toml").write_text("\n".join(lines))
+    work = Workload.load(tmp_path)
+    builder, _ = observe(kernel(left, right), SIZES)
+    built = builder.build(Proposal(f"raise | {ideas(kernel(left, right), {'h': 256, 'v': 256, 't': 256})[0]}", ""))
+    tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
+    assert verify(work.load_kernel(), tuned, work).ok
