@@ -33,7 +33,7 @@ from .gate import Gate, strict, verifying_processes
 from .lab import Comparison, Tuned
 from .limits import space_for
 from .report import Timed
-from .station import Station, is_cpu
+from .station import Opening, Station, is_cpu
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Timing
@@ -58,13 +58,15 @@ class Bench:
         device: str | None = None,
         ledger: str | Path = ":memory:",
         seed: int = 0,
+        opening: Opening | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.station = Station(work, original, variant=variant, device=device, seed=seed, gates=verifying_processes())
+        gates = verifying_processes()
+        self.station = Station(work, original, variant=variant, device=device, seed=seed, gates=gates, opening=opening)
         self.device: DeviceInfo = self.station.device
         self.ledger = Ledger(ledger)
         folder = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
-        self.gates = 0 if is_cpu(self.device) else verifying_processes()  # what is measured on a CPU is alone there
+        self.gates = 0 if is_cpu(self.device) else gates  # what is measured on a CPU is alone there
         self._gate = Gate(work, original, variant, seed, folder, self.station.gate if self.gates else None)
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
         self._works: dict[str, Work] = {}

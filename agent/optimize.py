@@ -19,12 +19,14 @@ from ktc.search.verification import check_original
 from .bench import Bench, is_cpu
 from .build import Builder
 from .finals import held_out, overall, shoot_out
+from .gate import verifying_processes
 from .lab import Lab
 from .memory import Memory
 from .planner import Planner
 from .planners import make_planner
 from .report import OptimizeReport, ScenarioResult
-from .state import Progress, Run
+from .state import RAISED, Progress, Run
+from .station import Opening
 
 CPU_BYTES = 64 << 20
 """On a CPU, scenarios that move more than this are left out (and the report says so): they would take minutes."""
@@ -73,14 +75,22 @@ def optimize(
         what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
         raise KtcError("E-BUDGET", f"a budget of {what}", hint="give more than that", exit_code=2)
     out = _folder(Path(out_dir), resume)
-    original = work.load_kernel(variant)
-    doubts = check_original(original, work, variant, seed)
-    chosen, mind, said = make_planner(planner, out) if isinstance(planner, str) else (planner.name, planner, "")
+    opening = Opening(device, verifying_processes()) if lab is None else None
+    try:
+        original = work.load_kernel(variant)
+        doubts = check_original(original, work, variant, seed)
+        chosen, mind, said = make_planner(planner, out) if isinstance(planner, str) else (planner.name, planner, "")
+        builder = Builder(original)
+        builder.build(RAISED)
+    except BaseException:
+        if opening is not None:
+            opening.abandon()
+        raise
     if lab is None:
-        lab = Bench(work, original, variant=variant, device=device, ledger=out / LEDGER, seed=seed)
+        lab = Bench(work, original, variant=variant, ledger=out / LEDGER, seed=seed, opening=opening)
     try:
         run = Run(
-            work, original, lab, mind, budget, progress or _silent, memory, Builder(original),
+            work, original, lab, mind, budget, progress or _silent, memory, builder,
             time_limit=time_limit, started=began,
         )  # fmt: skip
         instead = lab.device.extra.get("instead", "")

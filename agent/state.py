@@ -25,6 +25,9 @@ from .verdicts import Case, Verdicts
 Progress = Callable[[Mapping[str, object]], None]
 """Called with ``{"event": ..., "elapsed": s, ...}``; see :func:`ktc.agent.optimize.optimize` for the events."""
 
+RAISED = Proposal("raise", "")
+"""The parallel form, as every planner's scripts begin with it."""
+
 FINALISTS = 3
 """Configurations per scenario that meet the original in the shoot-out."""
 
@@ -105,7 +108,7 @@ class Run:
 
     def raise_kernel(self) -> None:
         """The parallel form, for facts and sites; what it assumes, or that there is none, is a note and no error."""
-        built = self.builder.build(Proposal("raise", ""))
+        built = self.builder.build(RAISED)
         if isinstance(built, Outcome):
             self.notes.append(f"not raised: {built.detail} [{built.code}]")
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ktc.driver.printing import printed
@@ -14,7 +14,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.types import SCALARS
 from ktc.ir.workload import Scenario, Workload, size_expressions
 from ktc.search.records.outcome import Outcome
-from ktc.search.workers.executor import Deadlines, Executor, FromWorkload, LocalExecutor, Measured, Reply, open_executor
+from ktc.search.workers.executor import Deadlines, FromWorkload, LocalExecutor, Measured, Reply, open_executor
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Emitted
@@ -51,14 +51,14 @@ class Station:
         device: str | None,
         seed: int = 0,
         gates: int = 1,
-        executor: Executor | None = None,
+        opening: Opening | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.executor, self.device = (
-            _opened(original, device, gates) if executor is None else (executor, executor.device)
-        )
-        if isinstance(self.executor, LocalExecutor) and executor is None and is_cpu(self.device):
+        self.executor, self.device = _opened(original, opening or Opening(device, gates))
+        if is_cpu(self.device):
             self.executor.deadlines = CPU_PATIENCE
+        else:
+            self.executor.expect(str(work.path), variant)
         self._compiling: dict[str, Future[Reply]] = {}
         self._base: Emitted | None = None
 
@@ -157,11 +157,42 @@ class Station:
         return out
 
 
-def _opened(original: Kernel, device: str | None, gates: int) -> tuple[Executor, DeviceInfo]:
-    """The executor for ``device``. Where none is named, the best one that the original can be printed for: an OpenCL
+class Opening:
+    """An executor that is being opened, while others prepare what it will run; ``device`` as :class:`LocalExecutor`
+    takes it."""
+
+    def __init__(self, device: str | None, gates: int) -> None:
+        self.named = bool(device)
+        self._pool = ThreadPoolExecutor(1, "ktc-open")
+        self._coming = self._pool.submit(open_executor, device, gates=gates, deadlines=PATIENCE)
+        self._pool.submit(self._measure_rates)
+        self._pool.shutdown(wait=False)
+
+    def _measure_rates(self) -> None:
+        """A GPU shows what it attains while nothing else is asked of it."""
+        executor = self._coming.result()
+        if not is_cpu(executor.device):
+            executor.rates()
+
+    def result(self) -> LocalExecutor:
+        """The executor, from now on the caller's. Raises KtcError: no such device, or its worker does not start."""
+        return self._coming.result()
+
+    def abandon(self) -> None:
+        """Nobody will ask for it: close it once it is there."""
+
+        def close(opened: Future[LocalExecutor]) -> None:
+            if opened.exception() is None:
+                opened.result().close()
+
+        self._coming.add_done_callback(close)
+
+
+def _opened(original: Kernel, opening: Opening) -> tuple[LocalExecutor, DeviceInfo]:
+    """The executor and its device. Where none was named, the best one that the original can be printed for: an OpenCL
     device may lack warp operations that the CPU backend has; ``extra['instead']`` then says why."""
-    executor = open_executor(device, gates=gates, deadlines=PATIENCE)
-    why = "" if device else _unprintable(original, executor.device)
+    executor = opening.result()
+    why = "" if opening.named else _unprintable(original, executor.device)
     if not why or executor.device.backend == EVERYWHERE or _unprintable(original, None):
         return executor, executor.device
     executor.close()

@@ -19,7 +19,7 @@ from math import prod
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Load, Par
+from ktc.ir.nodes import For, Load, Par, Reduce
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused
 from ktc.passes.core.refusals import attempted
@@ -94,7 +94,7 @@ def layout_of(kernel: Kernel, p: Product) -> Layout:
     """The loop along which what is stored moves by one element lies across the threads."""
     found = accesses(kernel)
 
-    def moves(buffer: object, loop: Par | For, mode: str) -> bool:
+    def moves(buffer: object, loop: Par | For | Reduce, mode: str) -> bool:
         mine = [a for a in found if a.buffer == buffer and a.mode == mode]
         return bool(mine) and all(a.pattern(loop.var.name) == "unit" for a in mine)
 

@@ -16,10 +16,10 @@ class Crew:
     """At most ``size`` processes, started when first needed; one that fails is replaced before its next request."""
 
     def __init__(self, role: str, size: int, device: str, folder: Path, start_s: float) -> None:
-        self.role, self.device, self.folder, self.start_s = role, device, folder, start_s
+        self.role, self.size, self.device, self.folder, self.start_s = role, max(1, size), device, folder, start_s
         self._own = threading.local()
         self.workers: list[Worker] = []
-        self._pool = ThreadPoolExecutor(max(1, size), f"ktc-{role}")
+        self._pool = ThreadPoolExecutor(self.size, f"ktc-{role}")
 
     def submit(self, request: Mapping[str, Any], deadline_s: float, failed: str) -> Future[Reply]:
         """The answer, or a reply of status ``failed`` that says how its process ended."""
@@ -42,9 +42,16 @@ class Crew:
         self._own.worker = None
         return Reply(failed, {"message": message})
 
+    def begin(self, count: int, request: Mapping[str, Any]) -> None:
+        """Start so many processes, if there may be, with a request whose answer nobody waits for."""
+        for _ in range(min(count, self.size)):
+            self._pool.submit(self._ask, request, self.start_s, "lost")
+
     def dismiss(self) -> None:
         """End all of them; requests that wait are cancelled."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for worker in list(self.workers):
+            worker.end()
         for worker in list(self.workers):
             worker.kill()
         self._pool.shutdown(wait=True)

@@ -48,6 +48,9 @@ from .worker_protocol import (
     timing_from_json,
 )  # fmt: skip
 
+READY = 2
+"""Processes of each kind that are started before they are needed."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -95,6 +98,8 @@ class Executor(Protocol):
         self, original: str, candidate: str, workload: str, *, variant: str | None, seed: int
     ) -> Future[Reply]: ...
 
+    def expect(self, workload: str, variant: str | None) -> None: ...
+
     def rates(self) -> Rates: ...
 
     def renew(self) -> None: ...
@@ -121,6 +126,8 @@ class LocalExecutor:
                 "E-WORKER-FOLDER", f"no temporary folder: {e.strerror}", exit_code=3, hint="set TMPDIR"
             ) from None
         self._lock = threading.Lock()
+        self._measuring_rates = threading.Lock()
+        self._rates: Rates | None = None
         self._patience = Patience(self.deadlines.floor)
         self._worker: Worker | None = None
         self._compilers = Crew("compile", compilers, self.name, self.folder, self.deadlines.start)
@@ -166,6 +173,11 @@ class LocalExecutor:
             "seed": seed,
         }  # fmt: skip
         return self._gates.submit(request, self.deadlines.gate, "hang")
+
+    def expect(self, workload: str, variant: str | None) -> None:
+        """Have processes ready that will compile and verify candidates of ``workload``."""
+        self._compilers.begin(READY, {"do": "ping"})
+        self._gates.begin(READY, {"do": "load", "workload": workload, "variant": variant})
 
     # ------------------------------------------------------------------------------------------------------- measuring
 
@@ -215,9 +227,12 @@ class LocalExecutor:
         )
 
     def rates(self) -> Rates:
-        """The rates that the device attains, measured now; none where that fails."""
-        reply = self._on_device({"do": "rates"}, self.deadlines.run)
-        return Rates(**reply.data["rates"]) if reply.ok else Rates()
+        """The rates that the device attains, measured once; none where that fails."""
+        with self._measuring_rates:
+            if self._rates is None:
+                reply = self._on_device({"do": "rates"}, self.deadlines.run)
+                self._rates = Rates(**reply.data["rates"]) if reply.ok else Rates()
+            return self._rates
 
     def renew(self) -> None:
         """End the measuring process; the next request starts another. For a process that ran a kernel which turned out
@@ -298,7 +313,7 @@ class LocalExecutor:
 
 def open_executor(
     device: str | None = None, *, compilers: int = 2, gates: int = 1, deadlines: Deadlines | None = None
-) -> Executor:
+) -> LocalExecutor:
     """The executor for ``device`` (None: the best there is) on this machine; ``compilers`` and ``gates``: most
     processes that compile and that verify."""
     return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines)

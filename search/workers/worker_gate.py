@@ -20,7 +20,12 @@ class Gate:
         self._known: tuple[tuple[str, str | None], Workload, Kernel] | None = None
 
     def handlers(self) -> dict[str, Any]:
-        return {"gate": self.gate}
+        return {"gate": self.gate, "load": self.load}
+
+    def load(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Read the workload and its kernel before a candidate comes."""
+        self._loaded(str(m["workload"]), m["variant"])
+        return {}
 
     def gate(self, m: Mapping[str, Any]) -> dict[str, Any]:
         """The ladder's verdict on the kernel with the text ``candidate``.

@@ -117,10 +117,14 @@ class Worker:
         except OSError:
             return ""
 
-    def kill(self) -> None:
-        """End the process and its group, and reap it."""
+    def end(self) -> None:
+        """End the process and its group, without waiting until it is gone."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End the process and its group, and reap it."""
+        self.end()
         with contextlib.suppress(OSError):
             os.close(self._lifeline)
             self._lifeline = -1

@@ -34,6 +34,7 @@ def asking(lab, work):
 
 def test_another_process_says_what_this_one_would(lab, work, tmp_path):
     original = work.load_kernel()
+    lab.expect(str(work.path), None)
     gate = Gate(work, original, None, 0, tmp_path, asking(lab, work))
     wide = apply_script(original, parse_script("raise | distribute{loop=i map=[vec 2, thread.x 32, block.x]}")).kernel
     wrong = original.with_(body=original.body[:-1])
