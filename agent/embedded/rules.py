@@ -18,6 +18,7 @@ from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
 from .turned import turned
+from .updates import repeated_updates
 
 
 class Rules:
@@ -51,6 +52,11 @@ class Rules:
                 for given in (turned, halo_tiles):
                     for steps, why, gain in given(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
                         yield Proposal(f"raise | {steps}", why, gain, self.name)
+            updates = repeated_updates(
+                o.raised, max(1, o.device.compute_units), o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
+            )
+            for steps, why, gain in updates:
+                yield Proposal(f"raise | {steps}", why, gain, self.name)
             rows = list(self._rows(o, o.raised))
             yield from rows
             beside = [] if rows else list(lanes(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None))

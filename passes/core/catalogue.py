@@ -52,6 +52,7 @@ ROWS: dict[str, str] = {
     "scan": "reductions.scan:ScanPass",
     "reduce-strategy": "reductions.reduce_strategy:ReduceStrategy",
     "privatize-atomics": "reductions.privatize_atomics:PrivatizeAtomics",
+    "reduce-atomics": "reductions.reduce_atomics:ReduceAtomics",
     "warp-aggregate": "reductions.warp_aggregate:WarpAggregate",
     "persistent": "mapping.persistent:Persistent",
     "launch-bounds": "mapping.launch_bounds:LaunchBounds",

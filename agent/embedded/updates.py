@@ -1,0 +1,239 @@
+"""Atomics by which all iterations of a loop update the same elements: column sums, a bias gradient, a loss, a maximum.
+
+    par row: par c: atomic add db[c], dy[row * n + c]        par c: reduce(+) t over row; atomic add db[c], t
+
+Where the updates are all that the loop does, the whole is a reduction: lanes take the loop with unit stride, other
+threads and blocks share what is summed. Where the loop does more (a gradient of each row beside the sums over rows), a
+block takes a tile of its iterations: it does what they do, then sums over the tile's, and updates each element once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.access_nests import accesses
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import For, Par, Reduce, Stmt, Sym, bodies
+from ktc.ir.walk import walk
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.named_loops import Loop, loops
+from ktc.passes.core.pipeline import apply_script, apply_step
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refused
+from ktc.passes.core.script import Step
+
+Idea = tuple[str, str, float]
+
+Able = Callable[[str], bool]
+"""Whether steps after ``raise`` can be lowered."""
+
+WIDE = ("vec $V, ", "")
+"""Before the levels of what moves by one element: wide accesses if they can be, else single ones."""
+
+ROWS, LANES = "$ROWS:(2,4,8)", "$LANES:(32,64,128)"
+TILE = "$TILE:(8,16,32,64)"
+"""Iterations of a block: the more there are, the fewer atomics; the fewer, the more blocks."""
+
+SHARES = "block.y $P:(8,16,32,64)"
+"""Blocks that share each of several sums."""
+
+
+def repeated_updates(raised: Kernel, units: int, facts: Sequence[KernelFacts], able: Able) -> Iterator[Idea]:
+    """Steps after ``raise`` with why and a guess of the gain, on a device of ``units`` compute units. ``facts``: of
+    ``raised`` at the sizes it is tuned for."""
+    normal = apply_step(raised, Step("normalise"))
+    before, kernel = ("", raised) if isinstance(normal, Refused) else ("normalise | ", normal.kernel)
+    for loop in (s for s in loops(kernel) if isinstance(s, Par)):
+        name = place_of(kernel, loop)
+        alone = f"reduce-atomics{{loop={name}}}"
+        after = _applied(kernel, alone)
+        if after is None:
+            continue
+        if not any(s.var == loop.var for s in loops(after)):
+            ideas = _sums(after, units, alone, {s.var for s in loops(kernel)})
+        else:
+            ideas = _beside(kernel, loop, units, facts)
+        for idea, why, gain in ideas:
+            first = next((s for wide in WIDE if able(s := before + idea.replace("{wide}", wide))), None)
+            if first is not None:
+                yield first, why, gain
+        return
+
+
+def _applied(kernel: Kernel, steps: str) -> Kernel | None:
+    done = apply_script(kernel, parse_script(steps))
+    return None if done.refused is not None else done.kernel
+
+
+# ----------------------------------------------------------------------------------------------- nothing but the sums
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops that choose the element, outermost first, around reductions, outermost first."""
+
+    chosen: tuple[Par, ...]
+    summed: tuple[Reduce, ...]
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (*self.chosen, *self.summed)
+
+    def lanes(self, kernel: Kernel) -> Loop | None:
+        """The loop that most accesses move along by one element; the inner one of two alike."""
+        return along(kernel, (*self.summed[::-1], *self.chosen[::-1]))
+
+
+def nests(body: Sequence[Stmt], chosen: tuple[Par, ...] = ()) -> list[Nest]:
+    """The reductions of ``body`` with what they stand in."""
+    out: list[Nest] = []
+    for s in body:
+        if isinstance(s, Reduce):
+            inner = [x for x in walk(s.body) if isinstance(x, Reduce)]
+            out.append(Nest(chosen, (s, *inner)))
+        else:
+            out += [n for b in bodies(s) for n in nests(b, (*chosen, s) if isinstance(s, Par) else chosen)]
+    return out
+
+
+def along(kernel: Kernel, candidates: Sequence[Loop]) -> Loop | None:
+    """The one of ``candidates`` that most accesses to global memory move along by one element; the first of equals.
+
+    Only accesses that the most of ``candidates`` move count: what is read once a row is little beside the row.
+    """
+    moved: list[tuple[int, list[int]]] = []
+    for a in accesses(kernel):
+        inside = {id(x.stmt) for x in a.axes}
+        if a.space == "global" and a.mode != "atomic":
+            patterns = {id(s): a.pattern(s.var.name) for s in candidates if id(s) in inside}
+            moved.append(
+                (sum(p != "broadcast" for p in patterns.values()), [i for i, p in patterns.items() if p == "unit"])
+            )
+    most = max((n for n, _ in moved), default=0)
+    units = Counter(i for n, found in moved if n == most for i in found)
+    best = max(candidates, key=lambda s: units[id(s)], default=None)
+    return best if best is not None and units[id(best)] else None
+
+
+def _sums(after: Kernel, units: int, steps: str, before: Collection[Sym]) -> Iterator[Idea]:
+    """Levels of the nests that ``steps`` made, by blocks that share the sums and by blocks that do not."""
+    found = [n for n in nests(after.body) if n.summed[0].var not in before]
+    joined = "".join(f" | reduce-strategy{{loop={place_of(after, n.summed[0])} strategy=atomic}}" for n in found)
+    for last, shared, why in (
+        (joined, True, "one atomic a block and element"),
+        ("", True, "blocks share each sum, the last to arrive updates the element"),
+        ("", False, "a block for each sum"),
+    ):
+        if not shared and not all(n.chosen for n in found):
+            continue  # one block for everything
+        levels: dict[str, str] = {}
+        for n in found:
+            levels |= _levels(after, n, units, shared)
+        yield f"{steps} | {_map(levels)}{last}", f"updates as sums: {why}", 20.0
+
+
+def _levels(kernel: Kernel, n: Nest, units: int, shared: bool) -> dict[str, str]:
+    """The levels of each loop of ``n`` by name."""
+    lanes = n.lanes(kernel) or n.summed[-1]
+    first, last = n.summed[0], n.summed[-1]
+    out = {place_of(kernel, s): "seq" for s in n.loops}
+    axes = iter(("block.x", "block.z"))
+    blocks = f"{SHARES if n.chosen else _grid(units)}, " if shared else ""
+    if any(lanes is s for s in n.chosen):
+        out[place_of(kernel, first)] = f"unroll $U:(2,4,8), thread.y $TY:(4,8,16,32), {blocks}seq"
+        out[place_of(kernel, lanes)] = f"{{wide}}thread.x $TX:(8,16,32,64), {next(axes)}"
+    elif first is last:
+        out[place_of(kernel, first)] = f"{{wide}}thread.x $T, unroll $U:(1,2,4,8), {blocks}seq"
+    elif lanes is first:
+        out[place_of(kernel, first)] = f"{{wide}}thread.x $T, {blocks}seq"
+    else:  # each warp sums up what it goes through, without a barrier
+        out[place_of(kernel, lanes)] = "{wide}thread.x 32, seq"
+        out[place_of(kernel, first)] = f"thread.y $TY:(2,4,8), {blocks}seq"
+    for s, axis in zip((s for s in n.chosen if s is not lanes), axes):
+        out[place_of(kernel, s)] = axis
+    return out
+
+
+def _grid(units: int) -> str:
+    return f"block.x $BLOCKS:({','.join(str(units * k) for k in (1, 2, 4, 8))})"
+
+
+# --------------------------------------------------------------------------------------------- sums beside other work
+
+
+def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
+    """A tile of the iterations of ``loop`` a block: what each does, then the sums over the tile."""
+    name = place_of(kernel, loop)
+
+    def tiles(size: str) -> str:
+        return f"tile{{loops={name} sizes={size}}} | reduce-atomics{{loop={name}}}"
+
+    tiled = _applied(kernel, tiles(TILE))
+    if tiled is None:
+        return
+    (tile,) = (
+        s for s in loops(tiled) if isinstance(s, Par) and any(getattr(x, "var", None) == loop.var for x in s.body)
+    )
+    rows = next(s for s in tile.body if isinstance(s, Par) and s.var == loop.var)
+    sums = nests([s for s in tile.body if s is not rows])
+    inner = [s for s in walk(rows.body) if isinstance(s, Par | Reduce | For)]
+    leaves = [
+        s
+        for s in inner
+        if isinstance(s, Par | Reduce) and not any(isinstance(x, Par | Reduce | For) for x in walk(s.body))
+    ]
+    lanes = [s for s in leaves if along(tiled, (s, rows)) is s]
+    block = {place_of(tiled, tile): "block.x"}
+    if not lanes:
+        yield from _fused(kernel, name, units)
+        return
+    side = {place_of(tiled, rows): f"thread.y {ROWS}, seq"}
+    over: dict[str, str] = {}
+    for n in sums:
+        over |= {place_of(tiled, s): "seq" for s in n.loops}
+        first = n.lanes(tiled) or n.summed[-1]
+        over[place_of(tiled, first)] = f"vec $VSUM:(1,4), thread.x {LANES}, thread.y {ROWS}, seq"
+    names = [place_of(tiled, s) for s in lanes]
+    head = tiles(TILE)
+    why = "rows on lanes, their updates as sums over a block's rows"
+    in_registers = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, unroll $U:(1,2,3,4,6,8)")
+    if len(lanes) > 1:
+        fits = _whole_rows(lanes, facts)
+        keep = f"row-cache{{loop={','.join(names)} keep=loaded}}"
+        yield f"{head} | {_map(block | side | in_registers | over)} | {keep}{fits}", f"{why}, each row read once", 20.0
+    in_rounds = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, seq")
+    yield f"{head} | {_map(block | side | in_rounds | over)}", why, 18.0
+
+
+def _has_loops(s: Loop) -> bool:
+    return any(isinstance(x, For | Par | Reduce) for x in walk(s.body))
+
+
+def _fused(kernel: Kernel, name: str, units: int) -> Iterator[Idea]:
+    """Iterations of single elements: what they do and the sums over them in one loop."""
+    steps = f"reduce-atomics{{loop={name}}} | fuse{{first={name}}}"
+    after = _applied(kernel, steps)
+    if after is None:
+        return
+    for r in (s for s in after.body if isinstance(s, Reduce)):
+        own = place_of(after, r)
+        levels = f"{{wide}}thread.x $T, unroll $U:(1,2,4), {_grid(units)}, seq"
+        why = "updates as sums, in the loop that does the rest: one atomic a block"
+        yield f"{steps} | {_map({own: levels})} | reduce-strategy{{loop={own} strategy=atomic}}", why, 10.0
+
+
+def _map(levels: dict[str, str]) -> str:
+    return f"map{{{' '.join(f'{name}=[{each}]' for name, each in levels.items())}}}"
+
+
+def _whole_rows(lanes: Sequence[Loop], facts: Sequence[KernelFacts]) -> str:
+    """Constraints by which a row is covered and less than half of the positions lie behind its end."""
+    stems = {s.var.name for s in lanes}
+    trips = [x.trip for f in facts for x in f.loops if x.stem in stems and x.trip is not None]
+    return f" where V * LANES * U >= {max(trips)} where V * LANES * U < {2 * max(trips)}" if trips else ""
+
+
+__all__ = ["repeated_updates"]
