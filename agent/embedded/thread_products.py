@@ -129,23 +129,27 @@ def staged_products(
         table = BY_REGISTERS if layout.turned else BY_COPIES
         fed = [t for t in table if whole >= t.down * t.across * units]
         for t in (*fed, *reversed([t for t in table if t not in fed])):
-            found = next((steps for steps in _schedules(p, layout, t) if applies(steps)), None)
+            terms = trips.get(p.loop.var.name)
+            whole_steps = layout.turned and terms is not None and terms % t.terms == 0
+            found = next((steps for steps in _schedules(p, layout, t, whole_steps) if applies(steps)), None)
             if found is None:
                 break  # nor will it for other tiles
             yield found, "tiles in shared memory and registers: each value read is used by many threads", GAIN
 
 
-def _schedules(p: Product, layout: Layout, t: ThreadTile) -> Iterator[str]:
-    """What is tried for one tile, best first."""
-    term, k = p.loop.var.name, f"{p.loop.var.stem}_tile.*"
+def _schedules(p: Product, layout: Layout, t: ThreadTile, whole_steps: bool) -> Iterator[str]:
+    """What is tried for one tile, best first. ``whole_steps``: the launcher may ask that no terms are left behind the
+    last whole step; wide copies ask for as much."""
+    term, stem = p.loop.var.name, p.loop.var.stem
+    k, terms, tail = (f"{term}_tile", term, "exact") if whole_steps else (f"{stem}_tile.*", f"{stem}.*", "cut")
     sizes = {layout.down.var.name: t.down, layout.across.var.name: t.across}
     around = [x.var.name for x in p.around if x.var.name in sizes]
     tiles = (
         f"tile{{loops={','.join(around)} sizes={','.join(str(sizes[n]) for n in around)}}}"
         f" | map{{{layout.down.var.name}=[{t.down_levels}] {layout.across.var.name}=[{t.across_levels}]}}"
-        f" | tile{{loops={term} sizes={t.terms} tail=cut}} | register-tile{{loop={k}}}"
+        f" | tile{{loops={term} sizes={t.terms} tail={tail}}} | register-tile{{loop={k}}}"
     )
-    last = f"unroll{{loop={p.loop.var.stem}.* factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
+    last = f"unroll{{loop={terms} factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
     for ahead in AHEAD_BY_REGISTERS if layout.turned else AHEAD_BY_COPIES:
         for staged in _stagings(layout, k, by_copies="async" in ahead):
             yield " | ".join((tiles, staged, ahead.format(k=k, whole=f"{term}_tile"), last))

@@ -30,7 +30,11 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.support.child_python import python_environment, python_module
 from ktc.ir.workload import Scenario, Workload
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+from ktc.passes.lowering import materialise
 from ktc.search.space.knob_space import completed
+from ktc.search.verification.instances.sizes import runnable
 from ktc.search.workers.executor import FromWorkload
 from tests.code_hash import code_hash
 from tests.paths import KERNELS
@@ -103,13 +107,14 @@ def contest(work: Workload, folder: Path, scenario: Scenario, a: argparse.Namesp
         inputs = FromWorkload(str(work.path), dict(scenario.sizes))
         timed = []
         for name, script, knobs in scripts(folder):
-            built = builder.build(Proposal(script, ""))
-            if not isinstance(built, Candidate):
-                continue
             try:
-                code = printed(bind(built.kernel, completed(built.kernel, knobs)), bench.device.profile)
+                made = apply_script(original, parse_script(script)).kernel
+                made = materialise(bind(made, completed(made, knobs)))
+                if not runnable(made, work, scenario.sizes):
+                    continue
+                code = printed(made, bench.device.profile)
             except KtcError:
-                continue
+                continue  # a script for other sizes, or for a device of another kind
             said = bench.station.executor.time(code, inputs, budget_s=0.15)
             if said.timing is not None:
                 timed.append((said.timing.median, name, code))
