@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ROWS: dict[str, str] = {
     "raise": "raising.raise_:Raise",
     "normalise": "loops.normalise:Normalise",
+    "delinearise": "loops.delinearise:Delinearise",
     "distribute": "mapping.distribute:Distribute",
     "map": "mapping.map_nest:MapNest",
     "vectorize": "mapping.vectorize:Vectorize",

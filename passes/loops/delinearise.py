@@ -1,0 +1,226 @@
+"""delinearise: a loop over flat indices becomes the nest of loops that the digits of an index are.
+
+before                                          after delinearise{loop=i}
+    par i in 0..b * h * w @ [thread.x 256, block.x]     par batch in 0..b @ [block.z]
+      let col: i32 = i % w                                par row in 0..h @ [block.y]
+      let row: i32 = i / w % h                              par col in 0..w @ [thread.x 256, block.x]
+      let batch: i32 = i / (w * h)                            out[batch * h * w + row * w + col] = x[row * w + col]
+      out[i] = x[row * w + col]
+
+A digit is what quotients and remainders by sizes take out of the index: all of ``i``, ``x / n`` and ``x % n`` of a
+digit ``x``, whatever names it goes by on the way. The places where digits begin and end have to follow from each other,
+each a multiple of the one before (``1, w, w * h``), and the length of the loop has to be a multiple of the last. Each
+loop has the name of a variable that is its digit, if there is one.
+
+Iterations of a parallel loop are independent, so their new order is one of those that there were; a digit of a number
+that is no longer computed is the counter of its loop. The innermost loop keeps the levels over threads, the loops
+around it take the axes of blocks that are free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ktc.ir.analysis.order import places
+from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith.divisors import quotient
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, times
+from ktc.ir.fold import cast, i32, is_const
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Decl, Dist, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.text import print_expr
+from ktc.ir.types import Scalar
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk, with_children
+from ktc.passes.core.argument_kinds import Loop
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loop = required("the parallel loop over flat indices")
+
+
+class Delinearise(Pass[Arguments]):
+    name = "delinearise"
+    summary = "a loop over flat indices as a nest of loops over their digits"
+    refusals = ("E-PLACE", "E-DIGITS-LOOP", "E-DIGITS-NONE", "E-DIGITS-CHAIN")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        flat = [s for s in walk(kernel.body) if isinstance(s, Par) and allowed(_taken_apart, kernel, s)]
+        return [Site(self.step(loop=place_of(kernel, s)), "the loops that a flat index stands for") for s in flat]
+
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loop = args.loop.find(kernel)
+        if not isinstance(loop, Par):
+            raise Refusal("E-DIGITS-LOOP", f"'{args.loop}' is no parallel loop", places(loop))
+        nest = _nest(kernel, loop, _taken_apart(kernel, loop))
+
+        def on(s: Stmt) -> Stmt:
+            return nest if isinstance(s, Par) and s.var == loop.var else s
+
+        return Result(kernel.with_(body=map_body(kernel.body, on)))
+
+
+# ------------------------------------------------------------------------------------------------------------- digits
+
+
+@dataclass(frozen=True)
+class Digit:
+    """``i / begin % (end / begin)``; without ``end``, all from ``begin`` on."""
+
+    begin: Polynomial
+    end: Polynomial | None
+
+
+@dataclass(frozen=True)
+class Digits:
+    """What of the body of ``loop`` is a digit. ``ends``: where digits begin and end, from 1 to the loop's length."""
+
+    loop: Par
+    facts: Facts
+    inside: frozenset[Sym]  # what each iteration has of its own
+    inits: dict[Sym, Expr]  # of variables among them that keep their first value
+    ends: tuple[Polynomial, ...] = ()
+
+    def of(self, e: Expr) -> Digit | None:
+        """``e`` as a digit."""
+        e = without_index_casts(e)
+        if isinstance(e, Var):
+            if e.sym == self.loop.var:
+                return Digit(constant(1), None)
+            return self.of(self.inits[e.sym]) if e.sym in self.inits else None
+        if not isinstance(e, Binary) or e.op not in ("/", "%"):
+            return None
+        x, n = self.of(e.a), self.facts.polynomial(e.b)
+        if (
+            x is None
+            or not self.facts.interval(e.b).positive
+            or {y for f in n for a in f for y in used(a)} & self.inside
+        ):
+            return None
+        end = times(x.begin, n)
+        if e.op == "/":
+            return Digit(end, x.end)
+        within = x.end is None or quotient(x.end, end) is not None
+        return Digit(x.begin, end) if within else x if x.end is not None and quotient(end, x.end) is not None else None
+
+    def one(self, e: Expr) -> tuple[int, int] | None:
+        """The place of ``e`` if it is the counter of a single loop."""
+        d = self.of(e)
+        at = self.at(d) if d is not None else None
+        return at if at is not None and at[1] == at[0] + 1 else None
+
+    def at(self, d: Digit) -> tuple[int, int] | None:
+        """Between which of ``ends`` a digit lies."""
+        end = self.ends[-1] if d.end is None else d.end
+        if d.begin not in self.ends or end not in self.ends:
+            return None
+        return self.ends.index(d.begin), self.ends.index(end)
+
+
+def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
+    """The digits of ``loop``, or why it has none."""
+    name, facts = loop.var.name, Facts(kernel, REWRITES).at(loop)
+    if not is_const(loop.lo, 0):
+        raise Refusal("E-DIGITS-LOOP", f"'{name}' does not begin at 0", places(loop))
+    changed = assigned(loop.body)
+    decls = [s for s in walk(loop.body) if isinstance(s, Decl) and s.init is not None and s.sym not in changed]
+    inits = {s.sym: s.init for s in decls if s.init is not None}
+    digits = Digits(loop, facts, frozenset((loop.var, *declared(loop.body))), inits)
+    found = [d for e in all_exprs(loop.body) if isinstance(e, Binary) and (d := digits.of(e)) is not None]
+    if not found:
+        raise Refusal("E-DIGITS-NONE", f"nothing is a quotient or a remainder of '{name}'", places(loop))
+    length = facts.polynomial(loop.hi)
+    return dataclasses.replace(digits, ends=tuple(_chain(loop, found, length)))
+
+
+def _chain(loop: Par, found: Sequence[Digit], length: Polynomial) -> Iterator[Polynomial]:
+    """1, where digits begin and end, and ``length``, each a multiple of the one before."""
+    cuts = [constant(1)]
+    for p in (p for d in found for p in (d.begin, d.end) if p is not None):
+        cuts += [p] if p not in cuts else []
+    cuts = [p for p in cuts if p != length]
+    cuts.sort(key=lambda p: sum(quotient(p, q) is not None for q in cuts))
+    cuts.append(length)
+    for p, q in pairwise(cuts):
+        if quotient(q, p) is None:
+            at, next_ = (from_polynomial(x, loop.var.type) for x in (p, q))
+            what = f"'{loop.var.name}' is taken apart at {print_expr(at)} and at {print_expr(next_)}"
+            raise Refusal(
+                "E-DIGITS-CHAIN", f"{what}, which is not shown to be a multiple of it", places(loop),
+                "an equality of sizes in the workload (assume) may show it",
+            )  # fmt: skip
+    yield from cuts
+
+
+# --------------------------------------------------------------------------------------------------------- the new nest
+
+
+def _nest(kernel: Kernel, loop: Par, digits: Digits) -> Par:
+    """The loops of ``digits``, the outermost first, around the body in terms of their counters."""
+    t = loop.var.type
+    assert isinstance(t, Scalar)
+    ratios = [quotient(q, p) for p, q in pairwise(digits.ends)]
+    names = dict(_names(digits))
+    counters = [fresh(names.get(k, f"{loop.var.name}_{len(ratios) - 1 - k}"), t) for k in range(len(ratios))]
+
+    named = {s: at[0] for s, init in digits.inits.items() if s.type == t and (at := digits.one(init)) is not None}
+
+    def number(begin: int, end: int) -> Polynomial:
+        total: Polynomial = {}
+        for k in range(begin, end):
+            weight = quotient(digits.ends[k], digits.ends[begin])
+            assert weight is not None
+            total = plus(total, times({(Var(counters[k]),): 1}, weight))
+        return total
+
+    def on(e: Expr) -> Expr:
+        if isinstance(e, Var) and e.sym in named:
+            return Var(counters[named[e.sym]])
+        d = digits.of(e) if isinstance(e, Binary) or (isinstance(e, Var) and e.sym == loop.var) else None
+        at = digits.at(d) if d is not None else None
+        return with_children(e, on) if at is None else from_polynomial(number(*at), e.type)
+
+    def statement(s: Stmt) -> Stmt | None:
+        return None if isinstance(s, Decl) and s.sym in named else with_children(s, on)
+
+    body = map_body(loop.body, statement)
+    read = {x for e in all_exprs(body) for x in used(e)}
+    spare = {s for s, init in digits.inits.items() if s not in read and digits.of(init) is not None}
+    body = map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in spare else s)
+    levels = _levels(kernel, loop, len(counters))
+    for counter, ratio, dist in zip(counters, ratios, levels):
+        assert ratio is not None
+        hi = from_polynomial(ratio, t)
+        body = (dataclasses.replace(loop, var=counter, lo=cast(i32(0), t), hi=hi, dist=dist, body=body),)
+    (nest,) = body
+    assert isinstance(nest, Par)
+    return nest
+
+
+def _names(digits: Digits) -> Iterator[tuple[int, str]]:
+    """The name of the first variable that is the ``k``-th digit."""
+    for s, init in reversed(digits.inits.items()):
+        at = digits.one(init)
+        if at is not None:
+            yield at[0], s.name
+
+
+def _levels(kernel: Kernel, loop: Par, count: int) -> Iterator[Dist]:
+    """The levels of ``count`` loops in place of ``loop``, the innermost first: its own but for blocks, which the loops
+    share out among the axes that no other loop has."""
+    others = [s for s in walk(kernel.body) if isinstance(s, Par | Reduce) and s is not loop]
+    taken = {lv.axis for s in others for lv in s.dist if lv.kind == "block"}
+    inner = tuple(lv for lv in loop.dist if lv.kind not in ("block", "seq"))
+    spread = any(lv.kind == "block" for lv in loop.dist)
+    free = [a for a in "xyz" if spread and a not in taken]
+    for k in range(count):
+        last = Level("block", axis=free[k]) if k < len(free) else Level("seq")
+        yield (*inner, last) if k == 0 else (last,)

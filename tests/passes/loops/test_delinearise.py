@@ -1,0 +1,98 @@
+"""delinearise: flat indices as the loops that their digits are."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel
+from tests.passes.checks import applied, body_of, differs, refused
+
+HEAD = """\
+kernel k(y: f32* align 16 noalias, x: f32 const* align 16 noalias, n: i32, b: i32 range 1..64, h: i32 range 1..64,
+    w: i32 range 1..64)
+  launch grid((b * h * w + 255) / 256) block(256)
+  par i in 0..{length} @ [thread.x 256, block.x]
+"""
+SIZES = [{"b": b, "h": h, "w": w, "n": b * h * w} for b, h, w in ((1, 1, 1), (3, 5, 7), (2, 8, 33), (2, 1, 5))]
+
+
+def flat(*lines: str, length: str = "b * h * w") -> Kernel:
+    return parse_kernel(HEAD.format(length=length) + "".join(f"    {line}\n" for line in lines))
+
+
+def nest(k: Kernel) -> str:
+    return body_of(k).split("block(256)\n", 1)[1]
+
+
+def same(before: Kernel, after: Kernel) -> bool:
+    return differs(before, after, SIZES, elements=4096) is None
+
+
+def test_digits_by_name_are_loops_by_name() -> None:
+    k = flat(
+        "let col: i32 = i % w",
+        "let row: i32 = i / w % h",
+        "let batch: i32 = i / (w * h)",
+        "y[i] = x[row * w + col] + f32(batch)",
+    )
+    after = applied(k, "delinearise{loop=i}")
+    assert nest(after) == (
+        "  par batch in 0..b @ [block.z]\n"
+        "    par row in 0..h @ [block.y]\n"
+        "      par col in 0..w @ [thread.x 256, block.x]\n"
+        "        y[col + row * w + batch * h * w] = x[row * w + col] + f32(batch)\n"
+    )
+    assert same(k, after)
+
+
+def test_digits_of_digits_are_followed() -> None:
+    k = flat(
+        "let t: i32 = i / w",
+        "let row: i32 = t % h",
+        "y[(t / h * w + i % w) * h + row] = x[i % (h * w) / w] + x[i % w % (w * h)] + x[i % w / w]",
+    )
+    after = applied(k, "delinearise{loop=i}")
+    assert (
+        "let t" not in nest(after)
+        and "%" not in nest(after)
+        and "/" not in nest(after)
+        and "par row in 0..h" in nest(after)
+    )
+    assert same(k, after)
+
+
+def test_a_digit_that_is_assigned_to_stays_a_variable() -> None:
+    k = flat("var row: i32 = i / w", "if row > 2", "  row = 2", "y[i] = x[row * w + i % w]")
+    after = applied(k, "delinearise{loop=i}")
+    assert "var row: i32 = i_0" in nest(after) and same(k, after)
+
+
+def test_axes_of_blocks_that_others_use_are_left_to_them() -> None:
+    k = parse_kernel(
+        "kernel k(y: f32* noalias, x: f32 const* noalias, n: i32, b: i32 range 1..64, h: i32 range 1..64,\n"
+        "    w: i32 range 1..64)\n  launch grid((h * w + 255) / 256, b) block(256)\n"
+        "  par c in 0..b @ [block.y]\n    par i in 0..h * w @ [thread.x 256, block.x]\n"
+        "      y[c * h * w + i] = x[i % w * h + i / w]\n"
+    )
+    after = applied(k, "delinearise{loop=i}")
+    assert "par i_0 in 0..h @ [block.z]" in nest(after) and same(k, after)
+
+
+@pytest.mark.parametrize(
+    ("line", "length", "code", "said"),
+    [
+        ("y[i] = x[i]", "b * h * w", "E-DIGITS-NONE", "quotient or a remainder of 'i'"),
+        ("y[i] = x[i % w]", "n", "E-DIGITS-CHAIN", "taken apart at w and at n"),
+        ("y[i] = x[i / 4 + i % w]", "b * h * w", "E-DIGITS-CHAIN", "at 4 and at w"),
+        ("y[i] = x[i % (n + 1)]", "b * h * w", "E-DIGITS-NONE", "quotient or a remainder of 'i'"),
+    ],
+)
+def test_what_is_no_nest_is_refused(line: str, length: str, code: str, said: str) -> None:
+    why = refused(flat(line, length=length), "delinearise{loop=i}")
+    assert why.code == code and said in why.why
+
+
+def test_a_loop_that_does_not_begin_at_zero_is_refused() -> None:
+    k = parse_kernel(HEAD.format(length="b * h * w").replace("0..b", "1..b") + "    y[i] = x[i % w]\n")
+    assert refused(k, "delinearise{loop=i}").code == "E-DIGITS-LOOP"
