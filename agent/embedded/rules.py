@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.driver.printing import exchanges_lanes
 from ktc.ir.kernel import Kernel
+from ktc.passes.core.catalogue import PASSES
+from ktc.passes.core.pipeline import apply_step
+from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import DistSpec
 
 from .carried import carried
 from .halos import halo_tiles
-from .ideas import LONG, RULES, Shape, packed_elements, shape_of
+from .ideas import LONG, RULES, Idea, Shape, packed_elements, shape_of
 from .lanes import lanes
+from .planes import planes
 from .products import tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
@@ -28,30 +32,19 @@ class Rules:
 
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         known = {o.script for o in observation.history}
-        ideas = [p for p in self._ideas(observation) if p.script not in known]
         first: dict[str, Proposal] = {}
-        for p in ideas:
-            first.setdefault(p.script, p)
-        return list(first.values())[:k]
+        for p in self._ideas(observation):  # each costs the lowering of what it tries: no more than are asked for
+            if p.script not in known:
+                first.setdefault(p.script, p)
+            if len(first) == k:
+                break
+        return list(first.values())
 
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         if o.raised is not None:
-            for steps, why, gain in tensor_products(o.raised, o.device.profile):
-                if o.attempt(script := f"raise | {steps}") is None:
-                    yield Proposal(script, why, gain, self.name)
-            if o.device.profile.startswith(GPUS):
-                units = max(1, o.device.compute_units)
-                for steps, why, gain in staged_products(
-                    o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
-                ):
-                    yield Proposal(f"raise | {steps}", why, gain, self.name)
-                for steps, why, gain in shared_inputs(o.raised):
-                    if o.attempt(script := f"raise | {steps}") is None:
-                        yield Proposal(script, why, gain, self.name)
-                for given in (turned, halo_tiles):
-                    for steps, why, gain in given(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
-                        yield Proposal(f"raise | {steps}", why, gain, self.name)
+            for before, kernel in forms(o.raised):
+                yield from self._reuse(o, before, kernel)
             updates = repeated_updates(
                 o.raised, max(1, o.device.compute_units), o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
             )
@@ -72,6 +65,31 @@ class Rules:
                 yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
         yield from self._refinements(o)
         yield from self._sites(o)
+
+    def _reuse(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
+        """What keeps values that several threads read where they reach them: fragments, tiles, halos, planes.
+        ``before``: the steps after ``raise`` that lead to ``kernel``."""
+
+        def able(steps: str) -> bool:
+            return o.attempt(f"raise | {before}{steps}") is None
+
+        for steps, why, gain in self._tilings(o, kernel, able):
+            yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
+
+    def _tilings(self, o: Observation, kernel: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
+        found = False
+        for idea in (x for x in tensor_products(kernel, o.device.profile) if able(x[0])):
+            found = True
+            yield idea
+        if not o.device.profile.startswith(GPUS):
+            return
+        for idea in staged_products(kernel, max(1, o.device.compute_units), o.facts, able):
+            found = True
+            yield idea
+        yield from () if found else planes(kernel, able)
+        yield from (x for x in shared_inputs(kernel) if able(x[0]))
+        yield from turned(kernel, able)
+        yield from halo_tiles(kernel, able)
 
     def _rows(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """A row a thread, or rows side by side: what experts do with rows, once each is a block's."""
@@ -134,6 +152,16 @@ class Rules:
             for s in fresh:
                 why = f"on the best so far: {s.doc or s.step.name}"
                 yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
+
+
+def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The parallel form, and the nest of loops that its flat indices stand for: the steps to each, and the kernel."""
+    yield "", raised
+    for step in (site.step for site in PASSES["delinearise"].sites(raised)):
+        nest = apply_step(raised, step)
+        if not isinstance(nest, Refused):
+            yield f"{step} | ", nest.kernel
+            return
 
 
 GPUS = ("cuda", "hip")
