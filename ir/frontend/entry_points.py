@@ -247,6 +247,8 @@ def _where_kernels_may_be(unit: Unit) -> str:
     headers = [*source.missing, *(h for h in source.dropped if "/" in h)]  # folders are more often a project's
     if not headers:
         return "give a CUDA C++ file with a kernel in it"
+    if source.outside:
+        return source.why_missing.removeprefix("; ")
     more = f" and {len(headers) - 3} more" if len(headers) > 3 else ""
     return f"it may be in a header that was not found: {', '.join(headers[:3])}{more} (-I DIR says where they are)"
 

@@ -126,12 +126,7 @@ class TypeResolver(Traits):
         found = self.try_type(name)
         if found is not None:
             return found
-        missing = (
-            f"; it may come from {', '.join(self.source.missing[:3])}, which was not found"
-            if self.source.missing
-            else ""
-        )
-        self.fail("E-SEMA-TYPE", f"unknown type '{name.text}'{missing}", name,
+        self.fail("E-SEMA-TYPE", f"unknown type '{name.text}'{self.source.why_missing}", name,
                   hint=why_not_built(name.text)
                   or f"define it, add an include folder, or give it with -D {name.parts[-1].name}=float")  # fmt: skip
 

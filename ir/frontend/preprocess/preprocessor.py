@@ -61,19 +61,32 @@ Finder: TypeAlias = Callable[[str, str], "str | None"]
 
 @dataclass
 class Preprocessed:
-    """``text`` has ``#line`` directives; ``missing`` are the project headers that were not found.
+    """``text`` has ``#line`` directives; ``missing`` are the project headers that were not read: not found, or, where
+    ``outside`` has their folder, not in a folder that the source may include from.
 
     ``values`` are the object-like macros that are one integer (pragmas are not expanded by the preprocessor)."""
 
     text: str
     comments: Comments
     missing: list[str] = field(default_factory=list)
+    outside: dict[str, str] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
     """Headers in angle brackets that no folder has: most are a compiler's own."""
     values: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     defined: frozenset[str] = frozenset()
     """The macros that are defined at the end."""
+
+    @property
+    def why_missing(self) -> str:
+        """The headers that were not read, as the end of a sentence; '' if there are none."""
+        if not self.missing:
+            return ""
+        first = [h for h in self.missing if h in self.outside][:1]
+        if first:
+            folder = self.outside[first[0]]
+            return f"; {first[0]} is outside the source's folder, and was not read (-I {folder} allows it)"
+        return f"; {', '.join(self.missing[:3])} was not found"
 
 
 class _Pcpp(pcpp.Preprocessor):
@@ -139,6 +152,9 @@ class _Pcpp(pcpp.Preprocessor):
             and not os.path.basename(includepath).startswith(DEVICE_HEADERS)
         ):
             self._out.missing.append(includepath)
+            there = os.path.abspath(os.path.join(curdir, includepath))
+            if os.path.isfile(there):
+                self._out.outside[includepath] = os.path.dirname(there)
         elif is_system_include:
             self._out.dropped.append(includepath)
         for name, value in macros_of(includepath).items():

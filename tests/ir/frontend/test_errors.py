@@ -63,6 +63,20 @@ def test_an_unknown_name_blames_the_missing_header(refuses):
     assert "helpers.cuh" in error.message
 
 
+def test_a_header_beside_the_source_s_folder_is_not_said_to_be_missing(tmp_path):
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "bound.h").write_text("#define BOUND(n) n\n")
+    (tmp_path / "own").mkdir()
+    source = tmp_path / "own" / "k.cu"
+    source.write_text('#include "../common/bound.h"\n' + body("if (n < BOUND(3)) p[n] = 0;"))
+    with pytest.raises(KtcError) as e:
+        load(str(source))
+    assert f"bound.h is outside the source's folder, and was not read (-I {tmp_path / 'common'} allows it)" in str(
+        e.value
+    )
+    assert load(str(source), include_dirs=(str(tmp_path / "common"),))
+
+
 def test_defines_fill_in_macros():
     text = body("p[0] = BLOCK_SIZE; real_t x = n; p[1] = x;") + "\n"
     assert load(text, name="k.cu", defines={"BLOCK_SIZE": 16, "real_t": "float"}).name == "k"

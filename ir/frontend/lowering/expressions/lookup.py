@@ -73,7 +73,7 @@ class Lookup(LazyOperators):
             return NullVal()
         if node.name in HW:
             return OpaqueVal(node.name)
-        extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
+        extra = self.source.why_missing
         looks_macro = node.name.isupper()
         hint = (
             f"give it a value with -D {node.name}=..."
