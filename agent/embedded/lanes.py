@@ -1,9 +1,10 @@
 """Lanes for the loop with unit stride: threads take what each iteration of an outer loop went through alone.
 
 A kernel that gives a thread a whole row (a token, a query) has its threads a row apart in memory, and so has one that
-sums a column by a block. Schedules of the whole nest are proposed that give neighbouring threads neighbouring elements:
-where the loops inside go through them, those take the lanes and the outer loop takes blocks, or groups of lanes side by
-side; where the outer loop does, it takes the lanes, and the loops inside are shared by other threads and by blocks.
+sums a column by a block; one that sums a column by a thread has too few of them. Schedules of the whole nest are
+proposed that give neighbouring threads neighbouring elements: where the loops inside go through them, those take the
+lanes and the outer loop takes blocks, or groups of lanes side by side; where the outer loop does, it takes the lanes,
+and the loops inside are shared by other threads and by blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktc.ir.analysis.access_nests import accesses
+from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.walk import walk
@@ -98,14 +99,22 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     leaves = [s for s in inner if isinstance(s, Par | Reduce) and not any(x in inner for x in walk(s.body))]
     names = {s.var.name for s in leaves}
     found = [a for a in accesses(kernel) if a.space == "global" and names & {x.name for x in a.axes}]
+    both = [a for a in found if _moves(a, outer) and any(_moves(a, s) for s in leaves)]
+    found = both or found  # what is read once a row, or once a column, is little beside the matrix
     along = [s for s in leaves if any(a.pattern(s.var.name) == "unit" for a in found)]
     across = sum(a.pattern(outer.var.name) == "unit" for a in found)
     name = place_of(kernel, outer)
     if along and 2 * across <= len(found) and _has_threads(outer) and all(map(_is_serial, along)):
         return Nest(name, tuple(places_of(kernel, along, PARALLEL)), across=False)
-    if leaves and not along and across and not _has_threads(outer) and any(map(_has_threads, leaves)):
+    shared = not _has_threads(outer) and any(map(_has_threads, leaves))
+    alone = all(isinstance(s, Reduce) and _is_serial(s) for s in leaves)
+    if leaves and not along and across and (shared or alone):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), across=True)
     return None
+
+
+def _moves(a: Access, loop: Loop) -> bool:
+    return a.pattern(loop.var.name) != "broadcast"
 
 
 def _has_threads(loop: Loop) -> bool:

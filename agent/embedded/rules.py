@@ -154,14 +154,21 @@ class Rules:
                 yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
 
 
+FORMS = ("promote", "delinearise")
+"""Passes that show what a kernel does: what it updates in memory as sums, what its flat indices are made of."""
+
+
 def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
-    """The parallel form, and the nest of loops that its flat indices stand for: the steps to each, and the kernel."""
+    """The parallel form, and it after each of :data:`FORMS` that applies: the steps, and the kernel."""
     yield "", raised
-    for step in (site.step for site in PASSES["delinearise"].sites(raised)):
-        nest = apply_step(raised, step)
-        if not isinstance(nest, Refused):
-            yield f"{step} | ", nest.kernel
-            return
+    for name in FORMS:
+        before, kernel = "", raised
+        for step in (site.step for site in PASSES[name].sites(raised)):
+            done = apply_step(kernel, step)
+            if not isinstance(done, Refused):
+                before, kernel = f"{before}{step} | ", done.kernel
+        if before:
+            yield before, kernel
 
 
 GPUS = ("cuda", "hip")

@@ -39,6 +39,7 @@ ROWS: dict[str, str] = {
     "stage-store": "memory.stage_store:StageStore",
     "panel-shared": "memory.panel_shared:PanelShared",
     "swizzle-shared": "memory.swizzle_shared:SwizzleShared",
+    "promote": "memory.promote:Promote",
     "pad-shared": "memory.pad_shared:PadShared",
     "multi-buffer": "memory.multi_buffer:MultiBuffer",
     "async-copy": "memory.async_copy:AsyncCopies",

@@ -9,8 +9,9 @@ before                                          after normalise
         y[row * m + k] = e                              y[row * m + k_1] = e
 
 Each thread still goes through the loops alone, one iteration after another; ``map`` and ``distribute`` may spread them
-then. A loop that does both is split (``fission``), as often as that makes every part parallel; one that nothing helps
-stays as it is, and so does a short loop of constant length, whose iterations are a thread's own elements.
+then. A sum that is kept in memory is kept in a variable first (``promote``). A loop that does both is split
+(``fission``), as often as that makes every part parallel; one that nothing helps stays as it is, and so does a short
+loop of constant length, whose iterations are a thread's own elements.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
 from ktc.passes.core.script import DistSpec
 from ktc.passes.mapping.distribute import set_distribution
 from ktc.passes.mapping.parallelize import reassociated, serial, spread
+from ktc.passes.memory.promote import promoted
 from ktc.passes.shared.serial_sums import counted_to
 
 from .fission import cut
@@ -56,7 +58,7 @@ class Normalise(Pass[NoArguments]):
         tried: set[Sym] = set()
         while (loop := next((s for s in serial(kernel) if s.var not in tried and not _is_short(s)), None)) is not None:
             tried.add(loop.var)
-            kernel = _parallel(kernel, loop, MOST_PARTS) or kernel
+            kernel = _on_variables(kernel, loop) or _parallel(kernel, loop, MOST_PARTS) or kernel
         new = [s for s in loops(kernel) if s.var not in before]
         if not new:
             raise Refusal("E-NORMALISE-NOTHING", "no serial loop is independent or only adds something up")
@@ -64,6 +66,14 @@ class Normalise(Pass[NoArguments]):
         names = ", ".join(place_of(done.kernel, s) for s in new)
         flags = done.kernel.flags | reassociated(new)
         return Result(done.kernel.with_(flags=flags), (f"parallel now, or a reduction: {names}",))
+
+
+def _on_variables(kernel: Kernel, loop: For) -> Kernel | None:
+    """``kernel`` with ``loop`` parallel once what it updates in memory is in variables; None if it cannot be."""
+    held = attempted(promoted, kernel, loop)
+    if isinstance(held, Refused):
+        return None
+    return _parallel(held, next(s for s in serial(held) if s.var == loop.var), MOST_PARTS)
 
 
 def _parallel(kernel: Kernel, loop: For, parts: int) -> Kernel | None:

@@ -7,8 +7,9 @@ product, the one that only the second knows the columns.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
@@ -32,7 +33,7 @@ from ktc.ir.nodes import (
     bodies,
 )  # fmt: skip
 from ktc.ir.types import F32, I32, Scalar
-from ktc.ir.walk import assigned, substitute_expr, used
+from ktc.ir.walk import assigned, declared, substitute_expr, used, walk_expr
 from ktc.passes.core.places import LoopStmt
 from ktc.passes.core.refusals import Refusal, Refused, attempted
 from ktc.passes.loops.tile import counted
@@ -56,7 +57,7 @@ class Product:
 
 def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product:
     """The product that ``s`` sums, or why it is none. ``plain``: of f32 as it lies in memory, which no tensor core
-    takes, instead of narrower elements."""
+    takes, instead of narrower elements; factors that the sum does not change may stand beside the two."""
     locs = places(s)
     if isinstance(s, Par):
         raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
@@ -109,9 +110,11 @@ def _operands(
             raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' does more than sum a product", locs)
         env[d.sym] = substitute_expr(d.init, env)
     value = substitute_expr(value, env)
+    changing = assigned(s.body) | set(declared(s.body)) | {s.var}
+    factors = list(_factors(value, changing) if plain else (value.a, value.b) if _is_product(value) else ())
     factor = _plain_factor if plain else _factor
-    loads = [x for x in map(factor, (value.a, value.b)) if x] if isinstance(value, Binary) and value.op == "*" else []
-    if len(loads) != 2 or value.type != F32:
+    loads = [x for x in map(factor, factors) if x]
+    if len(loads) != 2 or len(factors) != 2 or value.type != F32:
         why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
         raise Refusal("E-TENSOR-TYPE", why, locs)
     written = assigned(s.body) - ({init.buffer} if isinstance(init, Load) else set())
@@ -137,6 +140,19 @@ def _operands(
     if any(p.var.type != I32 for p in sides) or s.var.type != I32:
         raise Refusal("E-TENSOR-NEST", "the three loops must count in i32", locs)
     return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update)
+
+
+def _is_product(e: Expr) -> TypeGuard[Binary]:
+    return isinstance(e, Binary) and e.op == "*"
+
+
+def _factors(e: Expr, changing: Collection[Sym]) -> Iterator[Expr]:
+    """The factors of ``e``, without those that stay the same: ``alpha * a[i] * b[i]`` is a product of two elements."""
+    if _is_product(e):
+        yield from _factors(e.a, changing)
+        yield from _factors(e.b, changing)
+    elif used(e) & set(changing) or any(isinstance(x, Load) for x in walk_expr(e)):
+        yield e
 
 
 def _factor(e: Expr) -> Load | None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from ktc.agent.build import Builder
 from ktc.agent.embedded.lanes import lanes
+from ktc.agent.embedded.rules import Rules
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from tests.agent.embedded.test_rules import observe
 
 BUFFERS = "out: f32* align 16 noalias, p: f32 const* align 16 noalias, ids: i32 const*"
 PARAMS = f"({BUFFERS}, rows: i32 range 1..4096, wide: i32 range 1..4096)"
@@ -68,3 +72,25 @@ def test_every_proposal_applies_at_its_defaults() -> None:
         kernel = parse_kernel(text)
         for script in proposed(text):
             assert apply_script(kernel, parse_script(script)).refused is None
+
+
+MATRIX = """\
+kernel k(y: f32* align 16 noalias, a: f32 const* align 16 noalias, x: f32 const* align 16 noalias, n: i32 range 1..8192,
+    m: i32 range 1..8192)
+  launch grid((n + 255) / 256) block(256)
+  let i: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if i < n
+    y[i] = 0.0
+    for j in 0..m
+      y[i] += a[{at}] * x[j]
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "wanted"), [("i * m + j", "j=[vec $V, thread.x $LANES"), ("j * n + i", "i=[vec $V, thread.x $TX")]
+)
+def test_a_matrix_times_a_vector_goes_along_its_rows_either_way(at: str, wanted: str) -> None:
+    """A thread a row, with the sum in memory: lanes go along what is contiguous in the matrix, not in the vector."""
+    builder, o = observe(MATRIX.format(at=at), {"n": 4096, "m": 4096})
+    first = Rules().propose(o, 6)[0]
+    assert wanted in first.script and builder.attempt(first.script) is None
