@@ -98,15 +98,16 @@ def _product(numbers: Any) -> float:
 
 def contest(work: Workload, folder: Path, scenario: Scenario, a: argparse.Namespace) -> dict[str, Any]:
     """What the planner found, and how fast the best script of the folder is beside it."""
-    row = optimized(folder, scenario, a)
+    row, beside = optimized(folder, scenario, a), list(scripts(folder))
+    if not beside or "error" in row:
+        return row
     original = work.load_kernel()
     bench = Bench(work, original, device=a.device)
     try:
-        row["gpu"] = bench.device.name
         builder = Builder(original)
         inputs = FromWorkload(str(work.path), dict(scenario.sizes))
         timed = []
-        for name, script, knobs in scripts(folder):
+        for name, script, knobs in beside:
             try:
                 made = apply_script(original, parse_script(script)).kernel
                 made = materialise(bind(made, completed(made, knobs)))
@@ -155,6 +156,7 @@ def optimized(folder: Path, scenario: Scenario, a: argparse.Namespace) -> dict[s
         d = json.loads(report.read_text())
         (s,) = d["scenarios"]
         return row | {
+            "gpu": d["device"]["name"],
             "before_us": s["before"]["median"] * 1e6, "after_us": s["after"]["median"] * 1e6, "ratio": s["ratio"],
             "bound_us": s["bound"] * 1e6, "script": s["script"], "knobs": s["knobs"], "verdict": s["verdict"],
             "first": d["first_improvement"], "measured": d["measured"], "failed": d["failed"],
