@@ -13,16 +13,18 @@ the same bits, until ``row-cache`` keeps it; the row goes to memory once, and bo
 loop whose iterations are independent.
 
 *What must hold.* Both loops count over one range and store to ``array`` once an iteration, unconditionally, at one
-index, another one in each iteration; they touch it nowhere else, and nothing does between them. What the value is
-computed from is not written from the first sweep to the store of the second, but for the element itself. Pointer
+index, another one in each iteration; they touch it nowhere else, and nothing does between them. The second loop may go
+further if it asks first where it reads (``j < c ? y[j] : 0.0``). A loop of which nothing is left goes. What the value
+is computed from is not written from the first sweep to the store of the second, but for the element itself. Pointer
 parameters are taken not to overlap, as by ``raise``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith.affine import linear_form
@@ -37,6 +39,7 @@ from ktc.ir.walk import (
     declared,
     map_body,
     map_expr,
+    stmt_exprs,
     substitute_expr,
     used,
     used_in,
@@ -50,6 +53,8 @@ from ktc.passes.core.places import LoopStmt, resolve_place
 from ktc.passes.core.refusals import Refusal, Result, accepted
 from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.sweeps import sibling_lists
+
+from .longer_sweeps import asks_first, goes_further, reading_instead
 
 
 @dataclass(frozen=True)
@@ -66,22 +71,23 @@ class DeferStore(Pass[Arguments]):
         if not kernel.is_parallel:
             return []
         doc = "written once instead of twice, and never read back"
-        names = dict.fromkeys(d.buffer.name for d in _detours(kernel.body) if not d.why_not())
+        names = dict.fromkeys(d.buffer.name for d in _detours(kernel, kernel.body) if not d.why_not())
         return [Site(self.step(array=n), doc) for n in names]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         if not kernel.is_parallel:
             raise Refusal("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
         place = accepted(resolve_place(kernel, f"array:{args.array.name}"))
-        found = [d for d in _detours(kernel.body) if d.buffer == place.sym]
+        found = [d for d in _detours(kernel, kernel.body) if d.buffer == place.sym]
         if not found:
             raise Refusal("E-DEFER-NONE", f"no two sweeps over one range write '{args.array.name}' one after another")
         able = next((d for d in found if not d.why_not()), None)
         if able is None:
             raise Refusal("E-DEFER-USE", found[0].why_not(), places(found[0].first, found[0].last))
-        first, last = able.without_store(), able.with_value()
+        rest, last = able.without_store(), able.with_value()
+        first = (rest,) if _does_something(rest) else ()
 
-        def on(s: Stmt) -> Stmt:
+        def on(s: Stmt) -> Stmt | Body:
             return first if s is able.first else last if s is able.last else s
 
         body = _replaced(kernel.body, on)
@@ -92,6 +98,7 @@ class DeferStore(Pass[Arguments]):
 class _Detour:
     """The sweeps ``first`` and ``last`` that both store to ``buffer``, and what stands ``between`` them."""
 
+    kernel: Kernel
     buffer: Sym
     first: LoopStmt
     between: Body
@@ -104,7 +111,8 @@ class _Detour:
     def _conditions(self) -> Iterator[tuple[str, bool]]:
         name, a, b = self.buffer.name, self.first, self.last
         whole = ((*a.body, *self.between, *b.body),)
-        yield "the sweeps count over different ranges", _same_range(a, b, assigned((*a.body, *self.between)))
+        changed = assigned((*a.body, *self.between))
+        yield "the sweeps count over different ranges", _same_range(a, b, changed) or self._goes_further(changed)
         quiet = all(jump(x) is None and pinned(x) is None for x in whole)
         yield "the order of what the sweeps do is seen, or they may end early", quiet
         yield (
@@ -125,6 +133,13 @@ class _Detour:
         others = assigned((*a.body, *self.between, *b.body)) - {self.buffer}
         yield "what is stored is computed from values that change", not used(value) & others
         yield f"'{name}' holds another type than what is stored", value.type == self._store(a).value.type
+
+    def _goes_further(self, changed: set[Sym]) -> bool:
+        """Whether the last sweep goes through all of the first and more, and reads only what that one stored."""
+        first, last = _range(self.first), _range(self.last)
+        if first is None or last is None or any(used(e) & changed for e in (*first, *last)):
+            return False
+        return goes_further(first, last, self.last, self.kernel) and asks_first(self.last, self.buffer, first[1])
 
     def _own_elements(self) -> bool:
         own = _index(self.first, self._store(self.first).index, self.first.var)
@@ -168,6 +183,10 @@ class _Detour:
         """The last sweep with the value computed where it starts, and read up to its own store."""
         loop, store = self.last, self._store(self.last)
         at = next(k for k, s in enumerate(loop.body) if s is store)
+        if not _same_range(self.first, loop, set()):
+            value = self._value(loop.var)
+            before = reading_instead(loop.body[: at + 1], self.buffer, value)
+            return dataclasses.replace(loop, body=(*before, *loop.body[at + 1 :]))
         kept = fresh(self.buffer.name, store.value.type)
         before = _reading(loop.body[: at + 1], self.buffer, kept)
         if kept not in used_in(before):
@@ -176,7 +195,7 @@ class _Detour:
         return dataclasses.replace(loop, body=(named, *before, *loop.body[at + 1 :]))
 
 
-def _detours(body: Body) -> Iterator[_Detour]:
+def _detours(kernel: Kernel, body: Body) -> Iterator[_Detour]:
     """Every two neighbouring sweeps of one list that store to the same array."""
     for block in sibling_lists(body):
         written: dict[Sym, int] = {}
@@ -187,7 +206,7 @@ def _detours(body: Body) -> Iterator[_Detour]:
             for buffer in sorted(here, key=lambda b: b.id):
                 first = block[written[buffer]] if buffer in written else None
                 if first is not None and isinstance(first, For | Par | Reduce) and isinstance(s, For | Par | Reduce):
-                    yield _Detour(buffer, first, block[written[buffer] + 1 : k], s)
+                    yield _Detour(kernel, buffer, first, block[written[buffer] + 1 : k], s)
                 written[buffer] = k
 
 
@@ -245,14 +264,21 @@ def _at(e: Expr, buffer: Sym, kept: Sym) -> Expr:
     return Var(kept) if isinstance(e, Load) and e.buffer == buffer else e
 
 
-def _replaced(body: Body, on) -> Body:
-    out = []
+def _does_something(loop: LoopStmt) -> bool:
+    """Whether ``loop`` leaves anything behind: memory, variables, or a result."""
+    outside = assigned(loop.body) - set(declared(loop.body))
+    quiet = all(map(is_removable, (e for s in walk(loop.body) for e in stmt_exprs(s))))
+    return isinstance(loop, Reduce) or bool(outside) or not quiet
+
+
+def _replaced(body: Body, on: Callable[[Stmt], Stmt | Body]) -> Body:
+    out: list[Stmt] = []
     for s in body:
         new = on(s)
         if new is s:
-            changes = {
+            changes: dict[str, Any] = {
                 f: _replaced(b, on) for f in ("body", "then", "orelse") if isinstance(b := getattr(s, f, None), tuple)
             }
             new = dataclasses.replace(s, **changes) if changes else s
-        out.append(new)
+        out += new if isinstance(new, tuple) else (new,)
     return tuple(out)

@@ -120,3 +120,35 @@ def test_a_forgotten_condition_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
     lines = [*IN_PLACE[:3], "m = 3.0", *IN_PLACE[4:]]
     wrong = applied(rows(*lines), "defer-store{array=x}")
     assert differs(rows(*lines), wrong, SIZES, elements=200) is not None
+
+
+FURTHER = (
+    "for j in 0..r + 1",
+    "  y[r * c + j] = x[r * c + j] * m",
+    "for i in 0..c",
+    "  y[r * c + i] = {asked} ? y[r * c + i] * s : 0.0",
+)
+SQUARE = HEAD.replace("  par r in 0..n @ [block.x]", "  assume n == c origin declared\n  par r in 0..n @ [block.x]")
+
+
+def further(asked: str, head: str = SQUARE) -> Kernel:
+    return parse_kernel(head + "".join(f"    {line.format(asked=asked)}\n" for line in FURTHER))
+
+
+@pytest.mark.parametrize("asked", ["i <= r", "i < r + 1", "r >= i && m > 0.0"])
+def test_a_sweep_that_goes_further_and_asks_first(asked: str) -> None:
+    """What the first sweep stored is computed where it was read, behind the question; of the first nothing is left."""
+    before = further(asked)
+    k = applied(before, "defer-store{array=y}")
+    assert body_of(k).count("for ") == 1 and f"{asked} ? x[r * c + i] * m * s : 0.0" in body_of(k)
+    assert differs(before, k, [{"n": n, "c": n} for n in (1, 2, 9)], elements=200) is None
+
+
+@pytest.mark.parametrize("asked", ["i < r + 2", "m > 0.0", "i <= r || m > 0.0"])
+def test_a_sweep_that_goes_further_must_ask_for_the_first_ones_range(asked: str) -> None:
+    assert refused(further(asked), "defer-store{array=y}").code == "E-DEFER-USE"
+
+
+def test_a_sweep_that_may_end_before_the_first_one_is_refused() -> None:
+    done = refused(further("i <= r", HEAD), "defer-store{array=y}")
+    assert done.code == "E-DEFER-USE" and "different ranges" in str(done)
