@@ -61,12 +61,11 @@ class Bench:
         opening: Opening | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        gates = verifying_processes()
-        self.station = Station(work, original, variant=variant, device=device, seed=seed, gates=gates, opening=opening)
+        self.station = Station(work, original, variant=variant, device=device, seed=seed, opening=opening)
         self.device: DeviceInfo = self.station.device
         self.ledger = Ledger(ledger)
         folder = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
-        self.gates = 0 if is_cpu(self.device) else gates  # what is measured on a CPU is alone there
+        self.gates = 0 if is_cpu(self.device) else verifying_processes()  # what is measured on a CPU is alone there
         self._gate = Gate(work, original, variant, seed, folder, self.station.gate if self.gates else None)
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
         self._works: dict[str, Work] = {}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ktc.ir.kernel import Kernel
@@ -38,33 +39,49 @@ class Gate:
     def __call__(self, kernel: Kernel) -> Future[Verdict]:
         """The verdict on ``kernel``, which is held to the original's accuracy."""
         kernel = strict(kernel)
-        key = verdict_key(self.original, kernel, self.work, variant=self.variant, seed=self.seed)
-        known = None if self.folder is None else verdict_cache.recall(self.folder, key)
+        if self.ask is None:
+            return _done(self._here(kernel))
+        key = self._key(kernel)
+        if self.folder is not None and (known := verdict_cache.recall(self.folder, key)) is not None:
+            return _done(known)
+        text = print_kernel(kernel)
+        if canonical(parse_kernel(text)) != canonical(kernel):
+            return _done(self._here(kernel))
         coming: Future[Verdict] = Future()
-        if known is not None:
-            coming.set_result(known)
-        elif self.ask is None or canonical(parse_kernel(text := print_kernel(kernel))) != canonical(kernel):
-            verdict = verify(self.original, kernel, self.work, variant=self.variant, seed=self.seed)
-            coming.set_result(self._kept(key, verdict))
-        else:
-            asked = self.ask(print_kernel(self.original), text)
-            asked.add_done_callback(lambda reply: self._answer(coming, key, reply))
+        self.ask(self._source, text).add_done_callback(lambda asked: self._answer(coming, key, asked))
         return coming
+
+    def _here(self, kernel: Kernel) -> Verdict:
+        return verify(self.original, kernel, self.work, variant=self.variant, seed=self.seed, cache_dir=self.folder)
+
+    def _key(self, kernel: Kernel) -> str:
+        """What the verdict on ``kernel`` is kept under; '' where none is kept."""
+        if self.folder is None:
+            return ""
+        return verdict_key(self.original, kernel, self.work, variant=self.variant, seed=self.seed)
+
+    @cached_property
+    def _source(self) -> str:
+        return print_kernel(self.original)
 
     def _answer(self, coming: Future[Verdict], key: str, asked: Future[Reply]) -> None:
         if asked.cancelled():
             coming.cancel()
             return
         reply = asked.result()
-        if reply.ok:
-            coming.set_result(self._kept(key, Verdict.from_json(reply.data["verdict"])))
-        else:
+        if not reply.ok:
             coming.set_result(Verdict("UNKNOWN", "process", str(reply.data.get("message", reply.status))))
-
-    def _kept(self, key: str, verdict: Verdict) -> Verdict:
+            return
+        verdict = Verdict.from_json(reply.data["verdict"])
         if self.folder is not None:
             verdict_cache.remember(self.folder, key, verdict)
-        return verdict
+        coming.set_result(verdict)
+
+
+def _done(verdict: Verdict) -> Future[Verdict]:
+    known: Future[Verdict] = Future()
+    known.set_result(verdict)
+    return known
 
 
 def strict(kernel: Kernel) -> Kernel:

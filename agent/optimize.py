@@ -19,7 +19,6 @@ from ktc.search.verification import check_original
 from .bench import Bench, is_cpu
 from .build import Builder
 from .finals import held_out, overall, shoot_out
-from .gate import verifying_processes
 from .lab import Lab
 from .memory import Memory
 from .planner import Planner
@@ -75,7 +74,7 @@ def optimize(
         what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
         raise KtcError("E-BUDGET", f"a budget of {what}", hint="give more than that", exit_code=2)
     out = _folder(Path(out_dir), resume)
-    opening = Opening(device, verifying_processes()) if lab is None else None
+    opening = Opening(device) if lab is None else None
     try:
         original = work.load_kernel(variant)
         doubts = check_original(original, work, variant, seed)

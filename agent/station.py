@@ -16,6 +16,8 @@ from ktc.ir.workload import Scenario, Workload, size_expressions
 from ktc.search.records.outcome import Outcome
 from ktc.search.workers.executor import Deadlines, FromWorkload, LocalExecutor, Measured, Reply, open_executor
 
+from .gate import verifying_processes
+
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Emitted
 
@@ -50,11 +52,10 @@ class Station:
         variant: str | None,
         device: str | None,
         seed: int = 0,
-        gates: int = 1,
         opening: Opening | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.executor, self.device = _opened(original, opening or Opening(device, gates))
+        self.executor, self.device = _opened(original, opening or Opening(device))
         if is_cpu(self.device):
             self.executor.deadlines = CPU_PATIENCE
         else:
@@ -161,10 +162,10 @@ class Opening:
     """An executor that is being opened, while others prepare what it will run; ``device`` as :class:`LocalExecutor`
     takes it."""
 
-    def __init__(self, device: str | None, gates: int) -> None:
+    def __init__(self, device: str | None) -> None:
         self.named = bool(device)
         self._pool = ThreadPoolExecutor(1, "ktc-open")
-        self._coming = self._pool.submit(open_executor, device, gates=gates, deadlines=PATIENCE)
+        self._coming = self._pool.submit(open_executor, device, gates=verifying_processes(), deadlines=PATIENCE)
         self._pool.submit(self._measure_rates)
         self._pool.shutdown(wait=False)
 

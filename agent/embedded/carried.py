@@ -24,10 +24,8 @@ from ktc.passes.core.script import DistSpec, Script, Step
 from ktc.passes.reductions.privatize_atomics import most_of
 from ktc.passes.reductions.recurrences import recognised
 
+from .ideas import Idea
 from .rows import walk_apart
-
-Idea = tuple[str, str, float]
-"""Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
 
 BYTE = 256
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktc.ir.analysis.access_nests import Access, accesses
+from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.walk import walk
@@ -22,7 +22,7 @@ from ktc.passes.core.places import PARALLEL, place_of, places_of
 from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import Step
 
-Idea = tuple[str, str, float]
+from .ideas import Idea
 
 NORMALISE = Step("normalise")
 
@@ -99,7 +99,7 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     leaves = [s for s in inner if isinstance(s, Par | Reduce) and not any(x in inner for x in walk(s.body))]
     names = {s.var.name for s in leaves}
     found = [a for a in accesses(kernel) if a.space == "global" and names & {x.name for x in a.axes}]
-    both = [a for a in found if _moves(a, outer) and any(_moves(a, s) for s in leaves)]
+    both = [a for a in found if a.moves(outer.var.name) and any(a.moves(s.var.name) for s in leaves)]
     found = both or found  # what is read once a row, or once a column, is little beside the matrix
     along = [s for s in leaves if any(a.pattern(s.var.name) == "unit" for a in found)]
     across = sum(a.pattern(outer.var.name) == "unit" for a in found)
@@ -111,10 +111,6 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     if leaves and not along and across and (shared or alone):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), across=True)
     return None
-
-
-def _moves(a: Access, loop: Loop) -> bool:
-    return a.pattern(loop.var.name) != "broadcast"
 
 
 def _has_threads(loop: Loop) -> bool:

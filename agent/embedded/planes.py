@@ -15,7 +15,7 @@ from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 
-Idea = tuple[str, str, float]
+from .ideas import Idea
 
 GAIN = 3.0
 """What threads side by side in two dimensions are worth over threads in a line, where the cache holds the operands."""
@@ -27,9 +27,9 @@ SUMMED = ("vec $V, unroll $U:(1,2,4), seq", "unroll $U:(2,4,8,16), seq")
 
 def planes(kernel: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
     """Steps for ``kernel`` with why and a guess of the gain; ``able`` says whether steps can be lowered."""
+    found = accesses(kernel)
     for summed in (s for s in walk(kernel.body) if isinstance(s, For | Reduce)):
-        found = [a for a in accesses(kernel) if a.space == "global" and any(x.stmt is summed for x in a.axes)]
-        pair = _plane(kernel, summed, found)
+        pair = _plane(found, summed)
         if pair is None:
             continue
         down, across = (place_of(kernel, s) for s in pair)
@@ -42,23 +42,24 @@ def planes(kernel: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
         return
 
 
-def _plane(kernel: Kernel, summed: For | Reduce, found: list[Access]) -> tuple[Par, Par] | None:
+def _plane(found: list[Access], summed: For | Reduce) -> tuple[Par, Par] | None:
     """The two innermost parallel loops around ``summed``, that along which results are contiguous last, if each leaves
     something where it is that the other moves."""
-    around = [x.stmt for x in found[0].axes if isinstance(x.stmt, Par)] if found else []
+    inside = [a for a in _within(found, summed) if a.space == "global"]
+    around = [x.stmt for x in inside[0].axes if isinstance(x.stmt, Par)] if inside else []
     if len(around) < 2:
         return None
     outer, inner = around[-2:]
-    moved = [(_moves(a, outer), _moves(a, inner)) for a in found]
+    moved = [(a.moves(outer.var.name), a.moves(inner.var.name)) for a in inside]
     if (True, False) not in moved or (False, True) not in moved:
         return None
-    stored = [a for a in accesses(kernel) if a.mode == "write" and any(x.stmt is inner for x in a.axes)]
+    stored = [a for a in _within(found, inner) if a.mode == "write"]
     turn = bool(stored) and all(a.pattern(outer.var.name) == "unit" for a in stored)
     return (inner, outer) if turn else (outer, inner)
 
 
-def _moves(a: Access, loop: Par) -> bool:
-    return a.pattern(loop.var.name) != "broadcast"
+def _within(found: list[Access], loop: For | Par | Reduce) -> list[Access]:
+    return [a for a in found if any(x.stmt is loop for x in a.axes)]
 
 
 __all__ = ["planes"]

@@ -12,11 +12,7 @@ from dataclasses import dataclass
 from ktc.driver.printing import fragments_of
 from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For
-from ktc.ir.walk import walk
-from ktc.passes.core.base import Refused
-from ktc.passes.core.refusals import attempted
-from ktc.passes.tensor.contractions import Product, product_of
+from ktc.passes.tensor.contractions import Product, products
 
 GAIN = 20.0
 """What tensor cores give over one element a thread, to order of magnitude: it only ranks the ideas."""
@@ -44,10 +40,7 @@ BY_WARPS = (Tile(128, 128, 32, (2, 2), "$STAGES:(3,4,5)"), Tile(64, 64, 64, (2, 
 def tensor_products(raised: Kernel, profile: str) -> Iterator[tuple[str, str, float]]:
     """(steps after raise, reason, expected gain) for each product of ``raised`` that ``profile`` has a fragment for."""
     known = fragments_of(profile)
-    for s in walk(raised.body):
-        p = attempted(product_of, raised, s) if isinstance(s, For) else None
-        if p is None or isinstance(p, Refused):
-            continue
+    for p in products(raised):
         wide = f"m64n128k16_{p.a.type}"
         if wide in known:
             for t in BY_WARPGROUPS:

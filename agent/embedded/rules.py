@@ -45,14 +45,12 @@ class Rules:
         if o.raised is not None:
             for before, kernel in forms(o.raised):
                 yield from self._reuse(o, before, kernel)
-            updates = repeated_updates(
-                o.raised, max(1, o.device.compute_units), o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
-            )
-            for steps, why, gain in updates:
+            able = _able(o)
+            for steps, why, gain in repeated_updates(o.raised, max(1, o.device.compute_units), o.facts, able):
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
             rows = list(self._rows(o, o.raised))
             yield from rows
-            beside = [] if rows else list(lanes(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None))
+            beside = [] if rows else list(lanes(o.raised, able))
             for steps, why, gain in beside:
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
@@ -69,11 +67,7 @@ class Rules:
     def _reuse(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
         """What keeps values that several threads read where they reach them: fragments, tiles, halos, planes.
         ``before``: the steps after ``raise`` that lead to ``kernel``."""
-
-        def able(steps: str) -> bool:
-            return o.attempt(f"raise | {before}{steps}") is None
-
-        for steps, why, gain in self._tilings(o, kernel, able):
+        for steps, why, gain in self._tilings(o, kernel, _able(o, before)):
             yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
 
     def _tilings(self, o: Observation, kernel: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
@@ -152,6 +146,11 @@ class Rules:
             for s in fresh:
                 why = f"on the best so far: {s.doc or s.step.name}"
                 yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
+
+
+def _able(o: Observation, before: str = "") -> Callable[[str], bool]:
+    """Whether steps can be lowered after ``raise`` and ``before``."""
+    return lambda steps: o.attempt(f"raise | {before}{steps}") is None
 
 
 FORMS = ("promote", "delinearise")

@@ -20,12 +20,9 @@ from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Load, Par, Reduce
-from ktc.ir.walk import walk
-from ktc.passes.core.base import Refused
-from ktc.passes.core.refusals import attempted
-from ktc.passes.tensor.contractions import Product, product_of
+from ktc.passes.tensor.contractions import Product, products
 
-Idea = tuple[str, str, float]
+from .ideas import Idea
 
 GAIN = 5.0
 """What tiles give over one element a thread, to order of magnitude: it only ranks the ideas."""
@@ -120,16 +117,12 @@ def staged_products(
     Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head.
     """
     trips = {x.name: x.trip for f in facts for x in f.loops}
-    for s in walk(raised.body):
-        p = attempted(product_of, raised, s, plain=True) if isinstance(s, For) else None
-        if p is None or isinstance(p, Refused):
-            continue
-        layout = layout_of(raised, p)
+    for p in products(raised, plain=True):
+        layout, terms = layout_of(raised, p), trips.get(p.loop.var.name)
         whole = prod(trips.get(x.var.name) or 1024 for x in p.around)
         table = BY_REGISTERS if layout.turned else BY_COPIES
         fed = [t for t in table if whole >= t.down * t.across * units]
         for t in (*fed, *reversed([t for t in table if t not in fed])):
-            terms = trips.get(p.loop.var.name)
             whole_steps = layout.turned and terms is not None and terms % t.terms == 0
             found = next((steps for steps in _schedules(p, layout, t, whole_steps) if applies(steps)), None)
             if found is None:

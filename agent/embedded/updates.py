@@ -25,7 +25,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import Step
 
-Idea = tuple[str, str, float]
+from .ideas import Idea
 
 Able = Callable[[str], bool]
 """Whether steps after ``raise`` can be lowered."""
@@ -108,10 +108,9 @@ def along(kernel: Kernel, candidates: Sequence[Loop]) -> Loop | None:
     for a in accesses(kernel):
         inside = {id(x.stmt) for x in a.axes}
         if a.space == "global" and a.mode != "atomic":
-            patterns = {id(s): a.pattern(s.var.name) for s in candidates if id(s) in inside}
-            moved.append(
-                (sum(p != "broadcast" for p in patterns.values()), [i for i, p in patterns.items() if p == "unit"])
-            )
+            around = [s for s in candidates if id(s) in inside]
+            unit = [id(s) for s in around if a.pattern(s.var.name) == "unit"]
+            moved.append((sum(a.moves(s.var.name) for s in around), unit))
     most = max((n for n, _ in moved), default=0)
     units = Counter(i for n, found in moved if n == most for i in found)
     best = max(candidates, key=lambda s: units[id(s)], default=None)
@@ -206,10 +205,6 @@ def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts])
         yield f"{head} | {_map(block | side | in_registers | over)} | {keep}{fits}", f"{why}, each row read once", 20.0
     in_rounds = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, seq")
     yield f"{head} | {_map(block | side | in_rounds | over)}", why, 18.0
-
-
-def _has_loops(s: Loop) -> bool:
-    return any(isinstance(x, For | Par | Reduce) for x in walk(s.body))
 
 
 def _fused(kernel: Kernel, name: str, units: int) -> Iterator[Idea]:

@@ -97,6 +97,10 @@ class Access:
         value = evaluate(stride, {})
         return {0: "broadcast", 1: "unit", -1: "reverse"}.get(value, "strided") if value is not None else "strided"
 
+    def moves(self, axis: str) -> bool:
+        """Whether the address moves along ``axis``."""
+        return self.pattern(axis) != "broadcast"
+
 
 @dataclass(frozen=True)
 class Visit:

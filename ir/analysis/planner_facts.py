@@ -215,7 +215,7 @@ def _footprint(group: list[Access], count: Counts) -> int:
     """
     seen: dict[object, int] = {}
     for a in group:
-        moving = tuple(x for x in a.axes if a.pattern(x.name) != "broadcast")
+        moving = tuple(x for x in a.axes if a.moves(x.name))
         touched = count.times(moving) * _width(a, count)
         key = (_base(a), tuple((count.trip(x), count.value(a.strides.get(x.name))) for x in moving))
         seen[key] = max(seen.get(key, 0), touched)

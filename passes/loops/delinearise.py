@@ -38,6 +38,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk, wit
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 
@@ -61,11 +62,7 @@ class Delinearise(Pass[Arguments]):
         if not isinstance(loop, Par):
             raise Refusal("E-DIGITS-LOOP", f"'{args.loop}' is no parallel loop", places(loop))
         nest = _nest(kernel, loop, _taken_apart(kernel, loop))
-
-        def on(s: Stmt) -> Stmt:
-            return nest if isinstance(s, Par) and s.var == loop.var else s
-
-        return Result(kernel.with_(body=map_body(kernel.body, on)))
+        return Result(replace_loops(kernel, [loop], lambda _: nest))
 
 
 # ------------------------------------------------------------------------------------------------------------- digits

@@ -37,7 +37,6 @@ from ktc.ir.walk import (
     all_exprs,
     assigned,
     declared,
-    map_body,
     map_expr,
     stmt_exprs,
     substitute_expr,
@@ -169,7 +168,7 @@ class _Detour:
         loop, store = self.first, self._store(self.first)
         at = next(k for k, s in enumerate(loop.body) if s is store)
         kept = fresh(self.buffer.name, store.value.type)
-        after = _reading(loop.body[at + 1 :], self.buffer, kept)
+        after = reading_instead(loop.body[at + 1 :], self.buffer, Var(kept))
         new = dataclasses.replace(loop, body=(*loop.body[:at], *after))
         if isinstance(new, Reduce):
             accs = tuple(dataclasses.replace(a, value=_read(a.value, self.buffer, kept)) for a in new.accs)
@@ -188,7 +187,7 @@ class _Detour:
             before = reading_instead(loop.body[: at + 1], self.buffer, value)
             return dataclasses.replace(loop, body=(*before, *loop.body[at + 1 :]))
         kept = fresh(self.buffer.name, store.value.type)
-        before = _reading(loop.body[: at + 1], self.buffer, kept)
+        before = reading_instead(loop.body[: at + 1], self.buffer, Var(kept))
         if kept not in used_in(before):
             return loop
         named = Decl(kept, self._value(loop.var), const=True, loc=loop.loc)
@@ -250,10 +249,6 @@ def _expanded(loop: LoopStmt, e: Expr, var: Sym) -> Expr:
             break
         e = substitute_expr(e, constants)
     return substitute_expr(e, {loop.var: Var(var)})
-
-
-def _reading(body: Body, buffer: Sym, kept: Sym) -> Body:
-    return map_body(body, lambda s: s, lambda e: _at(e, buffer, kept))
 
 
 def _read(e: Expr, buffer: Sym, kept: Sym) -> Expr:

@@ -56,6 +56,7 @@ from ktc.ir.walk import loads_in, map_body, refresh, used_in, walk
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 
@@ -89,15 +90,11 @@ class ReduceAtomics(Pass[Arguments]):
         rest = _without(loop, [u.atomic for u in found])
         sums = [s for group in _together(found) for s in _summed(group)]
         new: Body = (*(() if rest is None else (rest,)), *sums)
-
-        def on(s: Stmt) -> Stmt | Body:
-            return new if isinstance(s, Par) and s.var == loop.var else s
-
         floating = any(scalar_of(u.atomic.buffer.type).is_float and u.op in "+*" for u in found)  # type: ignore[union-attr]
         flags = kernel.flags | ({"reassociates"} if floating else set())
         names = ", ".join(dict.fromkeys(u.atomic.buffer.name for u in found))
-        after = kernel.with_(body=map_body(kernel.body, on), flags=flags)
-        return Result(after, (f"{names}: summed over '{loop.var.name}'",))
+        after = replace_loops(kernel, [loop], lambda _: new)
+        return Result(after.with_(flags=flags), (f"{names}: summed over '{loop.var.name}'",))
 
 
 def _without(loop: Par, moved: Sequence[Atomic]) -> Par | None:

@@ -33,7 +33,7 @@ from ktc.ir.nodes import (
     bodies,
 )  # fmt: skip
 from ktc.ir.types import F32, I32, Scalar
-from ktc.ir.walk import assigned, declared, substitute_expr, used, walk_expr
+from ktc.ir.walk import assigned, declared, substitute_expr, used, walk, walk_expr
 from ktc.passes.core.places import LoopStmt
 from ktc.passes.core.refusals import Refusal, Refused, attempted
 from ktc.passes.loops.tile import counted
@@ -84,6 +84,14 @@ def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product:
         if s.var in used(init):
             raise Refusal("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
     return _operands(kernel, s, around, front, init, value, update, plain)
+
+
+def products(kernel: Kernel, plain: bool = False) -> Iterator[Product]:
+    """What serial loops of ``kernel`` sum, where it is a product (see :func:`product_of`)."""
+    for s in walk(kernel.body):
+        p = attempted(product_of, kernel, s, plain) if isinstance(s, For) else None
+        if isinstance(p, Product):
+            yield p
 
 
 def pars(body: Body, around: tuple[Par, ...]) -> Iterator[tuple[tuple[Par, ...], Stmt]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import tempfile
 import time
@@ -23,8 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from ktc.agent.bench import Bench
-from ktc.agent.build import Builder, Candidate
-from ktc.agent.planner import Proposal
 from ktc.driver.printing import printed
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
@@ -85,15 +84,8 @@ def key(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _scenarios(work: Workload, which: str) -> list[Scenario]:
     """The scenario of this name, or the tuned one with the largest (smallest) product of sizes."""
     named = [s for s in work.scenarios if s.name == which]
-    tuned = sorted((s for s in work.scenarios if s.tuned), key=lambda s: _product(s.sizes.values()))
+    tuned = sorted((s for s in work.scenarios if s.tuned), key=lambda s: math.prod(s.sizes.values()))
     return named or ({"largest": tuned[-1:], "smallest": tuned[:1] if len(tuned) > 1 else []}.get(which, []))
-
-
-def _product(numbers: Any) -> float:
-    out = 1.0
-    for n in numbers:
-        out *= n
-    return out
 
 
 def contest(work: Workload, folder: Path, scenario: Scenario, a: argparse.Namespace) -> dict[str, Any]:
@@ -104,25 +96,20 @@ def contest(work: Workload, folder: Path, scenario: Scenario, a: argparse.Namesp
     original = work.load_kernel()
     bench = Bench(work, original, device=a.device)
     try:
-        builder = Builder(original)
         inputs = FromWorkload(str(work.path), dict(scenario.sizes))
         timed = []
         for name, script, knobs in beside:
             try:
-                made = apply_script(original, parse_script(script)).kernel
-                made = materialise(bind(made, completed(made, knobs)))
-                if not runnable(made, work, scenario.sizes):
-                    continue
-                code = printed(made, bench.device.profile)
+                made = _made(original, script, knobs)
+                code = printed(made, bench.device.profile) if runnable(made, work, scenario.sizes) else None
             except KtcError:
                 continue  # a script for other sizes, or for a device of another kind
-            said = bench.station.executor.time(code, inputs, budget_s=0.15)
-            if said.timing is not None:
+            said = bench.station.executor.time(code, inputs, budget_s=0.15) if code is not None else None
+            if said is not None and said.timing is not None:
                 timed.append((said.timing.median, name, code))
-        winner = builder.build(Proposal(row.get("script", ""), ""))
-        if timed and isinstance(winner, Candidate):
+        if timed:
             seconds, row["best"], code = min(timed, key=lambda t: t[0])
-            mine = printed(_bound(winner, row.get("knobs", {})), bench.device.profile)
+            mine = printed(_made(original, row["script"], row["knobs"]), bench.device.profile)
             duel = bench.station.executor.time(mine, inputs, baseline=code, budget_s=DUEL_S)
             row |= {"best_us": seconds * 1e6, "of_best": duel.ratio}
     finally:
@@ -130,8 +117,9 @@ def contest(work: Workload, folder: Path, scenario: Scenario, a: argparse.Namesp
     return row
 
 
-def _bound(c: Candidate, knobs: Mapping[str, int]) -> Kernel:
-    return bind(c.kernel, knobs) if knobs else c.kernel
+def _made(original: Kernel, script: str, knobs: Mapping[str, int]) -> Kernel:
+    made = apply_script(original, parse_script(script)).kernel
+    return materialise(bind(made, completed(made, knobs)))
 
 
 def optimized(folder: Path, scenario: Scenario, a: argparse.Namespace) -> dict[str, Any]:
