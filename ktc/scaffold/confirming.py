@@ -105,7 +105,7 @@ def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
     if not probe.launches(sizes):
         return "no legal launch"
     if not d.possible(sizes):
-        return "fewer values than must differ"
+        return "fewer values than must differ, or rows longer than their pitch"
     shapes = d.elements(sizes)
     fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
     result = probe.exact(sizes, shapes, fills)

@@ -13,10 +13,12 @@ from .drafted_launches import guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import whole_rows
 from .footprints import stride_ties
+from .host_steps import middles
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
 from .roles import roles_of
+from .row_pitches import longest_rows
 from .scenarios import scenarios
 from .source_sizes import closed, opened
 
@@ -38,9 +40,13 @@ def draft(k: Kernel) -> Draft:
     if rows := whole_rows(k, d.roles):
         names = (rows[n].split(" * ")[0] if n in rows else n for n in d.roles.sizes)
         d.roles = replace(d.roles, sizes=tuple(names), tied={**d.roles.tied, **rows})
-    if ties := stride_ties(k, d.roles):
+    for found in (middles, stride_ties):
+        ties = found(k, d.roles)
         sizes = tuple(n for n in d.roles.sizes if n not in ties)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
+    said = Prober(k, d.roles)
+    meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
+    d.roles = replace(d.roles, room=longest_rows(k, d.roles.sizes, meanings))
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")

@@ -15,6 +15,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
 from ktc.ir.workload.relaunch import launched
 
+from .host_steps import orderings
 from .indices import MOST_THREADS, Indices, block_extents
 from .roles import DYNAMIC_SHARED
 from .windows import spelled
@@ -132,6 +133,7 @@ def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, 
     indices = Indices(k, block)
     integers = {p.sym for p in k.params if _integer(p)}
     found: list[tuple[str, tuple[str, int]]] = []
+    above = {(id(x.a), id(x.b)) for x in orderings(k.body)}
     for s in walk(k.body):
         if isinstance(s, Assign):  # a variable that is given again has its latest value
             indices.sources[s.sym] = [s.value]
@@ -142,7 +144,7 @@ def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, 
             for index, bound in ((c.a, c.b), (c.b, c.a)):
                 text = spelled(bound, integers, indices.sources)
                 blocks = sorted({x.axis for x in indices.hardware(index) if x.level == "block"})
-                if text is None or text.isdigit() or len(blocks) != 1:
+                if (id(bound), id(index)) in above or text is None or text.isdigit() or len(blocks) != 1:
                     continue
                 each = indices.step(index, "block", blocks[0])
                 threads = any(x.level == "thread" and x.axis == blocks[0] for x in indices.hardware(index))

@@ -64,10 +64,14 @@ class Largest:
             for level, dims in (("block", k.launch.grid), ("grid", k.launch.grid), ("thread", k.launch.block)):
                 self.extents |= {(level, a): e for a, e in zip("xyz", dims)}
 
+    def accesses(self) -> Iterator[tuple[Sym, Expr, Bounds]]:
+        """Buffer, index and what is known there, of every access."""
+        return self._accesses(self.kernel.body, Bounds())
+
     def extents_of(self) -> dict[str, list[Polynomial]]:
         """For each buffer, one more than the largest index of each access whose index is followed."""
         out: dict[str, list[Polynomial]] = {}
-        for buffer, index, bounds in self._accesses(self.kernel.body, Bounds()):
+        for buffer, index, bounds in self.accesses():
             most = self.most(index, bounds)
             if most is not None and (whole := plus(most, number(1))) not in out.setdefault(buffer.name, []):
                 out[buffer.name].append(whole)
@@ -78,12 +82,13 @@ class Largest:
         found: list[Polynomial] = []
         for e in all_exprs(self.kernel.body):
             for side in (e.a, e.b) if isinstance(e, Binary) and e.op == "*" else ():
-                p = self.most(side, Bounds()) if self._of_sizes(side) else None
+                p = self.most(side, Bounds()) if self.of_sizes(side) else None
                 if p is not None and len(p) > 1 and p not in found:
                     found.append(p)
         return found
 
-    def _of_sizes(self, e: Expr) -> bool:
+    def of_sizes(self, e: Expr) -> bool:
+        """Whether ``e`` is made of parameters and numbers alone."""
         return all(x.sym in self.params for x in walk_expr(e) if isinstance(x, Var)) and not any(
             isinstance(x, HwIndex | Load) for x in walk_expr(e)
         )
@@ -109,7 +114,7 @@ class Largest:
             case Binary("+" | "-" | "*" | "/" | "%" | "<<" | ">>" as op, x, y):
                 return self._arithmetic(op, of(x), of(y, not up if op in "-/" else up), up)
             case Call(fn="min" | "max" as fn, args=(x, y)):
-                known = [a for a in (x, y) if self._of_sizes(a)]
+                known = [a for a in (x, y) if self.of_sizes(a)]
                 return of(known[0]) if len(known) == 1 and (fn == "min") == up else of(x if known[:1] == [y] else y)
             case Call(fn="cdiv", args=(x, y)):
                 top, below = of(x), of(y, not up)

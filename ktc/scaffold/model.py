@@ -66,7 +66,9 @@ class Draft:
         return [n for n, v in self.ties.items() if isinstance(v, int) and n not in self.limits]
 
     def possible(self, sizes: Mapping[str, int]) -> bool:
-        """Whether there are as many values at ``sizes`` as must differ in a row."""
+        """Whether there are as many values at ``sizes`` as must differ in a row, and room in rows of a fixed length."""
+        if any(sizes.get(n, 0) > room for n, room in self.roles.room.items()):
+            return False
         rows = [c for c in self.contents if c.kind == "distinct-rows"]
         extents = {c.name: e.factors[-1:] for c in rows if (e := self.shapes.get(c.buffer)) is not None}
         known = {**sizes, **self.limits}

@@ -116,7 +116,9 @@ class Prober:
         if name in self.roles.divisors | self.roles.few:
             return 2 << (i + k) % 3
         times = 1 if name in self.roles.counts | self.roles.halves else max(unit, self.roles.groups.get(name, 1))
-        return math.lcm(times, self.roles.grains.get(name, 1)) * row[i % len(row)]
+        size = math.lcm(times, self.roles.grains.get(name, 1)) * row[i % len(row)]
+        room = self.roles.room.get(name, size)
+        return size if size <= room else max(room >> k % 3, 1)
 
     def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
         """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's)."""

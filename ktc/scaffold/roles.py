@@ -60,7 +60,8 @@ class Roles:
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
     of floating-point parameters; ``launched``: those that the source's launch gives them. ``grains``: sizes that are
     divided by a number, with it; ``groups``: sizes that show more than one group of so many elements only above that
-    (:mod:`.grains`).
+    (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch hold no more than a number
+    (:mod:`.row_pitches`).
     """
 
     sizes: tuple[str, ...]
@@ -79,6 +80,7 @@ class Roles:
     launched: frozenset[str] = frozenset()
     grains: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
+    room: Mapping[str, int] = field(default_factory=dict)
 
 
 def roles_of(k: Kernel) -> Roles:

@@ -152,7 +152,8 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     held = {n: max(g := d.steps.get(n, 1), v * 3 // 4 // g * g) for n, v in last.items()} | windows
     if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
-    d.most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
+    most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
+    d.most = {n: min(v, d.roles.room.get(n, v)) for n, v in most.items()}
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
     odd |= {n: v + (n not in d.given) for n, v in windows.items()}
     if odd not in known and legal(odd):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+
 import ktc
 from ktc.scaffold import Draft, draft
 
@@ -75,6 +77,49 @@ void go(const float* x, const int* f, float* o, int batch, int d) { mean<<<batch
 """
 
 
+PITCHED = """
+__global__ void product(const float* a, const float* b, float* c, int ni, int nj, int nk) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= ni || j >= nj) return;
+  for (int k = 0; k < nk; ++k) c[i * 512 + j] += a[i * 480 + k] * b[k * 512 + j];
+}
+"""
+PLANES = """
+__global__ void shift(const float* a, float* b, int nx, int ny, int nz) {
+  int x = threadIdx.x + blockIdx.x * 32, y = blockIdx.y, z = blockIdx.z;
+  if (x > 0 && x < nx - 1 && y < ny && z < nz) b[(z * 24 + y) * 40 + x] = a[(z * 24 + y) * 40 + x + 1];
+}
+"""
+FRAMES = """
+__global__ void frames(const float* x, float* y, int n, int width) {
+  int f = blockIdx.x * 64 + threadIdx.x;
+  if (f >= n) return;
+  float s = 0.0f;
+  for (int i = 0; i < width; ++i) s += x[f * 10 + i];
+  y[f] = s;
+}
+"""
+ELIMINATE = """
+__global__ void eliminate(float* a, int n, int k) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j > k && j < n) a[k * n + j] = a[k * n + j] / a[k * n + k];
+}
+"""
+LEAVES = """
+__global__ void eliminate(float* a, const float* m, int n, int t) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= n - 1 - t) return;
+  a[n * (j + t + 1) + t] = m[j] / a[n * t + t];
+}
+"""
+PLANE = """
+__global__ void plane(const float* a, float* b, int n, int m, int i) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i > 0 && i < n - 1 && j < m) b[i * m + j] = a[(i - 1) * m + j] + a[(i + 1) * m + j];
+}
+"""
+
+
 @cache
 def drafted(source: str) -> Draft:
     return draft(ktc.loads(source).kernel)
@@ -126,3 +171,38 @@ def test_a_grid_that_goes_on_until_all_is_done_is_the_sources() -> None:
     """A fixed number of blocks is enough for every size: what is timed is what the author launches."""
     d = drafted(ALL_BLOCKS)
     assert d.launch is None and not d.doubts and shapes(d) == {"x": ("n",)}
+
+
+@pytest.mark.parametrize(
+    ("source", "most"),
+    [
+        pytest.param(PITCHED, {"nj": 512, "nk": 480}, id="the next row begins after 512 columns"),
+        pytest.param(PLANES, {"nx": 40, "ny": 24}, id="planes have room for 24 rows"),
+    ],
+)
+def test_rows_are_no_longer_than_a_pitch_that_is_a_number(source: str, most: dict[str, int]) -> None:
+    d = drafted(source)
+    assert {n: d.most[n] for n in most} == most
+    assert all(sizes[n] <= top for _, sizes, _ in d.scenarios for n, top in most.items())
+    assert all(v > max(most.values()) for n, v in d.most.items() if n not in most)
+
+
+def test_windows_that_are_read_overlap() -> None:
+    assert drafted(FRAMES).most["width"] > 10
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        pytest.param(ELIMINATE, {"k": "n / 2"}, id="above the step"),
+        pytest.param(LEAVES, {"t": "n / 2"}, id="what is left leaves"),
+        pytest.param(PLANE, {"i": "n / 2"}, id="compared with the size itself"),
+        pytest.param(FRAMES, {}, id="a width is a size"),
+        pytest.param(NORM, {}, id="groups are sizes"),
+    ],
+)
+def test_the_step_of_a_loop_of_the_host_lies_in_the_middle(source: str, value: dict[str, str]) -> None:
+    d = drafted(source)
+    assert {n: d.roles.tied[n] for n in value} == value
+    assert all(n in value or "/ 2" not in text for n, text in d.roles.tied.items())
+    assert not any("could not be run" in x for x in d.doubts)

@@ -1,0 +1,122 @@
+"""Rows whose pitch is a number of the source: ``c[i * 512 + j]`` has room for 512 columns.
+
+No buffer grows with such a row, so that nothing which a probe reaches says how long it may be. Columns beyond it belong
+to the next row: two threads write the same element, and no order of theirs is the right one. A draft keeps sizes below,
+as a stride that is a parameter is kept no shorter than its row (:mod:`.footprints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Const, Expr, Store, Var
+from ktc.ir.walk import walk
+from ktc.ir.workload.size_expressions import evaluate
+
+from .largest_index import DEEPEST, Bounds, Largest
+from .size_polynomials import Polynomial, plus, text_of
+from .windows import names_in
+
+LEAST_READ = 32
+"""The least pitch of rows that are only read. Those of windows, which overlap as they should, are shorter: a
+convolution moves on by 2, frames of a signal by 10."""
+
+LONGEST = 1 << 30
+
+
+@dataclass(frozen=True)
+class Row:
+    """What lies between two steps of ``pitch`` elements: ``last`` is the largest place in it, in sizes."""
+
+    pitch: int
+    last: Polynomial
+
+
+def longest_rows(k: Kernel, free: Collection[str], meanings: Mapping[str, str | int]) -> dict[str, int]:
+    """The sizes among ``free`` that are no larger than what rows of a literal pitch have room for, with that number;
+    ``meanings``: what parameters are that are no sizes of their own. The inner rows come first: planes have room for
+    as many of the rows in them as those allow."""
+    largest = Largest(k, meanings)
+    written = {s.buffer for s in walk(k.body) if isinstance(s, Store | Atomic)}
+    found = [
+        row
+        for buffer, index, bounds in largest.accesses()
+        for row in _rows(index, bounds, largest)
+        if row.pitch >= (2 if buffer in written else LEAST_READ)
+    ]
+    most: dict[str, int] = {}
+    for row in sorted(found, key=lambda r: r.pitch):
+        text = text_of(row.last)
+        names = [n for n in names_in(text) if n != "cdiv"]
+        open_ = [n for n in names if n not in most] or names[:1]
+        if len(open_) == 1 and open_[0] in free and (n := _room(text, open_[0], row.pitch, most)) is not None:
+            most[open_[0]] = min(n, most.get(open_[0], n))
+    return most
+
+
+def _room(text: str, name: str, pitch: int, known: Mapping[str, int]) -> int | None:
+    """The largest value of the size ``name`` with which ``text`` is below ``pitch``; None if any is, or none."""
+
+    def fits(n: int) -> bool:
+        return evaluate(text, {**known, name: n}) < pitch
+
+    try:
+        if fits(LONGEST) or not fits(1):
+            return None
+        low, high = 1, LONGEST
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+    except KtcError:  # a division by a size that is not known
+        return None
+    return low
+
+
+def _rows(index: Expr, b: Bounds, largest: Largest) -> Iterator[Row]:
+    """The rows of a literal pitch in ``index``, a sum of what moves by elements, by rows and by planes."""
+    terms = list(_terms(index, 1, b, largest))
+    for pitch in {by for by, _ in terms if by > 1}:
+        last: Polynomial | None = {}
+        for by, most in (t for t in terms if t[0] < pitch):
+            last = None if last is None or most is None else plus(last, most, by)
+        if last is not None and {*last} - {()}:
+            yield Row(pitch, last)
+
+
+def _terms(e: Expr, by: int, b: Bounds, largest: Largest, depth: int = 0) -> Iterator[tuple[int, Polynomial | None]]:
+    """The summands of ``by * e``: the number that each is multiplied by, and the largest value of the rest of it, None
+    where nothing says. What a guard or a loop bounds stays one."""
+    e = without_casts(e)
+    if isinstance(e, Binary) and e.op == "+":
+        for x in (e.a, e.b):
+            yield from _terms(x, by, b, largest, depth)
+        return
+    if isinstance(e, Binary) and e.op in ("*", "<<"):
+        sides = ((e.a, e.b), (e.b, e.a)) if e.op == "*" else ((e.a, e.b),)
+        for x, factor in sides:
+            n = _number(factor, largest)
+            if n is not None and n > 0:
+                yield from _terms(x, by * n if e.op == "*" else by << n, b, largest, depth)
+                return
+    if isinstance(e, Var) and depth < DEEPEST and e.sym not in b.most:
+        given = largest.sources.get(e.sym)
+        if given is not None:
+            yield from _terms(given, by, b, largest, depth + 1)
+            return
+    yield by, largest.most(e, b)
+
+
+def _number(e: Expr, largest: Largest) -> int | None:
+    """The number that ``e`` is at all sizes."""
+    e = without_casts(e)
+    if isinstance(e, Const):
+        return int(e.value) if isinstance(e.value, int) else None
+    value = largest.most(e, Bounds()) if largest.of_sizes(e) else None
+    return value.get((), 0) if value is not None and not {*value} - {()} else None
+
+
+__all__ = ["longest_rows"]
