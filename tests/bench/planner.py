@@ -148,7 +148,7 @@ def optimized(folder: Path, scenario: Scenario, a: argparse.Namespace) -> dict[s
             "before_us": s["before"]["median"] * 1e6, "after_us": s["after"]["median"] * 1e6, "ratio": s["ratio"],
             "bound_us": s["bound"] * 1e6, "script": s["script"], "knobs": s["knobs"], "verdict": s["verdict"],
             "first": d["first_improvement"], "measured": d["measured"], "failed": d["failed"],
-            "rejected": len(d["rejected"]),
+            "rejected": [{k: str(r.get(k, ""))[:300] for k in ("script", "knobs", "verdict")} for r in d["rejected"]],
         }  # fmt: skip
 
 
