@@ -6,7 +6,8 @@
 
 ``suites.toml`` holds the list and the rule by which it was made. FOLDER holds a checkout of each suite, named as the
 suite is there; their code stays where it is, and OUT must lie outside of this repository. NAME is a suite, a kernel, or
-both as in the table that is printed. A folder of OUT that has a workload is kept; what did not stand is tried again.
+both as in the table that is printed. What is in OUT already is kept; what could not be drafted is
+tried again.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.child_python import python_environment, python_module
 from ktc.ir.workload import Workload
+from tests.bench.corners import fault_at
+from tests.bench.planner import scenarios
 from tests.paths import ROOT
 
 LIST = Path(__file__).with_suffix(".toml")
 DRAFT = "workload.toml"
-TODO = "todo.json"
-"""Beside a draft: what ``ktc init`` wants checked."""
+DRAFTED = "drafted.json"
+"""Beside a draft: what ``ktc init`` wants checked, and what is wrong at the largest sizes."""
 
 FAULTS = ("the launch: the source has no", "shapes and sizes: ", "run at ", "read before its first element",
           "read or write past the end")  # fmt: skip
@@ -55,19 +59,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """``todo`` is None where nothing was drafted, or nothing should have been."""
+    """``todo`` is None where nothing could be drafted; ``why``: the reason of that, or that it is not runnable."""
 
     name: str
     why: str = ""
     todo: tuple[str, ...] | None = None
 
-    @property
-    def fault(self) -> str:
-        return self.why or next((t for t in self.todo or () if any(f in t for f in FAULTS)), "")
-
     def cells(self) -> tuple[str, ...]:
-        drafted = "no" if self.todo is None else "not runnable" if self.fault else "yes"
-        return self.name, drafted, "-" if self.todo is None else str(len(self.todo)), self.fault
+        drafted = "no" if self.todo is None else "not runnable" if self.why else "yes"
+        return self.name, drafted, "-" if self.todo is None else str(len(self.todo)), self.why
 
 
 def main() -> None:
@@ -85,12 +85,9 @@ def main() -> None:
     for said in filter(None, (revision_of(s, a.checkout) for s in suites)):
         print(said)
 
-    def job(e: Entry) -> Row:
-        folder = a.checkout / e.suite
-        return drafted(e, folder, a.prepare / e.name, a.timeout) if a.prepare else seen(e, folder, a.timeout)
-
-    with ThreadPoolExecutor(a.jobs) as pool:
-        rows = list(pool.map(job, (e for e in entries(suites) if e.known_as(a.only))))
+    wanted = [e for e in entries(suites) if e.known_as(a.only)]
+    with ProcessPoolExecutor(a.jobs) as pool:
+        rows = list(pool.map(partial(row_of, checkout=a.checkout, out=a.prepare, timeout=a.timeout), wanted))
     print(table(rows) if a.prepare else "\n".join(f"{r.name}: {r.why or 'there'}" for r in rows))
 
 
@@ -116,6 +113,10 @@ def revision_of(suite: Mapping[str, Any], checkout: Path) -> str:
     return "" if head == wanted else f"{suite['name']}: at {head}, the list is of {wanted}"
 
 
+def row_of(e: Entry, checkout: Path, out: Path | None, timeout: float) -> Row:
+    return drafted(e, checkout / e.suite, out / e.name, timeout) if out else seen(e, checkout / e.suite, timeout)
+
+
 def seen(e: Entry, folder: Path, timeout: float) -> Row:
     """Whether the kernel is where the list has it, without a draft."""
     told = ktc(e, folder, timeout, "kernels")
@@ -125,19 +126,27 @@ def seen(e: Entry, folder: Path, timeout: float) -> Row:
 
 
 def drafted(e: Entry, folder: Path, out: Path, timeout: float) -> Row:
-    """The kernel's folder: kept where it has a workload, else drafted."""
-    if not (out / DRAFT).exists():
+    """The kernel's folder: kept where it has been drafted and looked at, else made."""
+    if not (out / DRAFTED).exists():
         out.mkdir(parents=True, exist_ok=True)
-        told = ktc(e, folder, timeout, "init", "--kernel", e.kernel, "-o", str(out / DRAFT))
+        told = ktc(e, folder, timeout, "init", "--kernel", e.kernel, "--force", "-o", str(out / DRAFT))
         if isinstance(told, str):
             return Row(e.name, told)
-        (out / TODO).write_text(json.dumps(told["todo"], indent=1) + "\n")
-    todo = tuple(json.loads((out / TODO).read_text())) if (out / TODO).exists() else ()
+        (out / DRAFTED).write_text(json.dumps({"todo": told["todo"], "fault": fault_of(out, told["todo"])}) + "\n")
+    known = json.loads((out / DRAFTED).read_text())
+    return Row(e.name, known["fault"], tuple(known["todo"]))
+
+
+def fault_of(folder: Path, todo: Sequence[str]) -> str:
+    """Why this draft is not runnable; '' if it is."""
+    for t in todo:
+        if any(f in t for f in FAULTS):
+            return t
     try:
-        sizes = any(s.tuned for s in Workload.load(out).scenarios)
+        largest = scenarios(Workload.load(folder), "largest")
+        return fault_at(folder, largest[0].sizes) if largest else "no scenario to tune for"
     except KtcError as why:
-        return Row(e.name, first_line(str(why)), todo)
-    return Row(e.name, "" if sizes else "no scenario to tune for", todo)
+        return first_line(str(why))
 
 
 def ktc(e: Entry, folder: Path, timeout: float, command: str, *options: str) -> Any:
@@ -162,7 +171,7 @@ def first_line(text: str) -> str:
 def table(rows: Sequence[Row]) -> str:
     """The rows as Markdown, and how many can be measured."""
     lines = [COLUMNS, tuple("-" * 3 for _ in COLUMNS), *(r.cells() for r in rows)]
-    good = sum(r.todo is not None and not r.fault for r in rows)
+    good = sum(r.todo is not None and not r.why for r in rows)
     text = "\n".join(f"| {' | '.join(c.replace('|', '&#124;') for c in line)} |" for line in lines)
     return f"{text}\n\n{good} of {len(rows)} drafted and runnable"
 
