@@ -2,12 +2,12 @@
 
     python -m tests.bench.suites --checkout FOLDER [--only NAME...]                  # is what the list names there?
     python -m tests.bench.suites --checkout FOLDER --prepare OUT [--only NAME...]    # draft the workloads
-    python -m tests.bench.planner OUT/*/ --scenarios largest --device cuda --log rows.jsonl
+    python -m tests.bench.planner $(cat OUT/runnable) --scenarios largest --device cuda --log rows.jsonl
 
 ``suites.toml`` holds the list and the rule by which it was made. FOLDER holds a checkout of each suite, named as the
 suite is there; their code stays where it is, and OUT must lie outside of this repository. NAME is a suite, a kernel, or
-both as in the table that is printed. What is in OUT already is kept; what could not be drafted is
-tried again.
+both as in the table that is printed. What is in OUT already is kept; what could not be drafted is tried again.
+``OUT/runnable`` names the folders of this call that can be measured.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ class Row:
     why: str = ""
     todo: tuple[str, ...] | None = None
 
+    @property
+    def runnable(self) -> bool:
+        return self.todo is not None and not self.why
+
     def cells(self) -> tuple[str, ...]:
         drafted = "no" if self.todo is None else "not runnable" if self.why else "yes"
         return self.name, drafted, "-" if self.todo is None else str(len(self.todo)), self.why
@@ -84,10 +88,11 @@ def main() -> None:
     suites = tomllib.loads(a.list.read_text())["suite"]
     for said in filter(None, (revision_of(s, a.checkout) for s in suites)):
         print(said)
-
     wanted = [e for e in entries(suites) if e.known_as(a.only)]
     with ProcessPoolExecutor(a.jobs) as pool:
         rows = list(pool.map(partial(row_of, checkout=a.checkout, out=a.prepare, timeout=a.timeout), wanted))
+    if a.prepare:
+        (a.prepare / "runnable").write_text("".join(f"{a.prepare.resolve() / r.name}\n" for r in rows if r.runnable))
     print(table(rows) if a.prepare else "\n".join(f"{r.name}: {r.why or 'there'}" for r in rows))
 
 
@@ -171,9 +176,8 @@ def first_line(text: str) -> str:
 def table(rows: Sequence[Row]) -> str:
     """The rows as Markdown, and how many can be measured."""
     lines = [COLUMNS, tuple("-" * 3 for _ in COLUMNS), *(r.cells() for r in rows)]
-    good = sum(r.todo is not None and not r.why for r in rows)
     text = "\n".join(f"| {' | '.join(c.replace('|', '&#124;') for c in line)} |" for line in lines)
-    return f"{text}\n\n{good} of {len(rows)} drafted and runnable"
+    return f"{text}\n\n{sum(r.runnable for r in rows)} of {len(rows)} drafted and runnable"
 
 
 if __name__ == "__main__":
