@@ -66,7 +66,7 @@ def main() -> None:
     for place in range(len(wanted)):  # the largest sizes of every kernel before the smallest of any
         for folder in folders:
             work = Workload.load(folder)
-            for scenario in _scenarios(work, wanted[place]):
+            for scenario in scenarios(work, wanted[place]):
                 row = {"kernel": folder.name, "scenario": scenario.name, "code": code_hash(), "device": a.device}
                 if key(row) in made or time.monotonic() > end:
                     continue
@@ -81,7 +81,7 @@ def key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(row[k] for k in ("kernel", "scenario", "code", "device"))
 
 
-def _scenarios(work: Workload, which: str) -> list[Scenario]:
+def scenarios(work: Workload, which: str) -> list[Scenario]:
     """The scenario of this name, or the tuned one with the largest (smallest) product of sizes."""
     named = [s for s in work.scenarios if s.name == which]
     tuned = sorted((s for s in work.scenarios if s.tuned), key=lambda s: math.prod(s.sizes.values()))
