@@ -24,23 +24,36 @@ FITTED = 4096
 def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     """The winner of ``scenario``: the largest ratio among the verified finalists, or the original itself.
 
-    Faster means that the whole 95 % interval of the ratio lies above 1.
+    Faster means that the whole 95 % interval of the ratio lies above 1. Where one was accepted, verdicts on the others
+    are waited for as long as there is time.
     """
     original, *rest = run.finalists[scenario.name]
-    late = run.is_late(scenario)
-    if late:  # those that were asked about come first: nothing new is begun but for want of any
+    if run.is_late(scenario):  # those that were asked about come first: nothing new is begun but for want of any
         rest.sort(key=lambda f: run.verdicts.of(f.candidate, f.knobs) is None)
     elif run.lab.gates:
         for f in rest[:FINALISTS]:
             run.verdicts.begin(f.candidate, f.knobs)
     met: list[tuple[Finalist, Comparison, str]] = []
-    for f in rest:
-        if len(met) == FINALISTS or (late and met and run.verdicts.of(f.candidate, f.knobs) is None):
-            break
+
+    def meet(f: Finalist) -> None:
         verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
-        found = compare(run, f, scenario) if verdict else None
-        if found is not None:
+        if verdict and (found := compare(run, f, scenario)) is not None:
             met.append((f, found, verdict))
+
+    open_: list[Finalist] = []
+    for f in rest:
+        if len(met) == FINALISTS:
+            break
+        asked = not run.is_late(scenario) or run.verdicts.of(f.candidate, f.knobs) is not None
+        if not asked or not run.is_decided(f, run.seconds_left(scenario)):
+            open_.append(f)
+        elif run.is_verified(f) or not run.is_late(scenario):
+            meet(f)
+    for f in open_:  # time is over: only for want of any other
+        if not met:
+            meet(f)
+        elif run.verdicts.of(f.candidate, f.knobs) is not None and not run.is_withdrawn(f.candidate):
+            run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({f.seconds * 1e6:.3g} us)")
     met = [m for m in met if not run.is_withdrawn(m[0].candidate)]
     best = max((m for m in met if m[1].ratio[1] > 1.0), key=lambda m: m[1].ratio[0], default=None)
     if best is None:

@@ -97,7 +97,11 @@ class Run:
 
     def is_late(self, scenario: Scenario) -> bool:
         """Whether the time for ``scenario`` is over."""
-        return not self.stopping.get(scenario.name, Stopping()).seconds_left
+        return not self.seconds_left(scenario)
+
+    def seconds_left(self, scenario: Scenario) -> float:
+        """Of the time for ``scenario``; infinite where none was set."""
+        return self.stopping.get(scenario.name, Stopping()).seconds_left
 
     def _unverified_leader(self, scenario: Scenario) -> Finalist | None:
         leader = min(self.finalists.get(scenario.name, ()), key=lambda f: f.seconds, default=None)
@@ -210,6 +214,13 @@ class Run:
         """Whether the ladder accepted this very configuration (see :mod:`.verdicts`), and nothing below is on trial."""
         case = self.verdicts.of(f.candidate, f.knobs)
         return case is not None and case.accepted and not self._open_parents(f.candidate)
+
+    def is_decided(self, f: Finalist, seconds: float) -> bool:
+        """Whether the ladder has said whether it accepts this very configuration, after ``seconds`` at most."""
+        case = self.verdicts.begin(f.candidate, f.knobs)
+        self.verdicts.wait(case, seconds)
+        self.hear()
+        return case.verdict is not None and not self._open_parents(f.candidate)
 
     def _open_parents(self, c: Candidate) -> list[Case]:
         return self.verdicts.on_trial(lambda parent: built_on(c.script, parent.script))

@@ -1,6 +1,8 @@
 """The loop itself, on a made-up device: budgets, refusals, wrong candidates, winners, files, resuming."""
 
 import json
+import time
+from concurrent.futures import Future
 
 import pytest
 
@@ -220,6 +222,18 @@ def test_what_was_built_on_a_rejected_script_is_withdrawn_with_it(work, tmp_path
     assert {x.script for x in memory.lessons()} == {WIDE}
     assert {e["script"] for e in events if e["event"] in ("improvement", "compare")} == {WIDE}
     assert "block.y" not in "".join(p.read_text() for p in (tmp_path / "out").glob("kernel.*.cu")) and lab.renewed
+
+
+def test_what_is_verified_wins_when_the_verdict_on_something_faster_does_not_come_in_time(work, tmp_path):
+    class Open(LateLab):
+        def gate(self, kernel):
+            return Future() if any("block.y" in t for t in kernel.trace) else super().gate(kernel)
+
+    began = time.monotonic()
+    lab = Open(lambda script, knobs, at: 1e-4 if script == SPLIT else seconds(script, knobs, at))
+    report, _, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), lab, scenarios=["many"], time_limit=4.0)
+    assert report.scenarios[0].script == WIDE and time.monotonic() - began < 30
+    assert any("not verified in time" in n and SPLIT in n for n in report.notes)
 
 
 def test_measurements_go_on_while_the_ladder_is_climbed(work, tmp_path):
