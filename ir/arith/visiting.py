@@ -23,8 +23,10 @@ def visited(body: Body, facts: Facts) -> Iterator[tuple[Stmt, Facts]]:
     for s in body:
         yield s, facts
         if isinstance(s, If):
-            yield from visited(s.then, facts.under(s.cond))
-            yield from visited(s.orelse, facts.under(s.cond, False))
+            if s.then:
+                yield from visited(s.then, facts.under(s.cond))
+            if s.orelse:
+                yield from visited(s.orelse, facts.under(s.cond, False))
             if _leaves(s.then):
                 facts = facts.under(s.cond, False)
             elif _leaves(s.orelse):
