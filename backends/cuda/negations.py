@@ -16,6 +16,7 @@ comes to a maximum or minimum stay as they are.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -122,7 +123,7 @@ class _Flow:
     """Where values come from, whatever the order of statements."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.facts = Facts(kernel, ANY_LAUNCH)
+        self.kernel = kernel
         self.sources: dict[Sym, list[Expr]] = defaultdict(list)
         for s in walk(kernel.body):
             if isinstance(s, Decl) and s.init is not None:
@@ -136,6 +137,10 @@ class _Flow:
         self.counters = set(self.sources)
         while others := {s for s in self.counters if not all(map(self._counted, self.sources[s]))}:
             self.counters -= others
+
+    @functools.cached_property
+    def facts(self) -> Facts:
+        return Facts(self.kernel, ANY_LAUNCH)
 
     def negates(self, e: Expr) -> bool:
         """Whether ``e`` may be the negative of something that is no constant."""
@@ -189,7 +194,7 @@ class _Flow:
         """Whether compilers may find that ``e`` is ``value``: what it comes from are literals, knobs and counters."""
         if not isinstance(e.type, Scalar) or not e.type.is_int:
             return False
-        if value not in self.facts.interval(e):
+        if self._never_is(value, e) or value not in self.facts.interval(e):
             return False
         seen = set() if seen is None else seen
         match e:
@@ -206,6 +211,19 @@ class _Flow:
             case Binary(op="*" | "&", a=a, b=b) if value == 0:
                 return self.may_be(0, a, seen) or self.may_be(0, b, seen)
         return self._counted(e)
+
+    def _never_is(self, value: int, e: Expr) -> bool:
+        """Whether the text of ``e`` alone says that compilers do not find it to be ``value``."""
+        match e:
+            case Const():
+                return e.value != value
+            case Var(sym) | Load(buffer=sym):
+                return not self.sources.get(sym)
+            case Cast() | Select():
+                return False
+            case Binary(op="*" | "&") if value == 0:
+                return False
+        return not self._counted(e)
 
     def _counted(self, e: Expr) -> bool:
         """Whether ``e`` is made of literals, knobs and counters alone."""
