@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ktc.ir.arith import ANY_LAUNCH, Facts
 from ktc.ir.arith.integer_casts import without_integer_casts
@@ -190,40 +190,31 @@ class _Flow:
     def spelled_out(self, e: Expr) -> Expr:
         return self._negative(e) or e
 
-    def may_be(self, value: int, e: Expr, seen: set[Sym] | None = None) -> bool:
+    def may_be(self, value: int, e: Expr) -> bool:
         """Whether compilers may find that ``e`` is ``value``: what it comes from are literals, knobs and counters."""
-        if not isinstance(e.type, Scalar) or not e.type.is_int:
+        if not self._comes_from(value, e, set(), lambda x: True):
+            return False  # which needs no facts
+        return self._comes_from(value, e, set(), lambda x: value in self.facts.interval(x))
+
+    def _comes_from(self, value: int, e: Expr, seen: set[Sym], possible: Callable[[Expr], bool]) -> bool:
+        if not isinstance(e.type, Scalar) or not e.type.is_int or not possible(e):
             return False
-        if self._never_is(value, e) or value not in self.facts.interval(e):
-            return False
-        seen = set() if seen is None else seen
         match e:
             case Const():
                 return e.value == value
             case Cast(x=x):
-                return self.may_be(value, x, seen)
+                return self._comes_from(value, x, seen, possible)
             case Select(a=a, b=b):
-                return self.may_be(value, a, seen) or self.may_be(value, b, seen)
+                return any(self._comes_from(value, x, seen, possible) for x in (a, b))
             case Var(sym) | Load(buffer=sym):
                 known = sym in seen
                 seen.add(sym)
-                return not known and any(self.may_be(value, x, seen) for x in self.sources.get(sym, ()))
+                return not known and any(
+                    self._comes_from(value, x, seen, possible) for x in self.sources.get(sym, ())
+                )
             case Binary(op="*" | "&", a=a, b=b) if value == 0:
-                return self.may_be(0, a, seen) or self.may_be(0, b, seen)
+                return any(self._comes_from(0, x, seen, possible) for x in (a, b))
         return self._counted(e)
-
-    def _never_is(self, value: int, e: Expr) -> bool:
-        """Whether the text of ``e`` alone says that compilers do not find it to be ``value``."""
-        match e:
-            case Const():
-                return e.value != value
-            case Var(sym) | Load(buffer=sym):
-                return not self.sources.get(sym)
-            case Cast() | Select():
-                return False
-            case Binary(op="*" | "&") if value == 0:
-                return False
-        return not self._counted(e)
 
     def _counted(self, e: Expr) -> bool:
         """Whether ``e`` is made of literals, knobs and counters alone."""

@@ -21,7 +21,7 @@ from ktc.ir.walk import walk, walk_expr
 
 from .algebra import Memo, value
 from .congruence import Congruence
-from .decided_comparisons import compared
+from .decided_comparisons import compared, refuted
 from .divisors import divides, residue
 from .elimination import STEPS, Elimination
 from .enclosures import Congruences, Intervals, is_integer
@@ -92,6 +92,11 @@ class Facts:
         """How ``condition`` comes out, if it always comes out alike."""
         found = truth_of(self.interval(condition)) if is_integer(condition.type) else None
         return found if found is not None else compared(condition, self)
+
+    def never(self, condition: Expr) -> bool:
+        """Whether ``condition`` is shown to be false, for less than :meth:`truth`."""
+        found = truth_of(self.interval(condition)) if is_integer(condition.type) else None
+        return not found if found is not None else refuted(condition, self)
 
     def never_negative(self, e: Expr) -> bool:
         if self.interval(e).never_negative:
@@ -323,8 +328,9 @@ class Facts:
     def _copy(self) -> Facts:
         there = copy.copy(self)
         there._places = None
-        if not self._is_complete:
-            there._forget()  # what is known of variables is not what was answered of them
+        if not self._is_complete:  # more becomes known here of variables that ``there`` is asked about
+            there._ranges = dict(self._ranges)
+            there._forget_proofs()
         there._answer_for_itself()
         return there
 

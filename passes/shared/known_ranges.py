@@ -172,7 +172,8 @@ class _Decision:
         return s if self.sized and _cap(s) is not None and _cap(found) is None else found
 
     def _never_runs(self, s: For, here: Facts) -> bool:
-        return self._truth(substitute_expr(s.cond, {s.var: s.init}), here) is False
+        first = substitute_expr(s.cond, {s.var: s.init})
+        return is_removable(first) and here.never(first)
 
 
 def _hardware(e: Expr | None) -> HwIndex | None:
