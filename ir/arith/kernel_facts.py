@@ -12,10 +12,11 @@ variables are in scope; what a guard or a loop adds holds inside of it (:meth:`F
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk, walk_expr
 
@@ -184,6 +185,13 @@ class Facts:
         there._answer_for_itself()
         return there
 
+    def within(self, effort: int) -> Facts:
+        """These facts, for proofs that look at ``effort`` polynomials."""
+        there = self._copy()
+        there.effort = effort
+        there._forget_proofs()
+        return there
+
     def inside(self, loop: Stmt) -> Facts:
         """These facts, and what holds in the body of ``loop``, of whatever kind."""
         there = self._copy()
@@ -208,11 +216,12 @@ class Facts:
         there.narrow(Var(s.sym), within)
         return there
 
-    def visit(self, body: Body) -> Iterator[tuple[Stmt, Facts]]:
-        """Every statement of ``body`` in source order, with the facts that hold where it begins."""
+    def visit(self, body: Body, asked: Callable[[Body], bool] = bool) -> Iterator[tuple[Stmt, Facts]]:
+        """Every statement of ``body`` in source order, with the facts that hold where it begins; of nested lists, those
+        that are ``asked`` about."""
         from .visiting import visited
 
-        return visited(body, self)
+        return visited(body, self, asked)
 
     def at(self, place: Stmt) -> Facts:
         """The facts that hold where ``place``, a statement of the kernel, begins."""
@@ -350,6 +359,12 @@ class Facts:
         self._dividing = Congruences(self.exact, self._known_residue, lambda c: truth_of(self.interval(c)))
 
 
+@by_identity(8)
+def facts_of(kernel: Kernel, trust: Trust) -> Facts:
+    """The facts of ``kernel``, for all who ask about it."""
+    return Facts(kernel, trust)
+
+
 def _kind(e: Expr) -> object:
     """What is to be equal before two expressions are compared."""
     return e.op if isinstance(e, Binary) else type(e)
@@ -360,4 +375,4 @@ def _scalar(s: Sym) -> Scalar:
     return s.type
 
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "facts_of"]
