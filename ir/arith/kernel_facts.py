@@ -351,6 +351,8 @@ class Facts:
     def _forget_proofs(self) -> None:
         """No answers from before count but intervals, which rest on no conditions."""
         self._left_over: Memo = {}
+        self.smallest: set[Expr] = set()
+        """Expressions that these facts make no smaller."""
         self._shown: dict[frozenset[tuple[tuple[Expr, ...], int]], bool] = {}
         self._polynomials: dict[int, tuple[Expr, Polynomial]] = {}
 
