@@ -209,9 +209,7 @@ class _Flow:
             case Var(sym) | Load(buffer=sym):
                 known = sym in seen
                 seen.add(sym)
-                return not known and any(
-                    self._comes_from(value, x, seen, possible) for x in self.sources.get(sym, ())
-                )
+                return not known and any(self._comes_from(value, x, seen, possible) for x in self.sources.get(sym, ()))
             case Binary(op="*" | "&", a=a, b=b) if value == 0:
                 return any(self._comes_from(0, x, seen, possible) for x in (a, b))
         return self._counted(e)

@@ -189,7 +189,12 @@ def _scaled(a: Interval, k: int) -> Interval:
 
 def _no_larger(p: Polynomial, q: Polynomial) -> bool:
     """Whether ``p`` is ``q`` less a number that is not negative."""
-    return len(p.keys() ^ q.keys()) <= 1 and (left := minus(p, q)).keys() <= {()} and left.get((), 0) <= 0
+    return (
+        abs(len(p) - len(q)) <= 1
+        and len(p.keys() ^ q.keys()) <= 1
+        and (left := minus(p, q)).keys() <= {()}
+        and left.get((), 0) <= 0
+    )
 
 
 def _multiples(p: Polynomial, q: Polynomial) -> list[int]:

@@ -117,13 +117,16 @@ class _Kinds:
                 return fn in ("min", "max", "cdiv")
         return isinstance(x, Select)
 
-
     def worth_a_look(self, body: Body) -> set[int]:
         """The statements, by identity, in which something may go."""
         found: set[int] = set()
         for s in body:
             inside = [self.worth_a_look(b) for b in bodies(s)]
-            if any(inside) or isinstance(s, If | For) or any(self.may_go(x) for e in stmt_exprs(s) for x in walk_expr(e)):
+            if (
+                any(inside)
+                or isinstance(s, If | For)
+                or any(self.may_go(x) for e in stmt_exprs(s) for x in walk_expr(e))
+            ):
                 found.update({id(s)}, *inside)
         return found
 
