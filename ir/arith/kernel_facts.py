@@ -303,6 +303,7 @@ class Facts:
     def divide_by(self, e: Expr, by: Expr) -> None:
         """Learn that ``by``, which is no number, divides ``e``."""
         self.multiples = (*self.multiples, (self.polynomial(e), self.polynomial(by)))
+        self._forget_proofs()
 
     def replace(self, s: Sym, p: Polynomial) -> None:
         """Learn that ``s`` is ``p``, which does not mention it."""

@@ -81,6 +81,8 @@ def scaled(p: Polynomial, n: int) -> Polynomial:
 
 def times(p: Polynomial, q: Polynomial) -> Polynomial:
     """``p * q``."""
+    if len(p) == 1 and () in p:
+        return scaled(q, p[()])
     out: Polynomial = {}
     for ka, va in p.items():
         for kb, vb in q.items():
