@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter, is_
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ _LEAVES = frozenset({
 _NAMES: dict[type, tuple[str, ...]] = {}
 """Names of the fields that may hold expressions, by class: asked for on every step of every traversal."""
 
-_OPERANDS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {}
+_OPERANDS: dict[type, Callable[[Any], list[Expr]]] = {}
 """Of classes whose fields hold one expression each, if they hold any: how to read them all at once."""
 
 
@@ -36,16 +36,14 @@ def _names(cls: type) -> tuple[str, ...]:
     return found
 
 
-def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Expr, ...]]:
-    if len(names) > 1:
-        return attrgetter(*names)
+def _reader(names: tuple[str, ...]) -> Callable[[Any], list[Expr]]:
     if not names:
-        return lambda node: ()
-    read = attrgetter(names[0])
-    return lambda node: (read(node),)
+        return lambda node: []
+    read = attrgetter(*names)
+    return (lambda node: [*read(node)]) if len(names) > 1 else lambda node: [read(node)]
 
 
-def children(node: Expr | Stmt) -> Sequence[Expr]:
+def children(node: Expr | Stmt) -> list[Expr]:
     """Expressions directly in ``node``, in evaluation order."""
     read = _OPERANDS.get(type(node))
     if read is not None:
