@@ -39,7 +39,7 @@ def _names(cls: type) -> tuple[str, ...]:
 def _reader(names: tuple[str, ...]) -> Callable[[Any], list[Expr]]:
     if not names:
         return lambda node: []
-    read = attrgetter(*names)
+    read: Callable[[Any], Any] = attrgetter(*names)
     return (lambda node: [*read(node)]) if len(names) > 1 else lambda node: [read(node)]
 
 
