@@ -7,7 +7,7 @@ import pytest
 from ktc.ir.arith import Facts
 from ktc.ir.nodes import Binary, Const
 from ktc.ir.text import parse_kernel, print_kernel
-from ktc.passes.scalar import narrow_index, strength_reduce
+from ktc.passes.scalar import narrow_index
 from tests.passes.checks import applied, body_of, differs, refused
 
 TILED = parse_kernel("""\
