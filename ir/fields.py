@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, TypeVar
 
 from ktc.ir.support.frozen import replaced
@@ -22,16 +22,32 @@ _LEAVES = frozenset({
 _NAMES: dict[type, tuple[str, ...]] = {}
 """Names of the fields that may hold expressions, by class: asked for on every step of every traversal."""
 
+_OPERANDS: dict[type, Callable[[Any], list[Expr]]] = {}
+"""Of classes whose fields hold one expression each, if they hold any: how to read them all at once."""
+
 
 def _names(cls: type) -> tuple[str, ...]:
     found = _NAMES.get(cls)
     if found is None:
-        found = _NAMES[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.type not in _LEAVES)  # type: ignore[arg-type]
+        fields = [f for f in dataclasses.fields(cls) if f.type not in _LEAVES]  # type: ignore[arg-type]
+        found = _NAMES[cls] = tuple(f.name for f in fields)
+        if all(f.type == "Expr" for f in fields):
+            _OPERANDS[cls] = _reader(found)
     return found
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Any], list[Expr]]:
+    if not names:
+        return lambda node: []
+    read: Callable[[Any], Any] = attrgetter(*names)
+    return (lambda node: [*read(node)]) if len(names) > 1 else lambda node: [read(node)]
 
 
 def children(node: Expr | Stmt) -> list[Expr]:
     """Expressions directly in ``node``, in evaluation order."""
+    read = _OPERANDS.get(type(node))
+    if read is not None:
+        return read(node)
     out: list[Expr] = []
     for name in _names(type(node)):
         v = getattr(node, name)
@@ -59,7 +75,16 @@ def _collect(v: object, out: list[Expr]) -> None:
 def with_children(node: Node, f: Callable[[Expr], Expr]) -> Node:
     """``node`` with ``f`` applied to each of its :func:`children`; ``node`` itself if none changes."""
     changes = {}
-    for name in _names(type(node)):
+    cls = type(node)
+    names = _names(cls)
+    if cls in _OPERANDS:
+        for name in names:
+            x = getattr(node, name)
+            y = f(x)
+            if y is not x:
+                changes[name] = y
+        return replaced(node, changes) if changes else node
+    for name in names:
         v = getattr(node, name)
         if v is None or isinstance(v, int):
             continue

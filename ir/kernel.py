@@ -143,6 +143,11 @@ class Kernel:
         """Whether any ``par``, ``reduce`` or ``scan`` is left (not yet lowered)."""
         return any(isinstance(s, Par | Reduce | Scan) for s in walk(self.body))
 
+    @functools.cached_property
+    def has_producer(self) -> bool:
+        """Whether some threads of each block do nothing but hand data over to the others."""
+        return any(isinstance(s, Produce) for s in walk(self.body))
+
     def param(self, name: str) -> Param:
         for p in self.params:
             if p.sym.name == name:
@@ -197,7 +202,7 @@ PRODUCER_THREADS = 128
 
 def producer_threads(kernel: Kernel) -> int:
     """Threads along x that a launch adds to each block: those of a :class:`Produce`, which run nothing else."""
-    return PRODUCER_THREADS if any(isinstance(s, Produce) for s in walk(kernel.body)) else 0
+    return PRODUCER_THREADS if kernel.has_producer else 0
 
 
 def bind(kernel: Kernel, values: Mapping[str, int]) -> Kernel:

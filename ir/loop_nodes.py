@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 from ktc.ir.support.frozen import frozen
 
@@ -102,17 +103,18 @@ def is_cooperative(body: Body) -> bool:
 
 
 def has_bodies(s: Stmt) -> bool:
-    """Whether there are statement lists inside ``s``, be they empty (:func:`bodies` itself is always true)."""
-    return next(bodies(s), None) is not None
+    """Whether there are statement lists inside ``s``, be they empty."""
+    return bool(bodies(s))
 
 
-def bodies(s: Stmt) -> Iterator[Body]:
+def bodies(s: Stmt) -> tuple[Body, ...]:
     """The statement lists directly inside ``s``."""
-    if isinstance(s, If):
-        yield s.then
-        yield s.orelse
-    elif isinstance(s, For | While | Par | Reduce | Produce):
-        yield s.body
-    elif isinstance(s, Scan):
-        yield s.body
-        yield s.then
+    read = _BODIES.get(type(s))
+    return () if read is None else read(s)
+
+
+_BODIES: dict[type, Callable[[Any], tuple[Body, ...]]] = {
+    If: lambda s: (s.then, s.orelse),
+    **dict.fromkeys((For, While, Par, Reduce, Produce), lambda s: (s.body,)),
+    Scan: lambda s: (s.body, s.then),
+}

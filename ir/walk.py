@@ -48,9 +48,7 @@ def walk_expr(e: Expr) -> Iterator[Expr]:
     while stack:
         e = stack.pop()
         yield e
-        below = children(e)
-        if below:
-            stack += below[::-1]
+        stack += children(e)[::-1]
 
 
 def stmt_exprs(s: Stmt) -> Iterator[Expr]:
@@ -62,17 +60,22 @@ def stmt_exprs(s: Stmt) -> Iterator[Expr]:
 
 def walk(body: Body) -> Iterator[Stmt]:
     """Every statement, parents first, in source order."""
-    for s in body:
+    stack = [*body][::-1]
+    while stack:
+        s = stack.pop()
         yield s
-        for b in bodies(s):
-            yield from walk(b)
+        for b in bodies(s)[::-1]:
+            stack += b[::-1]
 
 
 def all_exprs(body: Body) -> Iterator[Expr]:
     """Every expression of every statement, with sub-expressions."""
     for s in walk(body):
-        for e in stmt_exprs(s):
-            yield from walk_expr(e)
+        stack = [*stmt_exprs(s)][::-1]
+        while stack:
+            e = stack.pop()
+            yield e
+            stack += children(e)[::-1]
 
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:

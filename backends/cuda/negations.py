@@ -16,8 +16,9 @@ comes to a maximum or minimum stay as they are.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ktc.ir.arith import ANY_LAUNCH, Facts
 from ktc.ir.arith.integer_casts import without_integer_casts
@@ -122,7 +123,7 @@ class _Flow:
     """Where values come from, whatever the order of statements."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.facts = Facts(kernel, ANY_LAUNCH)
+        self.kernel = kernel
         self.sources: dict[Sym, list[Expr]] = defaultdict(list)
         for s in walk(kernel.body):
             if isinstance(s, Decl) and s.init is not None:
@@ -136,6 +137,10 @@ class _Flow:
         self.counters = set(self.sources)
         while others := {s for s in self.counters if not all(map(self._counted, self.sources[s]))}:
             self.counters -= others
+
+    @functools.cached_property
+    def facts(self) -> Facts:
+        return Facts(self.kernel, ANY_LAUNCH)
 
     def negates(self, e: Expr) -> bool:
         """Whether ``e`` may be the negative of something that is no constant."""
@@ -185,26 +190,28 @@ class _Flow:
     def spelled_out(self, e: Expr) -> Expr:
         return self._negative(e) or e
 
-    def may_be(self, value: int, e: Expr, seen: set[Sym] | None = None) -> bool:
+    def may_be(self, value: int, e: Expr) -> bool:
         """Whether compilers may find that ``e`` is ``value``: what it comes from are literals, knobs and counters."""
-        if not isinstance(e.type, Scalar) or not e.type.is_int:
+        if not self._comes_from(value, e, set(), lambda x: True):
+            return False  # which needs no facts
+        return self._comes_from(value, e, set(), lambda x: value in self.facts.interval(x))
+
+    def _comes_from(self, value: int, e: Expr, seen: set[Sym], possible: Callable[[Expr], bool]) -> bool:
+        if not isinstance(e.type, Scalar) or not e.type.is_int or not possible(e):
             return False
-        if value not in self.facts.interval(e):
-            return False
-        seen = set() if seen is None else seen
         match e:
             case Const():
                 return e.value == value
             case Cast(x=x):
-                return self.may_be(value, x, seen)
+                return self._comes_from(value, x, seen, possible)
             case Select(a=a, b=b):
-                return self.may_be(value, a, seen) or self.may_be(value, b, seen)
+                return any(self._comes_from(value, x, seen, possible) for x in (a, b))
             case Var(sym) | Load(buffer=sym):
                 known = sym in seen
                 seen.add(sym)
-                return not known and any(self.may_be(value, x, seen) for x in self.sources.get(sym, ()))
+                return not known and any(self._comes_from(value, x, seen, possible) for x in self.sources.get(sym, ()))
             case Binary(op="*" | "&", a=a, b=b) if value == 0:
-                return self.may_be(0, a, seen) or self.may_be(0, b, seen)
+                return any(self._comes_from(0, x, seen, possible) for x in (a, b))
         return self._counted(e)
 
     def _counted(self, e: Expr) -> bool:

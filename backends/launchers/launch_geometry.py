@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import launch_tests, unvouched_pairs
 from ktc.ir.fold import add, binary, cast, evaluate, mul, product, simplify
@@ -104,7 +104,7 @@ def _bytes(p: Param, bound: Callable[[Expr], Expr]) -> Bytes:
 def _limit_tests(kernel: Kernel) -> Iterator[Expr]:
     """That a launch which passes have made has no more blocks and threads than every device takes, where the ranges of
     its parameters leave that open."""
-    facts = Facts(kernel, REWRITES)
+    facts = facts_of(kernel, REWRITES)
     for _, extents, most in limits(kernel) if kernel.trace else ():
         number = with_knobs(kernel, wide(product(list(extents))))
         high = facts.interval(number).high

@@ -9,7 +9,7 @@ Verification does not use this: one mistake may not fool a pass and its judge al
 
 from .congruence import Congruence
 from .interval import ANY, EMPTY, NATURAL, Interval
-from .kernel_facts import Facts
+from .kernel_facts import Facts, facts_of
 from .simplification import simplified
 from .trust import ANY_LAUNCH, LOWERED, LOWERING, REWRITES, Trust
 
@@ -25,5 +25,6 @@ __all__ = [
     "Facts",
     "Interval",
     "Trust",
+    "facts_of",
     "simplified",
 ]

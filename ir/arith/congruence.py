@@ -7,11 +7,12 @@ A modulus of 0 stands for the one number ``residue``, a modulus of 1 for anythin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd
 
+from ktc.ir.support.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Congruence:
     """The integers ``residue + k * modulus``; the residue is in ``0..modulus - 1`` unless the modulus is 0."""
 

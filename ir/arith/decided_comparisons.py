@@ -21,11 +21,24 @@ def compared(e: Expr, facts: Facts) -> bool | None:
     if e.op in ("==", "!="):
         same = _equal(e.a, e.b, facts)
         return same if same is None or e.op == "==" else not same
-    a, b = (e.a, e.b) if e.op in ("<", "<=") else (e.b, e.a)
-    strict = int(e.op in ("<", ">"))
+    a, b, strict = _ordered(e)
     if facts.at_most(a, b, by=strict):
         return True
     return False if facts.at_most(b, a, by=1 - strict) else None
+
+
+def refuted(e: Expr, facts: Facts) -> bool:
+    """Whether the comparison ``e`` never holds."""
+    if not isinstance(e, Binary) or e.op in ("==", "!=") or e.op not in COMPARISONS or not is_integer(e.a.type):
+        return compared(e, facts) is False
+    a, b, strict = _ordered(e)
+    return facts.at_most(b, a, by=1 - strict)
+
+
+def _ordered(e: Binary) -> tuple[Expr, Expr, int]:
+    """``a``, ``b`` and ``n`` where ``e`` says that ``a + n <= b``."""
+    a, b = (e.a, e.b) if e.op in ("<", "<=") else (e.b, e.a)
+    return a, b, int(e.op in ("<", ">"))
 
 
 def _equal(a: Expr, b: Expr, facts: Facts) -> bool | None:
@@ -46,4 +59,4 @@ def _differ(a: Expr, b: Expr, facts: Facts) -> bool:
     return apart or facts.below(a, b) or facts.below(b, a)
 
 
-__all__ = ["compared"]
+__all__ = ["compared", "refuted"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.nodes import Binary, Call, Expr, Select
 
 from .divisors import quotient
-from .interval import ANY, Interval
+from .interval import ANY, NATURAL, Interval
 from .interval_operators import BINARY
 from .polynomial import Polynomial, constant, minus, plus, scaled, times
 
@@ -167,22 +167,34 @@ def split_by(p: Polynomial, atom: Expr) -> tuple[Polynomial, Polynomial] | None:
 
 def interval_of(p: Polynomial, facts: Facts) -> Interval:
     """What ``p`` lies in, term by term."""
-    out = Interval.point(0)
+    low: int | None = 0
+    high: int | None = 0
     for factors, k in p.items():
-        term = Interval.point(k)
-        for a in factors:
+        term = _scaled(facts.interval(factors[0]), k) if factors else Interval(k, k)
+        for a in factors[1:]:
             term = BINARY["*"](term, facts.interval(a))
-            if term == ANY:
-                return ANY
-        if len(factors) == 2 and factors[0] == factors[1] and k > 0:
-            term = term.meet(Interval(0, None))  # a square
-        out = BINARY["+"](out, term)
-    return out
+        if term.low is None and term.high is None:
+            return ANY
+        if len(factors) == 2 and k > 0 and factors[0] == factors[1]:
+            term = term.meet(NATURAL)  # a square
+        low = None if low is None or term.low is None else low + term.low
+        high = None if high is None or term.high is None else high + term.high
+    return Interval(low, high)
+
+
+def _scaled(a: Interval, k: int) -> Interval:
+    low, high = (a.low, a.high) if k > 0 else (a.high, a.low)
+    return Interval(None if low is None else k * low, None if high is None else k * high)
 
 
 def _no_larger(p: Polynomial, q: Polynomial) -> bool:
     """Whether ``p`` is ``q`` less a number that is not negative."""
-    return len(p.keys() ^ q.keys()) <= 1 and (left := minus(p, q)).keys() <= {()} and left.get((), 0) <= 0
+    return (
+        abs(len(p) - len(q)) <= 1
+        and len(p.keys() ^ q.keys()) <= 1
+        and (left := minus(p, q)).keys() <= {()}
+        and left.get((), 0) <= 0
+    )
 
 
 def _multiples(p: Polynomial, q: Polynomial) -> list[int]:

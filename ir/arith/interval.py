@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ktc.ir.support.frozen import frozen
 from ktc.ir.types import Scalar
 
 End = int | float
 """A bound: an integer, or one of the two infinities."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Interval:
     """The integers from ``low`` to ``high``, both included; None: there is no such bound."""
 
@@ -22,11 +22,10 @@ class Interval:
     @staticmethod
     def of_type(t: Scalar) -> Interval:
         """All values of an integer type, or of bool."""
-        if t.kind == "bool":
-            return Interval(0, 1)
-        if t.is_signed:
-            return Interval(-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1)
-        return Interval(0, (1 << t.bits) - 1)
+        found = _OF_TYPE.get(t)
+        if found is None:
+            found = _OF_TYPE[t] = _of_type(t)
+        return found
 
     @staticmethod
     def point(n: int) -> Interval:
@@ -54,8 +53,10 @@ class Interval:
 
     def within(self, other: Interval) -> bool:
         """Whether all of it lies in ``other``."""
-        (a, b), (c, d) = ends(self), ends(other)
-        return self.is_empty or (c <= a and b <= d)
+        low, high = other.low, other.high
+        below = low is not None and (self.low is None or self.low < low)
+        above = high is not None and (self.high is None or self.high > high)
+        return not (below or above) or self.is_empty
 
     def fits(self, t: Scalar) -> bool:
         """Whether the type ``t`` holds all of it."""
@@ -70,9 +71,14 @@ class Interval:
 
     def meet(self, other: Interval) -> Interval:
         """What lies in both; :data:`EMPTY` where nothing does."""
-        (a, b), (c, d) = ends(self), ends(other)
-        low, high = max(a, c), min(b, d)
-        return between(low, high) if low <= high else EMPTY
+        low, high = self.low, self.high
+        if other.low is not None and (low is None or other.low > low):
+            low = other.low
+        if other.high is not None and (high is None or other.high < high):
+            high = other.high
+        if low is not None and high is not None and low > high:
+            return EMPTY
+        return self if low == self.low and high == self.high else Interval(low, high)
 
     def wrapped(self, t: Scalar) -> Interval:
         """What arithmetic modulo the size of ``t`` makes of it: exact where all of it wraps equally often."""
@@ -93,6 +99,17 @@ class Interval:
         low, high = ("" if x is None else str(x) for x in (self.low, self.high))
         return "nothing" if self.is_empty else f"{low}..{high}"
 
+
+def _of_type(t: Scalar) -> Interval:
+    if t.kind == "bool":
+        return Interval(0, 1)
+    if t.is_signed:
+        return Interval(-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1)
+    return Interval(0, (1 << t.bits) - 1)
+
+
+_OF_TYPE: dict[Scalar, Interval] = {}
+"""What each type holds: asked for at every operator."""
 
 EMPTY = Interval(1, 0)
 ANY = Interval()

@@ -37,7 +37,16 @@ def _times(x: End, y: End) -> End:
 
 
 def _product(a: Interval, b: Interval) -> Interval:
+    if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
+        return Interval(a.low * b.low, _highest_product(a, b))
     return hull(_times(x, y) for x in ends(a) for y in ends(b))
+
+
+def _highest_product(a: Interval, b: Interval) -> int | None:
+    """Of two that are never negative."""
+    if a.high is None or b.high is None:
+        return 0 if 0 in (a.high, b.high) else None
+    return a.high * b.high
 
 
 def _divided(x: End, y: End) -> End:

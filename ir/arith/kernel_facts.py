@@ -12,16 +12,17 @@ variables are in scope; what a guard or a loop adds holds inside of it (:meth:`F
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk, walk_expr
 
 from .algebra import Memo, value
 from .congruence import Congruence
-from .decided_comparisons import compared
+from .decided_comparisons import compared, refuted
 from .divisors import divides, residue
 from .elimination import STEPS, Elimination
 from .enclosures import Congruences, Intervals, is_integer
@@ -54,14 +55,20 @@ class Facts:
         self.equal_to: dict[Sym, Polynomial] = {}
         self._intervals: dict[Expr, Interval] = {}
         self._residues: dict[Expr, Congruence] = {}
+        self._kinds: frozenset[object] = frozenset({Var})
         self._places: dict[int, Facts] | None = None
+        self._settled: dict[int, tuple[Expr, bool]] = {}
+        self._ranks: dict[int, tuple[Expr, tuple[float, int]]] = {}
+        self._is_complete = False
         self._forget()
+        self._answer_for_itself()
         for p in kernel.params:
             self._declare(p)
         self._count_and_name(kernel.body)
         for a in kernel.assumptions:
             if trust.parameters and a.origin in trust.origins:
                 learn(a.expr, True, self)
+        self._is_complete = True
 
     # ------------------------------------------------------------------------------------------------------ questions
 
@@ -86,6 +93,11 @@ class Facts:
         """How ``condition`` comes out, if it always comes out alike."""
         found = truth_of(self.interval(condition)) if is_integer(condition.type) else None
         return found if found is not None else compared(condition, self)
+
+    def never(self, condition: Expr) -> bool:
+        """Whether ``condition`` is shown to be false, for less than :meth:`truth`."""
+        found = truth_of(self.interval(condition)) if is_integer(condition.type) else None
+        return not found if found is not None else refuted(condition, self)
 
     def never_negative(self, e: Expr) -> bool:
         if self.interval(e).never_negative:
@@ -140,7 +152,10 @@ class Facts:
 
     def whole(self, e: Expr) -> bool:
         """Whether ``e`` is an integer that is the same number each time it is computed in one place."""
-        return is_integer(e.type) and is_settled(e)
+        found = self._settled.get(id(e))
+        if found is None:
+            found = self._settled[id(e)] = (e, is_integer(e.type) and is_settled(e))
+        return found[1]
 
     def plain(self, e: Expr) -> Expr:
         """``e`` without conversions that are shown to change no value, anywhere in it."""
@@ -167,6 +182,14 @@ class Facts:
         there = self._copy()
         there.trust = trust
         there._forget()
+        there._answer_for_itself()
+        return there
+
+    def within(self, effort: int) -> Facts:
+        """These facts, for proofs that look at ``effort`` polynomials."""
+        there = self._copy()
+        there.effort = effort
+        there._forget_proofs()
         return there
 
     def inside(self, loop: Stmt) -> Facts:
@@ -193,11 +216,12 @@ class Facts:
         there.narrow(Var(s.sym), within)
         return there
 
-    def visit(self, body: Body) -> Iterator[tuple[Stmt, Facts]]:
-        """Every statement of ``body`` in source order, with the facts that hold where it begins."""
+    def visit(self, body: Body, asked: Callable[[Body], bool] = bool) -> Iterator[tuple[Stmt, Facts]]:
+        """Every statement of ``body`` in source order, with the facts that hold where it begins; of nested lists, those
+        that are ``asked`` about."""
         from .visiting import visited
 
-        return visited(body, self)
+        return visited(body, self, asked)
 
     def at(self, place: Stmt) -> Facts:
         """The facts that hold where ``place``, a statement of the kernel, begins."""
@@ -224,10 +248,13 @@ class Facts:
 
     def rank(self, atom: Expr) -> tuple[float, int]:
         """How far inside an atom is: what is declared last goes first, hardware indices before parameters."""
-        ranks, below = self.symbols.rank, list(walk_expr(atom))
-        own = [float(ranks.get(x.sym, -1)) for x in below if isinstance(x, Var)]
-        own += [len(self.kernel.params) - 0.5 for x in below if isinstance(x, HwIndex)]
-        return max(own, default=-1.0), len(below)
+        found = self._ranks.get(id(atom))
+        if found is None:
+            ranks, below = self.symbols.rank, list(walk_expr(atom))
+            own = [float(ranks.get(x.sym, -1)) for x in below if isinstance(x, Var)]
+            own += [len(self.kernel.params) - 0.5 for x in below if isinstance(x, HwIndex)]
+            found = self._ranks[id(atom)] = (atom, (max(own, default=-1.0), len(below)))
+        return found[1]
 
     # -------------------------------------------------------------------------------------------------------- learning
 
@@ -256,25 +283,37 @@ class Facts:
 
     def narrow(self, e: Expr, to: Interval) -> None:
         """Learn that ``e`` lies in ``to``."""
-        met = self.interval(e).meet(to)
-        if not met.is_empty and not isinstance(e, Const):  # else this place is never reached
-            self._intervals = {**self._intervals, e: met}
+        before = self.interval(e)
+        met = before.meet(to)
+        if met.is_empty or isinstance(e, Const):  # this place is never reached
+            return
+        is_new = met != before or (met.constant is not None and self._intervals.get(e) != met)
+        self._intervals = {**self._intervals, e: met}
+        self._kinds |= {_kind(e)}
+        if is_new:
             self._forget()
 
     def divide(self, e: Expr, left: Congruence) -> None:
         """Learn what ``e`` leaves when it is divided."""
         self._residues = {**self._residues, e: self._residues.get(e, Congruence()).meet(left)}
         self.residues = (*self.residues, (self.polynomial(e), left))
-        self._forget()
+        self._kinds |= {_kind(e)}
+        self._forget_proofs()
 
     def divide_by(self, e: Expr, by: Expr) -> None:
         """Learn that ``by``, which is no number, divides ``e``."""
         self.multiples = (*self.multiples, (self.polynomial(e), self.polynomial(by)))
+        self._forget_proofs()
 
     def replace(self, s: Sym, p: Polynomial) -> None:
         """Learn that ``s`` is ``p``, which does not mention it."""
         self.equal_to = {**self.equal_to, s: p}
-        self._forget()
+        self._forget_proofs()
+
+    def never_above_zero(self, p: Polynomial) -> None:
+        """Learn that ``p <= 0``."""
+        self.conditions = (*self.conditions, p)
+        self._forget_proofs()
 
     # ------------------------------------------------------------------------------------------------------- internals
 
@@ -285,30 +324,53 @@ class Facts:
             return own if more is None else own.meet(more)
         if isinstance(e, Knob):
             return knob_interval(e, self)
-        if not self._intervals:
-            return None
-        return self._intervals.get(e)
+        return self._intervals.get(e) if _kind(e) in self._kinds else None
 
     def _known_residue(self, e: Expr) -> Congruence | None:
         if isinstance(e, Knob):
             return knob_residue(e, self)
-        known = self._residues.get(e) if self._residues else None
-        n = self._intervals[e].constant if e in self._intervals else None
-        return Congruence.point(n) if n is not None else known
+        if _kind(e) not in self._kinds:
+            return None
+        within = self._intervals.get(e)
+        n = None if within is None else within.constant
+        return Congruence.point(n) if n is not None else self._residues.get(e)
 
     def _copy(self) -> Facts:
         there = copy.copy(self)
         there._places = None
-        there._forget()
+        if not self._is_complete:  # more becomes known here of variables that ``there`` is asked about
+            there._ranges = dict(self._ranges)
+            there._forget_proofs()
+        there._answer_for_itself()
         return there
 
     def _forget(self) -> None:
+        """No answers from before count; of those there are, :meth:`_copy` shares them until one side learns more."""
         self._ranges: Memo = {}
+        self._forget_proofs()
+
+    def _forget_proofs(self) -> None:
+        """No answers from before count but intervals, which rest on no conditions."""
         self._left_over: Memo = {}
+        self.smallest: set[Expr] = set()
+        """Expressions that these facts make no smaller."""
         self._shown: dict[frozenset[tuple[tuple[Expr, ...], int]], bool] = {}
         self._polynomials: dict[int, tuple[Expr, Polynomial]] = {}
+
+    def _answer_for_itself(self) -> None:
         self._enclosing = Intervals(self.trust, self._known_interval)
         self._dividing = Congruences(self.exact, self._known_residue, lambda c: truth_of(self.interval(c)))
+
+
+@by_identity(8)
+def facts_of(kernel: Kernel, trust: Trust) -> Facts:
+    """The facts of ``kernel``, for all who ask about it."""
+    return Facts(kernel, trust)
+
+
+def _kind(e: Expr) -> object:
+    """What is to be equal before two expressions are compared."""
+    return e.op if isinstance(e, Binary) else type(e)
 
 
 def _scalar(s: Sym) -> Scalar:
@@ -316,4 +378,4 @@ def _scalar(s: Sym) -> Scalar:
     return s.type
 
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "facts_of"]

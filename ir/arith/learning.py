@@ -37,7 +37,7 @@ def learn_below_zero(q: Polynomial, facts: Facts) -> None:
     left = residue(q, facts)
     if left.modulus > 1:
         q = plus(q, constant(-left.residue % left.modulus))  # 8 divides it: below 0, it is at most -8
-    facts.conditions = (*facts.conditions, q)
+    facts.never_above_zero(q)
     for atom in atoms(q):
         split = split_by(q, atom)
         k = split[0].get((), 0) if split is not None and set(split[0]) == {()} else 0

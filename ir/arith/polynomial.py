@@ -56,12 +56,22 @@ def constant(n: int) -> Polynomial:
 
 def plus(p: Polynomial, q: Polynomial) -> Polynomial:
     """``p + q``."""
-    return {k: v for k in {**p, **q} if (v := p.get(k, 0) + q.get(k, 0))}
+    return _joined(p, q, 1)
 
 
 def minus(p: Polynomial, q: Polynomial) -> Polynomial:
     """``p - q``."""
-    return {k: v for k in {**p, **q} if (v := p.get(k, 0) - q.get(k, 0))}
+    return _joined(p, q, -1)
+
+
+def _joined(p: Polynomial, q: Polynomial, n: int) -> Polynomial:
+    """``p + n * q``."""
+    out = dict(p)
+    gone = False
+    for k, v in q.items():
+        out[k] = total = out.get(k, 0) + n * v
+        gone = gone or not total
+    return {k: v for k, v in out.items() if v} if gone else out
 
 
 def scaled(p: Polynomial, n: int) -> Polynomial:
@@ -71,10 +81,12 @@ def scaled(p: Polynomial, n: int) -> Polynomial:
 
 def times(p: Polynomial, q: Polynomial) -> Polynomial:
     """``p * q``."""
+    if len(p) == 1 and () in p:
+        return scaled(q, p[()])
     out: Polynomial = {}
     for ka, va in p.items():
         for kb, vb in q.items():
-            key = tuple(sorted(ka + kb, key=repr))
+            key = tuple(sorted(ka + kb, key=repr)) if ka and kb else ka or kb
             out[key] = out.get(key, 0) + va * vb
     return {k: v for k, v in out.items() if v}
 

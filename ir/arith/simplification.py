@@ -40,12 +40,14 @@ def simplified(e: Expr, facts: Facts) -> Expr:
 
     def on(x: Expr) -> Expr:
         x = fold_node(x)
-        if _is_spelled(x):
+        rules = _RULES.get(type(x), ())
+        if not rules or x in facts.smallest or _is_spelled(x):
             return x
-        for rule in _RULES.get(type(x), ()):
+        for rule in rules:
             found = rule(x, facts)
             if found is not None:
                 return found
+        facts.smallest.add(x)
         return x
 
     return map_expr(e, on)

@@ -7,10 +7,10 @@ for (k = 0; k < d; ..)      in it: 0 <= k < d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ktc.ir.nodes import Body, Break, Continue, Decl, For, If, Return, Stmt, While, bodies
+from ktc.ir.nodes import Body, Break, Continue, Decl, If, Return, Stmt, While, bodies
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
 _LEAVES = Return | Break | Continue
 
 
-def visited(body: Body, facts: Facts) -> Iterator[tuple[Stmt, Facts]]:
-    """Every statement in ``body``, parents first, in source order, with the facts that hold where it begins."""
+def visited(body: Body, facts: Facts, asked: Callable[[Body], bool] = bool) -> Iterator[tuple[Stmt, Facts]]:
+    """Every statement in ``body``, parents first, in source order, with the facts that hold where it begins; nothing of
+    lists that are not ``asked`` about."""
     for s in body:
         yield s, facts
         if isinstance(s, If):
-            yield from visited(s.then, facts.under(s.cond))
-            yield from visited(s.orelse, facts.under(s.cond, False))
+            if asked(s.then):
+                yield from visited(s.then, facts.under(s.cond), asked)
+            if asked(s.orelse):
+                yield from visited(s.orelse, facts.under(s.cond, False), asked)
             if _leaves(s.then):
                 facts = facts.under(s.cond, False)
             elif _leaves(s.orelse):
                 facts = facts.under(s.cond)
-        elif isinstance(s, For):
-            yield from visited(s.body, facts.inside(s))
         elif isinstance(s, While):
-            yield from visited(s.body, facts if s.post else facts.under(s.cond))
+            if asked(s.body):
+                yield from visited(s.body, facts if s.post else facts.under(s.cond), asked)
         else:
-            for inner in bodies(s):
-                yield from visited(inner, facts.inside(s))
+            for inner in filter(asked, bodies(s)):
+                yield from visited(inner, facts.inside(s), asked)
             if isinstance(s, Decl):
                 facts = facts.naming(s)
 

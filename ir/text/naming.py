@@ -27,16 +27,17 @@ def fields_of(cls: type) -> tuple[str, ...]:
 
 def symbols(root: Any) -> Iterator[Sym]:
     """Every occurrence of a symbol below ``root`` (kernel, body, expression...), in field order, types included."""
-    if isinstance(root, Sym):
-        yield root
-        if not isinstance(root.type, Scalar):
-            yield from symbols(root.type)
-    elif isinstance(root, tuple):
-        for x in root:
-            yield from symbols(x)
-    else:
-        for name in fields_of(type(root)):
-            yield from symbols(getattr(root, name))
+    stack = [root]
+    while stack:
+        v = stack.pop()
+        if isinstance(v, Sym):
+            yield v
+            if not isinstance(v.type, Scalar):
+                stack.append(v.type)
+        elif isinstance(v, tuple):
+            stack += v[::-1]
+        else:
+            stack += [getattr(v, name) for name in reversed(fields_of(type(v)))]
 
 
 def unique_names(root: Kernel | Body | object) -> dict[Sym, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ktc.ir.analysis.order import places
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.lengths import length
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -88,7 +88,7 @@ def _ragged(kernel: Kernel, loop: Par | Reduce) -> Iterator[Refused]:
         if isinstance(s, Decl) and s.init is not None and used(s.init) & own:
             own.add(s.sym)
         if isinstance(s, Par | Reduce) and (used(s.lo) | used(s.hi)) & own:
-            facts = facts or Facts(kernel, REWRITES)
+            facts = facts or facts_of(kernel, REWRITES)
             if facts.symbols.steady(s.lo) and not used(length(s.lo, s.hi, facts)) & own:
                 continue  # lowering counts it from 0
             why = f"the range of '{s.var.name}' depends on '{loop.var.name}', whose iterations are interleaved"

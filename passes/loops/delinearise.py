@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ktc.ir.analysis.order import places
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.divisors import quotient
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, times
@@ -124,7 +124,7 @@ class Digits:
 
 def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
     """The digits of ``loop``, or why it has none."""
-    name, facts = loop.var.name, Facts(kernel, REWRITES).at(loop)
+    name, facts = loop.var.name, facts_of(kernel, REWRITES).at(loop)
     if not is_const(loop.lo, 0):
         raise Refusal("E-DIGITS-LOOP", f"'{name}' does not begin at 0", places(loop))
     changed = assigned(loop.body)

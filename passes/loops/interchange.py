@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.dependence import Distance, carried_scalars, conflict, noalias
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.analysis.touches import touches
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, For, Par, Stmt
 from ktc.ir.walk import declared, map_body, used, walk
@@ -108,7 +108,7 @@ def inner_loop(kernel: Kernel, outer: For | Par) -> For | Par | None:
     inner = outer.body[0]
     if not any(outer.var in used(e) for e in _bounds(inner)):
         return inner
-    here = Facts(kernel, REWRITES).at(inner)
+    here = facts_of(kernel, REWRITES).at(inner)
     shifted = from_zero(inner, here) if runs_alike(inner, {outer.var}, here) else None
     return shifted if isinstance(shifted, For | Par) else inner
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ktc.ir.analysis.order import places
-from ktc.ir.arith import REWRITES, Facts, simplified
+from ktc.ir.arith import REWRITES, facts_of, simplified
 from ktc.ir.arith.counted_loops import counting, why_unsteady
 from ktc.ir.arith.lengths import length
 from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product
@@ -176,7 +176,7 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result:
     )  # fmt: skip
     full = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), add(Var(outer), stride)), comments=())
     whole_tiles = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))
-    here = Facts(kernel, REWRITES).at(s)
+    here = facts_of(kernel, REWRITES).at(s)
     extent = length(s.init, hi, here)
     if here.divides(stride, extent):
         return Result(whole_tiles)
@@ -233,7 +233,7 @@ def _no_nest(outer: Par, inner: Par) -> Refusal:
 
 def _tile_band(kernel: Kernel, band: Sequence[Par], sizes: Sequence[Expr]) -> Stmt:
     """The tile loops in band order around the element loops in band order."""
-    here = Facts(kernel, REWRITES).at(band[0])
+    here = facts_of(kernel, REWRITES).at(band[0])
     tiles: list[Par] = []
     inners: list[Par] = []
     for s, size in zip(band, sizes):

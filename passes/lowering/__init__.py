@@ -61,9 +61,9 @@ def materialise(kernel: Kernel) -> Kernel:
     kernel = by_stem(_with_staging(kernel))
     check_blocks(kernel)
     kernel = lower_scans(kernel)
-    kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))
-    kernel = kernel.with_(body=counted_alike(kernel.body, Decider(kernel)))
-    kernel = kernel.with_(body=decided(kernel, LOWERING))
+    kernel = _with_body(kernel, split_axes(kernel.body, Decider(kernel)))
+    kernel = _with_body(kernel, counted_alike(kernel.body, Decider(kernel)))
+    kernel = _with_body(kernel, decided(kernel, LOWERING))
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
@@ -78,6 +78,11 @@ def materialise(kernel: Kernel) -> Kernel:
     kernel = with_scratch(kernel, st)
     kernel = clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
     return kernel.with_(body=decided(kernel, LOWERED, sized=False))
+
+
+def _with_body(kernel: Kernel, body: Body) -> Kernel:
+    """``kernel`` with ``body``: the same object, of which facts are known, where that is its own."""
+    return kernel if body is kernel.body else kernel.with_(body=body)
 
 
 def _with_staging(kernel: Kernel) -> Kernel:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from ktc.ir.arith import LOWERING, Facts
+from ktc.ir.arith import LOWERING, Facts, facts_of
 from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
@@ -24,7 +24,7 @@ class Decider:
 
     @functools.cached_property
     def facts(self) -> Facts:
-        return Facts(self.kernel, LOWERING)
+        return facts_of(self.kernel, LOWERING)
 
     def value(self, e: Expr) -> int | None:
         """The value of ``e`` if constants and bound knobs determine it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
@@ -26,7 +26,7 @@ Range = tuple[Expr, Expr]
 
 def goes_further(first: Range, last: Range, at: LoopStmt, kernel: Kernel) -> bool:
     """Whether a sweep over ``last``, which is the loop ``at``, goes through all of ``first`` at least."""
-    return same_value(first[0], last[0]) and Facts(kernel, REWRITES).at(at).at_most(first[1], last[1])
+    return same_value(first[0], last[0]) and facts_of(kernel, REWRITES).at(at).at_most(first[1], last[1])
 
 
 def asks_first(loop: LoopStmt, buffer: Sym, end: Expr) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AddrOf,
@@ -94,7 +94,7 @@ def promoted(kernel: Kernel, loop: For) -> Kernel:
         why = f"no element of memory is updated by every iteration of '{loop.var.name}', apart from all else"
         hint = "noalias in the workload, or __restrict__, says that arrays do not overlap"
         raise Refusal("E-PROMOTE-NONE", why, places(loop), hint)
-    body = _within(kernel.body, loop, elements, Facts(kernel, REWRITES).at(loop))
+    body = _within(kernel.body, loop, elements, facts_of(kernel, REWRITES).at(loop))
     assert body is not None
     return kernel.with_(body=body)
 

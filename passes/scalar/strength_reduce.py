@@ -23,7 +23,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_casts, without_widening
 from ktc.ir.fold import add, cast, mul
 from ktc.ir.kernel import Kernel
@@ -84,7 +84,7 @@ class StrengthReduce(Pass[Arguments]):
 
 
 def _divisions(kernel: Kernel, body: Body, count: dict[str, int]) -> Body:
-    facts = Facts(kernel, REWRITES)
+    facts = facts_of(kernel, REWRITES)
     by_launcher = {
         s.var: s for s in walk(body) if isinstance(s, Par) and any(level.kind == "block" for level in s.dist)
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.affine import coefficient
 from ktc.ir.arith.loop_extents import extent, is_static
 from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
@@ -113,7 +113,7 @@ def needed(kernel: Kernel, s: Loop, dist: Dist, exact: bool = False) -> list[Nee
     found = assumptions(s, dist, exact, params)
     if all(used(a.expr) <= params for a in found):
         return found
-    here = Facts(kernel, REWRITES).at(s)
+    here = facts_of(kernel, REWRITES).at(s)
     return [a if used(a.expr) <= params else _at_most(a, params, here) for a in found if not here.truth(a.expr)]
 
 

@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ktc.ir.arith import Facts, Trust, simplified
+from ktc.ir.arith import Facts, Trust, facts_of, simplified
 from ktc.ir.arith.loop_extents import extent_of
 from ktc.ir.fields import with_children
 from ktc.ir.kernel import Kernel
@@ -43,10 +43,21 @@ from ktc.ir.nodes import (
     Sym,
     Unary,
     Var,
+    bodies,
 )  # fmt: skip
 from ktc.ir.purity import is_removable
 from ktc.ir.types import I32, Array
-from ktc.ir.walk import all_exprs, assigned, commented, map_body, map_expr, substitute_expr, used_in, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    commented,
+    map_body,
+    map_expr,
+    stmt_exprs,
+    substitute_expr,
+    used_in,
+    walk_expr,
+)  # fmt: skip
 
 Loop = For | Par | Reduce | Scan
 Names = dict[HwIndex, Sym]
@@ -67,11 +78,12 @@ def decided(kernel: Kernel, trust: Trust, sized: bool = True) -> Body:
     kinds = _Kinds(kernel)
     if not any(map(kinds.may_go, all_exprs(kernel.body))):
         return kernel.body
-    facts = Facts(kernel, trust, EFFORT)
+    facts = facts_of(kernel, trust).within(EFFORT)
+    worth = kinds.worth_a_look(kernel.body)
     at: dict[int, Facts] = {}
-    for s, here in facts.visit(kernel.body):
+    for s, here in facts.visit(kernel.body, lambda body: any(id(s) in worth for s in body)):
         at[id(s)] = here if at.setdefault(id(s), here) is here else facts  # one statement may stand in several places
-    found = _Decision(at, kinds, sized).body(kernel.body, {})
+    found = _Decision(at, worth, kinds, sized).body(kernel.body, {})
     return found if found is kernel.body else _without_idle(found, used_in(kernel.body) - used_in(found))
 
 
@@ -105,19 +117,33 @@ class _Kinds:
                 return fn in ("min", "max", "cdiv")
         return isinstance(x, Select)
 
+    def worth_a_look(self, body: Body) -> set[int]:
+        """The statements, by identity, in which something may go."""
+        found: set[int] = set()
+        for s in body:
+            inside = [self.worth_a_look(b) for b in bodies(s)]
+            if (
+                any(inside)
+                or isinstance(s, If | For)
+                or any(self.may_go(x) for e in stmt_exprs(s) for x in walk_expr(e))
+            ):
+                found.update({id(s)}, *inside)
+        return found
+
 
 @dataclasses.dataclass(frozen=True)
 class _Decision:
     """One walk over a body, with the facts of each place."""
 
     at: dict[int, Facts]
+    worth: set[int]
     kinds: _Kinds
     sized: bool
 
     def body(self, body: Body, names: Names) -> Body:
         out: list[Stmt] = []
         for s in body:
-            found = self._statement(s, names)
+            found = self._statement(s, names) if id(s) in self.worth else s
             if isinstance(found, tuple):
                 out += found
             elif found is not None:
@@ -172,7 +198,8 @@ class _Decision:
         return s if self.sized and _cap(s) is not None and _cap(found) is None else found
 
     def _never_runs(self, s: For, here: Facts) -> bool:
-        return self._truth(substitute_expr(s.cond, {s.var: s.init}), here) is False
+        first = substitute_expr(s.cond, {s.var: s.init})
+        return is_removable(first) and here.never(first)
 
 
 def _hardware(e: Expr | None) -> HwIndex | None:

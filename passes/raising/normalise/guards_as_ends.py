@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable
 
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import cast, is_const, simplify
 from ktc.ir.kernel import Kernel
@@ -25,7 +25,7 @@ from ktc.passes.shared.conjuncts import conjuncts_of
 
 def with_guards_as_ends(raised: Kernel) -> Kernel:
     """``raised`` with the guards of its outermost loops in their ranges."""
-    facts = Facts(raised, REWRITES)
+    facts = facts_of(raised, REWRITES)
     sizes = {p.sym for p in raised.params if isinstance(p.sym.type, Scalar)} - assigned(raised.body)
     body = tuple(_ended(s, sizes, facts) if isinstance(s, Par) else s for s in raised.body)
     return raised if body == raised.body else raised.with_(body=body)

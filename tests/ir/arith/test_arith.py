@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ktc.ir.arith import REWRITES, Congruence, Facts, Interval, Trust, simplified
+from ktc.ir.arith import LOWERING, REWRITES, Congruence, Facts, Interval, Trust, facts_of, simplified
 from ktc.ir.arith.interval import EMPTY
 from ktc.ir.arith.interval_operators import BINARY
 from ktc.ir.arith.polynomial import polynomial
@@ -236,3 +236,40 @@ def test_the_operands_of_an_atom_have_one_type(by: Expr) -> None:
     for p in (f.polynomial(digit), polynomial(digit)):
         ((atom,),) = p
         assert isinstance(atom, Binary) and atom.a.type == atom.b.type
+
+
+# -------------------------------------------------------------------------------------------------------------- sharing
+
+
+def test_all_who_ask_about_a_kernel_share_its_facts() -> None:
+    kernel = Kernel("k", (size("n"),), None, ())
+    assert facts_of(kernel, REWRITES) is facts_of(kernel, REWRITES)
+    assert facts_of(kernel, REWRITES) is not facts_of(kernel, LOWERING)
+
+
+def test_what_a_place_learns_stays_there() -> None:
+    """Places share answers only until one of them knows more."""
+    n, i = size("n"), size("i", low=None)
+    facts = known(n, i)
+    inside, digit = op("<", v(i), v(n)), op("%", v(i), v(n))
+    assert facts.truth(inside) is None and simplified(digit, facts) is digit
+    there = facts.under(inside).under(op(">=", v(i), 0))
+    assert there.truth(inside) is True and simplified(digit, there) == v(i)
+    assert facts.truth(inside) is None and simplified(digit, facts) is digit
+    assert not facts.never_negative(v(i)) and there.within(1).never_negative(v(i))
+
+
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">=", "==", "!="])
+def test_never_is_what_truth_says_is_false(sign: str) -> None:
+    n, i = size("n"), size("i", low=0)
+    facts = known(n, i).under(op("<", v(i), v(n)))
+    for a, b in ((v(i), v(n)), (v(n), v(i)), (i32(1), i32(2)), (v(i), op("+", v(n), 1))):
+        assert facts.never(op(sign, a, b)) == (facts.truth(op(sign, a, b)) is False)
+
+
+def test_lists_that_nobody_asks_about_are_passed_over() -> None:
+    n = size("n")
+    skipped, seen = If(op("<", v(n), 4), (Eval(v(n)),), ()), If(op("<", v(n), 8), (Eval(v(n)),), ())
+    facts = known(n, body=(skipped, seen))
+    visited = [s for s, _ in facts.visit(facts.kernel.body, lambda body: body is seen.then)]
+    assert visited == [skipped, seen, *seen.then]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ktc.ir.arith import Facts
 from ktc.ir.nodes import Binary, Const
 from ktc.ir.text import parse_kernel, print_kernel
-from ktc.passes.scalar import narrow_index, strength_reduce
+from ktc.passes.scalar import narrow_index
 from tests.passes.checks import applied, body_of, differs, refused
 
 TILED = parse_kernel("""\
@@ -72,7 +73,7 @@ def test_a_wrong_strength_reduce_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
         "  out[threadIdx.x] = t % 8 + t / 8\n"
     )
     assert refused(k, "strength-reduce").code == "E-STRENGTH-NOTHING"
-    monkeypatch.setattr(strength_reduce.Facts, "never_negative", lambda self, e: True)
+    monkeypatch.setattr(Facts, "never_negative", lambda self, e: True)
     assert differs(k, applied(k, "strength-reduce"), [{"n": 4}], lower=False) is not None
 
 
