@@ -50,7 +50,7 @@ class Rules:
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
             rows = list(self._rows(o, o.raised))
             yield from rows
-            beside = [] if rows else list(lanes(o.raised, able))
+            beside = [] if rows else list(lanes(o.raised, able, o.facts))
             for steps, why, gain in beside:
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
