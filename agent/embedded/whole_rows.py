@@ -22,6 +22,9 @@ UNIT_BYTES = 256 << 10
 THREAD_BYTES = 256
 """What a thread keeps of a long row: a quarter of the registers that it can name, for it computes with each element."""
 
+REGISTER = 4
+"""Bytes of a register: what an access of fewer takes all the same."""
+
 OTHER_BYTES = 56
 """What a thread holds beside a long row: addresses, sizes, results."""
 
@@ -51,15 +54,16 @@ def whole_row(
     v = "V * " if wide else ""
     where = f" where {v}{threads} * U < {2 * n} where {v}{threads} * (U - 1) < {n}"
     if not few:
-        where += f" where {v}{size} * U <= {THREAD_BYTES}"
-        where += f" where {threads} * ({v}{size} * U + {OTHER_BYTES}) <= {UNIT_BYTES}"
+        for access in (f"{v}{size}", f"{REGISTER}")[: 1 + (size < REGISTER)]:
+            where += f" where {access} * U <= {THREAD_BYTES}"
+            where += f" where {threads} * ({access} * U + {OTHER_BYTES}) <= {UNIT_BYTES}"
     rounds = sorted({u for _, _, u in found})
     domain = "" if set(rounds) <= {1, 2, 4, 8} else f":({','.join(map(str, rounds))})"
     return Whole(f"unroll $U{domain}", where, not few)
 
 
 def _in_registers(v: int, t: int, u: int, size: int) -> bool:
-    held = v * u * size
+    held = u * max(v * size, REGISTER)
     return held <= THREAD_BYTES and t * (held + OTHER_BYTES) <= UNIT_BYTES
 
 

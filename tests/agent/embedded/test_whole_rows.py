@@ -45,6 +45,7 @@ def test_a_long_row_is_held_by_a_block_that_has_the_registers() -> None:
 def test_rows_that_no_block_holds_are_not_held() -> None:
     assert whole_row(128256, 4) is None and whole_row(65536, 4) is None
     assert whole_row(65536, 2) is not None  # half as wide
+    assert whole_row(50257, 2) is not None and whole_row(65537, 2) is None  # single elements take a register each
     _, o = observe(REDUCTION, {"n": 64, "d": 128256})
     scripts = [p.script for p in Rules().propose(o, 6)]
     assert scripts and not any("row-cache" in s and "where=shared" not in s for s in scripts)
