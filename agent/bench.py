@@ -128,6 +128,9 @@ class Bench:
         space = self._space(c, scenario)
         return not isinstance(space, KtcError) and space.contains(dict(knobs))
 
+    def runs(self, c: Candidate, scenario: Scenario) -> bool:
+        return not isinstance(self._space(c, scenario), KtcError)
+
     def traffic(self, scenario: Scenario) -> int:
         return self._work(scenario).bytes
 

@@ -89,6 +89,10 @@ class Lab(Protocol):
         """Whether this configuration may run on this scenario's sizes."""
         ...
 
+    def runs(self, c: Candidate, scenario: Scenario) -> bool:
+        """Whether there is any configuration of ``c`` that may run on this scenario's sizes."""
+        ...
+
     def traffic(self, scenario: Scenario) -> int:
         """Bytes that must move: those that the source touches, each read and written once."""
         ...

@@ -55,7 +55,8 @@ class Observation:
     """Everything a planner may look at. ``raised`` is the parallel form, when the kernel can be raised at all.
 
     ``facts`` holds one entry a scenario, of the raised kernel where there is one. ``remembered`` are scripts that won
-    on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None if it applies.
+    on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None if it applies;
+    ``runs`` says whether any values of its knobs suit the device and the sizes.
     """
 
     kernel: Kernel
@@ -66,6 +67,7 @@ class Observation:
     history: tuple[Outcome, ...] = ()
     remembered: tuple[Proposal, ...] = ()
     attempt: Callable[[str], Refused | None] = lambda script: None
+    runs: Callable[[str], bool] = lambda script: True
 
 
 class Planner(Protocol):

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ktc.ir.analysis.planner_facts import KernelFacts, LoopFacts
+from ktc.ir.types import F32
+
+from .whole_rows import Whole, whole_row
 
 SHORT_ROW = 1024
 """Elements; below it one block per row leaves threads idle or launches too many blocks."""
@@ -192,12 +195,16 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
 
 def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
     """Sweeps over a row with a reduction between them: read once, keep the row."""
-    vec, v = vectors(s)
-    maps = {"registers": f"[{vec}thread.x $T, unroll $U]", "shared": f"[{vec}thread.x $T, seq]"}
-    fits = at_most(s, f"{v}T * U")
-    each = {k: " | ".join(f"distribute{{loop={c} map={m}}}" for c in s.col_names) for k, m in maps.items()}
+    vec, _ = vectors(s)
+    whole = _whole(s, bool(vec))
+    if whole is None or whole.long:
+        yield from _long_row(s, whole)
+        return
+    maps = {"registers": f"[{vec}thread.x $T, {whole.unroll}]", "shared": f"[{vec}thread.x $T, seq]"}
+    fits = whole.where
+    each = {k: _each(s, m) for k, m in maps.items()}
     loop = s.col_names[0]
-    if len(s.cols) > len({c.parent for c in s.cols}):
+    if _is_swept_again(s):
         keep = f"{each['registers']} | row-cache{{loop={loop} where=registers}}{fits}"
         yield keep, "each thread keeps its part of the row in registers between the sweeps", 2.0
         ahead = f"{each['registers']} | row-cache{{loop={loop} keep=loaded ahead=yes}}{fits}"
@@ -209,6 +216,42 @@ def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
         yield keep, "long rows: kept in shared memory between the sweeps", 1.6
     yield each["registers"] + fits, "wide accesses, the row in flight at once", 1.5
     yield each["shared"], "wide accesses, any row length", 1.4
+
+
+def _long_row(s: Shape, whole: Whole | None) -> Iterator[Idea]:
+    """Rows of tens of thousands of elements: in the registers of a whole unit, or in its shared memory; else read by
+    each sweep, several accesses in flight. Rounds that are whole ask nothing of their elements."""
+    vec, _ = vectors(s)
+    loop = s.col_names[0]
+    if _is_swept_again(s):
+        if whole is not None:
+            held = _each(s, f"[{vec}thread.x $T, {whole.unroll}]", " tail=cut")
+            keep = f"{held} | row-cache{{loop={loop} keep=loaded}}{whole.where}"
+            yield keep, "a long row in the registers of a block's threads, read once", 2.0
+        rounds = _each(s, f"[{vec}thread.x $T:(512,1024), unroll $U:(4,8), seq]", " tail=cut")
+        shared = f"{rounds} | row-cache{{loop={loop} keep=loaded where=shared}}"
+        yield shared, "a long row in shared memory between the sweeps, read once", 1.8
+    rounds = _each(s, f"[{vec}thread.x $T, unroll $U:(2,4,8), seq]", " tail=cut")
+    yield rounds, "several accesses in flight, any row length", 1.5
+
+
+def _whole(s: Shape, wide: bool) -> Whole | None:
+    """What takes a block's threads through a whole row, of any length where it is not known."""
+    trip = max((c.trip or 0 for c in s.cols), default=0)
+    if not trip:
+        return Whole("unroll $U", "", long=False)
+    sizes = {b.elem: b.elem_bytes for b in s.facts.buffers}
+    return whole_row(trip, sizes.get(s.facts.elem, F32.bytes), wide)
+
+
+def _is_swept_again(s: Shape) -> bool:
+    """Whether something goes several times through the elements of a row."""
+    return len(s.cols) > len({c.parent for c in s.cols})
+
+
+def _each(s: Shape, levels: str, tail: str = "") -> str:
+    """Steps that give ``levels`` to every loop over columns."""
+    return " | ".join(f"distribute{{loop={c} map={levels}{tail}}}" for c in s.col_names)
 
 
 def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:

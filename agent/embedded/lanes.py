@@ -9,20 +9,27 @@ and the loops inside are shared by other threads and by blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.access_nests import accesses
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import For, Par, Reduce
-from ktc.ir.walk import walk
+from ktc.ir.types import F32
+from ktc.ir.walk import used, walk
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import PARALLEL, place_of, places_of
 from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import Step
+from ktc.passes.memory.row_lengths import most
 
 from .ideas import Idea
+from .rows import plain_sweeps
+from .whole_rows import whole_row
 
 NORMALISE = Step("normalise")
 
@@ -44,33 +51,73 @@ ACROSS = (
 )
 """Where the outer loop moves by one element: its levels after wide accesses, and those of the loops inside."""
 
+IN_SHARED = "thread.x $T:(32,128,512)"
+"""Threads of a block whose row is kept in shared memory: a warp needs no barrier, others hide more of the waiting."""
+
 WIDE = ("vec $V, ", "")
 """Before the levels of what moves by one element: wide accesses if they can be, else single ones."""
 
 
-def lanes(raised: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
-    """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered."""
-    normal = apply_step(raised, NORMALISE)
-    kernel = raised if isinstance(normal, Refused) else normal.kernel
-    before = "" if isinstance(normal, Refused) else f"{NORMALISE} | "
+def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+    """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered, ``seen`` are
+    facts at the sizes that it is tuned for."""
+    before, kernel = _plain(raised)
     for outer in loops(kernel):
         nest = _nest(kernel, outer)
         if nest is not None:
-            for steps, why in nest.maps():
+            ideas = [*(_kept(kernel, nest, seen) if nest.several else ()), *nest.maps()]
+            for steps, why in ideas:
                 first = next((x for x in (before + s for s in steps) if able(x)), None)
                 if first is not None:
                     yield first, f"{why}: neighbouring lanes take neighbouring elements", GAIN
-                    if nest.several and able(kept := f"{first} | row-cache{{loop={nest.inside[0]} keep=loaded}}"):
-                        yield kept, f"{why}, its elements loaded once", GAIN
             return
+
+
+def _plain(raised: Kernel) -> tuple[str, Kernel]:
+    """Steps (each with a bar behind it) that make loops parallel and leave out stores which a later sweep reads and
+    overwrites, and the kernel after them."""
+    normal = apply_step(raised, NORMALISE)
+    if isinstance(normal, Refused):
+        return "", raised
+    deferred, kernel = plain_sweeps(normal.kernel)
+    return f"{NORMALISE} | {deferred}", kernel
+
+
+def _kept(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[tuple[list[str], str]]:
+    """Rows that are swept several times and read once, as :meth:`Nest.maps` has them: in the registers of a block's
+    threads, or of a warp's, or in shared memory. A row that ends at its query is as long as any of them may be."""
+    sweeps = [s for s in loops(kernel) if isinstance(s, Par | Reduce) and s.var.name in nest.sweeps]
+    known = all(used(s.hi) <= {p.sym for p in kernel.params} for s in sweeps)
+    n = max((_length(kernel, s, f) for s in sweeps for f in seen), default=0)
+    size = max((b.elem_bytes for f in seen for b in f.buffers if b.elem == f.elem), default=F32.bytes)
+    keep = f"row-cache{{loop={nest.inside[0]} keep=loaded"
+    for outer, lanes, whole, why in (
+        ("[block.x]", "thread.x $T", whole_row(n, size, known), "a block a row, which its registers hold"),
+        (f"[{ROWS}]", f"thread.x {WARP}", whole_row(n, size, known, f"{WARP}", (WARP,)), "rows in a warp's registers"),
+    ):
+        if n and whole is not None:
+            inner = f"[{WIDE[0] if known else ''}{lanes}, {whole.unroll}]"
+            tail = " tail=cut" if whole.long and known else ""
+            yield [f"{nest.mapped(outer, inner, tail)} | {keep}}}{whole.where}"], why
+    shared = [nest.mapped("[block.x]", f"[{wide}{IN_SHARED}, seq]") for wide in (WIDE if known else WIDE[1:])]
+    yield [f"{steps} | {keep} where=shared}}" for steps in shared], "a block a row, kept in shared memory"
+
+
+def _length(kernel: Kernel, sweep: Par | Reduce, f: KernelFacts) -> int:
+    """Elements of the longest row that ``sweep`` goes through at the sizes of ``f``; 0 if that is not known."""
+    end = most(kernel, sweep.hi)
+    sizes = {k: v for k, v in f.sizes.items() if isinstance(v, int)}
+    return int((None if end is None else evaluate(end, kernel.environment(sizes))) or 0)
 
 
 @dataclass(frozen=True)
 class Nest:
-    """A loop and the loops inside it by name; ``across``: whether the outer one moves by one element."""
+    """A loop and the loops inside it by name, ``sweeps`` by those of their variables; ``across``: whether the outer one
+    moves by one element."""
 
     outer: str
     inside: tuple[str, ...]
+    sweeps: frozenset[str]
     across: bool
 
     @property
@@ -78,16 +125,19 @@ class Nest:
         """Whether each iteration of the outer loop goes several times through something."""
         return not self.across and (len(self.inside) > 1 or self.inside[0].endswith(".*"))
 
+    def mapped(self, outer: str, inner: str, tail: str = "") -> str:
+        """The step that gives ``outer`` and ``inner`` levels to the loop and to those inside it."""
+        each = " ".join(f"{name}={inner}" for name in self.inside)
+        return f"map{{{self.outer}={outer} {each}{tail}}}"
+
     def maps(self) -> Iterator[tuple[list[str], str]]:
         """Steps of which the first that can be lowered is meant, and why."""
         if self.across:
             for own, levels, why in ACROSS:
-                inner = " ".join(f"{name}={levels}" for name in self.inside)
-                yield [f"map{{{self.outer}=[{wide}{own}] {inner}}}" for wide in WIDE], why
+                yield [self.mapped(f"[{wide}{own}]", levels) for wide in WIDE], why
         else:
             for levels, own, why in INSIDE:
-                inners = (" ".join(f"{name}=[{wide}{own}]" for name in self.inside) for wide in WIDE)
-                yield [f"map{{{self.outer}={levels} {inner}}}" for inner in inners], why
+                yield [self.mapped(levels, f"[{wide}{own}]") for wide in WIDE], why
 
 
 def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
@@ -97,7 +147,7 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
         return None
     inner = [s for s in walk(outer.body) if isinstance(s, For | Par | Reduce)]
     leaves = [s for s in inner if isinstance(s, Par | Reduce) and not any(x in inner for x in walk(s.body))]
-    names = {s.var.name for s in leaves}
+    names = frozenset(s.var.name for s in leaves)
     found = [a for a in accesses(kernel) if a.space == "global" and names & {x.name for x in a.axes}]
     both = [a for a in found if a.moves(outer.var.name) and any(a.moves(s.var.name) for s in leaves)]
     found = both or found  # what is read once a row, or once a column, is little beside the matrix
@@ -105,11 +155,11 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     across = sum(a.pattern(outer.var.name) == "unit" for a in found)
     name = place_of(kernel, outer)
     if along and 2 * across <= len(found) and _has_threads(outer) and all(map(_is_serial, along)):
-        return Nest(name, tuple(places_of(kernel, along, PARALLEL)), across=False)
+        return Nest(name, tuple(places_of(kernel, along, PARALLEL)), names, across=False)
     shared = not _has_threads(outer) and any(map(_has_threads, leaves))
     alone = all(isinstance(s, Reduce) and _is_serial(s) for s in leaves)
     if leaves and not along and across and (shared or alone):
-        return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), across=True)
+        return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=True)
     return None
 
 

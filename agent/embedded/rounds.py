@@ -168,7 +168,14 @@ def observe(run: Run, scenario: Scenario) -> Observation:
         history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
         remembered=tuple(remembered),
         attempt=run.builder.attempt,
+        runs=lambda script: _runs(run, script, scenario),
     )
+
+
+def _runs(run: Run, script: str, scenario: Scenario) -> bool:
+    """Whether some configuration of ``script`` suits the scenario, if it can be built at all: why not is told later."""
+    built = run.builder.build(Proposal(script, ""))
+    return isinstance(built, Outcome) or run.lab.runs(built, scenario)
 
 
 def _facts(run: Run, scenario: Scenario) -> KernelFacts:

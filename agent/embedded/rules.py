@@ -34,8 +34,8 @@ class Rules:
         known = {o.script for o in observation.history}
         first: dict[str, Proposal] = {}
         for p in self._ideas(observation):  # each costs the lowering of what it tries: no more than are asked for
-            if p.script not in known:
-                first.setdefault(p.script, p)
+            if p.script not in known and p.script not in first and observation.runs(p.script):
+                first[p.script] = p
             if len(first) == k:
                 break
         return list(first.values())
@@ -50,7 +50,7 @@ class Rules:
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
             rows = list(self._rows(o, o.raised))
             yield from rows
-            beside = [] if rows else list(lanes(o.raised, able))
+            beside = [] if rows else list(lanes(o.raised, able, o.facts))
             for steps, why, gain in beside:
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):

@@ -10,7 +10,8 @@ before                                              after row-cache{loop=i.* whe
 
 In registers each thread keeps the elements it owns, so the loops need one common distribution without a run-time
 ``seq`` level. In shared memory any distribution will do. ``keep=loaded`` keeps what was loaded, which may be narrower
-than what is computed from it, and so takes less room. ``ahead=yes`` also loads in the first sweep what only a later one
+than what is computed from it, and so takes less room. A later sweep may go further than the first if it asks first
+where it computes the value (``i < d ? ... : 0.0``). ``ahead=yes`` also loads in the first sweep what only a later one
 reads (the weights of a normalisation): all of a row's loads are then in flight at once, before the first barrier.
 """
 
@@ -113,7 +114,11 @@ def keep_rows(body: Body, found: list[Loop], values: list[Kept], ends: Mapping[S
         mine = [(k, row) for k, row in rows.items() if k.origin == s.var]
         for k, row in mine:
             loop = (load_ahead if k.ahead else store_value)(loop, k.value, row, _name(k))
-        here = {substitute_expr(k.value, {k.origin: Var(s.var)}): row for k, row in rows.items() if s.var in k.later}
+        here = {
+            substitute_expr(k.value, {k.origin: Var(s.var)}): (row, by_var[k.origin].hi)
+            for k, row in rows.items()
+            if s.var in k.later
+        }
         if here:
             loop = replace_values(loop, here)
         allocs = tuple(Alloc(row, dynamic=space == "shared", align=16) for _, row in mine)

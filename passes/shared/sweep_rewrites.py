@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ktc.ir.arith.polynomial import same_value
 from ktc.ir.nodes import Decl, Expr, Load, Reduce, Stmt, Store, Sym, Var, fresh, has_bodies
 from ktc.ir.purity import is_removable
 from ktc.ir.walk import assigned, used_in
 from ktc.passes.core.named_loops import Loop
 
-from .sweep_views import unconditional, view_of
+from .sweep_views import reached, unconditional, view_of
+
+Rows = Mapping[Expr, tuple[Sym, Expr]]
+"""By value: the array that keeps it, and how far that is filled."""
 
 
-def replace_values(loop: Loop, rows: dict[Expr, Sym]) -> Loop:
-    """``loop`` reading ``rows[value][i]`` where it computes a value (over its own variable); unread constants go."""
+def replace_values(loop: Loop, rows: Rows) -> Loop:
+    """``loop`` reading ``row[i]`` where it computes a value (over its own variable) for an ``i`` that is known to be
+    below the row's end; unread constants go."""
     view = view_of(loop, 0)
 
-    def swap(e: Expr) -> Expr | None:
-        row = rows.get(view.value_of(e, loop.var))
-        return None if row is None or isinstance(e, Var) else Load(row, (Var(loop.var),))
+    def swap(e: Expr, end: Expr) -> Expr | None:
+        found = None if isinstance(e, Var) else rows.get(view.value_of(e, loop.var))
+        return None if found is None or not same_value(found[1], end) else Load(found[0], (Var(loop.var),))
 
-    return _without_dead(_mapped(loop, swap))
+    def taken(e: Expr, end: Expr) -> Expr:
+        new = swap(e, end)
+        return new if new is not None else _rebuilt(e, {id(x): taken(x, to) for x, to in reached(e, loop.var, end)})
+
+    return _without_dead(_mapped(loop, lambda e: taken(e, loop.hi)))
 
 
 def load_ahead(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
@@ -86,16 +95,18 @@ def _mapped_stmt(s: Stmt, swap: Swap) -> Stmt:
 def _map_down(e: Expr, swap: Swap) -> Expr:
     """``e`` with the outermost nodes that ``swap`` answers for replaced, in unconditional positions."""
     new = swap(e)
-    if new is not None:
-        return new
-    allowed = {id(x) for x in unconditional(e)}
+    return new if new is not None else _rebuilt(e, {id(x): _map_down(x, swap) for x in unconditional(e)})
+
+
+def _rebuilt(e: Expr, new: Mapping[int, Expr]) -> Expr:
+    """``e`` with the operands of these identities replaced."""
     changes: dict[str, Any] = {}
     for f in dataclasses.fields(e):
         v = getattr(e, f.name)
-        if isinstance(v, Expr) and id(v) in allowed:
-            changes[f.name] = _map_down(v, swap)
-        elif isinstance(v, tuple) and any(id(x) in allowed for x in v):
-            changes[f.name] = tuple(_map_down(x, swap) if id(x) in allowed else x for x in v)
+        if isinstance(v, Expr) and id(v) in new:
+            changes[f.name] = new[id(v)]
+        elif isinstance(v, tuple) and any(id(x) in new for x in v):
+            changes[f.name] = tuple(new.get(id(x), x) for x in v)
     return dataclasses.replace(e, **changes) if changes else e
 
 

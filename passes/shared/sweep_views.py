@@ -10,6 +10,8 @@ from ktc.ir.nodes import Binary, Decl, Expr, Load, Select, Sym, Var
 from ktc.ir.walk import assigned, declared, substitute_expr, used
 from ktc.passes.core.named_loops import Loop
 
+from .loop_bounds import upper_bound
+
 
 @dataclass(frozen=True)
 class View:
@@ -49,4 +51,19 @@ def unconditional(e: Expr) -> Iterator[Expr]:
             yield from (x for x in (v if isinstance(v, tuple) else (v,)) if isinstance(x, Expr))
 
 
-__all__ = ["View", "unconditional", "view_of"]
+def reached(e: Expr, var: Sym, end: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """Operands of ``e``, which is evaluated where ``var`` is below ``end``, each with an end that ``var`` is below
+    wherever it is evaluated: of ``var < n ? a : b``, ``a`` below ``n``. Those behind other conditions are left out."""
+    yield from ((x, end) for x in unconditional(e))
+    if isinstance(e, Select) and (bound := _below(e.cond, var)) is not None:
+        yield e.a, bound
+
+
+def _below(cond: Expr, var: Sym) -> Expr | None:
+    """What ``var`` is below where ``cond`` holds."""
+    if isinstance(cond, Binary) and cond.op == "&&":
+        return _below(cond.a, var) or _below(cond.b, var)
+    return upper_bound(cond, var)
+
+
+__all__ = ["View", "reached", "unconditional", "view_of"]

@@ -1,4 +1,5 @@
-"""Values that one sweep over a range computes and a later sweep over the same range computes again.
+"""Values that one sweep over a range computes and a later sweep over the same range, or one that goes further and asks
+first (``i < end ? x[i] : 0.0``), computes again.
 
 Two expressions are the same value when they are equal after the constants of their own loop body are substituted and
 the loop variables identified, and nothing they read is written from the first to the second. Only expressions that
@@ -8,7 +9,7 @@ than the load inside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.arith.polynomial import same_value
@@ -20,7 +21,7 @@ from ktc.ir.walk import assigned, declared, substitute_expr, used, used_in, walk
 from ktc.passes.core.named_loops import Loop
 
 from .sweep_rewrites import replace_values
-from .sweep_views import View, unconditional, view_of
+from .sweep_views import View, reached, unconditional, view_of
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ def kept_values(body: Body, found: list[Loop], loads_only: bool = False) -> list
         ]
         origins: dict[Expr, tuple[int, list[Sym]]] = {}
         for b, later in enumerate(views):
-            for value in _again(block, views[:b], later, loads_only):
-                first = _origin(block, views[:b], later, value, loads_only)
+            for value, end in _again(block, views[:b], later, loads_only).items():
+                first = _origin(block, views[:b], later, value, loads_only, end)
                 at = substitute_expr(value, {later.loop.var: Var(views[first].loop.var)})
                 origins.setdefault(at, (first, []))[1].append(later.loop.var)
         out += [Kept(value, views[k].loop.var, tuple(where)) for value, (k, where) in origins.items()]
@@ -89,51 +90,57 @@ def _from_zero(v: View) -> bool:
     return is_const(v.loop.lo, 0)
 
 
-def _again(block: Body, earlier: list[View], later: View, loads_only: bool) -> list[Expr]:
-    """The largest values (over ``later``'s variable) that some loop of ``earlier`` computes too."""
-    found: dict[Expr, None] = {}
+def _again(block: Body, earlier: list[View], later: View, loads_only: bool) -> dict[Expr, Expr]:
+    """The largest values (over ``later``'s variable) that some loop of ``earlier`` computes too, each with the end of
+    that loop: ``later`` may go further if it asks first."""
+    found: dict[Expr, Expr] = {}
 
-    def visit(e: Expr, written: set[Sym]) -> None:
+    def visit(e: Expr, written: set[Sym], end: Expr) -> None:
         value = later.value_of(e, later.loop.var)
-        same = worth_keeping(e, value, later, loads_only) and not used(value) & written
-        if same and any(_computes(block, v, later, value, loads_only) for v in earlier):
-            found.setdefault(value)
+        same = worth_keeping(e, value, later, loads_only) and not used(value) & written and not used(end) & written
+        if same and any(_computes(block, v, later, value, loads_only, end) for v in earlier):
+            found.setdefault(value, end)
             return
-        for x in unconditional(e):
-            visit(x, written)
+        for x, below in reached(e, later.loop.var, end):
+            visit(x, written, below)
 
     written: set[Sym] = set()
     for s in later.loop.body:
         for e in _top(s):
-            visit(e, written)
+            visit(e, written, later.loop.hi)
         written |= assigned((s,))
     for a in _accs(later.loop):
-        visit(a.value, written)
+        visit(a.value, written, later.loop.hi)
     if len(found) < 2:
-        return list(found)
-    live = used_values(later, set(found))
-    return [v for v in found if v in live]
+        return found
+    live = used_values(later, found)
+    return {v: end for v, end in found.items() if v in live}
 
 
-def used_values(view: View, values: set[Expr]) -> set[Expr]:
-    """Those of ``values`` still read once each is replaced by a row element and unread constants are dropped."""
-    rows = {v: fresh("row", Array(v.type, (view.loop.hi,))) for v in values}
-    left = replace_values(view.loop, rows)
-    return {v for v, row in rows.items() if row in used_in((left,))}
+def used_values(view: View, values: Mapping[Expr, Expr]) -> set[Expr]:
+    """Those of ``values`` (to the ends of their rows) still read once each is replaced by a row element and unread
+    constants are dropped."""
+    rows = {v: (fresh("row", Array(v.type, (end,))), end) for v, end in values.items()}
+    left = used_in((replace_values(view.loop, rows),))
+    return {v for v, (row, _) in rows.items() if row in left}
 
 
-def _computes(block: Body, v: View, later: View, value: Expr, loads_only: bool) -> bool:
-    """Whether ``v`` computes ``value`` (over ``later``'s variable), which stays what it is until ``later`` starts."""
-    if not (is_const(v.loop.lo, 0) and is_const(later.loop.lo, 0) and same_value(v.loop.hi, later.loop.hi)):
+def _computes(block: Body, v: View, later: View, value: Expr, loads_only: bool, end: Expr | None = None) -> bool:
+    """Whether ``v`` computes ``value`` (over ``later``'s variable), up to ``end`` (by default that of ``later``), and
+    both stay what they are until ``later`` starts."""
+    end = later.loop.hi if end is None else end
+    if not (is_const(v.loop.lo, 0) and is_const(later.loop.lo, 0) and same_value(v.loop.hi, end)):
         return False
     between = assigned(block[v.at + 1 : later.at]) | set(declared(block[v.at + 1 : later.at]))
     if used(value) & (assigned(v.loop.body) | between | v.private):
         return False
+    if end is not later.loop.hi and used(end) & (assigned(v.loop.body) | between):
+        return False
     return any(v.value_of(e, later.loop.var) == value for e in _candidates(v, loads_only))
 
 
-def _origin(block: Body, earlier: list[View], later: View, value: Expr, loads_only: bool) -> int:
-    return next(k for k, v in enumerate(earlier) if _computes(block, v, later, value, loads_only))
+def _origin(block: Body, earlier: list[View], later: View, value: Expr, loads_only: bool, end: Expr) -> int:
+    return next(k for k, v in enumerate(earlier) if _computes(block, v, later, value, loads_only, end))
 
 
 def _candidates(v: View, loads_only: bool) -> Iterator[Expr]:

@@ -81,6 +81,12 @@ class FakeLab:
         except KtcError:  # no tuple at all suits the sizes of the scenario
             return False
 
+    def runs(self, c, scenario):
+        try:
+            return self._space(c, scenario).size > 0
+        except KtcError:
+            return False
+
     def traffic(self, scenario):
         return 4 * scenario.sizes.get("n", 1) * scenario.sizes.get("d", 1)
 

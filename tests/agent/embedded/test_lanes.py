@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from ktc.agent.build import Builder
+from ktc.agent.build import Builder, Candidate
 from ktc.agent.embedded.lanes import lanes
 from ktc.agent.embedded.rules import Rules
+from ktc.agent.limits import space_for
+from ktc.agent.planner import Proposal
+from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
-from tests.agent.embedded.test_rules import observe
+from tests.agent.embedded.test_rules import GPU, observe
 
 BUFFERS = "out: f32* align 16 noalias, p: f32 const* align 16 noalias, ids: i32 const*"
 PARAMS = f"({BUFFERS}, rows: i32 range 1..4096, wide: i32 range 1..4096)"
@@ -56,6 +59,33 @@ def test_a_row_that_a_thread_copies_is_its_lanes() -> None:
 def test_sweeps_of_a_row_share_its_lanes_and_its_elements() -> None:
     found = proposed(SWEPT)
     assert found and all("z.*=[" in x and x.startswith("normalise | map{q=") for x in found)
+
+
+SIZES = {"rows": 2048, "wide": 100}
+SOFTMAX = (
+    THREAD_A_ROW.replace("par q in 0..rows", "par q in 0..wide * rows") + "    let end: i32 = q % wide + 1\n"
+    "    var m: f32 = -1000.0\n    for z = 0; z < end; z + 1\n      m = max(m, p[q * wide + z])\n"
+    "    var s: f32 = 0.0\n    for z = 0; z < end; z + 1\n      let e: f32 = exp(p[q * wide + z] - m)\n      s += e\n"
+    "      out[q * wide + z] = e\n    for z in 0..wide\n"
+    "      out[q * wide + z] = z < end ? out[q * wide + z] / s : 0.0\n"
+)
+
+
+def test_rows_of_which_each_query_sees_a_part_are_read_once() -> None:
+    """What is stored to be read again is left out first; a row is as long as any may be: in the registers of a block's
+    threads, of a warp's, or in shared memory."""
+    kernel = parse_kernel(SOFTMAX)
+    seen = facts(kernel, SIZES)
+    block, warp, shared, *_ = (steps for steps, _, _ in lanes(kernel, able(kernel), (seen,)))
+    assert block == (
+        "normalise | defer-store{array=out} | map{q=[block.x] z.*=[thread.x $T, unroll $U]}"
+        " | row-cache{loop=z.* keep=loaded} where T * U < 200 where T * (U - 1) < 100"
+    )
+    assert "q=[thread.y $ROWS:(1,2,4,8), block.x] z.*=[thread.x 32, unroll $U]" in warp
+    assert shared.endswith("z.*=[thread.x $T:(32,128,512), seq]} | row-cache{loop=z.* keep=loaded where=shared}")
+    for script in (block, warp, shared):
+        built = Builder(kernel).build(Proposal(script, ""))
+        assert isinstance(built, Candidate) and space_for(built.kernel, GPU, SIZES).size > 0
 
 
 def test_a_column_that_a_block_sums_takes_the_lanes_itself() -> None:

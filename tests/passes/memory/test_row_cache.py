@@ -153,7 +153,7 @@ def test_a_value_of_another_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
         from ktc.ir.walk import map_body
 
         def shift(e):
-            if isinstance(e, Load) and e.buffer in rows.values():
+            if isinstance(e, Load) and e.buffer in {row for row, _ in rows.values()}:
                 return Load(e.buffer, (add(e.index[0], i32(1)),))
             return e
 
@@ -218,3 +218,44 @@ kernel rows(out: f32* restrict, x: f32 const* restrict, first: i32 const* restri
     kernel = parse_kernel(text)
     assert refused(kernel, "row-cache{loop=i.* where=shared}").code == "E-ROWCACHE-ROOM"
     assert not any("where=shared" in str(s.step) for s in row_cache.RowCache().sites(kernel))
+
+
+FURTHER_TEXT = """\
+kernel further(out: f32* restrict, x: f32 const* restrict, d: i32 range 1..4096, host n: i32)
+  par r in 0..n @ [block.x]
+    let last: i32 = r % d
+    reduce(max) m: f32 = -inf over i in 0..last + 1 @ [thread.x 32, unroll 4]
+      yield x[r * d + i]
+    par i in 0..d @ [thread.x 32, unroll 4]
+      out[r * d + i] = i <= last ? x[r * d + i] - m : 0.0
+"""
+FURTHER_SIZES = [{"n": n, "d": d} for n, d in ((1, 1), (3, 2), (40, 33), (128, 128))]
+
+
+@pytest.mark.parametrize("where", ["registers", "shared"])
+def test_a_sweep_that_goes_further_takes_the_row_where_it_asks_first(where: str) -> None:
+    kernel = parse_kernel(FURTHER_TEXT)
+    kept = applied(kernel, f"row-cache{{loop=i.* keep=loaded where={where}}}")
+    assert "i_1 <= last ? x_row[i_1] - m : 0.0" in body_of(kept)
+    assert differs(kernel, materialise(kept), FURTHER_SIZES) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "i <= last + 1 ? x[r * d + i] - m : 0.0",  # asks for more than there is
+        "i <= last ? 0.0 : x[r * d + i] - m",  # the other side
+        "x[r * d + i] - m",  # does not ask
+    ],
+)
+def test_beyond_what_the_first_sweep_kept_nothing_is_taken(other: str) -> None:
+    kernel = parse_kernel(FURTHER_TEXT.replace("i <= last ? x[r * d + i] - m : 0.0", other))
+    assert refused(kernel, "row-cache{loop=i.* keep=loaded where=shared}").code == "E-ROWCACHE-NONE"
+
+
+def test_only_what_is_behind_the_condition_is_taken() -> None:
+    both = FURTHER_TEXT.replace("- m : 0.0", "- m : 0.0) + x[r * d + i]").replace("= i <= last", "= (i <= last")
+    kernel = parse_kernel(both)
+    kept = applied(kernel, "row-cache{loop=i.* keep=loaded where=shared}")
+    assert "(i_1 <= last ? x_row[i_1] - m : 0.0) + x[r * d + i_1]" in body_of(kept)
+    assert differs(kernel, kept, FURTHER_SIZES) is None
