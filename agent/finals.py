@@ -24,8 +24,8 @@ FITTED = 4096
 def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     """The winner of ``scenario``: the largest ratio among the verified finalists, or the original itself.
 
-    Faster means that the whole 95 % interval of the ratio lies above 1. Where one was accepted, verdicts on the others
-    are waited for as long as there is time.
+    Faster means that the whole 95 % interval of the ratio lies above 1. Once the time is over, the
+    verdicts on the fastest are waited for as long again; longer only while nothing at all is accepted.
     """
     original, *rest = run.finalists[scenario.name]
     if run.is_late(scenario):  # those that were asked about come first: nothing new is begun but for want of any
@@ -44,10 +44,12 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     for f in rest:
         if len(met) == FINALISTS:
             break
-        asked = not run.is_late(scenario) or run.verdicts.of(f.candidate, f.knobs) is not None
-        if not asked or not run.is_decided(f, run.seconds_left(scenario)):
+        late = run.is_late(scenario)
+        asked = not late or run.verdicts.of(f.candidate, f.knobs) is not None
+        wait = 0.0 if late and met else run.patience(scenario)  # what met is faster: they come in that order
+        if not asked or not run.is_decided(f, wait):
             open_.append(f)
-        elif run.is_verified(f) or not run.is_late(scenario):
+        elif run.is_verified(f) or not late:
             meet(f)
     for f in open_:  # time is over: only for want of any other
         if not met:

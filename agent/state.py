@@ -103,6 +103,11 @@ class Run:
         """Of the time for ``scenario``; infinite where none was set."""
         return self.stopping.get(scenario.name, Stopping()).seconds_left
 
+    def patience(self, scenario: Scenario) -> float:
+        """Seconds left for verdicts on what was measured: as long again as the time limit, counted from its end."""
+        deadline = self.stopping.get(scenario.name, Stopping()).deadline
+        return max(0.0, deadline + self.time_limit - time.monotonic())
+
     def _unverified_leader(self, scenario: Scenario) -> Finalist | None:
         leader = min(self.finalists.get(scenario.name, ()), key=lambda f: f.seconds, default=None)
         return leader if leader is not None and leader.candidate.script and not self.is_verified(leader) else None

@@ -37,7 +37,12 @@ LONG = 5.0
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
 TimeLimit = Annotated[
     float,
-    Option("--time-limit", metavar="SECONDS", help="Begin nothing new after so many seconds.", unset="no limit"),
+    Option(
+        "--time-limit",
+        metavar="SECONDS",
+        help="Begin nothing new after so many seconds; verdicts on the fastest may take as long again.",
+        unset="no limit",
+    ),
 ]
 Out = Annotated[
     str, Option("--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL")
