@@ -250,10 +250,26 @@ def _has_constant_blocks(kernel: Kernel) -> bool:
 
 @by_identity(REMEMBERED)
 def _elements(workload: Workload, sizes: Sizes) -> int:
-    """Elements of all arrays."""
+    """Elements of all arrays; those between rows that lie apart count a sixteenth."""
     env = dict(sizes)
     shapes = (a.shape for a in workload.args if a.role != "scalar")
-    return sum(math.prod(size_expressions.evaluate(e, env) for e in shape) for shape in shapes)
+    return sum(
+        _in_rows(shape[0], env) if len(shape) == 1 else math.prod(size_expressions.evaluate(e, env) for e in shape)
+        for shape in shapes
+    )
+
+
+def _in_rows(shape: str, sizes: Mapping[str, int]) -> int:
+    """What an array of ``shape`` elements costs: ``512 * n + m - 512`` ends with the m-th element of the n-th row, and
+    holds n rows of m elements 512 apart. What ends so has as many steps of one pitch as each size has values."""
+    whole = size_expressions.evaluate(shape, sizes)
+    pitches = {n: size_expressions.evaluate(shape, {**sizes, n: v + 1}) - whole for n, v in sizes.items()}
+    steps = [sizes[n] for n, pitch in pitches.items() if pitch]
+    last = sum(pitch * (sizes[n] - 1) for n, pitch in pitches.items())
+    if max(pitches.values(), default=0) < 2 or last != whole - 1:
+        return whole
+    rows = math.prod(steps) * (steps[0] if len(steps) == 1 else 1)  # 513 * n - 512: n rows of n
+    return min(whole, max(rows, whole // IDLE))
 
 
 @by_identity(REMEMBERED, subjects=2)
