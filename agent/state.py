@@ -97,11 +97,7 @@ class Run:
 
     def is_late(self, scenario: Scenario) -> bool:
         """Whether the time for ``scenario`` is over."""
-        return not self.seconds_left(scenario)
-
-    def seconds_left(self, scenario: Scenario) -> float:
-        """Of the time for ``scenario``; infinite where none was set."""
-        return self.stopping.get(scenario.name, Stopping()).seconds_left
+        return not self.stopping.get(scenario.name, Stopping()).seconds_left
 
     def patience(self, scenario: Scenario) -> float:
         """Seconds left for verdicts on what was measured: as long again as the time limit, counted from its end."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ktc.ir.analysis.planner_facts import KernelFacts, LoopFacts
-from ktc.ir.types import F32
 
 from .whole_rows import Whole, whole_row
 
@@ -240,8 +239,7 @@ def _whole(s: Shape, wide: bool) -> Whole | None:
     trip = max((c.trip or 0 for c in s.cols), default=0)
     if not trip:
         return Whole("unroll $U", "", long=False)
-    sizes = {b.elem: b.elem_bytes for b in s.facts.buffers}
-    return whole_row(trip, sizes.get(s.facts.elem, F32.bytes), wide)
+    return whole_row(trip, s.facts.elem_bytes, wide)
 
 
 def _is_swept_again(s: Shape) -> bool:

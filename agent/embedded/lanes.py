@@ -89,11 +89,11 @@ def _kept(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[t
     sweeps = [s for s in loops(kernel) if isinstance(s, Par | Reduce) and s.var.name in nest.sweeps]
     known = all(used(s.hi) <= {p.sym for p in kernel.params} for s in sweeps)
     n = max((_length(kernel, s, f) for s in sweeps for f in seen), default=0)
-    size = max((b.elem_bytes for f in seen for b in f.buffers if b.elem == f.elem), default=F32.bytes)
+    size = max((f.elem_bytes for f in seen), default=F32.bytes)
     keep = f"row-cache{{loop={nest.inside[0]} keep=loaded"
     for outer, lanes, whole, why in (
         ("[block.x]", "thread.x $T", whole_row(n, size, known), "a block a row, which its registers hold"),
-        (f"[{ROWS}]", f"thread.x {WARP}", whole_row(n, size, known, f"{WARP}", (WARP,)), "rows in a warp's registers"),
+        (f"[{ROWS}]", f"thread.x {WARP}", whole_row(n, size, known, str(WARP), (WARP,)), "rows in a warp's registers"),
     ):
         if n and whole is not None:
             inner = f"[{WIDE[0] if known else ''}{lanes}, {whole.unroll}]"

@@ -99,6 +99,11 @@ class KernelFacts:
         """How often the average touched byte is asked for: 1 is streaming, much more calls for tiling."""
         return self.moved_bytes / self.bytes if self.bytes else 0.0
 
+    @property
+    def elem_bytes(self) -> int:
+        """Bytes of an element of the type that most of the traffic has."""
+        return next((b.elem_bytes for b in self.buffers if b.elem == self.elem), F32.bytes)
+
     def loop(self, name: str) -> LoopFacts:
         return next(x for x in self.loops if x.name == name)
 

@@ -1,8 +1,8 @@
 """Integers that say where in something a launch works: the step of a loop of the host over launches.
 
 ``eliminate(a, n, k)`` works on what lies beyond row ``k`` of ``n``: threads with ``j > k && j < n`` do something. As a
-size of its own ``k`` would be as large as ``n``, where nothing is left to do. What makes a place: each
-comparison with it leaves less to do as it grows. A draft puts it in the middle.
+size of its own ``k`` would be as large as ``n``, where nothing is left to do. What makes a place: each comparison with
+it leaves less to do as it grows. A draft puts it in the middle.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     MIRRORED,
@@ -86,13 +87,11 @@ def orderings(body: Body) -> Iterator[Binary]:
 
 def _orderings(e: Expr, truth: bool) -> Iterator[Binary]:
     """The orderings in a condition as they are where it is ``truth``."""
-    for x in walk_expr(e):
-        if isinstance(x, Unary) and x.op == "!":
-            yield from _orderings(x.x, not truth)
-            return
-        if isinstance(x, Binary) and x.op in ORDERINGS:
-            op = x.op if truth else NEGATED[x.op]
-            yield Binary(op, x.a, x.b) if op in ("<", "<=") else Binary(MIRRORED[op], x.b, x.a)
+    if isinstance(e, Binary) and e.op in ORDERINGS:
+        op = e.op if truth else NEGATED[e.op]
+        yield Binary(op, e.a, e.b) if op in ("<", "<=") else Binary(MIRRORED[op], e.b, e.a)
+    for x in children(e):
+        yield from _orderings(x, truth != (isinstance(e, Unary) and e.op == "!"))
 
 
 def _signs_of(e: Binary, sources: Mapping[Sym, Expr]) -> Signs:

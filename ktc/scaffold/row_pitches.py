@@ -7,25 +7,25 @@ as a stride that is a parameter is kept no shorter than its row (:mod:`.footprin
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Const, Expr, Store, Var
+from ktc.ir.nodes import Atomic, Binary, Expr, Store, Var
 from ktc.ir.walk import walk
 from ktc.ir.workload.size_expressions import evaluate
 
 from .largest_index import DEEPEST, Bounds, Largest
+from .scenarios import MOST_SIZE
 from .size_polynomials import Polynomial, plus, text_of
 from .windows import names_in
 
 LEAST_READ = 32
 """The least pitch of rows that are only read. Those of windows, which overlap as they should, are shorter: a
 convolution moves on by 2, frames of a signal by 10."""
-
-LONGEST = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,14 @@ def longest_rows(k: Kernel, free: Collection[str], meanings: Mapping[str, str | 
 def _room(text: str, name: str, pitch: int, known: Mapping[str, int]) -> int | None:
     """The largest value of the size ``name`` with which ``text`` is below ``pitch``; None if any is, or none."""
 
-    def fits(n: int) -> bool:
-        return evaluate(text, {**known, name: n}) < pitch
+    def last(n: int) -> int:
+        return evaluate(text, {**known, name: n})
 
     try:
-        if fits(LONGEST) or not fits(1):
-            return None
-        low, high = 1, LONGEST
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
+        room = bisect_left(range(1, MOST_SIZE + 1), pitch, key=last)
     except KtcError:  # a division by a size that is not known
         return None
-    return low
+    return room if 0 < room < MOST_SIZE else None
 
 
 def _rows(index: Expr, b: Bounds, largest: Largest) -> Iterator[Row]:
@@ -112,9 +107,6 @@ def _terms(e: Expr, by: int, b: Bounds, largest: Largest, depth: int = 0) -> Ite
 
 def _number(e: Expr, largest: Largest) -> int | None:
     """The number that ``e`` is at all sizes."""
-    e = without_casts(e)
-    if isinstance(e, Const):
-        return int(e.value) if isinstance(e.value, int) else None
     value = largest.most(e, Bounds()) if largest.of_sizes(e) else None
     return value.get((), 0) if value is not None and not {*value} - {()} else None
 
