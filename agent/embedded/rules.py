@@ -153,21 +153,27 @@ def _able(o: Observation, before: str = "") -> Callable[[str], bool]:
     return lambda steps: o.attempt(f"raise | {before}{steps}") is None
 
 
-FORMS = ("promote", "delinearise")
-"""Passes that show what a kernel does: what it updates in memory as sums, what its flat indices are made of."""
-
-
 def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
-    """The parallel form, and it after each of :data:`FORMS` that applies: the steps, and the kernel."""
-    yield "", raised
-    for name in FORMS:
-        before, kernel = "", raised
-        for step in (site.step for site in PASSES[name].sites(raised)):
-            done = apply_step(kernel, step)
-            if not isinstance(done, Refused):
-                before, kernel = f"{before}{step} | ", done.kernel
-        if before:
-            yield before, kernel
+    """The kernel as its nests show what they do, each with the steps that lead to it.
+
+    Sums that it updates in memory are sums in variables in all of them (``promote``): no schedule is better off with a
+    store a term. Flat indices are tried as they are, and as the loops that they are made of (``delinearise``).
+    """
+    summed, kernel = _all_sites("promote", raised)
+    yield summed, kernel
+    nested, loops = _all_sites("delinearise", kernel)
+    if nested:
+        yield summed + nested, loops
+
+
+def _all_sites(name: str, kernel: Kernel) -> tuple[str, Kernel]:
+    """A pass wherever it applies to ``kernel``: the steps, each with its separator behind it, and what they lead to."""
+    steps = ""
+    for site in PASSES[name].sites(kernel):
+        done = apply_step(kernel, site.step)
+        if not isinstance(done, Refused):
+            steps, kernel = f"{steps}{site.step} | ", done.kernel
+    return steps, kernel
 
 
 GPUS = ("cuda", "hip")

@@ -310,6 +310,7 @@ class _Job:
             lanes = Frame(count * g.threads, blocks, np.repeat(np.arange(count), g.threads))
             for sym in [s for s, b in state.buffers.items() if b.owner is not None]:
                 del state.buffers[sym]
+            state.threads = lanes
             state.first_thread, state.shared_used = first * g.threads, 0
             if isinstance(state.order, BarrierOrder):
                 state.order.begin_batch(state.first_thread, count * g.threads)

@@ -18,6 +18,7 @@ from ktc.ir.nodes import Body, Break, Continue, For, If, Produce, Return, Stmt, 
 
 from .frames import Active, Frame, merge
 from .producer_loops import Producer
+from .rounds_at_once import ran_at_once
 from .true_counts import count_true
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ def if_(machine: Machine, s: If, frame: Frame, act: Active, loop: Loop | None) -
 
 
 def for_(machine: Machine, s: For, frame: Frame, act: Active, loop: Loop | None) -> Active:
+    form = machine.apart.counts(s) if machine.state.threads is not None else None
+    if form is not None and ran_at_once(machine, s, form, frame, act):
+        return act
     ahead = s.body and isinstance(s.body[0], Produce) and machine.state.geometry is not None
     producer = Producer(machine, s, frame, act) if ahead else None
     frame.declare(s.var, machine.ev(s.init, frame, act), act)

@@ -66,7 +66,11 @@ class Evaluator:
         v = self.state.hardware.get((e.level, e.axis))
         if v is None:
             raise Unsupported("a hardware index in parallel form", self.state.where())
-        return v if act is None or v.ndim == 0 else v[act]
+        if v.ndim == 0:
+            return v
+        if frame is not self.state.threads:
+            return v[self.state.by_thread(frame, act)[1]]
+        return v if act is None else v[act]
 
     def variable(self, e: Var, frame: Frame, act: Active):
         """A variable of an outer frame, or one that some lanes have not assigned."""

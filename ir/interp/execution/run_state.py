@@ -72,6 +72,8 @@ class State:
     sanitize: bool = True
     seed: int = 0
     geometry: Geometry | None = None
+    threads: Frame | None = None
+    """The frame of the threads of the blocks that run now; None in parallel form."""
     order: Order | None = None
     written: frozenset[Sym] = frozenset()
     buffers: dict[Sym, Buffer] = field(default_factory=dict)
@@ -138,10 +140,16 @@ class State:
             if differ.any():
                 self.saw(e, np.broadcast_to(out == first, differ.shape)[differ])
 
+    def by_thread(self, frame: Frame, act: Active) -> tuple[Frame, np.ndarray]:
+        """The frame of threads, and there the thread of each active lane; in parallel form the lanes as they are."""
+        if self.threads is None or frame is self.threads:
+            return frame, frame.lanes(act)
+        return self.threads, self.threads.lanes(frame.rows_in(self.threads, act))
+
     def report(self, kind: str, message: str, frame: Frame, act: Active, bad: np.ndarray, **more) -> None:
         """One finding about the active lanes where ``bad``; the first of them is the witness."""
         bad = np.broadcast_to(bad, (frame.count(act),))
-        lane = int(frame.lanes(act)[int(np.argmax(bad))])
+        lane = int(self.by_thread(frame, act)[1][int(np.argmax(bad))])
         block = thread = None
         if self.geometry is not None:
             block, thread = divmod(self.first_thread + lane, self.geometry.threads)

@@ -54,6 +54,7 @@ from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, spread
 from .parallel import par, reduce, scan
 from .producer_loops import bulk_copy
+from .rounds_at_once import apart_in
 from .run_state import State
 from .tensor_statements import matrix_load, mma, tile_mma
 
@@ -64,6 +65,7 @@ class Machine:
     def __init__(self, state: State, kernel: Kernel) -> None:
         self.state = state
         self.ev = Evaluator(state, kernel)
+        self.apart = apart_in(kernel)
         self.copies = CopyQueue()
         self.group_copies = GroupCopies(self)
         self.products: list[Callable[[], None]] = []

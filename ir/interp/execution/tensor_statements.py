@@ -20,6 +20,7 @@ from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Expr, Load, MatrixLoad, Mma, Sym, TileMma, Var
 
 from .frames import Active, Frame, spread
+from .true_counts import all_true, count_true
 
 if TYPE_CHECKING:
     from .statements import Machine
@@ -37,15 +38,19 @@ def _whole_warps(machine: Machine, frame: Frame, act: Active, what: str, size: i
     state = machine.state
     if state.geometry is None:
         raise Unsupported(f"{what} in parallel form", state.where())
-    lanes = frame.lanes(act)
-    warp = (lanes + state.first_thread) // size
-    _, position, counts = np.unique(warp, return_inverse=True, return_counts=True)
-    partial = counts[position] != size
-    if partial.any() or state.geometry.threads % size:
-        bad = partial if partial.any() else np.ones(len(lanes), bool)
+    threads = state.by_thread(frame, act)[1] + state.first_thread
+    whole = len(threads) % size == 0 and state.geometry.threads % size == 0
+    if whole:
+        firsts = threads[::size]
+        whole = not count_true(firsts % size) and all_true(
+            threads == np.repeat(firsts, size) + np.tile(np.arange(size), len(firsts))
+        )
+    if not whole:
+        _, position, counts = np.unique(threads // size, return_inverse=True, return_counts=True)
+        partial = counts[position] % size != 0
+        bad = partial if partial.any() else np.ones(len(threads), bool)
         state.report("warp-divergence", f"{what} needs every lane of its {size}", frame, act, bad)
-        return False
-    return True
+    return whole
 
 
 def matrix_load(machine: Machine, s: MatrixLoad, frame: Frame, act: Active) -> None:
@@ -55,7 +60,7 @@ def matrix_load(machine: Machine, s: MatrixLoad, frame: Frame, act: Active) -> N
         return
     lanes, n = frame.lanes(act), frame.count(act)
     matrices = s.width // 2
-    naming = np.flatnonzero((lanes + state.first_thread) % WARP < MATRIX_ROW * matrices)
+    naming = np.flatnonzero((state.by_thread(frame, act)[1] + state.first_thread) % WARP < MATRIX_ROW * matrices)
     who = lanes[naming]
     index = [spread(ev(i, frame, act), n)[naming] for i in s.index]
     rows = spread(access(state, s.buffer, frame, who, index, MATRIX_ROW).read(), len(who))
@@ -141,12 +146,12 @@ def _accumulate(
         held = np.where(keep[:, None], held, domain.const(0.0, f.accumulator))
     shape = (n // f.warp, f.m, f.n)
     total = _gather(held, n, f.c, (f.m, f.n), f.warp).reshape(-1)
+    a, b = (domain.cast(x.reshape(-1), f.operand, f.accumulator).reshape(x.shape) for x in (a, b))
     for start in range(0, a.shape[2], f.k):
         terms = [total]
         for k in range(start, start + f.k):
             left = np.broadcast_to(a[:, :, k, None], shape).reshape(-1)
             right = np.broadcast_to(b[:, k, None, :], shape).reshape(-1)
-            left, right = (domain.cast(x, f.operand, f.accumulator) for x in (left, right))
             product = domain.arith("*", left, right, f.accumulator)
             terms.append(product)
             total = domain.arith("+", total, product, f.accumulator)

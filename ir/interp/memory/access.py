@@ -144,7 +144,7 @@ class Access:
             return
         n = self.frame.count(self.act)
         pos = self._places(n)
-        lanes = self.frame.lanes(self.act)
+        frame, lanes = self.state.by_thread(self.frame, self.act)
         if self.ok is not None or only is not None:
             keep = np.broadcast_to(True if self.ok is None else self.ok, (n,))
             keep = keep if only is None else keep & only
@@ -153,7 +153,7 @@ class Access:
             lanes = np.repeat(lanes, pos.shape[1])
             pos = pos.reshape(-1)
         old = None if value is None else b.data[pos]
-        b.shadow.touch(self.state, self.frame, lanes, pos, how, None if value is None else np.reshape(value, -1), old)
+        b.shadow.touch(self.state, frame, lanes, pos, how, None if value is None else np.reshape(value, -1), old)
 
 
 def read_only(state: State, sym: Sym, index: list) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp.equivalence import Mismatch, compare
+from ktc.ir.interp.execution.run_state import LANES_OF_WORK
 from ktc.ir.interp.run_results import RunResult
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Assume, Kernel
@@ -26,8 +27,8 @@ from .buffer_extents import with_room
 from .chosen_sets import ChosenSets
 from .invented_arguments import Arguments, invented_arguments, scalars_of
 from .run_length import allowed
-from .small_launches import acceptable, least_statements
-from .work_budget import CHECK_FUEL, Budget, endless, is_unchecked, too_long, unchecked
+from .small_launches import acceptable, launched, least_statements
+from .work_budget import CHECK_FUEL, CHOOSING_WORK, Budget, endless, is_unchecked, too_long, unchecked
 
 LAUNCHED_TRIED = 6
 NONE_SUCH = unchecked("no small launch satisfies what would have to be assumed")
@@ -144,13 +145,19 @@ class Reference(ChosenSets):
 def differs_as_launched(source: Kernel, guess: Kernel) -> str:
     """'' if the two leave the same on one set of small sizes on which the source has no defect; else what differs.
 
-    For launches so large that many runs of them would take long.
+    For launches so large that many runs of them would take long; not even one is made where it would take more work
+    than there is for choosing sets.
     """
     budget = Budget()
-    if least_statements(source) > CHECK_FUEL:
+    least = least_statements(source)
+    if least > CHECK_FUEL:
         return endless()
-    for args in invented_arguments(source, LAUNCHED_TRIED, 7, within=allowed(source, least_statements(source))):
+    if least * (1 + launched(source, {}) / LANES_OF_WORK) > CHOOSING_WORK:
+        return unchecked(f"one run takes {least:,.0f} statements of {launched(source, {}):,} threads")
+    for args in invented_arguments(source, LAUNCHED_TRIED, 7, within=allowed(source, least)):
         args, first = with_room(source, args, 0, lambda a: budget.run(source, a, "int", CHECK_FUEL, ()))
+        if budget.spent:
+            return too_long()
         if first.ok:
             second = budget.run(guess, args, "int", CHECK_FUEL, ())
             return str(compare(first, second, "int", 0) or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ktc.agent.embedded.rules import Rules
 from ktc.agent.embedded.thread_products import BY_COPIES, BY_REGISTERS, staged_products
 from ktc.agent.planner import Proposal
 from ktc.ir.kernel import bind
@@ -84,3 +85,24 @@ def test_the_smallest_tile_computes_the_product(tmp_path, left: str, right: str)
     built = builder.build(Proposal(f"raise | {ideas(kernel(left, right), {'h': 256, 'v': 256, 't': 256})[0]}", ""))
     tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
     assert verify(work.load_kernel(), tuned, work).ok
+
+
+UPDATED = """\
+kernel update(z: f32* restrict align 16 noalias, p: f32 const* restrict align 16 noalias readonly,
+    q: f32 const* restrict align 16 noalias readonly, s: f32, h: i32, v: i32, t: i32)
+  launch grid((v + 15) / 16, (h + 15) / 16) block(16, 16)
+  let y: i32 = i32(blockIdx.y) * 16 + i32(threadIdx.y)
+  let x: i32 = i32(blockIdx.x) * 16 + i32(threadIdx.x)
+  if y < h && x < v
+    z[y * v + x] *= s
+    for c in 0..t
+      z[y * v + x] += s * p[y * t + c] * q[c * v + x]
+"""
+
+
+def test_what_is_updated_in_memory_is_summed_in_registers_first() -> None:
+    """A tile of products that stores a term at a time is no faster than the source."""
+    _, o = observe(UPDATED, SIZES)
+    proposals = Rules().propose(o, 6)
+    assert proposals and all(p.script.startswith("raise | promote{loop=c} | ") for p in proposals)
+    assert "register-tile" in proposals[0].script

@@ -232,3 +232,31 @@ def test_a_large_fixed_grid_is_run_seldom(form: str, monkeypatch: pytest.MonkeyP
     assert print_kernel(small.kernel).replace("5120", "51200").replace("20)", "200)").replace(
         "block.x 20,", "block.x 200,"
     ) == print_kernel(outcome.kernel)
+
+
+FIXED = """
+__global__ void k(float* c, const float* a, const float* b) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i < 1024 && j < 1024)
+    for (int t = 0; t < 1024; t++) c[i * 1024 + j] += a[i * 1024 + t] * b[j * 1024 + t];
+}
+void host(float* c, const float* a, const float* b) { k<<<dim3(32, 128), dim3(32, 8)>>>(c, a, b); }
+"""
+
+
+def test_one_launch_as_large_as_the_source_has_it_is_not_run_where_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A million threads of a thousand rounds: what was checked at small sizes is one of these, and that is said."""
+    most = []
+    spent = Budget.run
+
+    def counted(self: Budget, *args: object, **named: object) -> object:
+        result = spent(self, *args, **named)  # type: ignore[arg-type]
+        most.append(result.work)
+        return result
+
+    monkeypatch.setattr(Budget, "run", counted)
+    outcome = Raise().run(load(FIXED, name="source.cu"))
+    assert isinstance(outcome, Result) and any("1,024 rounds do what shorter ones do" in n for n in outcome.notes)
+    assert most and max(most) < check.CHOOSING_WORK

@@ -1,0 +1,137 @@
+"""Rounds of a loop at once: only where none needs another, and then with the same bits, findings and coverage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ktc.ir.interp import run
+from ktc.ir.interp.execution.rounds_at_once import Apart, apart_in
+from ktc.ir.kernel import Kernel, bind
+from ktc.ir.nodes import For
+from ktc.ir.text import parse_kernel
+from ktc.ir.walk import walk
+from ktc.ir.workload import Workload
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+from ktc.passes.lowering import materialise
+from ktc.search.verification.instances.instances import instances
+from ktc.search.verification.oracle import oracle_for
+
+LIBRARY = Path(__file__).parents[3] / "kernels"
+
+
+def thread_program(body: str, params: str = "") -> Kernel:
+    lines = "\n".join("  " + line for line in body.strip("\n").split("\n"))
+    text = f"kernel k(out: f32*, x: f32 const*{params})\n  launch grid(2) block(64)\n"
+    return parse_kernel(f"{text}  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)\n{lines}\n")
+
+
+INDEPENDENT = {
+    "a place each": "array r: local f32[8]\nfor a in 0..8\n  r[a] = x[a]",
+    "two loops, two dimensions": "array r: local f32[4, 8]\nfor a in 0..4\n  for b in 0..8\n    r[a, b] = x[a] * x[b]",
+    "digits of one index": "array r: local f32[32]\nfor a in 0..4\n  for b in 0..8\n    r[a * 8 + b] = x[a] * x[b]",
+    "by a name": "array r: local f32[8]\nfor a in 0..4\n  let at: i32 = a * 2 + 1\n  r[at] = x[at]",
+    "to and fro": "array r: local f32[2, 8]\nfor c in 0..2\n  for a in 0..8\n"
+    "    let at: i32 = c % 2 == 0 ? a : 7 - a\n    r[c, at] = x[at]",
+    "updated in place": "array r: local f32[8]\nfor a in 0..8\n  r[a] = x[a]\nfor b in 0..8\n  r[b] += x[b] * r[b]",
+    "under a condition": "array r: local f32[8]\nfor a in 0..8\n  if a > 3\n    r[a] = x[a]",
+    "variables of its own": "array r: local f32[8]\nfor a in 0..8\n  var v: f32 = x[a]\n  v = v * v\n  r[a] = v",
+    "rows of memory": "for a in 0..4\n  out[a * 128 + i] = x[a]",
+}
+
+DEPENDENT = {
+    "a sum": "var s: f32 = 0.0\nfor a in 0..8\n  s += x[a]\nout[i] = s",
+    "one place": "array r: local f32[8]\nfor a in 0..8\n  r[0] = x[a]",
+    "the place before": "array r: local f32[9]\nfor a in 0..8\n  r[a + 1] = r[a]",
+    "two places of one dimension": "array r: local f32[9]\nfor a in 0..8\n  r[a] = x[a]\n  r[a + 1] = x[a]",
+    "digits that overlap": "array r: local f32[32]\nfor a in 0..4\n  for b in 0..8\n    r[a * 4 + b] = x[b]",
+    "a place unknown": "array r: local f32[64]\nfor a in 0..8\n  r[a * a] = x[a]",
+    "wide stores that overlap": "array r: local f32[16]\nfor a in 0..4\n  r[a * 2] <4>= f32x4(x[a])",
+    "read where it is stored to": "for a in 0..4\n  out[a * 128 + i] = out[i]",
+    "stored to twice": "for a in 0..4\n  out[a * 128 + i] = x[a]\n  out[i] = x[i]",
+    "left early": "array r: local f32[8]\nfor a in 0..8\n  if x[a] > 1.0\n    break\n  r[a] = x[a]",
+    "a distance unknown": "for a in 0..4\n  out[a * n + i] = x[a]",
+    "an exchange between lanes": "array r: local f32[8]\nfor a in 0..8\n  r[a] = shfl_xor(x[i], a)",
+}
+
+
+def loops(kernel: Kernel) -> list[bool]:
+    """Whether each loop's rounds may run at once, in order."""
+    return [apart_in(kernel).counts(s) is not None for s in walk(kernel.body) if isinstance(s, For)]
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_rounds_that_need_no_other(name: str) -> None:
+    assert all(loops(thread_program(INDEPENDENT[name]))), INDEPENDENT[name]
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_rounds_that_need_another(name: str) -> None:
+    assert not loops(thread_program(DEPENDENT[name], ", n: i32"))[0], DEPENDENT[name]
+
+
+def both_ways(monkeypatch: pytest.MonkeyPatch, kernel: Kernel, args: dict, **how):
+    together = run(kernel, args, **how)
+    with monkeypatch.context() as alone:
+        alone.setattr(Apart, "counts", lambda self, s: None)
+        one_by_one = run(kernel, args, **how)
+    assert together.steps <= one_by_one.steps
+    return together, one_by_one
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_the_same_bits_and_the_same_coverage(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    stored = "" if "out[" in INDEPENDENT[name] else "\nfor z in 0..8\n  out[z * 128 + i] = r[z % 2]"
+    if "f32[2, 8]" in INDEPENDENT[name] or "f32[4, 8]" in INDEPENDENT[name]:
+        stored = stored.replace("r[z % 2]", "r[z % 2, z]")
+    kernel = thread_program(INDEPENDENT[name] + stored)
+    args = {"out": np.zeros(1024, np.float32), "x": np.arange(1, 65, dtype=np.float32)}
+    a, b = both_ways(monkeypatch, kernel, args, domain="int")
+    assert np.array_equal(a.outputs["out"], b.outputs["out"]) and a.unreached == b.unreached
+    assert {(f.kind, f.buffer) for f in a.findings} == {(f.kind, f.buffer) for f in b.findings}
+    assert a.once == b.once and a.outcomes == b.outcomes and a.steps < b.steps
+
+
+FAULTS = {
+    "out-of-bounds": "array r: local f32[8]\nfor a in 0..8\n  r[a] = x[i * 4 + a]\nout[i] = r[7]",
+    "race": "for a in 0..4\n  out[a * 128 + i / 2] = x[i]",
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_defect_names_the_same_thread(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    args = {"out": np.zeros(1024, np.float32), "x": np.arange(300, dtype=np.float32)}
+    a, b = both_ways(monkeypatch, thread_program(FAULTS[kind]), args)
+    first, second = (next(f for f in r.findings if f.kind == kind) for r in (a, b))
+    assert (first.block, first.thread, first.buffer) == (second.block, second.thread, second.buffer)
+
+
+SCRIPTS = {
+    "dense/sgemm": "expert*.ktp",
+    "dense/hgemm": "expert-mma*.ktp",
+    "serving/rmsnorm": "expert*.ktp",
+    "serving/silu_and_mul": "expert*.ktp",
+}
+
+
+@pytest.mark.parametrize("folder", SCRIPTS)
+def test_experts_scripts_leave_the_same(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    work = Workload.load(LIBRARY / folder)
+    original, fewer = work.load_kernel(), False
+    for path in sorted((LIBRARY / folder).glob(SCRIPTS[folder]))[:2]:
+        applied = apply_script(original, parse_script(path.read_text()))
+        assert applied.refused is None
+        kernel = materialise(bind(applied.kernel, {k.name: k.default for k in applied.kernel.knobs}))
+        oracle = oracle_for(original, work, None, 0)
+        for instance in sorted(instances(original, kernel, work, count=6), key=lambda i: i.cost)[-2:]:
+            args = oracle.inputs(instance.sizes, "exact")
+            for domain in ("int", "float"):
+                a, b = both_ways(monkeypatch, kernel, args, domain=domain)
+                fewer |= a.steps < b.steps
+                assert a.outputs.keys() == b.outputs.keys() and not a.findings and not b.findings
+                for name, x in a.outputs.items():
+                    assert np.array_equal(x.view(np.uint8), b.outputs[name].view(np.uint8)), (path.name, domain, name)
+    assert fewer
