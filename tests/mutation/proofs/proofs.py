@@ -12,6 +12,7 @@
 * a barrier between whose neighbours no two accesses conflict (:mod:`..symbolic.barriers`), or across which no thread
   meets another one (:mod:`..symbolic.crossing`);
 * what differs is read nowhere, or lies beyond all subscripts (:mod:`..zeros.masked`);
+* a thread reads back what it stored before a barrier;
 * one thread does what another did, or does it twice to no effect (:mod:`..symbolic.single`), or is the only one that
   comes (:mod:`.arrival`);
 * what some lanes alone agree on is asked of no others (:mod:`..maxima.lanes`);
@@ -110,6 +111,7 @@ class _Search:
             self._unasked(Window(a, k, len(a) - last), Window(b, k, len(b) - last))
             or same_effect(*parts, self.candidate, None, self.effort, part=True, everyone=self._everyone(*parts))
             or self._to_the_end(a, b, k, after)
+            or self._since_met(a, b, k, after)
             or same_effect(a, b, self.candidate, after, self.effort, everyone=self._everyone(a, b))
         )
 
@@ -118,6 +120,11 @@ class _Search:
         rest, other, ending = a[first:], b[first:], set(declared(a[:first]))
         everyone = self._everyone(rest, other)
         return same_effect(rest, other, self.candidate, after, self.effort, everyone=everyone, ending=ending)
+
+    def _since_met(self, a: Body, b: Body, first: int, after: Body | None) -> str:
+        """From what was done last before the threads met: it says what is read back behind the barrier."""
+        met = next((k for k in range(first - 1, -1, -1) if isinstance(a[k], Barrier)), 0)
+        return self._to_the_end(a, b, met - 1, after) if met else ""
 
     def _unasked(self, mine: Window, theirs: Window) -> str:
         everyone = self._everyone(mine.part, theirs.part)
