@@ -7,7 +7,6 @@ zeros, or what the question at hand asks for.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from ktc.passes.raising.check.run_length import statements
 
 from .integer_values import counters
 from .roles import Roles, access_role, buffers_of, lanes_of
-from .windows import PROBED, names_in
+from .windows import NAME, PROBED, names_in
 
 if TYPE_CHECKING:
     from ktc.ir.interp.run import RunResult
@@ -35,6 +34,9 @@ ELEMENTS = 1 << 12
 
 THREADS, MOST_THREADS = 1 << 15, 1 << 22
 """Threads of a probe; of a launch whose size no argument changes."""
+
+MOST_BYTES = 1 << 28
+"""Bytes of the buffers of a run at exact shapes. What is fitted to indices that mean nothing can be of any length."""
 
 MOST_SHARED = 48 << 10
 """Bytes of dynamic shared memory that a launch gets for the asking, on any device."""
@@ -116,7 +118,8 @@ class Prober:
         if name in self.roles.divisors | self.roles.few:
             return 2 << (i + k) % 3
         times = 1 if name in self.roles.counts | self.roles.halves else max(unit, self.roles.groups.get(name, 1))
-        size = math.lcm(times, self.roles.grains.get(name, 1)) * row[i % len(row)]
+        later = MULTIPLES[(k + i // len(row)) % len(MULTIPLES)]  # sizes beyond a row's grow as those of later probes
+        size = math.lcm(times, self.roles.grains.get(name, 1)) * (row if i < len(row) else later)[i % len(row)]
         room = self.roles.room.get(name, size)
         return size if size <= room else max(room >> k % 3, 1)
 
@@ -157,7 +160,7 @@ class Prober:
         if tied is None or isinstance(tied, int):
             return name if tied is None else tied
         inner = {n: self.meaning(n) for n in names_in(tied)}
-        return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if inner[m[0]] == m[0] else f"({inner[m[0]]})", tied)
+        return NAME.sub(lambda m: m[0] if inner[m[0]] == m[0] else f"({inner[m[0]]})", tied)
 
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
         """A probe; None if the interpreter cannot run it or it does not end.
@@ -192,10 +195,13 @@ class Prober:
         undefined: Collection[str] | None = None,
     ) -> RunResult | None:
         """A run with the sanitizer on, every buffer ``shapes`` elements long, floating-point numbers of both signs or
-        ``positive``; None if it cannot be run. ``undefined``: the buffers that hold nothing before [pure outputs]."""
+        ``positive``; None if it cannot be run, or its buffers are larger than ``MOST_BYTES``. ``undefined``: the buffers that hold nothing before [pure outputs]."""
+        widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(self.kernel)}
+        if sum(shapes[n] * width for n, width in widths.items()) > MOST_BYTES:
+            return None
         args: dict[str, Any] = self.scalars(sizes)
-        for p in buffers_of(self.kernel):
-            args[p.sym.name] = self._content(p.sym.name, shapes[p.sym.name], fills or {}, 0.5 if positive else -3.0)
+        for name in widths:
+            args[name] = self._content(name, shapes[name], fills or {}, 0.5 if positive else -3.0)
         roles = {p.sym.name: access_role(p, self.kernel) for p in buffers_of(self.kernel)} | self.access
         outputs = [n for n, role in roles.items() if role == "out"] if undefined is None else undefined
         try:
