@@ -195,7 +195,8 @@ class Prober:
         undefined: Collection[str] | None = None,
     ) -> RunResult | None:
         """A run with the sanitizer on, every buffer ``shapes`` elements long, floating-point numbers of both signs or
-        ``positive``; None if it cannot be run, or its buffers are larger than ``MOST_BYTES``. ``undefined``: the buffers that hold nothing before [pure outputs]."""
+        ``positive``; None if it cannot be run, or its buffers are larger than ``MOST_BYTES``. ``undefined``: the
+        buffers that hold nothing before [pure outputs]."""
         widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(self.kernel)}
         if sum(shapes[n] * width for n, width in widths.items()) > MOST_BYTES:
             return None

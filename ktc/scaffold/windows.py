@@ -14,7 +14,6 @@ from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
 from .given_values import spelled_out
 
-
 NAME = re.compile(r"[A-Za-z_]\w*\b(?!\s*\()")
 """A name in an integer expression that is no function's."""
 
@@ -116,8 +115,8 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
 
 
 def squares(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
-    """Parameters whose whole root is taken, ``(int)sqrtf(taps)``, with what they are: the elements of a square. Of other
-    numbers a rest is left out, whatever buffers are as long as they are."""
+    """Parameters whose whole root is taken, ``(int)sqrtf(taps)``, with what they are: the elements of a square. Of
+    other numbers a rest is left out, which buffers of that length have all the same."""
     params = {p.sym for p in k.params}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
         if isinstance(e, Cast) and e.style != "bit" and isinstance(e.to, Scalar) and e.to.is_int:

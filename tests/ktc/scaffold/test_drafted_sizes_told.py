@@ -1,4 +1,4 @@
-"""What a source says of its sizes beyond plain names: members of structs, whole roots, more sizes than a probe tells."""
+"""What a source says of its sizes beyond plain names: members of structs, whole roots; and many sizes at once."""
 
 from __future__ import annotations
 
