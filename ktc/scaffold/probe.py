@@ -7,7 +7,7 @@ zeros, or what the question at hand asks for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +87,14 @@ class Prober:
         self.ties = {**roles.tied, **(ties or {})}
         """Integers that are no sizes of their own: an expression of other sizes, or a number."""
 
+        self.differences = [n for n, text in self.ties.items() if "-" in str(text)]
+        """Those of them from which something is taken off."""
+
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
         self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
         self.counters = counters(kernel)
+        read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
+        self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
 
     def sizes(self) -> list[dict[str, int]]:
@@ -124,8 +129,11 @@ class Prober:
         return size if size <= room else max(room >> k % 3, 1)
 
     def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
-        """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's)."""
+        """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's), and what
+        it passes is no less than 0 where something is taken off."""
         try:
+            if any(self.value(name, sizes) < 0 for name in self.differences):
+                return False
             g = geometry_of(self.kernel, self.scalars(sizes))
         except KtcError:
             return False
@@ -165,11 +173,16 @@ class Prober:
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
         """A probe; None if the interpreter cannot run it or it does not end.
 
-        Where data decides how much is stored, it is looked at with numbers above 0 and with numbers below it, too.
+        Where data decides how much is stored, it is looked at with numbers above 0 and with numbers below it, too; and
+        where truths decide what is done, with all of them true, all false, and each alone the one or the other.
         """
-        found = self._run(sizes, fills or {}, -3.0)
+        known = fills or {}
+        found = self._run(sizes, known, -3.0)
         for least in (0.5, -7.0) if self.counters and found is not None else ():
-            found = found and found.joined(self._run(sizes, fills or {}, least))
+            found = found and found.joined(self._run(sizes, known, least))
+        masks = [b for b in self.masks if b not in known]
+        for truths in _truths(masks) if found is not None else ():
+            found = found and found.joined(self._run(sizes, {**known, **truths}, -3.0))
         return found
 
     def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:
@@ -221,6 +234,14 @@ class Prober:
         if scalar.is_int:
             return np.zeros(count, numpy_dtype(scalar.name))
         return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
+
+
+def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:
+    """What buffers of truths hold: all true, all false, and each alone another than all others."""
+    alone = [{m: int(m == one) for m in masks} for one in masks] if len(masks) > 1 else []
+    whole = [dict.fromkeys(masks, n) for n in (1, 0)] if masks else []
+    others = [{m: 1 - n for m, n in one.items()} for one in alone if len(masks) > 2]
+    return [{m: constant(n) for m, n in one.items()} for one in (*whole, *alone, *others)]
 
 
 def constant(value: int) -> Fill:

@@ -16,12 +16,12 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload, reference
 
+from .checking.scenario_doubts import check_scenarios
 from .draft import draft
 from .integer_values import counters, mark_of
 from .model import Draft
 from .plain_integers import counted, values_compared
 from .roles import access_role, buffers_of
-from .scenario_doubts import check_scenarios
 from .scenarios import MOST_SIZE
 from .shapes import Extent
 

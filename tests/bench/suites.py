@@ -27,7 +27,7 @@ from typing import Any
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.child_python import python_environment, python_module
 from ktc.ir.workload import Workload
-from ktc.scaffold.corners import Limits, look
+from ktc.scaffold.checking.corners import Limits, look
 from tests.bench.planner import scenarios
 from tests.paths import ROOT
 

@@ -10,8 +10,8 @@ import numpy as np
 import ktc
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.workload import Workload
-from ktc.scaffold.corners import USUAL, Fault, Limits, corners, faults, look, some_blocks
-from ktc.scaffold.scenario_doubts import check_scenarios
+from ktc.scaffold.checking.corners import USUAL, Fault, Limits, corners, faults, look, some_blocks
+from ktc.scaffold.checking.scenario_doubts import check_scenarios
 from ktc.scaffold.text import workload_text
 
 SOURCE = """

@@ -25,7 +25,7 @@ from ktc.ir.walk import keep, map_body
 from ktc.ir.workload import Scenario, Workload, size_expressions
 from ktc.ir.workload.input_data import WHOLE, numpy_dtype
 
-from .indices import MOST_THREADS
+from ..indices import MOST_THREADS
 
 Place = tuple[int, ...]
 """A block's index by axis: x, y, z."""

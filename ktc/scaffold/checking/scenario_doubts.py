@@ -9,8 +9,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 from ktc.ir.workload.workload_facts import attach
 
+from ..model import Draft
 from .corners import Fault, faults
-from .model import Draft
 
 REMEDIES = {
     "out-of-bounds": "correct its shape, or the sizes and values that the index is made of",
