@@ -103,7 +103,11 @@ def read(path: Path, formulas: bool = True) -> Workload:
         raise KtcError("E-WORKLOAD-FILE", f"cannot read {path}: {e.strerror}", exit_code=2) from e
     if len(raw) > MAX_BYTES:
         raise KtcError("E-WORKLOAD-FILE", f"{path} is larger than {MAX_BYTES} bytes")
-    text = raw.decode("utf-8", errors="replace")
+    return parse(raw.decode("utf-8", errors="replace"), path, formulas)
+
+
+def parse(text: str, path: Path, formulas: bool = True) -> Workload:
+    """:func:`read` of a file at ``path`` that holds ``text``, or is going to."""
     try:
         doc = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:

@@ -132,6 +132,17 @@ class Workload:
 
         return read(Path(path), formulas)
 
+    @staticmethod
+    def parse(text: str, path: Path) -> Workload:
+        """The workload of a file at ``path`` that holds ``text``; the file need not be there.
+
+        Raises:
+            KtcError: E-WORKLOAD-* with the line.
+        """
+        from .workload_file import parse
+
+        return parse(text, path)
+
     def check_formulas(self) -> None:
         """Check what :meth:`load` left unchecked.
 

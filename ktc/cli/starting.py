@@ -85,6 +85,9 @@ def init(
 ) -> None:
     """Write a first workload.toml: sizes, shapes, contents and scenarios, found by running the kernel on a few threads.
 
+    What could not be found out is listed as something to do, and so is what goes wrong at the sizes of a scenario,
+    where some blocks of the launch are run: accesses beyond a buffer, or nothing written.
+
     Examples:
       ktc init my_kernel.cu
       ktc init my_kernel.cu --kernel scale --template T=half -o scale.toml

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
 
-from .allocations import check_allocations
-from .confirming import confirm, needs_positive
+from .checking.allocations import check_allocations
+from .checking.confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
 from .drafted_launches import guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import whole_rows
 from .footprints import stride_ties
+from .guarded_launches import guarded_counts
 from .host_steps import middles
+from .joint_indices import below_all
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
@@ -40,8 +42,11 @@ def draft(k: Kernel) -> Draft:
     if rows := whole_rows(k, d.roles):
         names = (rows[n].split(" * ")[0] if n in rows else n for n in d.roles.sizes)
         d.roles = replace(d.roles, sizes=tuple(names), tied={**d.roles.tied, **rows})
-    for found in (middles, stride_ties):
+    for found in (guarded_counts, middles, stride_ties):
         ties = found(k, d.roles)
+        if found is guarded_counts:
+            told = ((n, f"the launch: {n} follows the guards, {text}") for n, text in ties.items())
+            d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
         sizes = tuple(n for n in d.roles.sizes if n not in ties)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     said = Prober(k, d.roles)
@@ -52,7 +57,7 @@ def draft(k: Kernel) -> Draft:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     d.contents = contents_of(k, probe, first)
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
-    d.ties, d.shapes, seen = apart(d, tied(d))
+    d.ties, d.shapes, seen = apart(d, below_all(d, tied(d)))
     d.shapes = by_strides(d)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = observed_roles(d, probe, seen)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Assign, Binary, Expr, For, HwIndex, If, Var, While, fresh, i32
+from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Var, While, fresh, i32
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
@@ -32,12 +32,12 @@ def needs_launch(k: Kernel) -> str:
     if k.launch is None:
         return "the source has no <<<>>> of this kernel"
     fixed = not any(used(e) for e in k.launch.grid) and any(not is_const(e, 1) for e in k.launch.grid)
-    if fixed and not _strides_by_grids(k) and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
+    if fixed and not strides_by_grids(k) and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
         return "the source launches a fixed number of blocks; this grid follows the guards"
     return ""
 
 
-def _strides_by_grids(k: Kernel) -> bool:
+def strides_by_grids(k: Kernel) -> bool:
     """Whether the body asks how many blocks there are: it goes on until all is done, and any number of them will do."""
     return any(isinstance(x, HwIndex) and x.level == "grid_dim" for e in all_exprs(k.body) for x in walk_expr(e))
 
@@ -47,7 +47,7 @@ def smaller(k: Kernel, most: int) -> list[Kernel]:
     its launch depends on sizes, is no larger, or the body does not ask how many blocks there are."""
     extents = () if k.launch is None else (*k.launch.grid, *k.launch.block)
     numbers = [evaluate(e, {}) for e in extents]
-    if k.launch is None or not _strides_by_grids(k) or not all(isinstance(n, int) and n > 0 for n in numbers):
+    if k.launch is None or not strides_by_grids(k) or not all(isinstance(n, int) and n > 0 for n in numbers):
         return []
     grid, threads = [int(n or 1) for n in numbers[:3]], math.prod(int(n or 1) for n in numbers[3:])
     if math.prod(grid) * threads <= most:
@@ -126,16 +126,25 @@ def _block(k: Kernel, axes: set[str]) -> dict[str, int]:
 
 
 def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
-    """For axes of the grid: what the index made of it is compared with, and how many of it a block takes.
+    """For axes of the grid: what the index made of it is compared with, and how many of it a block takes."""
+    for axis, text, each, threads in compared_with(k, block):
+        yield axis, (text, each or (block[axis] if threads else 1))
+
+
+def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, str, int | None, bool]]:
+    """For axes of the grid: what the index made of it is compared with, how many of it a block takes, None where that
+    is not known, and whether threads of the axis are in it.
 
     The first comparison of the body comes last, so that a dict keeps it.
     """
     indices = Indices(k, block)
     integers = {p.sym for p in k.params if _integer(p)}
-    found: list[tuple[str, tuple[str, int]]] = []
+    found: list[tuple[str, str, int | None, bool]] = []
     above = {(id(x.a), id(x.b)) for x in orderings(k.body)}
     for s in walk(k.body):
-        if isinstance(s, Assign):  # a variable that is given again has its latest value
+        if isinstance(s, Decl) and s.init is not None:  # a variable that is given again has its latest value
+            indices.sources[s.sym] = [s.init]
+        elif isinstance(s, Assign):
             indices.sources[s.sym] = [s.value]
         conditions = [s.cond] if isinstance(s, If | For | While) else list(stmt_exprs(s))
         for c in (x for e in conditions for x in walk_expr(e)):
@@ -148,5 +157,5 @@ def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, 
                     continue
                 each = indices.step(index, "block", blocks[0])
                 threads = any(x.level == "thread" and x.axis == blocks[0] for x in indices.hardware(index))
-                found.append((blocks[0], (text, each if each and each > 0 else block[blocks[0]] if threads else 1)))
+                found.append((blocks[0], text, each if each is not None and each > 0 else None, threads))
     yield from reversed(found)

@@ -52,7 +52,7 @@ def _tied(d: Draft) -> Found:
     A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
     independent numbers for those fit no shape.
     """
-    best = _fitted(d, {**d.limits, **{c.name: c.within for c in d.contents if c.within}})
+    best = fitted(d, {**d.limits, **{c.name: c.within for c in d.contents if c.within}})
     touched = _touched(best)
     end = d.work + TIES_WORK
     for _ in range(MOST_TIES):
@@ -60,10 +60,10 @@ def _tied(d: Draft) -> Found:
         for ties in _ties(d, before[0]):
             if not best[2] or d.work > end or not _badness(best[1]):
                 return best
-            plausible = not _misfits(best[1])
+            plausible = not misfits(best[1])
             if plausible and not _by_threads(ties):
                 continue
-            found = _fitted(d, ties)
+            found = fitted(d, ties)
             if plausible and _badness(found[1]):
                 continue  # no better than what is there: a page whose last rows nobody reads
             idle = len(touched - _touched(found))  # no rows, no sums: that fits anything
@@ -155,16 +155,17 @@ def _threads(d: Draft) -> list[str]:
     return [f"{threads} * {blocks}" for blocks, threads in axes if blocks in d.roles.sizes and threads != "1"]
 
 
-def _misfits(shapes: Mapping[str, Extent | None]) -> int:
+def misfits(shapes: Mapping[str, Extent | None]) -> int:
+    """How many shapes are not plausible; those that are not known count twice."""
     return sum(2 if e is None else 1 - e.plausible for e in shapes.values())
 
 
 def _badness(shapes: Mapping[str, Extent | None]) -> float:
     """Misfits first, then how loose the others are."""
-    return _misfits(shapes) + 0.01 * sum(min(e.loose, 2.0) - 1 for e in shapes.values() if e is not None)
+    return misfits(shapes) + 0.01 * sum(min(e.loose, 2.0) - 1 for e in shapes.values() if e is not None)
 
 
-def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
+def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     """Probes with ``ties``, and the extents that fit them."""
     probe = Prober(d.kernel, d.roles, ties)
     names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
@@ -186,7 +187,9 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     d.work += probe.work
     quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
     left = windows(d.kernel, d.roles.halves, definitions(d.kernel)) if d.roles.halves else []
-    computed = (f"({d.tied(n)})" for n, text in d.roles.tied.items() if "+" in text or "-" in text)
+    hosts = {p.sym.name for p in d.kernel.params if p.host}
+    own = ((n, text) for n, text in d.roles.tied.items() if n not in hosts)
+    computed = (f"({d.tied(n)})" for n, text in own if "+" in text or "-" in text)
     terms = [t for t in (*left, *dict.fromkeys(computed)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
     for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,7 +12,7 @@ from ktc.ir.workload.size_expressions import evaluate
 from .contents import Content
 from .roles import Roles, access_role
 from .shapes import Extent, value_of
-from .windows import names_in
+from .windows import NAME, names_in
 
 
 @dataclass
@@ -54,7 +53,7 @@ class Draft:
         if text is None or isinstance(text, int):
             return text
         inner = {n: self.tied(n) for n in names_in(text)}
-        return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)
+        return NAME.sub(lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)
 
     def role(self, p: Param) -> str:
         """in | out | inout: as runs have shown, else as the source's accesses say."""

@@ -7,8 +7,7 @@ zeros, or what the question at hand asks for.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from ktc.passes.raising.check.run_length import statements
 
 from .integer_values import counters
 from .roles import Roles, access_role, buffers_of, lanes_of
-from .windows import PROBED, names_in
+from .windows import NAME, PROBED, names_in
 
 if TYPE_CHECKING:
     from ktc.ir.interp.run import RunResult
@@ -35,6 +34,9 @@ ELEMENTS = 1 << 12
 
 THREADS, MOST_THREADS = 1 << 15, 1 << 22
 """Threads of a probe; of a launch whose size no argument changes."""
+
+MOST_BYTES = 1 << 28
+"""Bytes of the buffers of a run at exact shapes. What is fitted to indices that mean nothing can be of any length."""
 
 MOST_SHARED = 48 << 10
 """Bytes of dynamic shared memory that a launch gets for the asking, on any device."""
@@ -85,9 +87,14 @@ class Prober:
         self.ties = {**roles.tied, **(ties or {})}
         """Integers that are no sizes of their own: an expression of other sizes, or a number."""
 
+        self.differences = [n for n, text in self.ties.items() if "-" in str(text)]
+        """Those of them from which something is taken off."""
+
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
         self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
         self.counters = counters(kernel)
+        read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
+        self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
 
     def sizes(self) -> list[dict[str, int]]:
@@ -116,13 +123,17 @@ class Prober:
         if name in self.roles.divisors | self.roles.few:
             return 2 << (i + k) % 3
         times = 1 if name in self.roles.counts | self.roles.halves else max(unit, self.roles.groups.get(name, 1))
-        size = math.lcm(times, self.roles.grains.get(name, 1)) * row[i % len(row)]
+        later = MULTIPLES[(k + i // len(row)) % len(MULTIPLES)]  # sizes beyond a row's grow as those of later probes
+        size = math.lcm(times, self.roles.grains.get(name, 1)) * (row if i < len(row) else later)[i % len(row)]
         room = self.roles.room.get(name, size)
         return size if size <= room else max(room >> k % 3, 1)
 
     def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
-        """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's)."""
+        """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's), and what
+        it passes is no less than 0 where something is taken off."""
         try:
+            if any(self.value(name, sizes) < 0 for name in self.differences):
+                return False
             g = geometry_of(self.kernel, self.scalars(sizes))
         except KtcError:
             return False
@@ -157,16 +168,21 @@ class Prober:
         if tied is None or isinstance(tied, int):
             return name if tied is None else tied
         inner = {n: self.meaning(n) for n in names_in(tied)}
-        return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if inner[m[0]] == m[0] else f"({inner[m[0]]})", tied)
+        return NAME.sub(lambda m: m[0] if inner[m[0]] == m[0] else f"({inner[m[0]]})", tied)
 
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
         """A probe; None if the interpreter cannot run it or it does not end.
 
-        Where data decides how much is stored, it is looked at with numbers above 0 and with numbers below it, too.
+        Where data decides how much is stored, it is looked at with numbers above 0 and with numbers below it, too; and
+        where truths decide what is done, with all of them true, all false, and each alone the one or the other.
         """
-        found = self._run(sizes, fills or {}, -3.0)
+        known = fills or {}
+        found = self._run(sizes, known, -3.0)
         for least in (0.5, -7.0) if self.counters and found is not None else ():
-            found = found and found.joined(self._run(sizes, fills or {}, least))
+            found = found and found.joined(self._run(sizes, known, least))
+        masks = [b for b in self.masks if b not in known]
+        for truths in _truths(masks) if found is not None else ():
+            found = found and found.joined(self._run(sizes, {**known, **truths}, -3.0))
         return found
 
     def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:
@@ -192,10 +208,14 @@ class Prober:
         undefined: Collection[str] | None = None,
     ) -> RunResult | None:
         """A run with the sanitizer on, every buffer ``shapes`` elements long, floating-point numbers of both signs or
-        ``positive``; None if it cannot be run. ``undefined``: the buffers that hold nothing before [pure outputs]."""
+        ``positive``; None if it cannot be run, or its buffers are larger than ``MOST_BYTES``. ``undefined``: the
+        buffers that hold nothing before [pure outputs]."""
+        widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(self.kernel)}
+        if sum(shapes[n] * width for n, width in widths.items()) > MOST_BYTES:
+            return None
         args: dict[str, Any] = self.scalars(sizes)
-        for p in buffers_of(self.kernel):
-            args[p.sym.name] = self._content(p.sym.name, shapes[p.sym.name], fills or {}, 0.5 if positive else -3.0)
+        for name in widths:
+            args[name] = self._content(name, shapes[name], fills or {}, 0.5 if positive else -3.0)
         roles = {p.sym.name: access_role(p, self.kernel) for p in buffers_of(self.kernel)} | self.access
         outputs = [n for n, role in roles.items() if role == "out"] if undefined is None else undefined
         try:
@@ -214,6 +234,14 @@ class Prober:
         if scalar.is_int:
             return np.zeros(count, numpy_dtype(scalar.name))
         return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
+
+
+def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:
+    """What buffers of truths hold: all true, all false, and each alone another than all others."""
+    alone = [{m: int(m == one) for m in masks} for one in masks] if len(masks) > 1 else []
+    whole = [dict.fromkeys(masks, n) for n in (1, 0)] if masks else []
+    others = [{m: 1 - n for m, n in one.items()} for one in alone if len(masks) > 2]
+    return [{m: constant(n) for m, n in one.items()} for one in (*whole, *alone, *others)]
 
 
 def constant(value: int) -> Fill:

@@ -32,8 +32,9 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .given_values import definitions, loaded, reached
 from .grains import grains, groups
+from .indices import block_extents
 from .integer_values import bins, marks, origins, powers
-from .windows import halves_of, host_windows, names_in, spelled, taps
+from .windows import halves_of, host_windows, names_in, spelled, squares, taps
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
@@ -102,7 +103,7 @@ def roles_of(k: Kernel) -> Roles:
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
-    windows = {n: kind for n, kind in (*taps(k, sources), *host_windows(k)) if n in named}
+    windows = {n: kind for n, kind in (*taps(k, sources), *host_windows(k), *squares(k, sources)) if n in named}
     divisors = frozenset(whole | parts) & {*named} - {*windows}
     by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]
     quotients = tuple((a, b) for b in by for a in named if a != b)
@@ -222,7 +223,9 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
     chosen = [e.sym for e in map(without_casts, k.launch.block) if isinstance(e, Var) and e.sym in mine]
     passed = {n: int(v) for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
-    return {s.name: BLOCK_EXTENTS[len(chosen)] for s in chosen} | passed
+    told = block_extents(k) if chosen else {}
+    axes = {e.sym: a for a, e in zip("xyz", map(without_casts, k.launch.block)) if isinstance(e, Var)}
+    return {s.name: told.get(axes[s], BLOCK_EXTENTS[len(chosen)]) for s in chosen} | passed
 
 
 def shaping(k: Kernel) -> set[Sym]:

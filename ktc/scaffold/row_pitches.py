@@ -51,7 +51,7 @@ def longest_rows(k: Kernel, free: Collection[str], meanings: Mapping[str, str | 
     most: dict[str, int] = {}
     for row in sorted(found, key=lambda r: r.pitch):
         text = text_of(row.last)
-        names = [n for n in names_in(text) if n != "cdiv"]
+        names = names_in(text)
         open_ = [n for n in names if n not in most] or names[:1]
         if len(open_) == 1 and open_[0] in free and (n := _room(text, open_[0], row.pitch, most)) is not None:
             most[open_[0]] = min(n, most.get(open_[0], n))

@@ -125,7 +125,9 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         return sum(n * widths[b] for b, n in d.elements(sizes).items())
 
     def legal(sizes: Mapping[str, int], threads: int = 1 << 31) -> bool:
-        return probe.launches(sizes, threads) and d.possible(sizes)
+        if not probe.launches(sizes, threads) or not d.possible(sizes):
+            return False
+        return all(probe.value(n, sizes) > 0 for n in probe.differences)
 
     fixed = d.roles.divisors | d.roles.halves | d.roles.few | {*d.given}
     start = shrunk(start, TARGETS["small"], size_bytes, work, legal, {n: d.steps.get(n, 1) for n in {*start} - fixed})

@@ -112,6 +112,7 @@ def fit(
         return None
     tightest = min(looseness for looseness, _, _ in found)
     near = [(cost, looseness, i) for i, (looseness, cost, _) in enumerate(found) if looseness <= tightest * 1.02]
+    near = [n for n in near if found[n[2]][2].plausible] or near  # rows of 1023 are none where 1024 - k are exact
     return found[min(near)[2]][2]
 
 

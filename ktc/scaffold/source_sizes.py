@@ -72,7 +72,7 @@ def _with_numbers(e: Extent, given: Mapping[str, int]) -> Extent:
 def _at(text: str, given: Mapping[str, int]) -> str | int:
     """``text`` with the constants; its value if nothing else is in it."""
     known = re.sub(r"[A-Za-z_]\w*", lambda m: str(given.get(m[0], m[0])), text)
-    return known if {*names_in(known)} - {"cdiv"} else value_of(known, {})
+    return known if names_in(known) else value_of(known, {})
 
 
 __all__ = ["closed", "opened"]

@@ -16,6 +16,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload, reference
 
+from .checking.scenario_doubts import check_scenarios
 from .draft import draft
 from .integer_values import counters, mark_of
 from .model import Draft
@@ -44,6 +45,14 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
     d = draft(k)
+    text = _text(d, k, source, target, {})
+    if marks := check_scenarios(d, k, text, target):
+        text = _text(d, k, source, target, marks)
+    return text, _todo(d)
+
+
+def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[str, str]) -> str:
+    """The file's text. ``marks``: what is wrong at the sizes of a scenario, by its name."""
     lines = [
         "# Drafted by `ktc init` from runs of the kernel; what is marked CHECK could not be confirmed, and what is",
         "# marked as guessed is promised by nobody: take it out of `guessed` once all callers keep to it.",
@@ -59,20 +68,25 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         lines += [f'shared = "{d.launch.shared}"'] if d.launch.shared != "0" else []
     for title, sizes, more in d.scenarios:
         inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
-        lines += ["", "[[scenario]]", f'name = "{title}"', f"sizes = {{ {inside} }}" if inside else "sizes = {}"]
+        doubt = f"            # CHECK: {marks[title]}" if title in marks else ""
+        lines += ["", "[[scenario]]", f'name = "{title}"{doubt}', f"sizes = {{ {inside} }}" if inside else "sizes = {}"]
         lines += [more] if more else []
     outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
     if not outs:
         raise KtcError("E-SCAFFOLD", f"{k.name} writes to none of its buffers: there is nothing to compare", k.loc)
     lines += ["", "# [reference]            # what outputs should be, as numpy in float64; see `ktc kernels`"]
-    lines += [f'# {outs[0]} = "silu(x) * y"', ""]
+    return "\n".join([*lines, f'# {outs[0]} = "silu(x) * y"', ""])
+
+
+def _todo(d: Draft) -> list[str]:
+    """What the author should look at."""
     todo = [*d.doubts, *(f"{b}: its shape" for b, e in d.shapes.items() if e is None)]
     todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
     if together := _apart(d.kernel):
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants)]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
-    return "\n".join(lines), todo
+    return todo
 
 
 def _apart(k: Kernel) -> list[str]:

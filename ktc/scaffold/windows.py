@@ -8,15 +8,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import COMPARISONS, Binary, Cast, Const, Expr, For, HwIndex, Sym, Unary, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIndex, Sym, Unary, Var
+from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
 from .given_values import spelled_out
 
+NAME = re.compile(r"[A-Za-z_]\w*\b(?!\s*\()")
+"""A name in an integer expression that is no function's."""
+
 
 def names_in(text: str) -> list[str]:
-    """The names of an integer expression."""
-    return re.findall(r"[A-Za-z_]\w*", text)
+    """The names of an integer expression, without those of functions."""
+    return NAME.findall(text)
 
 
 def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {}) -> str | None:
@@ -59,10 +63,10 @@ def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]
                 yield window.sym.name
 
 
-USUAL = {"window": 3, "border": 1, "step": 1}
-"""The size of what a launch computes the number of windows from, by what it is."""
+USUAL = {"window": 3, "border": 1, "step": 1, "square": 9}
+"""The size of what a launch computes the number of windows from, or of a square window, by what it is."""
 
-PROBED = {"window": (2, 3, 4), "border": (1, 2), "step": (1, 2, 3)}
+PROBED = {"window": (2, 3, 4), "border": (1, 2), "step": (1, 2, 3), "square": (4, 9, 16)}
 """Its sizes in probes."""
 
 
@@ -108,6 +112,31 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
                 if scale is None or scale in steps:
                     yield bounds[tap.sym].name, "window"
                     yield from ((scale.name, "step"),) if scale is not None and scale in params else ()
+
+
+def squares(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
+    """Parameters whose whole root is taken, ``(int)sqrtf(taps)``, with what they are: the elements of a square. Of
+    other numbers a rest is left out, which buffers of that length have all the same."""
+    params = {p.sym for p in k.params}
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Cast) and e.style != "bit" and isinstance(e.to, Scalar) and e.to.is_int:
+            root = e.x
+            while isinstance(root, Cast) or (isinstance(root, Call) and root.fn in ROUNDINGS):
+                root = root.x if isinstance(root, Cast) else root.args[0]
+            if isinstance(root, Call) and root.fn == "sqrt":
+                whole = spelled_out(_converted(root.args[0]), sources)
+                if isinstance(whole, Var) and whole.sym in params:
+                    yield whole.sym.name, "square"
+
+
+ROUNDINGS = frozenset({"floor", "ceil", "rint", "round", "trunc"})
+"""Functions that make a whole number of a float."""
+
+
+def _converted(e: Expr) -> Expr:
+    while isinstance(e, Cast):
+        e = e.x
+    return e
 
 
 def _scales(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ktc.ir.analysis.float_values import floats_are_values
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import Finding, RunResult, run
 from ktc.ir.kernel import Kernel
@@ -53,6 +54,7 @@ def defects(original: Kernel, workload: Workload, variant: str | None = None, se
     Nothing is found in a kernel that the interpreter cannot follow; the device's checks remain.
     """
     oracle = oracle_for(original, workload, variant, seed)
+    domain = "int" if floats_are_values(original) else "float"
     found: dict[tuple[str, str, str], Defect] = {}
     for instance in instances(original, original, workload, count=COUNT):
         result = _sanitized(oracle, instance)
@@ -60,7 +62,7 @@ def defects(original: Kernel, workload: Workload, variant: str | None = None, se
             if f.kind in HARMLESS:
                 continue
             key = (f.kind, f.buffer, str(f.loc))
-            found.setdefault(key, Defect(f, from_finding(f, instance, "int")))
+            found.setdefault(key, Defect(f, from_finding(f, instance, domain)))
         if any(d.finding.kind == "fuel" for d in found.values()):
             break
     return sorted(found.values(), key=lambda d: (not d.fatal, d.finding.kind != "fuel"))
@@ -84,12 +86,16 @@ def check_original(original: Kernel, workload: Workload, variant: str | None = N
 
 
 def _sanitized(oracle: Oracle, instance: Instance) -> RunResult | None:
-    try:
-        return oracle.run(instance.sizes, "int", "exact")
-    except KtcError as e:
-        if e.code != "E-INTERP-UNSUPPORTED":
-            raise
-    args = oracle.inputs(instance.sizes, "exact")
+    """A sanitized run; None if the interpreter cannot follow the kernel. Where an index, a branch or a loop may come of
+    a float, the run is one in floats: the integers that stand for them elsewhere lead to places that no caller sees."""
+    if floats_are_values(oracle.original):
+        try:
+            return oracle.run(instance.sizes, "int", "exact")
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+    data = "exact" if floats_are_values(oracle.original) else "plain"
+    args = oracle.inputs(instance.sizes, data)
     try:
         return run(oracle.original, args, domain="float", undefined=oracle.undefined)
     except KtcError as e:

@@ -27,7 +27,7 @@ from typing import Any
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.child_python import python_environment, python_module
 from ktc.ir.workload import Workload
-from tests.bench.corners import fault_at
+from ktc.scaffold.checking.corners import Limits, look
 from tests.bench.planner import scenarios
 from tests.paths import ROOT
 
@@ -39,6 +39,9 @@ DRAFTED = "drafted.json"
 FAULTS = ("the launch: the source has no", "shapes and sizes: ", "run at ", "read before its first element",
           "read or write past the end")  # fmt: skip
 """What is said of a draft that is not runnable: a launch that is made up, no run at all, or faults in its runs."""
+
+LIMITS = Limits(bytes=1 << 31, work=200_000.0)
+"""What it may cost to look at the largest sizes once more: more than a draft spends on that."""
 
 COLUMNS = ("kernel", "drafted", "to do", "why not")
 
@@ -148,8 +151,12 @@ def fault_of(folder: Path, todo: Sequence[str]) -> str:
         if any(f in t for f in FAULTS):
             return t
     try:
-        largest = scenarios(Workload.load(folder), "largest")
-        return fault_at(folder, largest[0].sizes) if largest else "no scenario to tune for"
+        work = Workload.load(folder)
+        largest = scenarios(work, "largest")
+        if not largest:
+            return "no scenario to tune for"
+        fault, _ = look(work, work.load_kernel(), largest[0].sizes, LIMITS)
+        return "" if fault is None else f"run at {dict(largest[0].sizes)}: {fault}"
     except KtcError as why:
         return first_line(str(why))
 

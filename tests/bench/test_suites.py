@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.bench import suites
-from tests.bench.corners import fault_at
-from tests.bench.planner import scenarios
 
 SOURCE = """
 __global__ void twice(const float *x, float *y, int n) {
@@ -38,33 +36,6 @@ kernels = [
   { file = "two.cu", kernel = "k" },
   { file = "three.cu", kernel = "k" },
 ]
-"""
-
-WORKLOAD = """
-[kernel]
-source = "one.cu"
-name = "twice"
-[[args]]
-name = "x"
-dtype = "f32"
-role = "in"
-shape = ["{x}"]
-[[args]]
-name = "y"
-dtype = "f32"
-role = "out"
-shape = ["n"]
-[[args]]
-name = "n"
-dtype = "i32"
-role = "scalar"
-value = "n"
-[[scenario]]
-name = "small"
-sizes = {{ n = 64 }}
-[[scenario]]
-name = "large"
-sizes = {{ n = 70000 }}
 """
 
 
@@ -119,22 +90,3 @@ def test_no_draft_lies_in_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(SystemExit):
         suites.main()
     assert not (suites.ROOT / "drafts").exists()
-
-
-@pytest.mark.parametrize(("x", "fault"), [("n", ""), ("1024", "out-of-bounds: x[")])
-def test_shapes_that_hold_at_small_sizes_alone_are_found(tmp_path: Path, x: str, fault: str) -> None:
-    from ktc.ir.workload import Workload
-
-    (tmp_path / "one.cu").write_text(SOURCE)
-    (tmp_path / "workload.toml").write_text(WORKLOAD.format(x=x))
-    (largest,) = scenarios(Workload.load(tmp_path), "largest")
-    said = fault_at(tmp_path, largest.sizes)
-    assert fault in said if fault else said == ""
-    assert fault_at(tmp_path, {"n": 64}) == "" or x != "n"
-
-
-def test_sizes_at_which_nothing_is_written_are_found(tmp_path: Path) -> None:
-    (tmp_path / "one.cu").write_text(SOURCE.replace("if (i < n)", "if (i < n && n < 1000)"))
-    (tmp_path / "workload.toml").write_text(WORKLOAD.format(x="n"))
-    assert fault_at(tmp_path, {"n": 64}) == ""
-    assert fault_at(tmp_path, {"n": 70000}).startswith("no block looked at writes")

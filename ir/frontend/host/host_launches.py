@@ -261,7 +261,7 @@ class HostLaunch:
             args = init_args(init)
             if len(args) > 1:
                 return self._opaque(name, t)
-            v = low.load(low.eval(args[0])) if args else low.zero(t)
+            v = self._evaluated(args[0]) if args else low.zero(t)
             if isinstance(v, RVal) and isinstance(t, Scalar):
                 v = RVal(without_implicit_integers(low.convert(v, t).expr))
             if isinstance(v, RVal) and not _closed(v.expr):
@@ -271,6 +271,24 @@ class HostLaunch:
         except KtcError:
             pass
         return self._opaque(name, t)
+
+    def _evaluated(self, node: Any) -> Value:
+        """What a variable is initialised with, members of structs that the kernel is passed as its parameters.
+
+        Raises:
+            KtcError: it cannot be followed.
+        """
+        low = self.lowering
+        try:
+            v = low.load(low.eval(node))
+            return RVal(Var(self.known[v.name])) if isinstance(v, OpaqueVal) and v.name in self.known else v
+        except KtcError:
+            members: set[str] = set()
+            named = with_named_calls(node, members, self.known)
+            if not members or not members <= self.known.keys():
+                raise
+            self._scope.names.update({n: LazyVal(partial(self.value, n)) for n in members})
+            return low.load(low.eval(named))
 
     def _parameter(self, name: str) -> Value:
         for p in params_of(self.site.function.node):

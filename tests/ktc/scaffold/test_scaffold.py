@@ -372,8 +372,7 @@ void go(float* o, const float* i, int n, int d) { turn<<<(n * d + 255) / 256, 25
 def test_a_grid_of_its_own_size_does_not_grow_without_end() -> None:
     source = """
 __global__ void twice(float* out, const float* in, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) out[i] = in[i] + in[i];
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) out[i] = in[i] + in[i];
 }
 void go(float* o, const float* i, int n, int blocks) { twice<<<blocks, 32>>>(o, i, n); }
 """

@@ -19,9 +19,9 @@ from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.workload.reference import names
 from ktc.ir.workload.size_expressions import evaluate
 
-from .model import Draft
-from .probe import Seen
-from .shapes import fit
+from ..model import Draft
+from ..probe import Seen
+from ..shapes import fit
 
 BYTES = {
     "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,

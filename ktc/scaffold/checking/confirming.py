@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .model import Draft
-from .probe import Prober, Seen
+from ..model import Draft
+from ..probe import Prober, Seen
 
 STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 

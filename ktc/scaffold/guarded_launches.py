@@ -1,0 +1,56 @@
+"""Numbers of the host that nothing but a grid is made of: a draft has as many blocks as the guards ask for.
+
+``n`` of ``join<<<(n + 255) / 256, 256>>>(a, b, o, rows, cols)`` with ``if (i >= rows * cols) return`` is
+``rows * cols``, even where the host computes it in a way that is not followed. As a size of its own it would leave most
+elements to nobody, or most threads without work, and shapes would follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr, Sym
+from ktc.ir.walk import used
+
+from .drafted_launches import compared_with, strides_by_grids
+from .roles import Roles
+from .windows import names_in
+
+
+def guarded_counts(k: Kernel, roles: Roles) -> dict[str, str]:
+    """The host's numbers among ``roles.sizes`` that make one extent of the grid and nothing else, each with what the
+    guards say that it is."""
+    if k.launch is None or strides_by_grids(k):
+        return {}
+    block = {a: int(n) for a, e in zip("xyz", k.launch.block) if (n := evaluate(e, dict(roles.fixed))) is not None}
+    if len(block) < 3:
+        return {}
+    asked = {axis: (text, each) for axis, text, each, _ in compared_with(k, block) if each is not None}
+    others = {s for e in (*k.launch.block, *(e for _, e in k.launch.passed)) for s in used(e)}
+    hosts = {p.sym for p in k.params if p.host and p.sym.name in roles.sizes} - others
+    found: dict[str, str] = {}
+    for axis, extent in zip("xyz", k.launch.grid):
+        mine = used(extent)
+        shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
+        if axis not in asked or len(mine) != 1 or not mine <= hosts - shared:
+            continue
+        (count,), (text, each) = mine, asked[axis]
+        if count.name in names_in(text) or not {*names_in(text)} <= {*roles.sizes, *roles.tied, *roles.fixed}:
+            continue
+        if _is(extent, count, roles.fixed, each):
+            found[count.name] = text
+        elif _is(extent, count, roles.fixed, 1):
+            found[count.name] = f"cdiv({text}, {each})" if each > 1 else text
+    return found
+
+
+def _is(extent: Expr, count: Sym, known: Mapping[str, int], each: int) -> bool:
+    """Whether ``extent`` is ``count`` over ``each``, rounded up, or one block more than that."""
+    tried = [1, each, each + 1, 3 * each - 1, 7 * each + 1, 12 * each]
+    made = [evaluate(extent, {**known, count.name: n}) for n in tried]
+    return all(m is not None and 0 <= m - -(-n // each) <= 1 for n, m in zip(tried, made))
+
+
+__all__ = ["guarded_counts"]

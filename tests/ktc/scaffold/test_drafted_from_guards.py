@@ -1,0 +1,158 @@
+"""What guards say of a draft: how many blocks there are, what truths keep from being reached, how far indices go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ktc
+from ktc.ir.workload import Workload
+from ktc.scaffold import Draft, draft
+from ktc.scaffold.checking.corners import faults
+from ktc.scaffold.text import plain, workload_text
+
+JOIN = """
+__global__ void join(const float* a, const float* b, float* o, int rows, int left, int right) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows * (left + right)) return;
+  int c = i % (left + right), r = i / (left + right);
+  i = c;
+  o[r * (left + right) + c] = i < left ? a[r * left + i] : b[r * right + i - left];
+}
+"""
+OPAQUE = """
+int parse(const char*);
+void go(const float* a, const float* b, float* o, const char* arg, int rows, int left) {
+  int n = parse(arg);
+  join<<<GRID, 256>>>(a, b, o, rows, left, RIGHT);
+}
+"""
+
+
+def _shapes(d: Draft) -> dict[str, tuple[str, ...] | None]:
+    return {b: e and e.shape for b, e in d.shapes.items()}
+
+
+@pytest.mark.parametrize(
+    ("grid", "name", "is_"),
+    [
+        ("(n + 255) / 256", "n", "rows * (left + 7)"),
+        ("n / 256 + 1", "n", "rows * (left + 7)"),
+        ("n", "n", "cdiv(rows * (left + 7), 256)"),
+    ],
+    ids=["threads", "one-more", "blocks"],
+)
+def test_a_number_that_only_the_grid_is_made_of_follows_the_guard(grid: str, name: str, is_: str) -> None:
+    d = draft(ktc.loads(JOIN + OPAQUE.replace("GRID", grid).replace("RIGHT", "7")).kernel)
+    assert plain(str(d.tied(name)).replace("right", "7")) == is_
+    assert name not in d.names
+    assert any(x.startswith(f"the launch: {name} follows the guards, ") for x in d.doubts)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) o[i] = x[i];",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; o[i] = x[i % n];",
+    ],
+    ids=["strides-by-the-grid", "unguarded"],
+)
+def test_without_a_guard_the_number_of_blocks_is_a_size(body: str) -> None:
+    source = f"""
+    __global__ void k(const float* x, float* o, int n) {{ {body} }}
+    void go(const float* x, float* o, int n, int blocks) {{ k<<<blocks, 256>>>(x, o, n); }}
+    """
+    d = draft(ktc.loads(source).kernel)
+    assert "blocks" in d.names and not any("follows the guards" in x for x in d.doubts)
+
+
+def test_a_number_that_the_kernel_is_passed_too_is_no_number_of_the_grid_alone() -> None:
+    d = draft(ktc.loads(JOIN + OPAQUE.replace("GRID", "(n + 255) / 256").replace("RIGHT", "n")).kernel)
+    assert not any("follows the guards" in x for x in d.doubts)
+
+
+TAKEN_OFF = OPAQUE.replace("GRID", "(n + 255) / 256").replace("RIGHT", "1024 - left")
+
+
+def test_what_is_taken_off_leaves_something(tmp_path: Path) -> None:
+    (tmp_path / "join.cu").write_text(JOIN + TAKEN_OFF)
+    program = ktc.load(tmp_path / "join.cu")
+    d = draft(program.kernel)
+    assert _shapes(d) == {"a": ("rows", "left"), "b": ("rows", "1024 - left"), "o": ("1024 * rows",)}
+    assert all(0 < sizes["left"] < 1024 for _, sizes, _ in d.scenarios)
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    work = Workload.parse(text, tmp_path / "workload.toml")
+    (tmp_path / "workload.toml").write_text(text)
+    assert not list(faults(work, work.load_kernel())) and not any("run at" in t for t in todo)
+
+
+BLOCKS_IN_BRANCHES = """
+__global__ void twice(float* x, int n) {
+  int i = blockIdx.x * 512 + threadIdx.x;
+  if (i < n) x[i] += x[i];
+}
+void go(float* x, int n) {
+  int blocks = 1, threads = n;
+  if (n > 512) {
+    blocks = (n + 511) / 512;
+    threads = 512;
+  }
+  twice<<<blocks, threads>>>(x, n);
+}
+"""
+
+
+def test_threads_that_only_the_host_knows_are_as_many_as_indices_tell() -> None:
+    d = draft(ktc.loads(BLOCKS_IN_BRANCHES).kernel)
+    assert d.roles.fixed["threads"] == 512 and d.tied("blocks") == "cdiv(n, 512)"
+    assert _shapes(d) == {"x": ("n",)}
+
+
+VISIT = """
+__global__ void visit(const int* edges, bool* front, bool* next, const bool* seen, int* cost, int nodes, int degree) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < nodes && front[i]) {
+    front[i] = false;
+    for (int e = i * degree; e < (i + 1) * degree; ++e) {
+      int to = edges[e];
+      if (!seen[to]) {
+        cost[to] = cost[i] + 1;
+        next[to] = true;
+      }
+    }
+  }
+}
+void go(const int* e, bool* f, bool* x, const bool* s, int* c, int nodes, int degree) {
+  visit<<<(nodes + 127) / 128, 128>>>(e, f, x, s, c, nodes, degree);
+}
+"""
+
+
+def test_what_truths_guard_is_reached_and_indices_stay_within_all_that_they_index() -> None:
+    """``next`` is reached only where ``front`` holds and ``seen`` does not; ``cost`` has elements for all nodes, so
+    that an edge leads to one of them."""
+    d = draft(ktc.loads(VISIT).kernel)
+    shapes = _shapes(d)
+    assert sorted(shapes.pop("edges") or ()) == ["degree", "nodes"]
+    assert shapes == dict.fromkeys(("front", "next", "seen", "cost"), ("nodes",))
+    (edges,) = (c for c in d.contents if c.buffer == "edges")
+    assert d.ties[edges.name] == "nodes"
+
+
+PICK = """
+__global__ void pick(const int* at, const float* x, const float* bias, float* y, int n, int m) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[at[i]] + bias[i % m];
+}
+void go(const int* a, const float* x, const float* b, float* y, int n, int m) {
+  pick<<<(n + 255) / 256, 256>>>(a, x, b, y, n, m);
+}
+"""
+
+
+def test_an_index_into_a_buffer_of_its_own_keeps_its_own_size() -> None:
+    d = draft(ktc.loads(PICK).kernel)
+    (at,) = d.contents
+    assert at.name not in d.ties and _shapes(d)["x"] == (at.name,)

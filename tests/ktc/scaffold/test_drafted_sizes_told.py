@@ -1,0 +1,96 @@
+"""What a source says of its sizes beyond plain names: members of structs, whole roots; and many sizes at once."""
+
+from __future__ import annotations
+
+import pytest
+
+import ktc
+from ktc.scaffold import draft
+
+MEMBERS = """
+typedef struct { int rows; int cols; } Dims;
+__global__ void scale(const float* x, float* y, const Dims d, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int r = i / d.cols, c = i % d.cols;
+  y[r * d.cols + c] = 2.0f * x[r * d.cols + c];
+}
+void go(float* x, float* y) {
+  Dims d = {128, 64};
+  LOCALS
+  scale<<<(n + 255) / 256, 256>>>(x, y, d, n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "int n = d.rows * d.cols;",
+        "const int rows = d.rows; const int cols = d.cols; int n = rows * cols;",
+        "int rows = d.rows; size_t n = (size_t)rows * d.cols;",
+    ],
+    ids=["at-once", "through-variables", "mixed"],
+)
+def test_members_of_a_struct_that_is_passed_are_the_parameters(host: str) -> None:
+    """As numbers of their own, the host's rows and columns and the kernel's would differ: nothing fits any more."""
+    k = ktc.loads(MEMBERS.replace("LOCALS", host)).kernel
+    assert [p.sym.name for p in k.params if p.host] == []
+    d = draft(k)
+    assert d.tied("n") == "(d_rows * d_cols)" or d.tied("n") == "d_rows * d_cols"
+    assert {b: e and e.shape for b, e in d.shapes.items()} == dict.fromkeys("xy", ("d_rows", "d_cols"))
+    assert not d.doubts
+
+
+def test_a_member_of_a_struct_that_is_not_passed_is_none_of_them() -> None:
+    other = MEMBERS.replace("LOCALS", "Dims e = {2, 3}; int n = e.rows * e.cols;")
+    k = ktc.loads(other).kernel
+    assert k.launch is not None and not any("d_rows" in str(e) for _, e in k.launch.passed)
+
+
+SQUARE = """
+__global__ void gather(const float* weight, const float* x, float* y, int taps, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int side = ROOT;
+  float s = 0.0f;
+  for (int a = 0; a < side; ++a)
+    for (int b = 0; b < side; ++b) s += weight[(a * side + b) * n + i] * x[i];
+  y[i] = s;
+}
+void go(const float* w, const float* x, float* y, int taps, int n) {
+  gather<<<(n + 255) / 256, 256>>>(w, x, y, taps, n);
+}
+"""
+
+
+@pytest.mark.parametrize("root", ["(int)sqrtf(float(taps))", "(int)sqrt((double)taps)", "(int)floorf(sqrtf(taps))"])
+def test_a_size_whose_whole_root_is_taken_is_a_square(root: str) -> None:
+    d = draft(ktc.loads(SQUARE.replace("ROOT", root)).kernel)
+    weight = d.shapes["weight"]
+    assert weight is not None and weight.exact and sorted(weight.factors) == ["n", "taps"]
+    assert all(sizes["taps"] == 9 for name, sizes, _ in d.scenarios if name != "odd")
+    assert not d.doubts
+
+
+SEVEN = """
+__global__ void many(const float* x, float* o, int a, int b, int c, int e, int f, int g, int h) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = 0.0f;
+  for (int j = 0; j < a + e + f + g; ++j) s += j;
+  for (int k = 0; k < b; ++k)
+    for (int m = 0; m < h; ++m) s += x[k * h + m];
+  if (i < c) o[i] = s;
+}
+void go(const float* x, float* o, int a, int b, int c, int e, int f, int g, int h) {
+  many<<<(c + 31) / 32, 32>>>(x, o, a, b, c, e, f, g, h);
+}
+"""
+
+
+def test_seven_sizes_are_told_apart() -> None:
+    """Where probes have six patterns of growth, the seventh size must not look like the first."""
+    d = draft(ktc.loads(SEVEN).kernel)
+    assert len(d.roles.sizes) == 7
+    x = d.shapes["x"]
+    assert x is not None and x.shape == ("b", "h")
