@@ -5,39 +5,57 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Const, Sym
+from ktc.ir.nodes import Body, Const, Stmt, Sym
 from ktc.ir.support.frozen import replaced
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar, Type
 
 _FIELDS: dict[type, tuple[str, ...]] = {Scalar: ()}
-"""The fields of a node's class that make a program what it is; none of what is no node, or has no symbols in it."""
+"""The fields of a node's class that make a program what it is, and in which there may be symbols."""
+
+_WITHOUT = frozenset({
+    "bool", "int", "str", "int | None", "int | float | bool", "Scalar", "frozenset[str]", "tuple[int, ...]",
+    "tuple[int | float | bool, ...]", "tuple[int | None, int | None]", "tuple[str, str]", "tuple[tuple[str, str], ...]",
+})  # fmt: skip
+"""Types of fields, as they are written, that hold no symbols."""
 
 
 def fields_of(cls: type) -> tuple[str, ...]:
     found = _FIELDS.get(cls)
     if found is None:
         fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-        found = _FIELDS[cls] = tuple(f.name for f in fields if f.compare)
+        found = _FIELDS[cls] = tuple(f.name for f in fields if f.compare and f.type not in _WITHOUT)
     return found
 
 
-def symbols(root: Any) -> Iterator[Sym]:
-    """Every occurrence of a symbol below ``root`` (kernel, body, expression...), in field order, types included."""
+def symbols(root: Any) -> tuple[Sym, ...]:
+    """The symbols below ``root`` (kernel, body, expression...) in the order of their first appearance, field by field,
+    types included: each object once, of which several may be one symbol."""
+    found: dict[int, Sym] = {}
     stack = [root]
     while stack:
         v = stack.pop()
         if isinstance(v, Sym):
-            yield v
-            if not isinstance(v.type, Scalar):
+            if id(v) not in found and not isinstance(v.type, Scalar):
                 stack.append(v.type)
+            found[id(v)] = v
         elif isinstance(v, tuple):
             stack += v[::-1]
+        elif isinstance(v, Stmt) and v is not root:
+            found.update((id(s), s) for s in _in_statement(v) if id(s) not in found)
         else:
             stack += [getattr(v, name) for name in reversed(fields_of(type(v)))]
+    return tuple(found.values())
+
+
+@by_identity(4096)
+def _in_statement(s: Stmt) -> tuple[Sym, ...]:
+    """The symbols below a statement: passes leave most statements of a kernel as they were."""
+    return symbols(s)
 
 
 def unique_names(root: Kernel | Body | object) -> dict[Sym, str]:
