@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.driver.printing import exchanges_lanes
+from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.pipeline import apply_step
@@ -43,6 +45,8 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         if o.raised is not None:
+            for before, kernel in unmasked(o.raised):
+                yield from self._products(o, before, kernel)
             for before, kernel in forms(o.raised):
                 yield from self._reuse(o, before, kernel)
             able = _able(o)
@@ -67,23 +71,32 @@ class Rules:
     def _reuse(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
         """What keeps values that several threads read where they reach them: fragments, tiles, halos, planes.
         ``before``: the steps after ``raise`` that lead to ``kernel``."""
-        for steps, why, gain in self._tilings(o, kernel, _able(o, before)):
-            yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
-
-    def _tilings(self, o: Observation, kernel: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
-        found = False
-        for idea in (x for x in tensor_products(kernel, o.device.profile) if able(x[0])):
-            found = True
-            yield idea
+        able = _able(o, before)
+        products = self._products(o, before, kernel)
+        found = next(products, None)
+        if found is not None:
+            yield found
+            yield from products
         if not o.device.profile.startswith(GPUS):
             return
-        for idea in staged_products(kernel, max(1, o.device.compute_units), o.facts, able):
-            found = True
-            yield idea
-        yield from () if found else planes(kernel, able)
-        yield from (x for x in shared_inputs(kernel) if able(x[0]))
-        yield from turned(kernel, able)
-        yield from halo_tiles(kernel, able)
+        tilings = chain(
+            () if found is not None else planes(kernel, able),
+            (x for x in shared_inputs(kernel) if able(x[0])),
+            turned(kernel, able),
+            halo_tiles(kernel, able),
+        )
+        for steps, why, gain in tilings:
+            yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
+
+    def _products(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
+        """Tiles of sums of products, by tensor cores or by threads."""
+        able = _able(o, before)
+        ideas: Iterator[Idea] = (x for x in tensor_products(kernel, o.device.profile) if able(x[0]))
+        if o.device.profile.startswith(GPUS):
+            seen = o.facts if kernel is o.raised else [facts(kernel, f.sizes) for f in o.facts]
+            ideas = chain(ideas, staged_products(kernel, max(1, o.device.compute_units), seen, able))
+        for steps, why, gain in ideas:
+            yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
 
     def _rows(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """A row a thread, or rows side by side: what experts do with rows, once each is a block's."""
@@ -153,27 +166,38 @@ def _able(o: Observation, before: str = "") -> Callable[[str], bool]:
     return lambda steps: o.attempt(f"raise | {before}{steps}") is None
 
 
+AXES = 3
+"""Axes of blocks, and so of loops that blocks are spread over."""
+
+
 def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     """The kernel as its nests show what they do, each with the steps that lead to it.
 
     Sums that it updates in memory are sums in variables in all of them (``promote``): no schedule is better off with a
     store a term. Flat indices are tried as they are, and as the loops that they are made of (``delinearise``).
     """
-    summed, kernel = _all_sites("promote", raised)
+    summed, kernel = next(_with(raised, "promote"), ("", raised))
     yield summed, kernel
-    nested, loops = _all_sites("delinearise", kernel)
-    if nested:
-        yield summed + nested, loops
+    yield from ((summed + more, done) for more, done in _with(kernel, "delinearise"))
 
 
-def _all_sites(name: str, kernel: Kernel) -> tuple[str, Kernel]:
-    """A pass wherever it applies to ``kernel``: the steps, each with its separator behind it, and what they lead to."""
-    steps = ""
-    for site in PASSES[name].sites(kernel):
-        done = apply_step(kernel, site.step)
+def unmasked(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The parallel form with what conditions hide computed whatever they say, where that can be: the steps, and the
+    kernel. A flat index is taken apart first, in as many loops as blocks have axes."""
+    yield from _with(raised, "unmask")
+    for before, kernel in _with(raised, "delinearise", loops=AXES):
+        yield from ((before + more, done) for more, done in _with(kernel, "unmask"))
+
+
+def _with(kernel: Kernel, name: str, **more: int) -> Iterator[tuple[str, Kernel]]:
+    """The steps of the pass ``name`` that apply to ``kernel``, and it after them; nothing if none does."""
+    before = ""
+    for step in (site.step.with_(**more) for site in PASSES[name].sites(kernel)):
+        done = apply_step(kernel, step)
         if not isinstance(done, Refused):
-            steps, kernel = f"{steps}{site.step} | ", done.kernel
-    return steps, kernel
+            before, kernel = f"{before}{step} | ", done.kernel
+    if before:
+        yield before, kernel
 
 
 GPUS = ("cuda", "hip")

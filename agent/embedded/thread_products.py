@@ -114,17 +114,20 @@ def staged_products(
 ) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain: of each tile, the best staging that ``applies``.
 
-    Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head.
+    Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head; those that
+    reach beyond the rows or columns that there are (of each product of a batch, say) do not.
     """
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for p in products(raised, plain=True):
         layout, terms = layout_of(raised, p), trips.get(p.loop.var.name)
-        whole = prod(trips.get(x.var.name) or 1024 for x in p.around)
+        results = prod(trips.get(x.var.name) or 1024 for x in p.around)
         table = BY_REGISTERS if layout.turned else BY_COPIES
-        fed = [t for t in table if whole >= t.down * t.across * units]
+        down, across = (trips.get(x.var.name) or max(t.across for t in table) for x in (layout.down, layout.across))
+        fed = [t for t in table if results >= t.down * t.across * units and t.down <= down and t.across <= across]
         for t in (*fed, *reversed([t for t in table if t not in fed])):
-            whole_steps = layout.turned and terms is not None and terms % t.terms == 0
-            found = next((steps for steps in _schedules(p, layout, t, whole_steps) if applies(steps)), None)
+            whole_steps = (True,) if layout.turned and terms is not None and terms % t.terms == 0 else ()
+            tried = (steps for whole in (*whole_steps, False) for steps in _schedules(p, layout, t, whole))
+            found = next((steps for steps in tried if applies(steps)), None)
             if found is None:
                 break  # nor will it for other tiles
             yield found, "tiles in shared memory and registers: each value read is used by many threads", GAIN
@@ -153,7 +156,7 @@ def _stagings(layout: Layout, k: str, by_copies: bool) -> Iterator[str]:
     asynchronous copies turn single elements over."""
     for plainer in range(3):
         staged, padded = [], []
-        for name, ways in layout.factors:
+        for name, ways in dict(layout.factors).items():  # both tiles of one array are staged at once
             mine = [w for w in ways if not (by_copies and w == TURNED[0])]
             way = mine[min(plainer, len(mine) - 1)]
             staged.append(f"stage-shared{{array={name} loop={k}{' ' * bool(way)}{way}}}")

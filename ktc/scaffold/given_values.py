@@ -36,8 +36,14 @@ def reached(k: Kernel, wanted: Iterable[Expr]) -> set[Sym]:
 
 
 def loaded(e: Expr, sources: Mapping[Sym, list[Expr]], buffer: Sym | None = None) -> bool:
-    """Whether ``e`` is an element of a buffer (of ``buffer``), through variables: an index whose part is taken."""
+    """Whether ``e`` is an element of a buffer (of ``buffer``), through variables: an index whose part is taken.
+
+    A variable that is used again and again is one where all that it is given is.
+    """
     e = spelled_out(e, sources)
+    if isinstance(e, Var):
+        given = [spelled_out(x, sources) for x in sources.get(e.sym, ())]
+        return bool(given) and all(isinstance(x, Load) and buffer in (None, x.buffer) for x in given)
     return isinstance(e, Load) and buffer in (None, e.buffer)
 
 

@@ -23,6 +23,7 @@ ROWS: dict[str, str] = {
     "distribute": "mapping.distribute:Distribute",
     "map": "mapping.map_nest:MapNest",
     "delinearise": "loops.delinearise:Delinearise",
+    "unmask": "loops.unmask:Unmask",
     "vectorize": "mapping.vectorize:Vectorize",
     "coarsen": "mapping.coarsen:Coarsen",
     "interchange": "loops.interchange:Interchange",

@@ -14,7 +14,9 @@ loop has the name of a variable that is its digit, if there is one.
 
 Iterations of a parallel loop are independent, so their new order is one of those that there were; a digit of a number
 that is no longer computed is the counter of its loop. The innermost loop keeps the levels over threads, the loops
-around it take the axes of blocks that are free.
+around it take the axes of blocks that are free. With ``loops=3`` there are three loops at most: the outermost goes
+through all digits that are left, which are quotients and remainders of its counter. Blocks have three axes, and a loop
+without one has no blocks of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk, with_children
 from ktc.passes.core.argument_kinds import Loop
-from ktc.passes.core.arguments import required
+from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
@@ -46,6 +48,7 @@ from ktc.passes.core.refusals import Refusal, Result, allowed
 @dataclass(frozen=True)
 class Arguments:
     loop: Loop = required("the parallel loop over flat indices")
+    loops: int = option(0, "how many loops at most, the outermost over the digits left; 0: one a digit", least=0)
 
 
 class Delinearise(Pass[Arguments]):
@@ -61,7 +64,7 @@ class Delinearise(Pass[Arguments]):
         loop = args.loop.find(kernel)
         if not isinstance(loop, Par):
             raise Refusal("E-DIGITS-LOOP", f"'{args.loop}' is no parallel loop", places(loop))
-        nest = _nest(kernel, loop, _taken_apart(kernel, loop))
+        nest = _nest(kernel, loop, _taken_apart(kernel, loop), args.loops)
         return Result(replace_loops(kernel, [loop], lambda _: nest))
 
 
@@ -160,8 +163,9 @@ def _chain(loop: Par, found: Sequence[Digit], length: Polynomial) -> Iterator[Po
 # --------------------------------------------------------------------------------------------------------- the new nest
 
 
-def _nest(kernel: Kernel, loop: Par, digits: Digits) -> Par:
-    """The loops of ``digits``, the outermost first, around the body in terms of their counters."""
+def _nest(kernel: Kernel, loop: Par, digits: Digits, most: int) -> Par:
+    """The loops of ``digits``, the outermost first, at ``most`` so many unless 0, around the body in terms of their
+    counters."""
     t = loop.var.type
     assert isinstance(t, Scalar)
     ratios = [quotient(q, p) for p, q in pairwise(digits.ends)]
@@ -192,14 +196,30 @@ def _nest(kernel: Kernel, loop: Par, digits: Digits) -> Par:
     read = {x for e in all_exprs(body) for x in used(e)}
     spare = {s for s, init in digits.inits.items() if s not in read and digits.of(init) is not None}
     body = map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in spare else s)
-    levels = _levels(kernel, loop, len(counters))
-    for counter, ratio, dist in zip(counters, ratios, levels):
+    single = len(counters) if most == 0 or len(counters) <= most else most - 1
+    spans = [(n, n + 1) for n in range(single)] + ([(single, len(counters))] if single < len(counters) else [])
+    if single < len(counters):
+        joint = fresh("_".join(c.name for c in reversed(counters[single:])), t)
+        body = (*_split(joint, counters[single:], [r or {} for r in ratios[single:]]), *body)
+        counters[single:] = [joint]
+    for counter, (begin, end), dist in zip(counters, spans, _levels(kernel, loop, len(spans))):
+        ratio = quotient(digits.ends[end], digits.ends[begin])
         assert ratio is not None
         hi = from_polynomial(ratio, t)
         body = (dataclasses.replace(loop, var=counter, lo=cast(i32(0), t), hi=hi, dist=dist, body=body),)
     (nest,) = body
     assert isinstance(nest, Par)
     return nest
+
+
+def _split(joint: Sym, digits: Sequence[Sym], ratios: Sequence[Polynomial]) -> Iterator[Decl]:
+    """Declarations of ``digits``, the lowest first, of the number ``joint``."""
+    left: Expr = Var(joint)
+    for k, (digit, ratio) in enumerate(zip(digits, ratios)):
+        n = from_polynomial(ratio, joint.type)
+        last = k == len(digits) - 1
+        yield Decl(digit, left if last else Binary("%", left, n))
+        left = left if last else Binary("/", left, n)
 
 
 def _names(digits: Digits) -> Iterator[tuple[int, str]]:

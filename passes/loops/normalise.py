@@ -9,9 +9,10 @@ before                                          after normalise
         y[row * m + k] = e                              y[row * m + k_1] = e
 
 Each thread still goes through the loops alone, one iteration after another; ``map`` and ``distribute`` may spread them
-then. A sum that is kept in memory is kept in a variable first (``promote``). A loop that does both is split
-(``fission``), as often as that makes every part parallel; one that nothing helps stays as it is, and so does a short
-loop of constant length, whose iterations are a thread's own elements.
+then. A sum that is kept in memory is kept in a variable first (``promote``), one in a small private array in a variable
+of its own (:mod:`ktc.passes.shared.array_elements`). A loop that does both is split (``fission``), as often as that
+makes every part parallel; one that nothing helps stays as it is, and so does a short loop of constant length, whose
+iterations are a thread's own elements.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from ktc.passes.core.script import DistSpec
 from ktc.passes.mapping.distribute import set_distribution
 from ktc.passes.mapping.parallelize import reassociated, serial, spread
 from ktc.passes.memory.promote import promoted
+from ktc.passes.shared.array_elements import with_elements_apart
+from ktc.passes.shared.reused_variables import with_own_variables
 from ktc.passes.shared.serial_sums import counted_to
 
 from .fission import cut
@@ -55,6 +58,7 @@ class Normalise(Pass[NoArguments]):
         if not kernel.is_parallel:
             raise Refusal("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
         before = {s.var for s in loops(kernel)}
+        kernel = with_own_variables(with_elements_apart(kernel))
         tried: set[Sym] = set()
         while (loop := next((s for s in serial(kernel) if s.var not in tried and not _is_short(s)), None)) is not None:
             tried.add(loop.var)

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, facts_of, simplified
 from ktc.ir.arith.counted_loops import counting, why_unsteady
@@ -183,6 +184,7 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result:
     if tail == "guard":
         return Result(_replace(kernel, s, tiles))
     if tail == "exact":
+        extent = expand(extent, definitions(kernel.body))
         unknown = any(isinstance(e, HwIndex | Load) for e in walk_expr(extent))
         if unknown or used(extent) - {p.sym for p in kernel.params}:
             raise Refusal("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", places(s))

@@ -7,7 +7,7 @@ product, the one that only the second knows the columns.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -55,9 +55,10 @@ class Product:
     update: Stmt | None  # the statement that took the sum; None for a reduction
 
 
-def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product:
+def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = False) -> Product:
     """The product that ``s`` sums, or why it is none. ``plain``: of f32 as it lies in memory, which no tensor core
-    takes, instead of narrower elements; factors that the sum does not change may stand beside the two."""
+    takes, instead of narrower elements; factors that the sum does not change may stand beside the two. ``whole``: as it
+    is before it is tiled, when its rows and columns may be spread over blocks alone."""
     locs = places(s)
     if isinstance(s, Par):
         raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
@@ -83,13 +84,14 @@ def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product:
                 raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' does not end in 'sum += product'", locs)
         if s.var in used(init):
             raise Refusal("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
-    return _operands(kernel, s, around, front, init, value, update, plain)
+    inner = [p for p in around if whole or any(lv.kind not in ("block", "cluster") for lv in p.dist) or not p.dist]
+    return _operands(kernel, s, around, inner, front, init, value, update, plain)
 
 
 def products(kernel: Kernel, plain: bool = False) -> Iterator[Product]:
-    """What serial loops of ``kernel`` sum, where it is a product (see :func:`product_of`)."""
+    """What serial loops of ``kernel``, not tiled yet, sum, where it is a product (see :func:`product_of`)."""
     for s in walk(kernel.body):
-        p = attempted(product_of, kernel, s, plain) if isinstance(s, For) else None
+        p = attempted(product_of, kernel, s, plain, whole=True) if isinstance(s, For) else None
         if isinstance(p, Product):
             yield p
 
@@ -105,6 +107,7 @@ def _operands(
     kernel: Kernel,
     s: For | Reduce,
     around: tuple[Par, ...],
+    inner: Sequence[Par],
     front: Body,
     init: Expr,
     value: Expr,
@@ -133,7 +136,6 @@ def _operands(
     known = [set().union(*(used(i) for i in x.index)) for x in loads]
     if any(s.var not in k for k in known):
         raise Refusal("E-TENSOR-OPERAND", f"both factors must be indexed by '{s.var.name}'", locs)
-    inner = [p for p in around if any(lv.kind not in ("block", "cluster") for lv in p.dist) or not p.dist]
     only = [[p for p in inner if p.var in mine and p.var not in other] for mine, other in (known, known[::-1])]
     if not only[0] or not only[1]:
         why = "each factor must be indexed by a parallel loop of its own: the rows and the columns of the product"

@@ -10,6 +10,7 @@ does not.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -165,6 +166,11 @@ class State:
     def points_with(self, count: Ints) -> int:
         """Points once a loop of ``count`` rounds is enumerated."""
         return int(np.broadcast_to(np.maximum(0, np.asarray(count, np.int64)), (self.points,)).sum())
+
+    def points_without(self, axes: Collection[Axis]) -> int:
+        """Points, at most, once all of ``axes`` are enumerated."""
+        lengths = (np.max(np.asarray(hi) - lo) for a, (lo, hi) in self.ranges.items() if a in axes)
+        return self.points * math.prod(max(0, int(n)) for n in lengths)
 
     def enumerated(self, lo: Ints, hi: Ints) -> tuple[State, np.ndarray]:
         """The iterations of a loop over ``lo..hi`` point by point: the state, and the loop's value at each point."""

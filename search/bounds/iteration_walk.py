@@ -135,11 +135,12 @@ class Walk:
             return state, Number(value)
         return state.spanned(axis, count), Number(0, {axis: 1})
 
-    def refine(self, wants: frozenset[Request]) -> None:
-        """Begin again under a plan in which one of ``wants`` is granted, unless none can be: then something that is
-        not known is left out."""
+    def refine(self, wants: frozenset[Request], state: State) -> None:
+        """Begin again under a plan in which one of ``wants`` is granted, unless none can be, or together they make too
+        many points of ``state``: then something that is not known is left out."""
         open_ = [w for w in wants if isinstance(w, Expand | Split) and w.axis not in self.plan]
-        if open_ and not self.final:
+        axes = {w.axis for w in wants if isinstance(w, Expand)}
+        if open_ and not self.final and state.points_without(axes) <= MOST_POINTS:
             raise Refine(min(open_, key=lambda w: (isinstance(w, Expand), w.axis.part, str(w.axis.loop))))
         self.whole = False
 
@@ -148,7 +149,7 @@ class Walk:
         try:
             found = self.values.condition(condition, state)
         except Undecided as e:
-            self.refine(e.wants)
+            self.refine(e.wants, state)
             found = None
         if found is None:
             self.whole = False
@@ -158,7 +159,7 @@ class Walk:
         """A number that something hangs on: more is enumerated where that makes it known."""
         found = self.values.number(e, state)
         if not found.known:
-            self.refine(found.wants)
+            self.refine(found.wants, state)
         return found
 
     # --------------------------------------------------------------------------------------------------- statements

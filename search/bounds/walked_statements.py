@@ -37,7 +37,7 @@ from ktc.ir.nodes import (
     While,
     bodies,
 )
-from ktc.ir.walk import assigned, walk
+from ktc.ir.walk import assigned, used, walk
 
 from .iteration_states import (
     UNKNOWN,
@@ -135,7 +135,12 @@ def _for(w: Walk, s: For, state: State) -> list[State]:
     count = _most_rounds(w, s, by, inside)
     if count is None:
         return [after]
+    moved = {v: n for v, n in _moved(s, w.values, inside).items() if state.numbers.get(v, UNKNOWN).known}
+    inside = inside.having({v: state.numbers[v] for v in moved})
+    if _is_exact(s, w.values, inside) and isinstance(count, int):
+        after = after.having({v: combined(state.numbers[v], Number(n * count)) for v, n in moved.items()})
     entered, k = w.enter(inside, Axis(s.var), count)
+    entered = entered.having({v: combined(entered.numbers[v], scaled(k, n)) for v, n in moved.items()})
     # the start may depend on an axis, so it is taken where the round is known
     first = w.number(s.init, entered)
     if not first.known:
@@ -177,6 +182,32 @@ def _stride(s: For, values: Values, state: State) -> int | None:
         return None
     by = values.number(step.b, state).constant
     return None if without_casts(step.a) != Var(s.var) or not by else by if step.op == "+" else -by
+
+
+def _moved(s: For, values: Values, state: State) -> dict[Sym, int]:
+    """What each round of ``s`` adds to other variables, constants: places that move along with the loop."""
+    changed = assigned(s.body)
+    if any(isinstance(x, Continue) for x in walk(s.body)):
+        return {}
+    found: dict[Sym, int] = {}
+    for v in changed:
+        mine = [x for x in walk(s.body) if v in assigned((x,)) and not any(True for _ in bodies(x))]
+        set_ = mine[0] if len(mine) == 1 and any(mine[0] is x for x in s.body) else None
+        if not isinstance(set_, Assign) or not isinstance(set_.value, Binary) or set_.value.op not in ("+", "-"):
+            continue
+        to, by = set_.value.a, set_.value.b
+        if set_.value.op == "+" and by == Var(v):
+            to, by = by, to
+        n = values.number(by, state).constant
+        if to == Var(v) and n is not None and not used(by) & {*changed, s.var}:
+            found[v] = n if set_.value.op == "+" else -n
+    return found
+
+
+def _is_exact(s: For, values: Values, state: State) -> bool:
+    """Whether the rounds of ``s`` are as many in all iterations around it, from one number to another."""
+    sides = (s.init, s.cond.a, s.cond.b) if isinstance(s.cond, Binary) else ()
+    return all(without_casts(e) == Var(s.var) or values.number(e, state).constant is not None for e in sides)
 
 
 def _most_rounds(w: Walk, s: For, by: int, state: State) -> Ints | None:

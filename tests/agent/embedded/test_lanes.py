@@ -93,6 +93,17 @@ def test_a_column_that_a_block_sums_takes_the_lanes_itself() -> None:
     assert shared.startswith("map{q=[vec $V, thread.x $TX") and "block.y $P" in shared and "block.y" not in alone
 
 
+def test_counts_of_a_column_in_a_small_array_are_shared_by_threads() -> None:
+    counts = (
+        THREAD_A_ROW.replace("p: f32 const*", "p: i32 const*")
+        + "    var v: i32\n    array m: i32[2]\n    for b in 0..2\n      m[b] = 0\n    for z in 0..wide\n"
+        "      v = p[z * rows + q]\n      if v > 3\n        m[0] += 1\n      else\n        m[1] += 1\n"
+        "    out[q] = f32(m[0]) - f32(m[1])\n"
+    )
+    found = proposed(counts)
+    assert found and all("q=[vec $V, thread.x $TX" in s and "thread.y $TY" in s for s in found)
+
+
 def test_neighbours_that_are_neighbours_already_are_left_alone() -> None:
     assert proposed(ALREADY) == [] and proposed(BESIDE) == []
 

@@ -106,3 +106,53 @@ def test_what_is_updated_in_memory_is_summed_in_registers_first() -> None:
     proposals = Rules().propose(o, 6)
     assert proposals and all(p.script.startswith("raise | promote{loop=c} | ") for p in proposals)
     assert "register-tile" in proposals[0].script
+
+
+MASKED = """\
+kernel scores(z: f32* restrict align 16 noalias, p: f32 const* restrict align 16 noalias readonly, g: i32 range 1..8,
+    h: i32 range 1..8, v: i32 range 1..512, t: i32 range 1..256)
+  launch grid((g * h * v * v + 255) / 256) block(256)
+  let i: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if i < g * h * v * v
+    let x: i32 = i % v
+    let y: i32 = i / v % v
+    if x > y
+      z[i] = 0.0
+    else
+      let b: i32 = i / (h * v * v)
+      let a: i32 = i / (v * v) % h
+      var s: f32 = 0.0
+      for c in 0..t
+        s += p[((b * v + y) * 2 * h + a) * t + c] * p[((b * v + x) * 2 * h + h + a) * t + c]
+      z[i] = s * 0.5
+"""
+MASKED_SIZES = {"g": 8, "h": 8, "v": 128, "t": 64}
+
+
+def test_a_masked_batch_of_products_by_flat_indices_is_tiled() -> None:
+    """Both factors lie in one array, and the batch goes over two digits of the index."""
+    builder, o = observe(MASKED, MASKED_SIZES)
+    found = [p.script for p in Rules().propose(o, 6)]
+    first = "raise | delinearise{loop=i loops=3} | unmask{loop=c} | tile{loops=y,x sizes=64,64} | "
+    assert found[0].startswith(first)
+    assert found[0].count("stage-shared{array=p") == 1 and "tile{loops=c sizes=16 tail=exact}" in found[0]
+    assert all(builder.attempt(s) is None for s in found)
+
+
+def test_the_smallest_tile_computes_the_masked_products(tmp_path) -> None:
+    (tmp_path / "k.ktir").write_text(MASKED)
+    lines = ['[kernel]\nsource = "k.ktir"\nname = "scores"']
+    for name, role, shape in (("z", "out", '["g", "h", "v", "v"]'), ("p", "in", '["g", "v", "2", "h", "t"]')):
+        lines.append(f'[[args]]\nname = "{name}"\ndtype = "f32"\nrole = "{role}"\nshape = {shape}\nalign = 16')
+    for name, most in (("g", 8), ("h", 8), ("v", 512), ("t", 256)):
+        lines.append(
+            f'[[args]]\nname = "{name}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{name}"\nrange = [1, {most}]'
+        )
+    lines.append('[[scenario]]\nname = "main"\nsizes = { g = 8, h = 8, v = 128, t = 64 }')
+    (tmp_path / "workload.toml").write_text("\n".join(lines))
+    work = Workload.load(tmp_path)
+    builder, o = observe(MASKED, MASKED_SIZES)
+    tiled = next(p.script for p in Rules().propose(o, 12) if "sizes=16,32" in p.script)
+    built = builder.build(Proposal(tiled, ""))
+    tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
+    assert verify(work.load_kernel(), tuned, work).ok

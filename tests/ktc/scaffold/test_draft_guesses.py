@@ -139,6 +139,18 @@ void go(int cols, int first, int rest, const unsigned char* d, float* o) {
   count<<<(cols + 255) / 256, 256>>>(cols, first, rest, d, o);
 }
 """
+AGAIN = """
+__global__ void grades(const char* d, int* o, int n, int m) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  char c;
+  int good = 0;
+  for (int j = 0; j < m; j++) { c = d[j * n + i]; if (c == 'a') good++; else if (c == 'c') good--; }
+  for (int j = 0; j < m; j++) { c = d[j * n + i]; if (c == 'd') good += 2; }
+  o[i] = good;
+}
+void go(const char* d, int* o, int n, int m) { grades<<<(n + 63) / 64, 64>>>(d, o, n, m); }
+"""
 MASKS = """
 __global__ void pick(const int* on, const bool* also, const short* way, int* seen, float* o, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -294,6 +306,11 @@ def test_two_sizes_of_the_launcher_stay_two(tmp_path: Path) -> None:
     work = written(TWO_COUNTS, tmp_path)
     assert work.arg("d").shape == ("first + rest", "cols")
     assert (work.arg("d").init, work.arg("d").range) == ("ints", (48, 50))
+
+
+def test_a_variable_that_holds_one_element_after_another_is_compared_as_they_are(tmp_path: Path) -> None:
+    d = written(AGAIN, tmp_path).arg("d")
+    assert (d.init, d.range) == ("ints", (ord("a") - 1, ord("d") + 1))
 
 
 def test_integers_reach_both_sides_of_comparisons_and_counters_begin_at_nothing(tmp_path: Path) -> None:

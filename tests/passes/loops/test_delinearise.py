@@ -46,6 +46,25 @@ def test_digits_by_name_are_loops_by_name() -> None:
     assert same(k, after)
 
 
+def test_with_a_limit_the_outermost_loop_is_over_all_digits_that_are_left() -> None:
+    k = flat(
+        "let col: i32 = i % w",
+        "let row: i32 = i / w % h",
+        "let batch: i32 = i / (w * h)",
+        "y[i] = x[row * w + col] + f32(batch)",
+    )
+    after = applied(k, "delinearise{loop=i loops=2}")
+    assert nest(after) == (
+        "  par batch_row in 0..b * h @ [block.y]\n"
+        "    par col in 0..w @ [thread.x 256, block.x]\n"
+        "      var row: i32 = batch_row % h\n"
+        "      var batch: i32 = batch_row / h\n"
+        "      y[col + row * w + batch * h * w] = x[row * w + col] + f32(batch)\n"
+    )
+    assert same(k, after)
+    assert nest(applied(k, "delinearise{loop=i loops=3}")) == nest(applied(k, "delinearise{loop=i}"))
+
+
 def test_digits_of_digits_are_followed() -> None:
     k = flat(
         "let t: i32 = i / w",

@@ -80,3 +80,50 @@ def test_sums_of_three_things_in_one_loop() -> None:
     after = applied(k, "normalise")
     assert body_of(after).count("reduce") >= 1 and " for " not in body_of(after)
     assert differs(k, after, SIZES, elements=2200) is None
+
+
+COUNTS = (
+    "var v: f32",
+    "array m: i32[2]",
+    "array s: f32[2]",
+    "for b in 0..2",
+    "  m[b] = 1",
+    "  s[b] = 0.0",
+    "for j in 0..c",
+    "  v = x[i * c + j]",
+    "  if v > 2.0",
+    "    m[0] += 1",
+    "  elif v < -2.0",
+    "    m[1] += 1",
+    "  s[j % 2] += v",
+    "for j in 0..n",
+    "  v = x[j]",
+    "  if v > 0.0",
+    "    m[0] += 1",
+    "for b in 0..2",
+    "  y[i * 4 + b] = f32(m[b])",
+    "  y[i * 4 + 2 + b] = s[b]",
+)
+
+
+def test_counts_in_a_small_array_are_sums_of_their_own() -> None:
+    k = rows(*(line for line in COUNTS if "s[" not in line and "array s" not in line))
+    after = applied(k, "normalise")
+    text = body_of(after)
+    assert "array" not in text and text.count("reduce(+)") == 2 and text.count("var v") == 2
+    assert "y[i * 4 + 1] = f32(m_1)" in text
+    assert differs(k, after, SIZES, elements=64 * 64) is None
+
+
+def test_an_array_of_which_any_element_may_be_meant_stays_one() -> None:
+    text = body_of(applied(rows(*COUNTS, "for j in 0..c", "  y[(n + i) * 64 + j] = 1.0"), "normalise"))
+    assert "array s: f32[2]" in text and "array m" not in text and "s[j % 2] += v" in text
+
+
+def test_a_variable_that_goes_from_one_iteration_to_the_next_stays_outside() -> None:
+    carried = ("var v: f32 = 0.0", "for j in 0..c", "  y[i * c + j] = v", "  v = x[i * c + j]")
+    assert refused(rows(*carried), "normalise").code == "E-NORMALISE-NOTHING"
+    read_after = ("var v: f32", "for j in 0..c", "  v = x[i * c + j]", "  y[i * c + j] = v", "y[i * c] = v")
+    assert refused(rows(*read_after), "normalise").code == "E-NORMALISE-NOTHING"
+    own = ("var v: f32", "for j in 0..c", "  v = x[i * c + j]", "  y[i * c + j] = v")
+    assert "var v: f32 = x[" in body_of(applied(rows(*own), "normalise"))
