@@ -165,6 +165,7 @@ class Maker:
         self.tiles = set().union(*(tiles(k, workload) for k in kernels))
         self.always = any(_has_constant_blocks(k) for k in self.kernels)
         self._known: dict[tuple[int, ...], Instance | None] = {}
+        self._suggested: dict[str, list[int]] = {}
 
     def make(self, sizes: Mapping[str, int]) -> Instance | None:
         key = tuple(sizes[n] for n in self.names)
@@ -197,6 +198,12 @@ class Maker:
                 best = made.cost, k
         return combinations[best[1]] if best else {}
 
+    def _candidates(self, name: str) -> list[int]:
+        """Values of a size that what the candidate is built of suggests, in ascending order."""
+        if name not in self._suggested:
+            self._suggested[name] = sorted(candidates(name, self.tiles, self.step[name], self.workload))
+        return self._suggested[name]
+
     def _least(self, sizes: Mapping[str, int]) -> int:
         """What an instance costs at least: its arrays' elements; 0 for sizes at which a shape has no meaning."""
         try:
@@ -205,12 +212,22 @@ class Maker:
             return 0
 
     def few(self) -> dict[str, int]:
-        """Small sizes, as far as they are feasible not so small that a halo is all there is; {} if none are."""
+        """Small sizes, as far as they are feasible not so small that a halo is all there is; {} if none are. A size
+        that others must divide is large in scenarios, and need not be."""
         base = self.base()
         for n in self.names if base else ():
             wider = {**base, n: FEW * self.step[n]}
             base = wider if self.make(wider) is not None else base
+        for n in sorted(base, key=lambda n: -base[n]):
+            smaller = (v for v in self._candidates(n) if FEW * self.step[n] <= v < base[n])
+            base[n] = next((v for v in smaller if self.make({**base, n: v}) is not None), base[n])
         return base
+
+    def _candidates(self, name: str) -> list[int]:
+        """Values of a size that what the candidate is built of suggests, in ascending order."""
+        if name not in self._suggested:
+            self._suggested[name] = sorted(candidates(name, self.tiles, self.step[name], self.workload))
+        return self._suggested[name]
 
     def promised(self, name: str) -> int | None:
         """The largest value of a size that some argument's declared range allows; None if none declares one."""

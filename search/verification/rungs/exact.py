@@ -33,7 +33,8 @@ LEAST = 4
 """Instances that are run whatever they cost."""
 
 MORE_STEPS = 4 * STEPS
-"""Statements of the candidate in one extra instance; beyond, it is as if it had not been tried."""
+"""Statements of the candidate in one extra instance that shows something new; beyond, it is as if it had not been
+tried. Those that are only longer than others may take ``STEPS``."""
 
 SECOND_ROUND_STEPS = 12 * STEPS
 """Statements of the original in an extra instance, where a loop has not gone round twice yet that does at usual sizes,
@@ -50,6 +51,8 @@ class _Progress:
     unsupported: dict[str, str] = field(default_factory=dict)
     larger: bool = False
     """Extra instances are being tried, as far as they are not too long for the original already."""
+    most: int = MORE_STEPS
+    """Statements of the candidate in the extra instance that is tried."""
 
     def fuel(self) -> int:
         """Statements of the original beyond which an instance is not worth running: what is foreseen for it then costs
@@ -109,8 +112,8 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
     for instance, rest in done.values():
         yield _others(job, instance, () if job.large else rest, progress)
-    for instance in () if job.only else _extra(job):
-        progress.spent, progress.larger = 0, True
+    for instance, most in () if job.only else _extra(job):
+        progress.spent, progress.larger, progress.most = 0, True, most
         failure, rest = _first(job, instance, progress)
         yield failure or _others(job, instance, rest, progress)
         if job.coverage.tried[-1] is instance and instance not in job.instances:
@@ -118,15 +121,19 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
 
 
-def _extra(job: Job) -> Iterator[Instance]:
-    """Instances beyond the budget: those that alone fill blocks, the longest of each size, and what may show what has
-    not been seen."""
+def _extra(job: Job) -> Iterator[tuple[Instance, int]]:
+    """Instances beyond the budget, with the statements that each may take: those that alone fill blocks, the longest of
+    each size, and what may show what has not been seen."""
     tried = job.coverage.tried
-    yield from [i for i in job.instances if i.full and i not in tried]
+    yield from [(i, MORE_STEPS) for i in job.instances if i.full and i not in tried]
     for name in job.instances[0].sizes:
         longest = max(job.instances, key=lambda i, n=name: i.sizes[n])  # type: ignore[misc]
         if all(longest.sizes[name] > i.sizes[name] for i in tried):
-            yield longest
+            yield longest, STEPS
+    yield from ((i, MORE_STEPS) for i in _missing(job))
+
+
+def _missing(job: Job) -> Iterator[Instance]:
     yield from missing_instances(job.coverage, job.original)
     if not job.original.is_parallel:  # a loop that the candidate has no longer, or shares out in another way
         wide = Maker((job.original, job.candidate), job.workload, SECOND_ROUND * MAX_ELEMENTS)
@@ -186,7 +193,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         if first and not progress.affordable(want.steps):
             return _Tried(ran=False)
         args = job.oracle.inputs(instance.sizes, "exact")
-        most = MORE_STEPS if progress.larger else None
+        most = progress.most if progress.larger else None
         known = findings_of(job, instance) if job.unsure and not first else []
         got = job.run(instance, args, domain, want, sanitize=first or job.unsure, known=known, most=most)
         if progress.larger and endless(got) and not endless(got, certainly=True):

@@ -166,7 +166,7 @@ def floats(job: Job) -> Outcome:
 def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[Instance, str]]:
     """Instances, and the kinds of data for each."""
     two = _distinct(*chosen[:1], *sorted(chosen, key=lambda i: -i.cost)[:1])
-    yield from ((i, "plain") for i in chosen)
+    yield from ((i, "plain") for i in _distinct(*chosen, *_busiest(job, _found(job))[:1]))
     if _spreadable(job):
         some = _distinct(*chosen[: 1 + len(chosen) // 2], *_broadest(chosen), *_longest(chosen))
         yield from ((i, "wild") for i in some)
@@ -218,12 +218,11 @@ def _spreadable(job: Job) -> bool:
 
 
 def _telling(job: Job) -> list[Instance]:
-    """The smallest (empty lanes meet infinities there), and those where each size is largest (roundings add up)."""
-    found = [i for i in job.instances if id(i) in job.steps] or job.instances
-    busiest = sorted(found, key=lambda i: (-job.steps.get(id(i), 0), -i.cost))[
-        :2
-    ]  # those whose guards let something through
-    chosen = _distinct(*busiest[:1], *found[:3], *_broadest(found), *found[-1:], *busiest, *_longest(found))
+    """The busiest of those that take no more than half of what there is for all (guards let something through there),
+    the smallest (empty lanes meet infinities there), and those where each size is largest (roundings add up)."""
+    found = _found(job)
+    busiest = _busiest(job, [i for i in found if 2 * job.steps.get(id(i), 0) <= STEPS] or found[:1])
+    chosen = _distinct(*busiest[:1], *found[:3], *_broadest(found), *found[-1:], *busiest[:2], *_longest(found))
     total = 0
     kept: list[Instance] = []
     for i in chosen:
@@ -231,6 +230,15 @@ def _telling(job: Job) -> list[Instance]:
         if total <= STEPS or len(kept) < 3:
             kept.append(i)
     return kept
+
+
+def _found(job: Job) -> list[Instance]:
+    """The instances that the exact layer ran; all if it ran none of them."""
+    return [i for i in job.instances if id(i) in job.steps] or job.instances
+
+
+def _busiest(job: Job, found: list[Instance]) -> list[Instance]:
+    return sorted(found, key=lambda i: (-job.steps.get(id(i), 0), -i.cost))
 
 
 def _longest(found: list[Instance]) -> list[Instance]:
