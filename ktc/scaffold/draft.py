@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
 
+from .bit_indices import read_from_bits
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
@@ -62,8 +63,12 @@ def draft(k: Kernel) -> Draft:
     d.shapes = by_strides(d)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = observed_roles(d, probe, seen)
+    bits = read_from_bits(k)
+    d.doubts += [
+        f"{b}: its index is read from the bits of {of}, and what those hold is not known" for b, of in bits.items()
+    ]
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
-        if span[0] < 0:
+        if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)

@@ -94,3 +94,25 @@ def test_seven_sizes_are_told_apart() -> None:
     assert len(d.roles.sizes) == 7
     x = d.shapes["x"]
     assert x is not None and x.shape == ("b", "h")
+
+
+STRUCTS = """
+struct Node { int next; int keys[37]; int last; };
+__global__ void keys(const Node* nodes, const int* here, const int* there, int* out, int n, int width) {
+  int i = blockIdx.x, t = threadIdx.x;
+  if (t < width) out[i * width + t] = nodes[here[i]].keys[t] + nodes[there[i]].keys[t];
+}
+void go(const Node* nodes, const int* h, const int* t, int* out, int n, int width) {
+  keys<<<n, 64>>>(nodes, h, t, out, n, width);
+}
+"""
+
+
+def test_structs_are_whole_and_indices_into_them_are_alike() -> None:
+    """Of the last struct only some members are read; both indices stay below the number of structs."""
+    d = draft(ktc.loads(STRUCTS).kernel)
+    nodes = d.shapes["nodes"]
+    one, other = (c.name for c in d.contents)
+    assert nodes is not None and nodes.plausible and nodes.shape == (f"39 * {other}",)
+    assert d.ties[one] == other
+    assert not d.doubts
