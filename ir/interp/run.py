@@ -337,8 +337,9 @@ class _Job:
                 written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)
         missed = tuple(s for s in self.structure.beginnings if id(s) not in state.reached)
         once = tuple(s for s in self.structure.loops if id(s) not in state.repeated)
+        stored = frozenset(p.sym.name for p in self.kernel.params if p.sym in state.stored)
         result = RunResult(
-            outputs, state.findings.list(), written, state.steps, state.work, missed, once, state.outcomes
+            outputs, state.findings.list(), written, stored, state.steps, state.work, missed, once, state.outcomes
         )
         if state.reach is None:
             return result

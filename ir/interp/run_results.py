@@ -17,7 +17,8 @@ class RunResult:
 
     ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
     (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
-    ``written``: for buffers named ``undefined``, which elements were stored to. ``steps``: statements executed.
+    ``written``: for buffers named ``undefined``, which elements were stored to. ``stored``: the buffers, by parameter
+    name, that some thread stored to, in bounds or not. ``steps``: statements executed.
     ``work``: what the run cost, in statements of few threads; the same on every machine.
     ``unreached``: the first statement of every branch and loop body that no thread entered. ``once``: the loops that no
     thread went round twice, among them those that it never entered. With ``measure``:
@@ -28,6 +29,7 @@ class RunResult:
     outputs: dict[str, np.ndarray]
     findings: list[Finding] = field(default_factory=list)
     written: dict[str, np.ndarray] = field(default_factory=dict)
+    stored: frozenset[str] = frozenset()
     steps: int = 0
     work: float = 0.0
     unreached: tuple[Stmt, ...] = ()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, For, If, Load, Select, Sym, Var, While
+from ktc.ir.nodes import Binary, Expr, For, HwIndex, If, Load, Select, Sym, Var, While
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .given_values import definitions
@@ -45,10 +45,34 @@ def values(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:
 
 
 def places(k: Kernel) -> list[str]:
-    """The integer parameters that bound nothing and that an index adds as they are."""
+    """The integer parameters that bound nothing and that an index adds as they are, and multiplies no thread's or
+    block's number by: those are strides, ``(width + 1) * row + width + 1``."""
     sources, bounds = definitions(k), bounding(k)
     added = {s for _, e in accesses(k) for s in _terms(e, sources)}
-    return [p.sym.name for p in k.params if p.sym in added - bounds]
+    strides = {s for _, e in accesses(k) for s in _factors(e, sources)}
+    return [p.sym.name for p in k.params if p.sym in added - bounds - strides]
+
+
+def _factors(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym]:
+    """The variables that something made of a thread's or a block's number is multiplied by in ``e``."""
+    left, seen = [e], set[Sym]()
+    while left:
+        x = left.pop()
+        if isinstance(x, Binary) and x.op == "*":
+            for a, b in ((x.a, x.b), (x.b, x.a)):
+                if _of_hardware(a, sources):
+                    yield from values(b, sources)
+        if isinstance(x, Var) and x.sym not in seen:
+            seen.add(x.sym)
+            left += sources.get(x.sym, [])
+        elif not isinstance(x, Load | Var):
+            left += children(x)
+
+
+def _of_hardware(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
+    """Whether ``e`` is made of a thread's or a block's number, through variables."""
+    made = [y for s in values(e, sources) for y in sources.get(s, ())]
+    return any(isinstance(x, HwIndex) and x.level in ("thread", "block") for y in (e, *made) for x in walk_expr(y))
 
 
 def _terms(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
 
+from .bit_indices import read_from_bits
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
@@ -61,8 +63,12 @@ def draft(k: Kernel) -> Draft:
     d.shapes = by_strides(d)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = observed_roles(d, probe, seen)
+    bits = read_from_bits(k)
+    d.doubts += [
+        f"{b}: its index is read from the bits of {of}, and what those hold is not known" for b, of in bits.items()
+    ]
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
-        if span[0] < 0:
+        if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
@@ -96,19 +102,39 @@ def _why(d: Draft, probe: Prober) -> str:
 def _first_looks(d: Draft) -> tuple[Prober, list[Seen]]:
     """What is seen at the usual sizes or, where the kernel does not end soon at one of those, at smaller ones.
 
-    A single look would show extents that grow with nothing.
+    A single look would show extents that grow with nothing. Where nothing is stored, as where a window is larger than
+    its tile, smaller sizes are tried as well.
     """
     for coarsest in _units(d):
-        d.roles = replace(d.roles, coarsest=coarsest)
-        probe = Prober(d.kernel, d.roles)
-        first: list[Seen] = []
-        for sizes in probe.sizes():
-            found = probe.look(sizes)
-            if probe.endless and (coarsest != COARSEST[-1] or not first):
-                break
-            first += [found] if found is not None else []
+        probe, first = _looks(d, coarsest)
         if not probe.endless:
             break
+    if probe.endless or not first or _storing(first):
+        return probe, first
+    best = d.roles, probe, first
+    for finer in (n for n in COARSEST if n < coarsest):
+        probe, first = _looks(d, finer)
+        if not probe.endless and _storing(first) > _storing(best[2]):
+            best = d.roles, probe, first
+    d.roles, probe, first = best
+    return probe, first
+
+
+def _storing(looks: Sequence[Seen]) -> int:
+    """In how many looks anything is stored."""
+    return sum(bool(s.run.stored) for s in looks)
+
+
+def _looks(d: Draft, coarsest: int) -> tuple[Prober, list[Seen]]:
+    """What is seen at sizes that are multiples of ``coarsest`` at most; up to the first that does not end."""
+    d.roles = replace(d.roles, coarsest=coarsest)
+    probe = Prober(d.kernel, d.roles)
+    first: list[Seen] = []
+    for sizes in probe.sizes():
+        found = probe.look(sizes)
+        if probe.endless and (coarsest != COARSEST[-1] or not first):
+            break
+        first += [found] if found is not None else []
     return probe, first
 
 

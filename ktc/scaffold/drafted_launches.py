@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Var, While, fresh, i32
+from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Sym, Var, While, fresh, i32
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
 from ktc.ir.workload.relaunch import launched
 
+from .given_values import spelled_out
 from .host_steps import orderings
 from .indices import MOST_THREADS, Indices, block_extents
 from .roles import DYNAMIC_SHARED
@@ -127,19 +128,32 @@ def _block(k: Kernel, axes: set[str]) -> dict[str, int]:
 
 def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
     """For axes of the grid: what the index made of it is compared with, and how many of it a block takes."""
-    for axis, text, each, threads in compared_with(k, block):
-        yield axis, (text, each or (block[axis] if threads else 1))
+    for c in compared_with(k, block):
+        yield c.axis, (c.text, c.each or (block[c.axis] if c.threads else 1))
 
 
-def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, str, int | None, bool]]:
-    """For axes of the grid: what the index made of it is compared with, how many of it a block takes, None where that
-    is not known, and whether threads of the axis are in it.
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """A guard on the index that an ``axis`` of the grid makes: the bound as text, how many of the index a block takes
+    (``each``, None where that is no number; as a formula, ``each_text``, '' where it is none), whether threads of the
+    axis are in it, and whether the index may be the bound itself (``closed``)."""
 
-    The first comparison of the body comes last, so that a dict keeps it.
+    axis: str
+    text: str
+    each: int | None
+    each_text: str
+    threads: bool
+    closed: bool
+
+
+def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
+    """What the indices that axes of the grid make are compared with, from above.
+
+    The first comparison of the body comes last, so that a dict by axis keeps it.
     """
     indices = Indices(k, block)
     integers = {p.sym for p in k.params if _integer(p)}
-    found: list[tuple[str, str, int | None, bool]] = []
+    found: list[Compared] = []
     above = {(id(x.a), id(x.b)) for x in orderings(k.body)}
     for s in walk(k.body):
         if isinstance(s, Decl) and s.init is not None:  # a variable that is given again has its latest value
@@ -156,6 +170,25 @@ def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, str, 
                 if (id(bound), id(index)) in above or text is None or text.isdigit() or len(blocks) != 1:
                     continue
                 each = indices.step(index, "block", blocks[0])
+                each = each if each is not None and each > 0 else None
                 threads = any(x.level == "thread" and x.axis == blocks[0] for x in indices.hardware(index))
-                found.append((blocks[0], text, each if each is not None and each > 0 else None, threads))
+                each_text = str(each) if each else _step_text(index, blocks[0], integers, indices.sources)
+                found.append(
+                    Compared(blocks[0], text, each, each_text, threads, c.op == ("<=" if index is c.a else ">="))
+                )
     yield from reversed(found)
+
+
+def _step_text(e: Expr, axis: str, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> str:
+    """What the block's index along ``axis`` is multiplied by in the sum ``e``, as a formula over ``params``; '' if that
+    is no single one."""
+    match spelled_out(e, sources):
+        case Binary("+" | "-" as op, a, b):
+            found = [t for x in ((a, b) if op == "+" else (a,)) if (t := _step_text(x, axis, params, sources))]
+            return found[0] if len(found) == 1 else ""
+        case Binary("*", a, b):
+            for x, y in ((a, b), (b, a)):
+                block = spelled_out(x, sources)
+                if isinstance(block, HwIndex) and (block.level, block.axis) == ("block", axis):
+                    return spelled(y, params, sources) or ""
+    return ""

@@ -21,6 +21,7 @@ from .largest_index import Largest
 from .model import Draft
 from .probe import Fill, Prober, Seen, one_each
 from .roles import buffers_of, lanes_of
+from .row_pitches import widest_pitches
 from .shapes import Extent, fit, fit_sum
 from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times
 from .windows import names_in, windows
@@ -35,6 +36,12 @@ SOME = re.compile(r"-\s?\d+\)?$")
 """A number that is taken off in the end."""
 
 MOST_LEFT_OUT = 16
+
+MOST_PITCH = 1 << 16
+"""Elements of a struct, or of a row of it."""
+
+MOST_ELEMENTS = 1 << 40
+"""What is reached beyond so many elements is no shape: no memory holds them."""
 
 Found = tuple[dict[str, "str | int"], dict[str, "Extent | None"], list[Seen]]
 
@@ -127,9 +134,10 @@ def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | 
     """``known`` and one integer more that equals another size, the threads of an axis, or 1."""
     free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known and n not in d.given]
     within, bounds = places(d.kernel), {s.name for s in bounding(d.kernel)}
+    held = [c.name for c in d.contents if c.kind == "index"]
     for name in free:
         sizes = [n for n in d.roles.sizes if n not in within]
-        others: tuple[str | int, ...] = (*_threads(d), *sizes)
+        others: tuple[str | int, ...] = (*(held if name in held else ()), *_threads(d), *sizes)
         if name in within:
             others = (*(f"{n} / 2" for n in sizes), 0)
         elif name not in bounds:  # of one row, or one element, nothing is learnt
@@ -198,6 +206,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
             continue
         if known is None or not known.exact or not any(" + " in f or "- " in f for f in e.factors):
             shapes[b] = e  # where the product of quotients is exact as well, only for a simpler one
+    shapes |= _in_rows(d, probe, seen, names, [b for b, e in shapes.items() if e is None or not e.plausible])
     if d.roles.few:
         loose = (b for b, e in shapes.items() if e is None or not e.plausible)
         sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, quotients)) for b in [*loose])
@@ -229,6 +238,24 @@ def _largest(
                     continue
                 found[b] = Extent(tuple(t if _atomic(t) else f"({t})" for t in texts), times=count, exact=True)
                 break
+    return found
+
+
+def _in_rows(
+    d: Draft, probe: Prober, seen: Sequence[Seen], names: Sequence[str], wanted: Collection[str]
+) -> dict[str, Extent]:
+    """The extents of the ``wanted`` buffers that are whole rows of a literal pitch, as many as a product of sizes says
+    exactly: of a struct the last members need not be read, least of all at once."""
+    if len(seen) < 2 or not wanted:
+        return {}
+    params = (p.sym.name for p in d.kernel.params)
+    found: dict[str, Extent] = {}
+    for b, pitch in widest_pitches(d.kernel, {n: m for n in params if (m := probe.meaning(n)) != n}).items():
+        if b in wanted and pitch <= MOST_PITCH:
+            pitch *= lanes_of(d.kernel.param(b))
+            rows = fit([(s.sizes, -(-s.extent(b) // pitch)) for s in seen], names)
+            if rows is not None and rows.exact and rows.factors and rows.plus == 0 and rows.over == 1:
+                found[b] = replace(rows, times=rows.times * pitch)
     return found
 
 
@@ -277,4 +304,6 @@ def _shape(
 ) -> Extent | None:
     if p.extent:
         return Extent((), times=p.extent * lanes_of(p), exact=True)
+    if any(s.extent(p.sym.name) > MOST_ELEMENTS for s in seen):
+        return None
     return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names, quotients, terms) if seen else None

@@ -35,6 +35,7 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
         probe = Prober(k, roles, {**ties, **dict.fromkeys(order[i:], 0)})
         seen = [s for at in probe.sizes() if (s := probe.look(at)) is not None]
         found = {_length(k, name, b, seen, sizes, roles) for b in _indexed_by(k, name)}
+        found = {n for n in found if n is not None and n.isdigit()} or found  # others may have rows of no product
         length = found.pop() if len(found) == 1 and len(seen) > 2 else None
         if length in (None, "1"):
             break

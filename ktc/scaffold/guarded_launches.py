@@ -7,6 +7,7 @@ elements to nobody, or most threads without work, and shapes would follow it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ktc.ir.fold import evaluate
@@ -27,23 +28,34 @@ def guarded_counts(k: Kernel, roles: Roles) -> dict[str, str]:
     block = {a: int(n) for a, e in zip("xyz", k.launch.block) if (n := evaluate(e, dict(roles.fixed))) is not None}
     if len(block) < 3:
         return {}
-    asked = {axis: (text, each) for axis, text, each, _ in compared_with(k, block) if each is not None}
+    asked = {c.axis: c for c in compared_with(k, block) if c.each_text}
     others = {s for e in (*k.launch.block, *(e for _, e in k.launch.passed)) for s in used(e)}
     hosts = {p.sym for p in k.params if p.host and p.sym.name in roles.sizes} - others
+    known = {*roles.sizes, *roles.tied, *roles.fixed}
     found: dict[str, str] = {}
     for axis, extent in zip("xyz", k.launch.grid):
-        mine = used(extent)
+        mine, c = used(extent), asked.get(axis)
         shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
-        if axis not in asked or len(mine) != 1 or not mine <= hosts - shared:
+        if c is None or len(mine) != 1 or not mine <= hosts - shared:
             continue
-        (count,), (text, each) = mine, asked[axis]
-        if count.name in names_in(text) or not {*names_in(text)} <= {*roles.sizes, *roles.tied, *roles.fixed}:
+        (count,), names = mine, {*names_in(c.text), *names_in(c.each_text)}
+        if count.name in names or not names <= known:
             continue
-        if _is(extent, count, roles.fixed, each):
-            found[count.name] = text
+        bound = _next(c.text) if c.closed else c.text
+        if c.each is not None and _is(extent, count, roles.fixed, c.each):
+            found[count.name] = bound
         elif _is(extent, count, roles.fixed, 1):
-            found[count.name] = f"cdiv({text}, {each})" if each > 1 else text
+            found[count.name] = bound if c.each == 1 else f"cdiv({bound}, {c.each_text})"
     return found
+
+
+def _next(text: str) -> str:
+    """``text + 1``."""
+    less = LESS_ONE.fullmatch(text)
+    return less[1] if less is not None else f"({text} + 1)"
+
+
+LESS_ONE = re.compile(r"\(([A-Za-z_]\w*) - 1\)")
 
 
 def _is(extent: Expr, count: Sym, known: Mapping[str, int], each: int) -> bool:

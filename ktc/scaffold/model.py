@@ -52,6 +52,8 @@ class Draft:
         text = self.ties.get(name, self.roles.tied.get(name))
         if text is None or isinstance(text, int):
             return text
+        if text.isdigit():
+            return int(text)
         inner = {n: self.tied(n) for n in names_in(text)}
         return NAME.sub(lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)
 
@@ -62,7 +64,8 @@ class Draft:
     @property
     def constants(self) -> list[str]:
         """Parameters that got a number, to be looked at."""
-        return [n for n, v in self.ties.items() if isinstance(v, int) and n not in self.limits]
+        ties = {**self.roles.tied, **self.ties}
+        return [n for n in ties if isinstance(self.tied(n), int) and n not in self.limits]
 
     def possible(self, sizes: Mapping[str, int]) -> bool:
         """Whether there are as many values at ``sizes`` as must differ in a row, and room in rows of a fixed length."""

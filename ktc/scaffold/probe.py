@@ -22,6 +22,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
+from .corner_blocks import some_blocks
 from .integer_values import counters
 from .roles import Roles, access_role, buffers_of, lanes_of
 from .windows import NAME, PROBED, names_in
@@ -41,7 +42,8 @@ MOST_BYTES = 1 << 28
 MOST_SHARED = 48 << 10
 """Bytes of dynamic shared memory that a launch gets for the asking, on any device."""
 
-FUEL = 20_000
+FUEL, SHORT_FUEL = 20_000, 1_000
+"""Statements of a run; of one that only asks whether anything is stored."""
 
 UNITS = (32, 16, 8, 4, 2, 1, 64, 128, 256, 512, 1024, 2048, 4096)
 """Probes give sizes in multiples of these: the first that gives a small launch. Tiles and vectors divide 32; where a
@@ -198,6 +200,23 @@ class Prober:
             self.endless = True
             return None
         return Seen(dict(sizes), result.reach, result.accesses, result)
+
+    def idle(self, sizes: Mapping[str, int], fills: Mapping[str, Fill]) -> bool:
+        """Whether the first, middle and last blocks of a launch of these sizes, however large, are seen to store
+        nothing whatever numbers they find."""
+        kernel = some_blocks(self.kernel, geometry_of(self.kernel, self.scalars(sizes)))
+        tried = [({}, -3.0), ({}, 0.5), *((truths, -3.0) for truths in _truths(self.masks))]
+        for truths, least in tried:
+            args: dict[str, Any] = self.scalars(sizes)
+            for p in buffers_of(kernel):
+                args[p.sym.name] = self._content(p.sym.name, ELEMENTS, {**fills, **truths}, least)
+            try:
+                result = run(kernel, args, sanitize=False, fuel=SHORT_FUEL)
+            except (KtcError, MemoryError):
+                return False
+            if result.stored or any(f.kind == "fuel" for f in result.findings):
+                return False
+        return True
 
     def exact(
         self,

@@ -58,6 +58,18 @@ def longest_rows(k: Kernel, free: Collection[str], meanings: Mapping[str, str | 
     return most
 
 
+def widest_pitches(k: Kernel, meanings: Mapping[str, str | int]) -> dict[str, int]:
+    """For each buffer, the largest number that something in an index is multiplied by: elements of a plane, or of a
+    struct among others."""
+    largest = Largest(k, meanings)
+    out: dict[str, int] = {}
+    for buffer, index, bounds in largest.accesses():
+        for by, _ in _terms(index, 1, bounds, largest):
+            if by > 1:
+                out[buffer.name] = max(by, out.get(buffer.name, 1))
+    return out
+
+
 def _room(text: str, name: str, pitch: int, known: Mapping[str, int]) -> int | None:
     """The largest value of the size ``name`` with which ``text`` is below ``pitch``; None if any is, or none."""
 
@@ -111,4 +123,4 @@ def _number(e: Expr, largest: Largest) -> int | None:
     return value.get((), 0) if value is not None and not {*value} - {()} else None
 
 
-__all__ = ["longest_rows"]
+__all__ = ["longest_rows", "widest_pitches"]

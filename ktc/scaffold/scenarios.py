@@ -111,6 +111,22 @@ def shrunk(
     return sizes
 
 
+def busied(idle_at: Mapping[str, int], busy_at: Mapping[str, int], idle: Callable[[dict[str, int]], bool]) -> set[str]:
+    """The sizes, as few as can be found, that have to be as in ``busy_at`` for anything to be done, all others being as
+    in ``idle_at``, where nothing is."""
+    sizes, found = dict(idle_at), list[str]()
+    for name in (n for n in sizes if sizes[n] != busy_at[n]):
+        sizes[name] = busy_at[name]
+        found.append(name)
+        if not idle(sizes):
+            break
+    for name in found[:-1]:
+        less = {**sizes, name: idle_at[name]}
+        if not idle(less):
+            sizes = less
+    return {n for n in found if sizes[n] != idle_at[n]}
+
+
 def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     """Scenarios of each of ``TARGETS`` for ``d``, one held out, an odd one; and the most of each size."""
     widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
@@ -130,8 +146,18 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         return all(probe.value(n, sizes) > 0 for n in probe.differences)
 
     fixed = d.roles.divisors | d.roles.halves | d.roles.few | {*d.given}
+    usual = dict(start)
     start = shrunk(start, TARGETS["small"], size_bytes, work, legal, {n: d.steps.get(n, 1) for n in {*start} - fixed})
     offsets = {c.name: c.buffer for c in d.contents if c.kind == "offsets" and c.name in start}
+
+    def idle(sizes: Mapping[str, int]) -> bool:
+        if offsets or not legal(sizes):  # offsets mean something in buffers of their length alone
+            return False
+        shapes = d.elements(sizes)
+        return probe.idle(sizes, {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents})
+
+    if idle(start) and not idle(usual):
+        start |= {n: usual[n] for n in busied(start, usual, idle)}
     parts = dict.fromkeys(offsets, PART)
 
     def full(sizes: Mapping[str, int]) -> bool:
@@ -147,6 +173,9 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         # threads that a guard sends home are work too: a grid of its own size is bounded
         allowed = partial(sensible, threads=min(limits[1], 1 << 31))
         sizes = grown(start, limits, size_bytes, work, allowed, fixed, parts)
+        if idle(sizes) and not idle(start):
+            fixed |= busied(sizes, start, idle)
+            sizes = grown(start, limits, size_bytes, work, allowed, fixed, parts)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))

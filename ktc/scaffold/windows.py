@@ -42,7 +42,8 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
 
 
 def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]:
-    """Parameters that a loop's variable starts minus of, or that are taken off another size: how far windows reach.
+    """Parameters that a loop's variable starts minus of, or that are taken off another size or off what a block begins
+    with: how far windows reach.
 
     ``sources``: what variables of the body are given.
     """
@@ -59,8 +60,14 @@ def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]
                 continue
         if isinstance(window, Var) and window.sym in params:
             of_a_size = isinstance(whole, Var) and whole.sym in params and whole.sym != window.sym
-            if of_a_size or any(e is x for x in starts):
+            if of_a_size or any(e is x for x in starts) or (whole is not None and _of_blocks(whole, sources)):
                 yield window.sym.name
+
+
+def _of_blocks(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
+    """Whether ``e`` is made of the number of a block, and of no thread's."""
+    levels = {x.level for y in walk_expr(e) for x in walk_expr(spelled_out(y, sources)) if isinstance(x, HwIndex)}
+    return "block" in levels and "thread" not in levels
 
 
 USUAL = {"window": 3, "border": 1, "step": 1, "square": 9}

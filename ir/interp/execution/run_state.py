@@ -87,6 +87,8 @@ class State:
     work: float = 0.0
     stores: int = 0
     """Accesses that may have changed a buffer."""
+    stored: set[Sym] = field(default_factory=set)
+    """The buffers that some thread has stored to, or tried to beyond their ends."""
     reached: set[int] = field(default_factory=set)
     """``id`` of every statement that was first in a body that ran."""
     reach: Reach | None = None
@@ -119,6 +121,11 @@ class State:
         self.work += 1 + lanes / LANES_OF_WORK
         if self.steps > self.fuel:
             raise OutOfFuel(f"within {self.fuel} statements")
+
+    def stores_to(self, buffer: Sym) -> None:
+        """An access may change ``buffer``."""
+        self.stores += 1
+        self.stored.add(buffer)
 
     def saw(self, e: Expr, holds: Any) -> Any:
         """``holds``, noted: how a condition came out, for one lane or for many."""

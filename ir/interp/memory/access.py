@@ -127,7 +127,7 @@ class Access:
         if how:
             self.note(how, value)
         b.data[pos] = value
-        self.state.stores += 1
+        self.state.stores_to(b.sym)
         if b.written is not None:
             b.written[pos] = True
 

@@ -80,7 +80,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     if buffer.written is not None and not all_true(buffer.written[pos[ok]]):
         state.doubtful = True
     old = np.zeros(n, buffer.data.dtype)
-    state.stores += 1
+    state.stores_to(buffer.sym)
     order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
     where, counts = np.unique(pos[order], return_counts=True)
     before: Any = None if buffer.polls is None else buffer.data[where]

@@ -162,7 +162,7 @@ class GroupCopies:
             return
         rows = blocks[f.row_block]
         f.buffer.data[f.pos[rows]] = f.value[rows]
-        self.machine.state.stores += 1
+        self.machine.state.stores_to(f.buffer.sym)
         if f.buffer.written is not None:
             f.buffer.written[f.pos[rows]] = True
         f.landed |= blocks

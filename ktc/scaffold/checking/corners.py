@@ -8,30 +8,19 @@ the middle and the last blocks of each axis of the grid are run together, each a
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import Finding, geometry_of, run
 from ktc.ir.interp.execution.run_state import LANES_OF_WORK, Geometry
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Select, i32
-from ktc.ir.types import U32
-from ktc.ir.walk import keep, map_body
 from ktc.ir.workload import Scenario, Workload, size_expressions
 from ktc.ir.workload.input_data import WHOLE, numpy_dtype
 
+from ..corner_blocks import corners, some_blocks
 from ..indices import MOST_THREADS
-
-Place = tuple[int, ...]
-"""A block's index by axis: x, y, z."""
-
-CHUNK = 1 << 20
-"""Elements of an array that are compared at once."""
 
 SEEDS = (1, 2)
 """Data that nothing has to be stored for before it is said that nothing is: a guard may depend on them."""
@@ -111,10 +100,10 @@ def look(
         for f in result.findings:
             if f.kind != "fuel":
                 return _fault(f, g), spent
-        if result.findings or any(_changed(args[n], o) for n, o in result.outputs.items()):
+        if result.findings or result.stored:
             return None, spent
     which = ", ".join(map(str, places))
-    return Fault("idle", f"no memory changes in the blocks {which} of the grid {g.grid}"), spent
+    return Fault("idle", f"nothing is stored in the blocks {which} of the grid {g.grid}"), spent
 
 
 def bytes_of(work: Workload, sizes: Mapping[str, int]) -> int:
@@ -128,41 +117,6 @@ def bytes_of(work: Workload, sizes: Mapping[str, int]) -> int:
     return total
 
 
-def corners(g: Geometry) -> list[Place]:
-    """The blocks that are looked at, in the order in which :func:`some_blocks` numbers them."""
-    return [at[::-1] for at in itertools.product(*(_chosen(n) for n in reversed(g.grid)))]
-
-
-def _chosen(extent: int) -> list[int]:
-    return sorted({0, extent // 2, extent - 1})
-
-
-def some_blocks(kernel: Kernel, g: Geometry) -> Kernel:
-    """``kernel`` launched as the blocks of :func:`corners` alone, each of which is told that it is one of all."""
-
-    def told(e: Expr) -> Expr:
-        if not isinstance(e, HwIndex) or e.level not in ("block", "grid_dim"):
-            return e
-        extent = g.grid["xyz".index(e.axis)]
-        if e.level == "grid_dim":
-            return Const(extent, U32)
-        return _one_of(_chosen(extent), e)
-
-    assert kernel.launch is not None
-    (x, y, z), (bx, by, bz) = (map(i32, n) for n in ((len(_chosen(n)) for n in g.grid), g.block))
-    launch = dataclasses.replace(kernel.launch, grid=(x, y, z), block=(bx, by, bz))
-    return kernel.with_(body=map_body(kernel.body, keep, told), launch=launch)
-
-
-def _one_of(values: Sequence[int], index: Expr) -> Expr:
-    """The element of ``values`` at ``index``."""
-    *others, value = (Const(n, U32) for n in values)
-    chosen: Expr = value
-    for i, n in enumerate(others):
-        chosen = Select(Binary("==", index, Const(i, U32)), n, chosen)
-    return chosen
-
-
 def _fault(f: Finding, g: Geometry) -> Fault:
     """A finding of a run of some blocks, in the numbers of the whole grid."""
     who = ""
@@ -172,11 +126,4 @@ def _fault(f: Finding, g: Geometry) -> Fault:
     return Fault(f.kind, f"{f.message}{who}{times}", f.buffer, str(f.loc or ""))
 
 
-def _changed(before: object, after: np.ndarray) -> bool:
-    """Whether any bit of an array has changed."""
-    a, b = (np.ascontiguousarray(x).reshape(-1) for x in (before, after))
-    parts = range(0, a.size, CHUNK)
-    return any(a[i : i + CHUNK].tobytes() != b[i : i + CHUNK].tobytes() for i in parts)
-
-
-__all__ = ["USUAL", "Fault", "Limits", "corners", "faults", "look", "some_blocks"]
+__all__ = ["USUAL", "Fault", "Limits", "faults", "look"]

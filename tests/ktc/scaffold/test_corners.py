@@ -10,8 +10,9 @@ import numpy as np
 import ktc
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.workload import Workload
-from ktc.scaffold.checking.corners import USUAL, Fault, Limits, corners, faults, look, some_blocks
+from ktc.scaffold.checking.corners import USUAL, Fault, Limits, faults, look
 from ktc.scaffold.checking.scenario_doubts import check_scenarios
+from ktc.scaffold.corner_blocks import corners, some_blocks
 from ktc.scaffold.text import workload_text
 
 SOURCE = """
@@ -86,11 +87,12 @@ def test_a_guard_on_data_gets_other_data_before_nothing_is_said_to_be_written(tm
     assert above is not None and above.kind == "idle"
 
 
-def test_a_store_of_what_is_there_is_no_change_but_poison_in_outputs_is_replaced(tmp_path: Path) -> None:
-    copy = SOURCE.replace("y[i] = 2.0f * x[i]", "y[i] = y[i] + 0.0f * x[i]")
-    assert _looked(_work(tmp_path)) is None
-    same = _looked(_work(tmp_path, copy, role="inout"))
-    assert same is not None and same.kind == "idle"
+def test_a_store_counts_whatever_it_stores(tmp_path: Path) -> None:
+    same = SOURCE.replace("y[i] = 2.0f * x[i]", "y[i] = y[i]")
+    assert _looked(_work(tmp_path, same, role="inout")) is None
+    in_shared = SOURCE.replace("if (i < n) y[i] = 2.0f * x[i]", "__shared__ float s[256]; s[threadIdx.x] = x[i % n]")
+    fault = _looked(_work(tmp_path, in_shared, role="inout"))
+    assert fault is not None and fault.kind == "idle"
 
 
 def test_a_launch_without_blocks_or_of_too_large_ones_is_said(tmp_path: Path) -> None:

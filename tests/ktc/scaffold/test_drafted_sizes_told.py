@@ -94,3 +94,49 @@ def test_seven_sizes_are_told_apart() -> None:
     assert len(d.roles.sizes) == 7
     x = d.shapes["x"]
     assert x is not None and x.shape == ("b", "h")
+
+
+STRUCTS = """
+struct Node { int next; int keys[37]; int last; };
+__global__ void keys(const Node* nodes, const int* here, const int* there, int* out, int n, int width) {
+  int i = blockIdx.x, t = threadIdx.x;
+  if (t < width) out[i * width + t] = nodes[here[i]].keys[t] + nodes[there[i]].keys[t];
+}
+void go(const Node* nodes, const int* h, const int* t, int* out, int n, int width) {
+  keys<<<n, 64>>>(nodes, h, t, out, n, width);
+}
+"""
+
+
+def test_structs_are_whole_and_indices_into_them_are_alike() -> None:
+    """Of the last struct only some members are read; both indices stay below the number of structs."""
+    d = draft(ktc.loads(STRUCTS).kernel)
+    nodes = d.shapes["nodes"]
+    one, other = (c.name for c in d.contents)
+    assert nodes is not None and nodes.plausible and nodes.shape == (f"39 * {other}",)
+    assert d.ties[one] == other
+    assert not d.doubts
+
+
+LAYER = """
+__global__ void layer(const float* in, float* weight, float* part, int n, int w) {
+  __shared__ float sum[8][8];
+  int x = threadIdx.x, y = threadIdx.y, row = 8 * blockIdx.y + y;
+  int at = (w + 1) * 8 * blockIdx.y + (w + 1) * y + x + 1 + (w + 1);
+  sum[y][x] = weight[at] * in[row + 1];
+  __syncthreads();
+  weight[at] = sum[y][x];
+  if (x == 0) part[blockIdx.y * w + y] = sum[x][y];
+}
+void go(const float* in, float* weight, float* part, int n, int w) {
+  layer<<<dim3(1, n / 8), dim3(8, 8)>>>(in, weight, part, n, w);
+}
+"""
+
+
+def test_a_stride_that_is_added_as_well_is_as_long_as_what_lies_in_between() -> None:
+    """A place in a row would be half of it; rows of ``part`` are 8 long, and shorter ones would overlap."""
+    d = draft(ktc.loads(LAYER).kernel)
+    assert d.tied("w") == 8 and d.constants == ["w"], "a number, for its author to look at"
+    assert {b: e and e.value({"n": 80}) for b, e in d.shapes.items()} == {"in": 81, "weight": 9 * 81, "part": 80}
+    assert all(sizes["n"] % 8 == 0 for _, sizes, _ in d.scenarios) and not d.doubts

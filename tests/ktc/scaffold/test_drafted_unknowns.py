@@ -1,0 +1,56 @@
+"""What a source does not tell, a draft says plainly: indices in the bits of other elements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ktc
+from ktc.ir.diagnostics import KtcError
+from ktc.scaffold import draft, with_draft
+from ktc.scaffold.bit_indices import read_from_bits
+from ktc.scaffold.text import workload_text
+
+POINTS = """
+struct Point { float weight; WORD cluster; float cost; };
+__global__ void spread(const Point* p, const int* center, float* low, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) low[i] += center[p[i].cluster] * (p[i].cost - p[i].weight);
+}
+void go(const Point* p, const int* c, float* low, int n) { spread<<<(n + 255) / 256, 256>>>(p, c, low, n); }
+"""
+
+
+@pytest.mark.parametrize("word", ["long", "int"])
+def test_an_index_in_the_bits_of_floats_is_said_not_to_be_known(tmp_path: Path, word: str) -> None:
+    """Bits of floats make indices of any size: no shape follows, and no run of that length is tried."""
+    source = tmp_path / "spread.cu"
+    source.write_text(POINTS.replace("WORD", word))
+    program = ktc.load(source)
+    assert read_from_bits(program.kernel) == {"center": "p"}
+    assert program.source is not None
+    _, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert "center: its index is read from the bits of p, and what those hold is not known" in todo
+    assert not any(t.startswith("center: read before") for t in todo)
+
+
+def test_a_length_that_no_memory_holds_is_no_shape(tmp_path: Path) -> None:
+    source = tmp_path / "spread.cu"
+    source.write_text(POINTS.replace("WORD", "long"))
+    program = ktc.load(source)
+    assert draft(program.kernel).shapes["center"] is None
+    with pytest.raises(KtcError, match="how many elements center of spread have could not be found out"):
+        with_draft(program, tmp_path / "out")
+
+
+def test_bits_that_are_values_and_indices_that_are_integers_are_known() -> None:
+    source = """
+    __global__ void k(const float* x, const int* at, int* y, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[at[i]] = __float_as_int(x[i]);
+    }
+    void go(const float* x, const int* at, int* y, int n) { k<<<(n + 255) / 256, 256>>>(x, at, y, n); }
+    """
+    k = ktc.loads(source).kernel
+    assert read_from_bits(k) == {} and not any("bits" in doubt for doubt in draft(k).doubts)
