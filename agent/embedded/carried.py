@@ -24,13 +24,10 @@ from ktc.passes.core.script import DistSpec, Script, Step
 from ktc.passes.reductions.privatize_atomics import most_of
 from ktc.passes.reductions.recurrences import recognised
 
-from .ideas import Idea
+from .ideas import RESIDENT, Idea
 from .rows import walk_apart
 
 BYTE = 256
-
-RESIDENT = 2048
-"""Threads that a compute unit of today's devices holds at once."""
 
 BUSY = 2
 """Blocks a compute unit, fewer than which leave it waiting for memory."""

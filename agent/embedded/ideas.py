@@ -17,6 +17,9 @@ from .whole_rows import Whole, whole_row
 SHORT_ROW = 1024
 """Elements; below it one block per row leaves threads idle or launches too many blocks."""
 
+RESIDENT = 2048
+"""Threads that a compute unit of today's devices holds at once."""
+
 REUSE = 1.25
 """Requests per distinct byte above which neighbouring iterations share loads: worth keeping them in registers."""
 
@@ -108,6 +111,10 @@ def flat_stream(s: Shape, units: int) -> Iterator[Idea]:
     i, axis = s.cols[0].name, _block_axis(s.cols[0])
     vec, _ = vectors(s)
     wide = "wide accesses move more bytes per instruction" if vec else "block shape"
+    trip = s.cols[0].trip
+    if trip is not None and s.serial and trip < units * RESIDENT:
+        small = f"distribute{{loop={i} map=[thread.x $T:(32,64,128), block.{axis}]}}"
+        yield small, "fewer elements than threads fit on the device: small blocks, so that every unit has some", 1.5
     yield f"distribute{{loop={i} map=[{vec}thread.x $T, block.{axis}]}}", wide, 1.3
     yield (
         f"distribute{{loop={i} map=[{vec}thread.x $T, unroll $U, block.{axis}]}}",

@@ -4,7 +4,8 @@ A kernel that gives a thread a whole row (a token, a query) has its threads a ro
 sums a column by a block; one that sums a column by a thread has too few of them. Schedules of the whole nest are
 proposed that give neighbouring threads neighbouring elements: where the loops inside go through them, those take the
 lanes and the outer loop takes blocks, or groups of lanes side by side; where the outer loop does, it takes the lanes,
-and the loops inside are shared by other threads and by blocks.
+and the loops inside are shared by other threads and by blocks. So are loops that one thread of a block goes through
+while the others wait.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ ACROSS = (
     (COLUMNS, f"[{IN_FLIGHT}, seq]", "a block some columns"),
 )
 """Where the outer loop moves by one element: its levels after wide accesses, and those of the loops inside."""
+
+IDLE = (
+    ("[block.x]", "thread.x $T, unroll $U:(1,2,4,8), block.y $P:(8,16,32,64,128), seq", "blocks share what is summed"),
+    ("[block.x]", "thread.x $T, seq", "the threads of a block share what one did"),
+)
+"""Where one thread of each block goes through the loops inside: levels of the outer loop, and of those loops."""
 
 IN_SHARED = "thread.x $T:(32,128,512)"
 """Threads of a block whose row is kept in shared memory: a warp needs no barrier, others hide more of the waiting."""
@@ -113,12 +120,15 @@ def _length(kernel: Kernel, sweep: Par | Reduce, f: KernelFacts) -> int:
 @dataclass(frozen=True)
 class Nest:
     """A loop and the loops inside it by name, ``sweeps`` by those of their variables; ``across``: whether the outer one
-    moves by one element."""
+    moves by one element; ``idle``: whether one thread of a block does all that each of its iterations does; ``unit``:
+    whether the loops inside move by one element."""
 
     outer: str
     inside: tuple[str, ...]
     sweeps: frozenset[str]
     across: bool
+    idle: bool = False
+    unit: bool = True
 
     @property
     def several(self) -> bool:
@@ -132,7 +142,10 @@ class Nest:
 
     def maps(self) -> Iterator[tuple[list[str], str]]:
         """Steps of which the first that can be lowered is meant, and why."""
-        if self.across:
+        if self.idle:
+            for levels, own, why in IDLE:
+                yield [self.mapped(levels, f"[{wide}{own}]") for wide in (WIDE if self.unit else WIDE[1:])], why
+        elif self.across:
             for own, levels, why in ACROSS:
                 yield [self.mapped(f"[{wide}{own}]", levels) for wide in WIDE], why
         else:
@@ -160,6 +173,8 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     alone = all(isinstance(s, Reduce) and _is_serial(s) for s in leaves)
     if leaves and not along and across and (shared or alone):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=True)
+    if leaves and not _has_threads(outer) and all(map(_is_serial, (s for s in inner if isinstance(s, Par | Reduce)))):
+        return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=False, idle=True, unit=bool(along))
     return None
 
 

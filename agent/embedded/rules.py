@@ -60,10 +60,14 @@ class Rules:
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
+            without = frozenset({LONG} if beside else ())
+            for before, kernel in _with(o.raised, "promote"):  # what is updated again and again, in registers
+                for f in o.facts:
+                    yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)
             for f in o.facts:
                 shape = shape_of(f)
                 yield from self._packed(o, shape)
-                yield from self._rules(o, shape, without=frozenset({LONG} if beside else ()))
+                yield from self._rules(o, shape, without=without)
                 yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
         yield from self._refinements(o)
         yield from self._sites(o)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ktc.ir.fold import cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Sym, Var, fresh
+from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Reduce, Scan, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, walk, without
 from ktc.passes.raising.normalise.straight import counted
@@ -117,7 +117,8 @@ def block_loops(body: Body, launch: Launch) -> Body:
     """``par`` loops over the block axes that ``body`` still mentions, named after the source's variables."""
     mentioned = {h.axis for h in hw_indices(body) if h.level == "block"}
     several = {a for a, n in zip(AXES, launch.grid) if simplify(n) != i32(1) and not _in_grid(body, a)}
-    axes = sorted(mentioned | several, reverse=True)
+    alone = not any(isinstance(s, Par | Reduce | Scan) for s in walk(body))  # what one thread does is the one block's
+    axes = sorted(mentioned | several or ({"x"} if alone else set()), reverse=True)
     named = {axis: _name_of_block(body, axis) for axis in axes}
     for axis in reversed(axes):  # x innermost is not required here: blocks are independent
         decl = named[axis]

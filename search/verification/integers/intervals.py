@@ -140,6 +140,9 @@ class Scope:
         if isinstance(e, Binary) and e.op in DECIDE and is_whole(e.a.type):
             a, b = self.of(e.a), self.of(e.b)
             return DECIDE[e.op](a, b) if a and b else None
+        if isinstance(e, Cast) and e.to == BOOL and is_whole(e.x.type):
+            v = self.of(e.x)
+            return None if v is None else False if v == (0, 0) else True if v[0] > 0 or v[1] < 0 else None
         return bool(e.value) if isinstance(e, Const) else None
 
     def note_outcomes(self, s: Stmt) -> None:

@@ -93,6 +93,20 @@ def test_a_column_that_a_block_sums_takes_the_lanes_itself() -> None:
     assert shared.startswith("map{q=[vec $V, thread.x $TX") and "block.y $P" in shared and "block.y" not in alone
 
 
+def test_what_one_thread_of_a_block_sums_is_shared_by_all_and_by_blocks() -> None:
+    one = (
+        "kernel one(y: f32* noalias, p: f32 const* noalias, n: i32 range 1..100000, c: i32 range 1..4096)\n"
+        "  launch grid(1) block(128)\n  let t: i32 = i32(blockIdx.x) * 128 + i32(threadIdx.x)\n  if t == 0\n"
+        "    var s: f32 = 0.0\n    for i in 0..n\n      s += abs(p[i * c])\n    y[0] = s\n"
+    )
+    builder, o = observe(one, {"n": 65536, "c": 64})
+    blocks, threads = (p.script for p in Rules().propose(o, 2))
+    assert "i=[thread.x $T, unroll $U:(1,2,4,8), block.y $P:(8,16,32,64,128), seq]" in blocks
+    assert "i=[thread.x $T, seq]" in threads and builder.attempt(blocks) is None
+    _, o = observe(one.replace("i * c", "i"), {"n": 65536, "c": 64})
+    assert "i=[vec $V, thread.x $T" in Rules().propose(o, 1)[0].script
+
+
 def test_counts_of_a_column_in_a_small_array_are_shared_by_threads() -> None:
     counts = (
         THREAD_A_ROW.replace("p: f32 const*", "p: i32 const*")

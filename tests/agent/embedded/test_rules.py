@@ -74,6 +74,26 @@ def test_a_strided_side_without_staging_is_tried_too():
     assert first.reason.startswith("plane with a strided side:") and "unroll $UY, thread.y" in first.script
 
 
+REPEATED = """
+kernel k(y: f32* restrict noalias, x: f32 const* restrict noalias, n: i32, m: i32)
+  launch grid(cdiv(n, 256)) block(256)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    for r: i32 = 0; r < m; r + 1
+      y[i] = sqrt(y[i] * 0.5 + x[i])
+"""
+
+
+def test_what_a_loop_updates_again_and_again_is_in_registers_and_on_every_unit():
+    """Few elements, each gone through many steps: a variable an element, and blocks as small as a warp."""
+    builder, o = observe(REPEATED, {"n": 16384, "m": 1000})
+    found = [p.script for p in Rules().propose(o, 8)]
+    assert found[0] == "raise | promote{loop=r} | distribute{loop=i map=[thread.x $T:(32,64,128), block.x]}"
+    assert all(builder.attempt(s) is None for s in found)
+    _, o = observe(REPEATED, {"n": 1 << 24, "m": 1000})
+    assert "promote{loop=r} | distribute{loop=i map=[vec $V" in Rules().propose(o, 1)[0].script
+
+
 def test_rows_side_by_side_become_rows_of_their_own():
     """A warp a row: nothing in the table knows such a nest; a block a row, and it is a row reduction."""
     raised = parse_kernel(WARP_ROWS)

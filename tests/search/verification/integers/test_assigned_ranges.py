@@ -170,3 +170,12 @@ def test_what_grows_beyond_a_narrow_type_is_not_known_to_keep_its_bits() -> None
     for step, lost in ((32, 0), (1 << 32, 1)):
         kernel = parse_kernel(text.replace("STEP", str(step)))
         assert len(narrowed(kernel, PROMISED)) == lost and not wraps(kernel, PROMISED)
+
+
+@pytest.mark.parametrize(("flag", "never"), [((1, 1), 2), ((-3, -1), 2), ((0, 0), 1), ((0, 1), None), ((-1, 1), None)])
+def test_an_integer_that_is_a_condition_holds_unless_it_is_zero(flag: tuple[int, int], never: int | None) -> None:
+    text = (
+        "kernel k(out: i32*, flag: i32)\n  launch grid(1) block(1)\n  if flag\n    out[0] = 1\n  else\n    out[0] = 2\n"
+    )
+    found = [s.value.value for s in dead(parse_kernel(text), {"flag": flag})]
+    assert found == ([never] if never is not None else [])
