@@ -198,12 +198,6 @@ class Maker:
                 best = made.cost, k
         return combinations[best[1]] if best else {}
 
-    def _candidates(self, name: str) -> list[int]:
-        """Values of a size that what the candidate is built of suggests, in ascending order."""
-        if name not in self._suggested:
-            self._suggested[name] = sorted(candidates(name, self.tiles, self.step[name], self.workload))
-        return self._suggested[name]
-
     def _least(self, sizes: Mapping[str, int]) -> int:
         """What an instance costs at least: its arrays' elements; 0 for sizes at which a shape has no meaning."""
         try:
