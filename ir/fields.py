@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from operator import attrgetter, is_
+from operator import is_
 from typing import Any, TypeVar
 
 from ktc.ir.support.frozen import replaced
@@ -19,43 +19,80 @@ _LEAVES = frozenset({
 })  # fmt: skip
 """Types of fields, as they are written, that hold no expressions."""
 
-_NAMES: dict[type, tuple[str, ...]] = {}
-"""Names of the fields that may hold expressions, by class: asked for on every step of every traversal."""
+_SINGLE = frozenset({"Expr"})
+_SEVERAL = frozenset({"tuple[Expr, ...]", "tuple[Expr, Expr]", "tuple[Expr, Expr, Expr]"})
+_PERHAPS = frozenset({"Expr | None", "int | Expr", "int | Expr | None"})
+"""Types of fields, as they are written, that hold one expression, several, or one or something else."""
 
-_OPERANDS: dict[type, Callable[[Any], list[Expr]]] = {}
-"""Of classes whose fields hold one expression each, if they hold any: how to read them all at once."""
-
-
-def _names(cls: type) -> tuple[str, ...]:
-    found = _NAMES.get(cls)
-    if found is None:
-        fields = [f for f in dataclasses.fields(cls) if f.type not in _LEAVES]  # type: ignore[arg-type]
-        found = _NAMES[cls] = tuple(f.name for f in fields)
-        if all(f.type == "Expr" for f in fields):
-            _OPERANDS[cls] = _reader(found)
-    return found
+_READERS: dict[type, Callable[[Any], list[Expr]]] = {}
+_REBUILDERS: dict[type, Callable[[Any, Callable[[Expr], Expr]], Any]] = {}
+"""Functions that list and that replace the expressions of a node, written for the fields of its class when the first
+one is met: every traversal calls them at every node."""
 
 
-def _reader(names: tuple[str, ...]) -> Callable[[Any], list[Expr]]:
-    if not names:
-        return lambda node: []
-    read: Callable[[Any], Any] = attrgetter(*names)
-    return (lambda node: [*read(node)]) if len(names) > 1 else lambda node: [read(node)]
+def _kinds(cls: type) -> dict[str, str]:
+    """The fields of ``cls`` that may hold expressions, with their types."""
+    return {f.name: str(f.type) for f in dataclasses.fields(cls) if f.type not in _LEAVES}  # type: ignore[arg-type]
+
+
+def _function(head: str, lines: list[str], **scope: Any) -> Any:
+    exec(f"def {head}:\n    " + "\n    ".join(lines), scope)
+    return scope[head[: head.index("(")]]
+
+
+def _reader(cls: type) -> Callable[[Any], list[Expr]]:
+    kinds = _kinds(cls)
+    if all(kind in _SINGLE for kind in kinds.values()):
+        lines = [f"return [{', '.join(f'node.{name}' for name in kinds)}]"]
+    elif len(kinds) == 1 and {*kinds.values()} <= _SEVERAL:
+        lines = [f"return [*node.{name}]" for name in kinds]
+    else:
+        lines = ["out = []", *(_reading(name, kind) for name, kind in kinds.items()), "return out"]
+    read: Callable[[Any], list[Expr]] = _function("read(node)", lines, collect=_collect, Expr=Expr)
+    return read
+
+
+def _reading(name: str, kind: str) -> str:
+    if kind in _SINGLE:
+        return f"out.append(node.{name})"
+    if kind in _SEVERAL:
+        return f"out += node.{name}"
+    if kind in _PERHAPS:
+        return f"if isinstance(node.{name}, Expr): out.append(node.{name})"
+    return f"collect(node.{name}, out)"
+
+
+def _rebuilder(cls: type) -> Callable[[Any, Callable[[Expr], Expr]], Any]:
+    kinds = _kinds(cls)
+    if not kinds:
+        return lambda node, f: node
+    lines = [f"{name} = {_rebuilding(name, kind)}" for name, kind in kinds.items()]
+    lines.append(f"if {' and '.join(f'{name} is node.{name}' for name in kinds)}: return node")
+    given = [f"{f.name}={f.name if f.name in kinds else f'node.{f.name}'}" for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    lines.append(f"return cls({', '.join(given)})")
+    rebuild: Callable[[Any, Callable[[Expr], Expr]], Any] = _function(
+        "rebuild(node, f)", lines, cls=cls, several=_several, mapped=_mapped, Expr=Expr
+    )
+    return rebuild
+
+
+def _rebuilding(name: str, kind: str) -> str:
+    if kind in _SINGLE:
+        return f"f(node.{name})"
+    if kind in _SEVERAL:
+        return f"several(node.{name}, f)"
+    if kind in _PERHAPS:
+        return f"f(node.{name}) if isinstance(node.{name}, Expr) else node.{name}"
+    return f"mapped(node.{name}, f)"
 
 
 def children(node: Expr | Stmt) -> list[Expr]:
     """Expressions directly in ``node``, in evaluation order."""
-    read = _OPERANDS.get(type(node))
-    if read is not None:
-        return read(node)
-    out: list[Expr] = []
-    for name in _names(type(node)):
-        v = getattr(node, name)
-        if isinstance(v, Expr):
-            out.append(v)
-        elif v is not None and not isinstance(v, int):
-            _collect(v, out)
-    return out
+    cls = type(node)
+    read = _READERS.get(cls)
+    if read is None:
+        read = _READERS[cls] = _reader(cls)
+    return read(node)
 
 
 def _collect(v: object, out: list[Expr]) -> None:
@@ -74,24 +111,16 @@ def _collect(v: object, out: list[Expr]) -> None:
 
 def with_children(node: Node, f: Callable[[Expr], Expr]) -> Node:
     """``node`` with ``f`` applied to each of its :func:`children`; ``node`` itself if none changes."""
-    changes = {}
     cls = type(node)
-    names = _names(cls)
-    if cls in _OPERANDS:
-        for name in names:
-            x = getattr(node, name)
-            y = f(x)
-            if y is not x:
-                changes[name] = y
-        return replaced(node, changes) if changes else node
-    for name in names:
-        v = getattr(node, name)
-        if v is None or isinstance(v, int):
-            continue
-        w = f(v) if isinstance(v, Expr) else _mapped(v, f)
-        if w is not v:
-            changes[name] = w
-    return replaced(node, changes) if changes else node
+    rebuild = _REBUILDERS.get(cls)
+    if rebuild is None:
+        rebuild = _REBUILDERS[cls] = _rebuilder(cls)
+    return rebuild(node, f)  # type: ignore[no-any-return]
+
+
+def _several(v: tuple[Expr, ...], f: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
+    new = [f(x) for x in v]
+    return v if all(map(is_, v, new)) else tuple(new)
 
 
 def _mapped(v: Any, f: Callable[[Expr], Expr]) -> Any:

@@ -132,8 +132,13 @@ def _undefined(op: str, b: int) -> bool:
     return (op in ("/", "%") and b == 0) or (op in ("<<", ">>") and not 0 <= b < 64)
 
 
+_FOLDING = frozenset({Binary, Unary, Select, Cast, Call})
+
+
 def fold_node(e: Expr) -> Expr:
     """One bottom-up folding step: children are already folded."""
+    if type(e) not in _FOLDING:
+        return e
     if isinstance(e, Binary) and isinstance(e.a.type, Scalar) and not e.a.type.is_float:
         a, b, t = e.a, e.b, e.a.type
         if is_const(a) and is_const(b) and not _undefined(e.op, b.value):  # type: ignore[attr-defined]

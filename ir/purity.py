@@ -10,7 +10,7 @@ from ktc.ir.walk import walk_expr
 
 def is_removable(e: Expr) -> bool:
     """Whether not evaluating ``e`` changes nothing: no effects, no volatile load, no warp-wide meeting point."""
-    return not any(_acts(x) for x in walk_expr(e))
+    return not any(map(acts, walk_expr(e)))
 
 
 def is_movable(e: Expr) -> bool:
@@ -27,15 +27,13 @@ def is_volatile(x: Expr | Stmt) -> bool:
     return getattr(x, "cache", "") == "volatile" or (isinstance(t, Ptr) and t.volatile)
 
 
-def _acts(x: Expr) -> bool:
-    match x:
-        case Call():
-            return x.effects not in ("pure", "read")
-        case Load() | AddrOf():
-            return is_volatile(x)
-        case WarpOp() | Raw():
-            return True
-    return False
+def acts(x: Expr) -> bool:
+    """Whether ``x`` itself, whatever its operands are, has an effect, or has to be evaluated where it stands."""
+    if isinstance(x, Call):
+        return x.effects not in ("pure", "read")
+    if isinstance(x, Load | AddrOf):
+        return is_volatile(x)
+    return isinstance(x, WarpOp | Raw)
 
 
 def _may_trap(x: Expr) -> bool:

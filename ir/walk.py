@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ktc.ir.support.frozen import replaced
@@ -17,10 +17,12 @@ from .nodes import (
     Atomic,
     Body,
     BulkCopy,
+    Const,
     Decl,
     Expr,
     For,
     GroupCopy,
+    HwIndex,
     InlineAsm,
     Knob,
     Load,
@@ -48,7 +50,9 @@ def walk_expr(e: Expr) -> Iterator[Expr]:
     while stack:
         e = stack.pop()
         yield e
-        stack += children(e)[::-1]
+        inner = children(e)
+        if inner:
+            stack += inner[::-1]
 
 
 def stmt_exprs(s: Stmt) -> Iterator[Expr]:
@@ -75,11 +79,18 @@ def all_exprs(body: Body) -> Iterator[Expr]:
         while stack:
             e = stack.pop()
             yield e
-            stack += children(e)[::-1]
+            inner = children(e)
+            if inner:
+                stack += inner[::-1]
+
+
+_LEAVES = frozenset({Const, Var, Knob, HwIndex})
 
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild ``e`` bottom-up: ``f`` sees each node after its children were rewritten."""
+    if type(e) in _LEAVES:
+        return f(e)
     return f(with_children(e, lambda x: map_expr(x, f)))  # a function that knows itself is garbage for the collector
 
 
@@ -195,25 +206,27 @@ def assigned(body: Body) -> set[Sym]:
     """Scalars written by ``body`` after their declaration, and buffers stored to."""
     out: set[Sym] = set()
     for s in walk(body):
-        if isinstance(s, Assign):
-            out.add(s.sym)
-        elif isinstance(s, Store):
-            out.add(s.buffer)
-        elif isinstance(s, Atomic):
-            out.add(s.buffer)
-            if s.dst is not None:
-                out.add(s.dst)
-        elif isinstance(s, AsyncCopy | BulkCopy | MatrixLoad):
-            out.add(s.dst)
-        elif isinstance(s, GroupCopy):
-            out |= {s.dst, s.event}
-        elif isinstance(s, Mma | TileMma):
-            out |= {x.sym if isinstance(x, Var) else x.buffer for x in s.acc if isinstance(x, Var | Load)}
-        elif isinstance(s, RawStmt):
-            out.update(s.writes)
-        elif isinstance(s, InlineAsm):
-            out.update(o for _, o in s.outputs)
+        written = _WRITTEN.get(type(s))
+        if written is not None:
+            out.update(written(s))
     return out
+
+
+_WRITTEN: dict[type, Callable[[Any], Iterable[Sym]]] = {
+    Assign: lambda s: (s.sym,),
+    Store: lambda s: (s.buffer,),
+    Atomic: lambda s: (s.buffer,) if s.dst is None else (s.buffer, s.dst),
+    **dict.fromkeys((AsyncCopy, BulkCopy, MatrixLoad), lambda s: (s.dst,)),
+    GroupCopy: lambda s: (s.dst, s.event),
+    **dict.fromkeys((Mma, TileMma), lambda s: _accumulators(s.acc)),
+    RawStmt: lambda s: s.writes,
+    InlineAsm: lambda s: [sym for _, sym in s.outputs],
+}
+"""What statements of each class write."""
+
+
+def _accumulators(acc: tuple[Expr, ...]) -> list[Sym]:
+    return [x.sym if isinstance(x, Var) else x.buffer for x in acc if isinstance(x, Var | Load)]
 
 
 def initial_values(body: Body) -> dict[Sym, Expr]:

@@ -44,16 +44,17 @@ def value(e: Expr, algebra: Algebra[T], memo: Memo | None = None) -> T:
     """The value of ``e`` in ``algebra``; ``memo`` keeps those of its parts for the next question."""
     known: Memo = {} if memo is None else memo
     found = known.get(id(e))
-    if found is None:
-        rule = _RULES.get(type(e))
-        result: T = algebra.leaf(e) if rule is None else rule(e, algebra, known)
-        known[id(e)] = (e, result)
-        return result
-    return found[1]  # type: ignore[no-any-return]
-
-
-def _binary(e: Binary, algebra: Algebra[T], memo: Memo) -> T:
-    return algebra.binary(e, value(e.a, algebra, memo), value(e.b, algebra, memo))
+    if found is not None:
+        return found[1]  # type: ignore[no-any-return]
+    cls = type(e)
+    if cls is Binary:
+        assert isinstance(e, Binary)
+        result = algebra.binary(e, value(e.a, algebra, known), value(e.b, algebra, known))
+    else:
+        rule = _RULES.get(cls)
+        result = algebra.leaf(e) if rule is None else rule(e, algebra, known)
+    known[id(e)] = (e, result)
+    return result
 
 
 def _select(e: Select, algebra: Algebra[T], memo: Memo) -> T:
@@ -71,7 +72,6 @@ def _call(e: Call, algebra: Algebra[T], memo: Memo) -> T:
 _RULES: dict[type, Callable[[Any, Any, Memo], Any]] = {
     Const: lambda e, algebra, memo: algebra.constant(e),
     Unary: lambda e, algebra, memo: algebra.unary(e, value(e.x, algebra, memo)),
-    Binary: _binary,
     Select: _select,
     Cast: _cast,
     Call: _call,

@@ -1,13 +1,40 @@
-"""Comparisons of integers that others imply: ``i + 1 < n`` where ``i + 2 < n`` holds."""
+"""Conditions: taken apart into what holds by itself, and comparisons that others imply.
+
+i < n && j < m      i < n, j < m
+i + 1 < n           holds where i + 2 < n does
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-from ktc.ir.nodes import Binary, Expr
-from ktc.ir.types import Scalar
+from ktc.ir.nodes import NEGATED, Binary, Cast, Const, Expr, Sym, Unary, Var
+from ktc.ir.types import BOOL, Scalar
 
+from .enclosures import is_integer
 from .polynomial import Polynomial, constant, minus, plus, polynomial
+
+
+def parts(e: Expr, holds: bool, names: Mapping[Sym, Expr]) -> Iterator[Expr]:
+    """Conditions that hold where ``e`` comes out as ``holds``; ``names``: what variables stand for."""
+    match e:
+        case Cast(to=to, x=x) if to == BOOL and is_integer(x.type):
+            yield from parts(x, holds, names)
+        case Unary(op="!", x=x):
+            yield from parts(x, not holds, names)
+        case Binary(op="&&" | "||" as op, a=a, b=b):
+            if (op == "&&") == holds:
+                yield from parts(a, holds, names)
+                yield from parts(b, holds, names)
+        case Binary(op=op, a=a, b=b) if op in NEGATED and is_integer(a.type):
+            yield e if holds else Binary(NEGATED[op], a, b)
+        case Var(sym=s) if s in names and s.type == BOOL:
+            yield from parts(names[s], holds, names)
+            yield e if holds else Unary("!", e)
+        case _ if e.type == BOOL:
+            yield e if holds else Unary("!", e)
+        case _ if isinstance(e.type, Scalar) and e.type.is_int:
+            yield Binary("!=" if holds else "==", e, Const(0, e.type))
 
 
 def follows(x: Expr, known: Iterable[Expr]) -> bool:
@@ -44,4 +71,4 @@ def _is_signed(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_int and t.is_signed
 
 
-__all__ = ["below_zero", "follows"]
+__all__ = ["below_zero", "follows", "parts"]

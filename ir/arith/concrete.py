@@ -34,8 +34,12 @@ class Numbers:
     def constant(self, e: Const) -> int | None:
         return None if isinstance(e.value, float) else int(e.value)
 
+    def brought(self, x: int, t: Scalar) -> int | None:
+        """The number ``x``, which an operator gave, in the type ``t``; None where it has no value."""
+        return computed(x, t)
+
     def unary(self, e: Unary, x: int | None) -> int | None:
-        return None if x is None else computed(_UNARY[e.op](x), e.type)
+        return None if x is None else self._in(e.type, _UNARY[e.op](x))
 
     def binary(self, e: Binary, a: int | None, b: int | None) -> int | None:
         if e.op in LOGICAL:
@@ -45,10 +49,10 @@ class Numbers:
         if e.op in COMPARISONS:
             return int(INT_OPS[e.op](a, b))
         if e.op in ("<<", ">>"):
-            return _shifted(e, a, b)
+            return self._shifted(e, a, b)
         if e.op == "%" and computed(INT_OPS["/"](a, b), e.type) is None:
             return None
-        return computed(INT_OPS[e.op](a, b), e.type)
+        return self._in(e.type, INT_OPS[e.op](a, b))
 
     def select(self, e: Select, cond: int | None, a: int | None, b: int | None) -> int | None:
         return None if cond is None else a if cond else b
@@ -56,7 +60,7 @@ class Numbers:
     def convert(self, e: Cast, x: int | None) -> int | None:
         if not isinstance(e.to, Scalar) or e.to.is_float or x is None:
             return None
-        return int(x != 0) if e.to.kind == "bool" else wrapped(x, e.to)
+        return int(x != 0) if e.to.kind == "bool" else self.converted(x, e.to)
 
     def call(self, e: Call, args: Sequence[int | None]) -> int | None:
         given = [a for a in args if a is not None]
@@ -65,7 +69,22 @@ class Numbers:
         if e.fn == "cdiv":
             a, b = given
             return None if b <= 0 or computed(a + b - 1, e.type) != a + b - 1 else computed(-(-a // b), e.type)
-        return computed(INT_FUNCS[e.fn](*given), e.type)
+        return self._in(e.type, INT_FUNCS[e.fn](*given))
+
+    def converted(self, x: int, t: Scalar) -> int | None:
+        """``x`` converted to the integer type ``t``."""
+        return wrapped(x, t)
+
+    def _shifted(self, e: Binary, a: int, b: int) -> int | None:
+        t = e.type
+        assert isinstance(t, Scalar)
+        if not 0 <= b < t.bits:
+            return -1 if e.op == ">>" and a < 0 else 0
+        return self.converted(INT_OPS[e.op](a, b), t)
+
+    def _in(self, t: Type, x: int) -> int | None:
+        assert isinstance(t, Scalar)
+        return self.brought(x, t)
 
 
 def _lazy(op: str, a: int | None, b: int | None) -> int | None:
@@ -73,14 +92,6 @@ def _lazy(op: str, a: int | None, b: int | None) -> int | None:
     if a is None or bool(a) == (op == "||"):
         return None if a is None else int(bool(a))
     return None if b is None else int(bool(b))
-
-
-def _shifted(e: Binary, a: int, b: int) -> int | None:
-    t = e.type
-    assert isinstance(t, Scalar)
-    if not 0 <= b < t.bits:
-        return -1 if e.op == ">>" and a < 0 else 0
-    return wrapped(INT_OPS[e.op](a, b), t)
 
 
 def computed(x: int, t: Type) -> int | None:

@@ -18,7 +18,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
-from ktc.ir.walk import walk, walk_expr
+from ktc.ir.walk import walk_expr
 
 from .algebra import Memo, value
 from .congruence import Congruence
@@ -29,12 +29,13 @@ from .enclosures import Congruences, Intervals, is_integer
 from .exact_polynomials import exact_polynomial, plain, without_wrapping
 from .interval import Interval
 from .interval_operators import BINARY, DECIDED, truth_of
-from .known_symbols import Loop, Symbols, is_settled
+from .known_symbols import is_settled, symbols_of
 from .launch_values import EXTENT_OF, index_interval, knob_interval, knob_residue, launched_extent
 from .learning import learn, learn_below_zero
-from .loop_counters import counter_interval, counter_residue, falls, rises
+from .loop_counters import falls, rises
 from .polynomial import Polynomial, constant, minus, plus, scaled
 from .trust import ANY_LAUNCH, Trust
+from .variable_ranges import VariableRanges
 
 
 class Facts:
@@ -45,7 +46,7 @@ class Facts:
         self.kernel = kernel
         self.effort = effort
         self.trust = trust
-        self.symbols = Symbols.of(kernel)
+        self.symbols = symbols_of(kernel)
         self.conditions: tuple[Polynomial, ...] = ()
         """Polynomials that are never positive here."""
         self.residues: tuple[tuple[Polynomial, Congruence], ...] = ()
@@ -59,16 +60,15 @@ class Facts:
         self._places: dict[int, Facts] | None = None
         self._settled: dict[int, tuple[Expr, bool]] = {}
         self._ranks: dict[int, tuple[Expr, tuple[float, int]]] = {}
-        self._is_complete = False
+        self._variables = VariableRanges(self)
         self._forget()
         self._answer_for_itself()
         for p in kernel.params:
             self._declare(p)
-        self._count_and_name(kernel.body)
+        self._variables.facts = self._copy()
         for a in kernel.assumptions:
             if trust.parameters and a.origin in trust.origins:
                 learn(a.expr, True, self)
-        self._is_complete = True
 
     # ------------------------------------------------------------------------------------------------------ questions
 
@@ -268,26 +268,13 @@ class Facts:
         if said.get("divisible_by", "declared") in self.trust.origins:
             self._residues[Var(p.sym)] = Congruence(abs(p.divisible_by), 0)
 
-    def _count_and_name(self, body: Body) -> None:
-        """Variables in the order of their declaration, which is that in which they depend on each other."""
-        for s in walk(body):
-            if isinstance(s, Decl) and s.sym in self.symbols.values and s.init is not None:
-                v = Var(s.sym)
-                self._intervals[v] = self.interval(s.init).wrapped(_scalar(s.sym))
-                if self.interval(s.init).fits(_scalar(s.sym)):
-                    self._residues[v] = self.congruence(s.init)
-            elif isinstance(s, Loop) and s.var in self.symbols.loops:
-                self._intervals[Var(s.var)] = counter_interval(s, self)
-                self._residues[Var(s.var)] = counter_residue(s, self)
-        self._forget()
-
     def narrow(self, e: Expr, to: Interval) -> None:
         """Learn that ``e`` lies in ``to``."""
         before = self.interval(e)
         met = before.meet(to)
         if met.is_empty or isinstance(e, Const):  # this place is never reached
             return
-        is_new = met != before or (met.constant is not None and self._intervals.get(e) != met)
+        is_new = met != before or (met.constant is not None and self._own_interval(e) != met)
         self._intervals = {**self._intervals, e: met}
         self._kinds |= {_kind(e)}
         if is_new:
@@ -295,7 +282,7 @@ class Facts:
 
     def divide(self, e: Expr, left: Congruence) -> None:
         """Learn what ``e`` leaves when it is divided."""
-        self._residues = {**self._residues, e: self._residues.get(e, Congruence()).meet(left)}
+        self._residues = {**self._residues, e: (self._own_residue(e) or Congruence()).meet(left)}
         self.residues = (*self.residues, (self.polynomial(e), left))
         self._kinds |= {_kind(e)}
         self._forget_proofs()
@@ -324,21 +311,29 @@ class Facts:
             return own if more is None else own.meet(more)
         if isinstance(e, Knob):
             return knob_interval(e, self)
-        return self._intervals.get(e) if _kind(e) in self._kinds else None
+        return self._own_interval(e) if _kind(e) in self._kinds else None
+
+    def _own_interval(self, e: Expr) -> Interval | None:
+        found = self._intervals.get(e)
+        return self._variables.interval(e.sym) if found is None and isinstance(e, Var) else found
 
     def _known_residue(self, e: Expr) -> Congruence | None:
         if isinstance(e, Knob):
             return knob_residue(e, self)
         if _kind(e) not in self._kinds:
             return None
-        within = self._intervals.get(e)
+        within = self._own_interval(e)
         n = None if within is None else within.constant
-        return Congruence.point(n) if n is not None else self._residues.get(e)
+        return Congruence.point(n) if n is not None else self._own_residue(e)
+
+    def _own_residue(self, e: Expr) -> Congruence | None:
+        found = self._residues.get(e)
+        return self._variables.residue(e.sym) if found is None and isinstance(e, Var) else found
 
     def _copy(self) -> Facts:
         there = copy.copy(self)
         there._places = None
-        if not self._is_complete:  # more becomes known here of variables that ``there`` is asked about
+        if self._variables.is_asked:  # what ``there`` says of a variable is not all that becomes known of it
             there._ranges = dict(self._ranges)
             there._forget_proofs()
         there._answer_for_itself()

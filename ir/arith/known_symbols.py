@@ -21,10 +21,12 @@ from ktc.ir.nodes import (
     Reduce,
     Scan,
     Sym,
+    Unary,
     Var,
     WarpOp,
 )
 from ktc.ir.purity import is_volatile
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
@@ -39,7 +41,8 @@ class Symbols:
 
     ``changing``: those that have no one value where they are in scope; ``values``: what a variable that never changes
     begins as; ``names``: the same for those that may be replaced by it anywhere in their scope; ``loops``: of a counter
-    that its loop's body leaves alone; ``rank``: the order of declaration, inner ones last.
+    that its loop's body leaves alone; ``rank``: the order of declaration, inner ones last; ``operators``: those in its
+    expressions, and the classes of other nodes.
     """
 
     changing: frozenset[Sym]
@@ -47,11 +50,14 @@ class Symbols:
     names: Mapping[Sym, Expr]
     loops: Mapping[Sym, Loop]
     rank: Mapping[Sym, int]
+    operators: frozenset[object]
 
     @staticmethod
     def of(kernel: Kernel) -> Symbols:
         body = kernel.body
-        changing = assigned(body) | set(_handed_out(body)) | _declared_again(kernel)
+        operators = frozenset(x.op if isinstance(x, Binary | Unary) else type(x) for x in all_exprs(body))
+        handed_out = set(_handed_out(body)) if operators & {AddrOf, Raw} else set()
+        changing = assigned(body) | handed_out | _declared_again(kernel)
         rank: dict[Sym, int] = {p.sym: k for k, p in enumerate(kernel.params)}
         values: dict[Sym, Expr] = {}
         names: dict[Sym, Expr] = {}
@@ -67,11 +73,17 @@ class Symbols:
                 rank[s.var] = len(rank)
                 if s.var not in changing and is_integer(s.var.type):
                     loops[s.var] = s
-        return Symbols(frozenset(changing), values, names, loops, rank)
+        return Symbols(frozenset(changing), values, names, loops, rank, operators)
 
     def steady(self, e: Expr) -> bool:
         """Whether ``e`` has one value wherever its variables are in scope."""
         return is_steady(e, self.changing)
+
+
+@by_identity(8)
+def symbols_of(kernel: Kernel) -> Symbols:
+    """The integer variables of ``kernel``, for all who ask about it."""
+    return Symbols.of(kernel)
 
 
 def is_steady(e: Expr, changing: frozenset[Sym] | set[Sym]) -> bool:
@@ -123,4 +135,4 @@ def _declared_again(kernel: Kernel) -> set[Sym]:
     return {s for s, n in counts.items() if n > 1}
 
 
-__all__ = ["Loop", "Symbols", "counted_up", "is_settled", "is_steady"]
+__all__ = ["Loop", "Symbols", "counted_up", "is_settled", "is_steady", "symbols_of"]

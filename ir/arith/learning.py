@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.nodes import MIRRORED, Binary, Call, Expr, Unary, Var
 from ktc.ir.walk import walk_expr
 
-from .condition_parts import parts
+from .comparisons import parts
 from .congruence import Congruence
 from .divisors import residue
 from .elimination import atoms, interval_of, split_by

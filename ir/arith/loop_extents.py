@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ktc.ir.fold import cast, sub
 from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Scan
-from ktc.ir.walk import walk_expr
+from ktc.ir.types import Scalar
+from ktc.ir.walk import used, walk_expr
 
 from .counted_loops import counting
 from .integer_casts import without_index_casts
-from .polynomial import difference
+from .kernel_facts import Facts
+from .polynomial import difference, from_polynomial, minus
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,16 @@ def extent(lo: Expr, hi: Expr) -> Extent:
     return Extent(caps[0] if caps else None, tuple(clips))
 
 
+def length(lo: Expr, hi: Expr, facts: Facts) -> Expr:
+    """``hi - lo``, by what is left of both where one begins at the counter of another loop: 16 of
+    ``t * 16..t * 16 + 16``."""
+    t = hi.type
+    assert isinstance(t, Scalar)
+    if not used(lo) or not facts.whole(lo) or not facts.whole(hi):
+        return sub(hi, cast(lo, t))
+    return from_polynomial(minus(facts.polynomial(hi), facts.polynomial(lo)), t)
+
+
 def upper_bounds(hi: Expr) -> list[Expr]:
     """The operands of a (nested) ``min``; ``hi`` itself if it is none."""
     e = without_index_casts(hi)
@@ -57,4 +70,4 @@ def is_static(e: Expr) -> bool:
     return all(isinstance(x, Const | Knob | Binary) or (isinstance(x, Call) and x.fn == "cdiv") for x in walk_expr(e))
 
 
-__all__ = ["Extent", "extent", "extent_of", "is_static", "upper_bounds"]
+__all__ = ["Extent", "extent", "extent_of", "is_static", "length", "upper_bounds"]

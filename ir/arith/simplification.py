@@ -25,6 +25,8 @@ from ktc.ir.nodes import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, 
 from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import map_expr, walk_expr
 
+from . import refutations
+from .arrivals import Place
 from .divisors import quotient
 from .enclosures import is_integer
 from .interval import Interval
@@ -35,22 +37,33 @@ SHIFTED, DIVIDED = 3, 12
 """Additions that take as long as a division by a power of two, and by anything else."""
 
 
-def simplified(e: Expr, facts: Facts) -> Expr:
-    """``e``, smaller where ``facts`` allow."""
+def simplified(e: Expr, place: Place | Facts) -> Expr:
+    """``e``, smaller where what is known at ``place`` allows."""
+    here = place if isinstance(place, Place) else Place.of(place)
 
     def on(x: Expr) -> Expr:
         x = fold_node(x)
-        rules = _RULES.get(type(x), ())
-        if not rules or x in facts.smallest or _is_spelled(x):
+        left = _left(x, here)
+        if not left or x in here.facts.smallest:
             return x
-        for rule in rules:
-            found = rule(x, facts)
+        for rule in left:
+            found = rule(x, here.facts)
             if found is not None:
                 return found
-        facts.smallest.add(x)
+        here.facts.smallest.add(x)
         return x
 
-    return map_expr(e, on)
+    changes = any(fold_node(x) is not x or _left(x, here) for x in walk_expr(e))
+    return map_expr(e, on) if changes else e
+
+
+def _left(x: Expr, here: Place) -> list[Callable[[Any, Facts], Expr | None]]:
+    """The rules that are to be tried on ``x``."""
+    rules = _RULES.get(x.op if isinstance(x, Binary) else type(x))
+    if rules is None:
+        return []
+    left = [rule for rule, hopeless in rules if not hopeless(x, here)]
+    return [] if left and _is_spelled(x) else left
 
 
 def _is_spelled(e: Expr) -> bool:
@@ -65,7 +78,7 @@ def _choice(e: Select, facts: Facts) -> Expr | None:
 
 
 def _decided(e: Binary, facts: Facts) -> Expr | None:
-    if e.op not in COMPARISONS | LOGICAL or not is_integer(e.a.type):
+    if not is_integer(e.a.type):
         return None
     holds = facts.truth(e)
     return None if holds is None else Const(holds, BOOL)
@@ -88,7 +101,7 @@ def _extreme(e: Call, facts: Facts) -> Expr | None:
 
 def _digit(e: Binary, facts: Facts) -> Expr | None:
     """A quotient or remainder of what is below the divisor, or a multiple of it."""
-    if e.op not in ("/", "%") or not facts.interval(e.b).positive or not facts.whole(e):
+    if not facts.interval(e.b).positive or not facts.whole(e):
         return None
     if e.op == "%" and (n := facts.interval(e.b).constant) is not None and facts.multiple_of(e.a, n):
         return _number(0, e)
@@ -99,7 +112,7 @@ def _digit(e: Binary, facts: Facts) -> Expr | None:
 
 def _split(e: Binary, facts: Facts) -> Expr | None:
     """``(x + n * y) / n`` and ``% n`` by what of the sum is a multiple of ``n``."""
-    if e.op not in ("/", "%") or not facts.interval(e.b).positive or not facts.whole(e):
+    if not facts.interval(e.b).positive or not facts.whole(e):
         return None
     p, n = facts.polynomial(e.a), facts.polynomial(e.b)
     if len(n) != 1 or not facts.never_negative(e.a):
@@ -174,7 +187,7 @@ def _converts(e: Expr, facts: Facts) -> bool:
 
 def _rejoined(e: Binary, facts: Facts) -> Expr | None:
     """``x / n * n + x % n`` is x, whatever stands beside it in a sum."""
-    if e.op != "+" or not facts.whole(e):
+    if not facts.whole(e):
         return None
     p = facts.polynomial(e)
     for factors, k in p.items():
@@ -231,12 +244,23 @@ def _cost_of(x: Expr) -> int:
     return SHIFTED if isinstance(n, int) and n > 0 and n & (n - 1) == 0 else DIVIDED
 
 
-_Rule = Callable[[Any, Facts], "Expr | None"]
-_RULES: dict[type, tuple[_Rule, ...]] = {
-    Select: (_choice,),
-    Unary: (_negation,),
-    Call: (_extreme, _rounded),
-    Binary: (_decided, _rejoined, _nested, _digit, _split),
+_Rule = tuple[Callable[[Any, Facts], "Expr | None"], Callable[[Any, Place], bool]]
+"""What makes an expression smaller, and where that is not to be tried."""
+
+_QUOTIENT: tuple[_Rule, ...] = (
+    (_nested, refutations.not_nested),
+    (_digit, refutations.no_digit),
+    (_split, refutations.not_split),
+)
+_RULES: dict[object, tuple[_Rule, ...]] = {
+    Select: ((_choice, refutations.chosen_of_both),),
+    Unary: ((_negation, refutations.undecided),),
+    Call: ((_extreme, refutations.either_extreme), (_rounded, refutations.not_rounded)),
+    **dict.fromkeys(COMPARISONS | LOGICAL, ((_decided, refutations.undecided),)),
+    "+": ((_rejoined, refutations.not_rejoined),),
+    "/": _QUOTIENT,
+    "%": _QUOTIENT,
 }
+"""By the class of a node, or its operator."""
 
 __all__ = ["simplified"]

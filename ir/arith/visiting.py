@@ -8,38 +8,63 @@ for (k = 0; k < d; ..)      in it: 0 <= k < d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
-from ktc.ir.nodes import Body, Break, Continue, Decl, If, Return, Stmt, While, bodies
+from ktc.ir.nodes import Body, Break, Continue, Decl, Expr, If, Return, Scan, Stmt, While, bodies
 
-if TYPE_CHECKING:
-    from .kernel_facts import Facts
 
+class Knowing(Protocol):
+    """What is known at one place, and how more becomes known from there on."""
+
+    def under(self: _K, condition: Expr, holds: bool = True) -> _K: ...
+
+    def inside(self: _K, loop: Stmt) -> _K: ...
+
+    def naming(self: _K, s: Decl) -> _K: ...
+
+
+_K = TypeVar("_K", bound=Knowing)
 _LEAVES = Return | Break | Continue
 
 
-def visited(body: Body, facts: Facts, asked: Callable[[Body], bool] = bool) -> Iterator[tuple[Stmt, Facts]]:
-    """Every statement in ``body``, parents first, in source order, with the facts that hold where it begins; nothing of
-    lists that are not ``asked`` about."""
+def visited(body: Body, known: _K, asked: Callable[[Body], bool] = bool) -> Iterator[tuple[Stmt, _K]]:
+    """Every statement in ``body``, parents first, in source order, with what is known where it begins; nothing of lists
+    that are not ``asked`` about."""
+    for s, here in steps(body, known):
+        yield s, here
+        for _, inner, there in entered(s, here, asked):
+            yield from visited(inner, there, asked)
+
+
+def steps(body: Body, known: _K) -> Iterator[tuple[Stmt, _K]]:
+    """The statements of one list, with what is known where each begins."""
     for s in body:
-        yield s, facts
+        yield s, known
         if isinstance(s, If):
-            if asked(s.then):
-                yield from visited(s.then, facts.under(s.cond), asked)
-            if asked(s.orelse):
-                yield from visited(s.orelse, facts.under(s.cond, False), asked)
             if _leaves(s.then):
-                facts = facts.under(s.cond, False)
+                known = known.under(s.cond, False)
             elif _leaves(s.orelse):
-                facts = facts.under(s.cond)
-        elif isinstance(s, While):
-            if asked(s.body):
-                yield from visited(s.body, facts if s.post else facts.under(s.cond), asked)
-        else:
-            for inner in filter(asked, bodies(s)):
-                yield from visited(inner, facts.inside(s), asked)
-            if isinstance(s, Decl):
-                facts = facts.naming(s)
+                known = known.under(s.cond)
+        elif isinstance(s, Decl):
+            known = known.naming(s)
+
+
+def entered(s: Stmt, known: _K, asked: Callable[[Body], bool] = bool) -> Iterator[tuple[str, Body, _K]]:
+    """The lists in ``s`` that are ``asked`` about, by the names of their fields, with what is known where they begin;
+    ``known``: what is where ``s`` does."""
+    if isinstance(s, If):
+        if asked(s.then):
+            yield "then", s.then, known.under(s.cond)
+        if asked(s.orelse):
+            yield "orelse", s.orelse, known.under(s.cond, False)
+    elif isinstance(s, While):
+        if asked(s.body):
+            yield "body", s.body, known if s.post else known.under(s.cond)
+    else:
+        names = ("body", "then") if isinstance(s, Scan) else ("body",)
+        for name, inner in zip(names, bodies(s)):
+            if asked(inner):
+                yield name, inner, known.inside(s)
 
 
 def _leaves(body: Body) -> bool:
@@ -50,4 +75,4 @@ def _leaves(body: Body) -> bool:
     return isinstance(last, _LEAVES) or (isinstance(last, If) and _leaves(last.then) and _leaves(last.orelse))
 
 
-__all__ = ["visited"]
+__all__ = ["entered", "steps", "visited"]

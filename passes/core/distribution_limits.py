@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ktc.ir.analysis.order import places
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.arith import REWRITES, Facts, facts_of
-from ktc.ir.arith.lengths import length
+from ktc.ir.arith.loop_extents import length
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import MAX_BLOCK_THREADS

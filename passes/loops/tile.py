@@ -33,7 +33,7 @@ from typing import Literal
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, facts_of, simplified
 from ktc.ir.arith.counted_loops import counting, why_unsteady
-from ktc.ir.arith.lengths import length
+from ktc.ir.arith.loop_extents import length
 from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (

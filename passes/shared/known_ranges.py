@@ -17,8 +17,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ktc.ir.arith import Facts, Trust, facts_of, simplified
+from ktc.ir.arith import Trust, facts_of, simplified
+from ktc.ir.arith.arrivals import Place
+from ktc.ir.arith.known_symbols import symbols_of
 from ktc.ir.arith.loop_extents import extent_of
+from ktc.ir.arith.visiting import entered, steps
 from ktc.ir.fields import with_children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -43,17 +46,14 @@ from ktc.ir.nodes import (
     Sym,
     Unary,
     Var,
-    bodies,
 )  # fmt: skip
-from ktc.ir.purity import is_removable
+from ktc.ir.purity import acts, is_removable
 from ktc.ir.types import I32, Array
 from ktc.ir.walk import (
-    all_exprs,
     assigned,
     commented,
     map_body,
     map_expr,
-    stmt_exprs,
     substitute_expr,
     used_in,
     walk_expr,
@@ -76,14 +76,10 @@ def decided(kernel: Kernel, trust: Trust, sized: bool = True) -> Body:
     which a length is known before launch, and subscripts of arrays.
     """
     kinds = _Kinds(kernel)
-    if not any(map(kinds.may_go, all_exprs(kernel.body))):
+    if not kinds.found:
         return kernel.body
-    facts = facts_of(kernel, trust).within(EFFORT)
-    worth = kinds.worth_a_look(kernel.body)
-    at: dict[int, Facts] = {}
-    for s, here in facts.visit(kernel.body, lambda body: any(id(s) in worth for s in body)):
-        at[id(s)] = here if at.setdefault(id(s), here) is here else facts  # one statement may stand in several places
-    found = _Decision(at, worth, kinds, sized).body(kernel.body, {})
+    place = Place(kernel, lambda: facts_of(kernel, trust).within(EFFORT))
+    found = _Decision(kinds, sized).body(kernel.body, place, {})
     return found if found is kernel.body else _without_idle(found, used_in(kernel.body) - used_in(found))
 
 
@@ -103,47 +99,33 @@ class _Kinds:
 
     def __init__(self, kernel: Kernel) -> None:
         self.operators = COMPARISONS | LOGICAL | {"/", "%"}
-        if any(isinstance(x, Binary) and x.op == "%" for x in all_exprs(kernel.body)):
+        there = symbols_of(kernel).operators
+        self.found = bool(there & (self.operators | {"!", Select, Call}))
+        """Whether there may be any."""
+        if "%" in there:
             self.operators |= {"+"}  # of a quotient and its remainder
 
     def may_go(self, x: Expr) -> bool:
         """Whether the outermost operator of ``x`` is one that facts may decide."""
-        match x:
-            case Binary(op=op):
-                return op in self.operators
-            case Unary(op=op):
-                return op == "!"
-            case Call(fn=fn):
-                return fn in ("min", "max", "cdiv")
-        return isinstance(x, Select)
-
-    def worth_a_look(self, body: Body) -> set[int]:
-        """The statements, by identity, in which something may go."""
-        found: set[int] = set()
-        for s in body:
-            inside = [self.worth_a_look(b) for b in bodies(s)]
-            if (
-                any(inside)
-                or isinstance(s, If | For)
-                or any(self.may_go(x) for e in stmt_exprs(s) for x in walk_expr(e))
-            ):
-                found.update({id(s)}, *inside)
-        return found
+        if isinstance(x, Binary):
+            return x.op in self.operators
+        if isinstance(x, Call):
+            return x.fn in ("min", "max", "cdiv")
+        return isinstance(x, Select) or (isinstance(x, Unary) and x.op == "!")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Decision:
-    """One walk over a body, with the facts of each place."""
+    """One walk over a body, with what is known at each place."""
 
-    at: dict[int, Facts]
-    worth: set[int]
     kinds: _Kinds
     sized: bool
 
-    def body(self, body: Body, names: Names) -> Body:
+    def body(self, body: Body, place: Place, names: Names) -> Body:
+        """``body``, which begins at ``place``."""
         out: list[Stmt] = []
-        for s in body:
-            found = self._statement(s, names) if id(s) in self.worth else s
+        for s, here in steps(body, place):
+            found = self._statement(s, here, names)
             if isinstance(found, tuple):
                 out += found
             elif found is not None:
@@ -153,10 +135,10 @@ class _Decision:
         same = len(out) == len(body) and all(a is b for a, b in zip(out, body))
         return body if same else tuple(out)
 
-    def _statement(self, s: Stmt, names: Names) -> Stmt | Body | None:
-        here = self.at[id(s)]
+    def _statement(self, s: Stmt, here: Place, names: Names) -> Stmt | Body | None:
         if isinstance(s, If) and (holds := self._truth(s.cond, here)) is not None:
-            return commented(self.body(s.then if holds else s.orelse, names), s.comments)
+            way = s.then if holds else s.orelse
+            return commented(self.body(way, here.under(s.cond, holds), names), s.comments)
         if isinstance(s, For) and is_removable(s.init) and self._never_runs(s, here):
             return None
 
@@ -166,24 +148,21 @@ class _Decision:
         if self.sized and isinstance(s, Store) and isinstance(s.buffer.type, Array):
             return _with(s, value=on(s.value))
         own = self._loop(s, on) if isinstance(s, Loop) else with_children(s, on)
-        changes = {
-            name: b
-            for name in ("body", "then", "orelse")
-            if (old := getattr(own, name, None)) is not None and (b := self.body(old, names)) is not old
-        }
+        changes = {name: b for name, old, inner in entered(s, here) if (b := self.body(old, inner, names)) is not old}
         return dataclasses.replace(own, **changes) if changes else own  # type: ignore[arg-type]
 
-    def _expr(self, e: Expr, here: Facts, names: Names) -> Expr:
-        if self.sized and any(isinstance(x, Load) and isinstance(x.buffer.type, Array) for x in walk_expr(e)):
+    def _expr(self, e: Expr, here: Place, names: Names) -> Expr:
+        within = list(walk_expr(e))
+        if not any(map(self.kinds.may_go, within)) or any(map(acts, within)):
             return e
-        if not any(map(self.kinds.may_go, walk_expr(e))) or not is_removable(e):
+        if self.sized and any(isinstance(x, Load) and isinstance(x.buffer.type, Array) for x in within):
             return e
         found = simplified(e, here)
         if found is e or not names:
             return found
         return map_expr(found, lambda x: Var(names[h]) if (h := _hardware(x)) in names else x)
 
-    def _truth(self, cond: Expr, here: Facts) -> bool | None:
+    def _truth(self, cond: Expr, here: Place) -> bool | None:
         return here.truth(cond) if is_removable(cond) else None
 
     def _loop(self, s: Loop, on: Callable[[Expr], Expr]) -> Loop:
@@ -197,9 +176,11 @@ class _Decision:
             found = with_children(s, on)  # type: ignore[assignment]
         return s if self.sized and _cap(s) is not None and _cap(found) is None else found
 
-    def _never_runs(self, s: For, here: Facts) -> bool:
+    def _never_runs(self, s: For, here: Place) -> bool:
+        if here.enters(s):
+            return False
         first = substitute_expr(s.cond, {s.var: s.init})
-        return is_removable(first) and here.never(first)
+        return is_removable(first) and here.facts.never(first)
 
 
 def _hardware(e: Expr | None) -> HwIndex | None:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from ktc.ir.arith import Facts
 from ktc.ir.arith.counted_loops import counting
-from ktc.ir.arith.lengths import length
+from ktc.ir.arith.loop_extents import length
 from ktc.ir.fold import add, cast, i32, lt
 from ktc.ir.nodes import Expr, For, Par, Reduce, Sym, Var, fresh
 from ktc.ir.types import Scalar

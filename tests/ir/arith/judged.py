@@ -9,9 +9,11 @@ from random import Random
 
 from ktc.ir.arith import REWRITES, Facts, Trust, simplified
 from ktc.ir.arith.algebra import value
+from ktc.ir.arith.arrivals import Place
 from ktc.ir.arith.concrete import Numbers
 from ktc.ir.arith.polynomial import Polynomial
 from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
+from ktc.ir.arith.visiting import visited
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Binary, Body, Const, Continue, Decl, Eval, Expr, For, If, Par, Stmt, Var, fresh
 from ktc.ir.types import I32
@@ -43,6 +45,8 @@ class Claims:
     a: Expr
     b: Expr
     condition: Expr
+    place: Place | None = None
+    """The same place, with the states that arrive at it."""
 
     def __post_init__(self) -> None:
         f = self.facts
@@ -58,6 +62,23 @@ class Claims:
         if f.whole(self.a):
             p = f.polynomial(self.a)
             self.ends = [find(p, f, self.is_given) for find in (lower_bound, upper_bound)]
+        if self.place is not None:
+            self.check_states(self.place)
+
+    def check_states(self, place: Place) -> None:
+        """What is shown is shown at the place too: no state of those that arrive there says otherwise."""
+        if place.truth(self.condition) != self.truth:
+            raise Wrong(f"a state keeps {shown(self.condition)} from being shown {self.truth}")
+        for e, smaller in self.smaller:
+            if (found := simplified(e, place)) != smaller:
+                raise Wrong(f"a state keeps {shown(e)} from becoming {shown(smaller)}: {shown(found)}")
+        for w in place.states():
+            for e, within in self.intervals:
+                if (n := w.value(e)) is not None and n not in within:
+                    raise Wrong(f"in state {w.number} {shown(e)} is {n}, not in {within}")
+            for e, residue in self.residues:
+                if (n := w.value(e)) is not None and n not in residue:
+                    raise Wrong(f"in state {w.number} {shown(e)} is {n}, not in {residue}")
 
     def is_given(self, e: Expr) -> bool:
         """Whether ``e`` is made of parameters alone, in which bounds are found."""
@@ -123,9 +144,10 @@ def polynomial_at(p: Polynomial, at: Point) -> int | None:
     return total
 
 
-def claims(facts: Facts, d: Drawing) -> Claims:
+def claims(facts: Facts, d: Drawing, place: Place | None = None) -> Claims:
     t, u = d.type(), d.type()
-    return Claims(facts, d.expression(t, d.rng.randint(1, 4)), d.expression(u, d.rng.randint(0, 3)), d.condition(3))
+    a, b = d.expression(t, d.rng.randint(1, 4)), d.expression(u, d.rng.randint(0, 3))
+    return Claims(facts, a, b, d.condition(3), place)
 
 
 def judge_points(rng: Random, counts: Counter[str]) -> None:
@@ -135,8 +157,9 @@ def judge_points(rng: Random, counts: Counter[str]) -> None:
     d = Drawing(rng, [p.sym for p in params], small)
     trust = REWRITES if rng.randrange(4) else Trust(no_overflow=False, parameters=True)
     guard, assumed = d.condition(2), d.condition(1)
-    facts = Facts(kernel(params, assumed=(assumed,)), trust).under(guard)
-    said = [claims(facts, d) for _ in range(2)]
+    everywhere = Facts(kernel(params, assumed=(assumed,)), trust)
+    facts, place = everywhere.under(guard), Place(everywhere.kernel, lambda: everywhere).under(guard)
+    said = [claims(facts, d, place) for _ in range(2)]
     counts["cases"] += len(said)
     for c in said:
         c.check_types()
@@ -154,8 +177,8 @@ def judge_nest(rng: Random, counts: Counter[str]) -> None:
     facts = Facts(kernel(params, body), REWRITES)
     scopes = dict(in_scope(body, [p.sym for p in params]))
     said: dict[int, Claims] = {}
-    for s, here in facts.visit(body):
-        said[id(s)] = claims(here, Drawing(rng, scopes[id(s)], small=True))
+    for (s, here), (_, place) in zip(facts.visit(body), visited(body, Place(facts.kernel, lambda: facts))):
+        said[id(s)] = claims(here, Drawing(rng, scopes[id(s)], small=True), place)
     anywhere = {id(s): claims(facts, Drawing(rng, scopes[id(s)], small=True)) for s, _ in facts.visit(body)}
     counts["cases"] += len(said) + len(anywhere)
     for _ in range(3):
@@ -173,10 +196,10 @@ def judge_tiles(rng: Random, counts: Counter[str]) -> None:
     facts = Facts(kernel(params, body, (assumed,)), REWRITES)
     scopes = dict(in_scope(body, [p.sym for p in params]))
     said: dict[int, Claims] = {}
-    for s, here in facts.visit(body):
+    for (s, here), (_, place) in zip(facts.visit(body), visited(body, Place(facts.kernel, lambda: facts))):
         size, terms = tiles.digits.sizes, [Var(v) for v in scopes[id(s)]]
         found = Claims(here, *(Digits(rng, size, tuple(terms)).expression(I32, 1) for _ in "ab"),
-                       Digits(rng, size, tuple(terms)).condition())  # fmt: skip
+                       Digits(rng, size, tuple(terms)).condition(), place)  # fmt: skip
         if isinstance(s, Eval):
             found.smaller.append((s.value, simplified(s.value, here)))
         said[id(s)] = found

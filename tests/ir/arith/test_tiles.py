@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.ir.arith import LOWERED, LOWERING, REWRITES, Congruence, Facts, Interval, simplified
-from ktc.ir.arith.lengths import length
+from ktc.ir.arith.loop_extents import length
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Assume, Kernel, KnobDecl, Launch
 from ktc.ir.nodes import Assign, Binary, Call, Decl, Eval, Expr, For, HwIndex, Knob, Par, fresh, i32
