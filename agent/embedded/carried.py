@@ -47,7 +47,7 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
 def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
     """Running values: a block per row, or, where there are too few rows to keep all units at work, every block."""
     for loop in _serial(raised):
-        if allowed(recognised, loop):
+        if allowed(recognised, loop, raised):
             alone = _blocks_alone(raised, loop)
             aside = "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in alone)
             i = loop.var.name

@@ -4,7 +4,7 @@
         here.truth(guard)        # None at once, if guard holds in one state that arrives here, and not in another
 
 A place has what :class:`~.kernel_facts.Facts` have to be walked with (:mod:`.visiting`), and the states of the kernel
-(:mod:`.witnesses`) that arrive at it: what is otherwise in one of them cannot be proven, and is not tried.
+(:mod:`.kernel_states`) that arrive at it: what is otherwise in one of them cannot be proven, and is not tried.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ktc.ir.walk import walk_expr
 
 from .comparisons import parts
 from .integer_casts import without_casts
+from .kernel_states import Witness, witnesses_of
 from .known_symbols import Loop, Symbols, symbols_of
-from .witnesses import Witness, witnesses_of
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts

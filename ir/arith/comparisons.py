@@ -1,7 +1,7 @@
 """Conditions: taken apart into what holds by itself, and comparisons that others imply.
 
-    i < n && j < m      i < n, j < m
-    i + 1 < n           holds where i + 2 < n does
+i < n && j < m      i < n, j < m
+i + 1 < n           holds where i + 2 < n does
 """
 
 from __future__ import annotations

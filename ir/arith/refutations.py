@@ -20,9 +20,9 @@ from ktc.ir.support.memo import by_identity
 from .arrivals import Place, differ
 from .enclosures import is_integer
 from .integer_casts import without_casts
+from .kernel_states import witnesses_of
 from .known_symbols import symbols_of
 from .launch_values import EXTENT_OF
-from .witnesses import witnesses_of
 
 FEW = 4
 """States that are asked where a proof may well be found."""

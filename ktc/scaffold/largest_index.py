@@ -2,7 +2,10 @@
 
 ``a[(z + i) * (ny + 6) * (nx + 6) + ...]`` with ``z < nz`` and ``i < 7`` goes up to ``nz + 6`` planes. What comes out is
 a conjecture (a guard may be met by nobody, an index may depend on data): shapes use it where all probes reach exactly
-as far.
+as far. :class:`ktc.ir.arith.Facts` are of another kind: they bound what an index may be and would be right with a bound
+that is never reached, where a shape has to be as large as what is reached; and of a source without a workload, whose
+sizes are not even known to be positive, they show little. The sums are those of :mod:`.size_polynomials`, which are
+written into the draft.
 """
 
 from __future__ import annotations

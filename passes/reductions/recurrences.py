@@ -8,7 +8,9 @@ write must be their own.
 from __future__ import annotations
 
 from ktc.ir.analysis.order import places
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.fold import cast
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Assign, Body, Decl, For, Scan, Store, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, used, used_in, walk, without
@@ -18,8 +20,8 @@ from ktc.passes.shared.independence import independent
 from ktc.passes.shared.serial_sums import counted_to
 
 
-def recognised(loop: For) -> Scan:
-    """``loop`` as a scan over the variable it carries, without a distribution."""
+def recognised(loop: For, kernel: Kernel) -> Scan:
+    """``loop``, of ``kernel``, as a scan over the variable it carries, without a distribution."""
     locs = places(loop)
     hi, t = counted_to(loop), loop.var.type
     mine = set(declared(loop.body))
@@ -48,7 +50,7 @@ def recognised(loop: For) -> Scan:
         why = f"nothing in '{loop.var.name}' uses '{sym.name}' on the way: it is a sum, not a scan"
         raise Refusal("E-SCAN-NONE", why, locs, "split-reduction spreads sums")
     plain = all(isinstance(s, Decl | Store) for s in rest) and not _loads_between(rest, inner)
-    why = independent(loop.var, loop.body)
+    why = independent(loop.var, loop.body, facts=lambda: facts_of(kernel, REWRITES).at(loop))
     if why or not plain:
         raise Refusal("E-SCAN-WRITES", why or "the iterations do more than declare and store values", locs)
     acc = Acc(sym, update.op, Var(sym), update.value)

@@ -88,7 +88,7 @@ class ScanPass(Pass[Arguments]):
     def sites(self, kernel: Kernel) -> list[Site]:
         if not kernel.is_parallel:
             return []
-        found = [s for s in walk(kernel.body) if isinstance(s, For) and allowed(recognised, s)]
+        found = [s for s in walk(kernel.body) if isinstance(s, For) and allowed(recognised, s, kernel)]
         doc = "the running value by a block"
         sites = [Site(self.step(loop=place_of(kernel, s), map=DEFAULT), doc) for s in found]
         for s in found:
@@ -101,7 +101,7 @@ class ScanPass(Pass[Arguments]):
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         loop, spec = args.loop.one(kernel, SERIAL), args.map
         assert isinstance(loop, For)
-        made = recognised(loop)
+        made = recognised(loop, kernel)
         check_levels(_sum(made), spec)
         _check_map(made, spec)
         _check_place(kernel, loop)

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ktc.ir.arith import Facts
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import minus, polynomial, same_value
 from ktc.ir.fold import add, cast, evaluate, i32, mul
-from ktc.ir.nodes import Body, Expr, Sym
-from ktc.ir.types import I32
+from ktc.ir.nodes import Binary, Body, Const, Expr, Sym
+from ktc.ir.text import print_expr
+from ktc.ir.types import I32, Scalar
 from ktc.passes.shared.disjoint_rows import rows_of, touched
 from ktc.passes.shared.equal_integers import same
 
 
-def independent(var: Sym, body: Body, extent: Expr | None = None, start: Expr | None = None) -> str:
+def independent(
+    var: Sym,
+    body: Body,
+    extent: Expr | None = None,
+    start: Expr | None = None,
+    facts: Callable[[], Facts] | None = None,
+) -> str:
     """'' if iterations over ``var`` touch disjoint elements of every buffer written; else the reason.
 
     Every access of a written buffer must use one index expression, injective in ``var`` (affine, non-zero coefficient),
     or several of coefficient 1 that lie whole multiples of ``extent``, the loop's trip count, apart (halves of a row),
     or the elements of one pack an iteration. Atomics may collide. Distinct pointer parameters are taken not to overlap.
     ``start``, where the loop begins: rows that it shares out (:mod:`.disjoint_rows`) are taken not to overlap either;
-    the caller sees to that.
+    the caller sees to that. ``facts``, of the place of the loop: a coefficient that is not shown to differ from 0 is
+    refused. Without them one is that is 0 wherever it was tried: threads that race over one element, of which a source
+    is made of, have no order to keep.
     """
     for buffer, t in touched(body).items():
         if start is not None and rows_of(var, start, t) is not None:
@@ -30,7 +42,18 @@ def independent(var: Sym, body: Body, extent: Expr | None = None, start: Expr | 
         form = linear_form(indices[0][-1], {var})
         if form is None or same(form.coeff(var), i32(0)):
             return f"the index of '{buffer.name}' is not affine in '{var.name}'"
+        if facts is not None and not _never_zero(form.coeff(var), facts):
+            apart = print_expr(form.coeff(var))
+            return (
+                f"'{buffer.name}' may be written at one index again and again: '{apart}' is not known to differ from 0"
+            )
     return ""
+
+
+def _never_zero(e: Expr, facts: Callable[[], Facts]) -> bool:
+    n, t = evaluate(e, {}), e.type
+    assert isinstance(t, Scalar)
+    return bool(n) if n is not None else facts().truth(Binary("!=", e, Const(0, t))) is True
 
 
 def _of_one_pack(var: Sym, indices: list[tuple[Expr, ...]], widest: int | None) -> bool:

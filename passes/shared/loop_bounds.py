@@ -1,4 +1,9 @@
-"""The upper bound that a loop's condition sets to its variable."""
+"""The upper bound that a loop's condition sets to its variable.
+
+It is read off the form of the condition and says nothing of what the bound may be: that is for
+:class:`ktc.ir.arith.Facts` to say. Forms are those of :mod:`ktc.ir.arith`, which assume that index arithmetic does not
+wrap; where something is moved to the other side, signed arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,6 @@ from ktc.ir.fold import cast, cdiv, evaluate, fold_node, i32, is_const
 from ktc.ir.nodes import Binary, Const, Expr, Sym
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used
-from ktc.passes.shared.equal_integers import same
 
 
 def upper_bound(cond: Expr, var: Sym) -> Expr | None:
@@ -26,7 +30,7 @@ def upper_bound(cond: Expr, var: Sym) -> Expr | None:
         return None
     t = var.type
     assert isinstance(t, Scalar)
-    if each > 1 or not same(form.rest, i32(0)):
+    if each > 1 or polynomial(form.rest):
         moved = [e.type for e in (small, large)]
         if not is_const(form.rest) or any(not isinstance(x, Scalar) or not x.is_signed for x in moved):
             return None

@@ -1,4 +1,10 @@
-"""What is known of a tile at the edge: that it has elements, and which reads all of its iterations have in common."""
+"""What is known of a tile at the edge: that it has elements, and which reads all of its iterations have in common.
+
+Both are read off the form of loops over tiles, as ``tile`` makes them: a tile is there because the loop over tiles has
+come to it, so something is left for it. No :class:`ktc.ir.arith.Facts` are asked: there are none yet of the bodies that
+a pass is just putting together, and what they would rest on are these two loops and nothing of the kernel around them.
+Equality is that of polynomials (:mod:`ktc.ir.arith.polynomial`).
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,10 @@ before                                                      after
 
 Compilers see neither that a sum of multiples carries nothing into the last digit, nor how far a digit reaches. All
 terms must be known not to be negative, since division truncates.
+
+Numbers are enclosed by :mod:`ktc.ir.arith` (its intervals and polynomials); :class:`ktc.ir.arith.Facts` are not asked,
+as this comes in the middle of lowering: how many threads there are, and how often a loop over what each of them has
+runs, is what lowering has decided itself, and no kernel says it yet. What is left ``Facts`` simplify at the end.
 """
 
 from __future__ import annotations

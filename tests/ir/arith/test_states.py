@@ -8,8 +8,8 @@ import pytest
 
 from ktc.ir.arith import REWRITES, Facts, simplified
 from ktc.ir.arith.arrivals import Place
+from ktc.ir.arith.kernel_states import Witnesses, witnesses_of
 from ktc.ir.arith.visiting import visited
-from ktc.ir.arith.witnesses import Witnesses, witnesses_of
 from ktc.ir.kernel import Assume, Kernel, KnobDecl, Launch, Param
 from ktc.ir.nodes import (
     Assign,

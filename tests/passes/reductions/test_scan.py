@@ -137,6 +137,23 @@ def test_refusals(levels: str, body: str, script: str, code: str) -> None:
     assert refused(parse_kernel(HEAD.format(levels=levels) + LOOP + body), script).code == code
 
 
+def spread_out(distance: str) -> Kernel:
+    """Running values that are stored ``distance`` apart."""
+    head = f"kernel k(o: f32* restrict, x: f32 const* restrict, n: i32, m: {distance})\n  par r in 0..1 @ [block.x]\n"
+    return parse_kernel(f"{head}{LOOP}      s += x[i]\n      o[i * m] = s\n")
+
+
+def test_values_that_may_all_go_to_one_element_stay_in_order() -> None:
+    """Where the distance is 0 the last one is left."""
+    for unknown in ("i32", "i32 range 0..8"):
+        found = refused(spread_out(unknown), "scan{loop=i}")
+        assert found.code == "E-SCAN-WRITES" and "'m' is not known to differ from 0" in found.why
+    for known in ("i32 range 1..8", "i32 range -3..-1"):
+        k = spread_out(known)
+        m = 2 if "8" in known else -1
+        assert differs(k, applied(k, "scan{loop=i map=[thread.x 64, seq]}"), [{"n": 1, "m": m}]) is None
+
+
 def test_a_warp_that_forgets_the_warps_before_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans.Tiles, "from_warps", lambda self: ())
     assert differs(ROWS, applied(ROWS, "scan{loop=i map=[thread.x 64, seq]}"), [{"rows": 1, "cols": 64}]) is not None
