@@ -102,8 +102,8 @@ def footprint(touches: Sequence[Touch], most: Callable[[Expr], int | None]) -> F
         if isinstance(raw, Unknown):
             return raw
         raws.append(raw)
-    strides = _strides(raws, most)
     ref = raws[0].base
+    strides = _apart(raws, _strides(raws, most))
     offsets: list[list[int]] = []
     for r in raws:
         found = _offsets(minus(r.base, ref), strides)
@@ -171,6 +171,17 @@ def _strides(raws: Sequence[_Raw], most: Callable[[Expr], int | None]) -> list[P
         width += spans[step] * (step // constants[-1])
     numbers: list[Polynomial] = [{(): n} for n in reversed(constants)]
     return [*symbolic, *numbers]
+
+
+def _apart(raws: Sequence[_Raw], strides: list[Polynomial]) -> list[Polynomial]:
+    """``strides`` as far apart as the rows that are touched lie: every third of rows of ``width`` elements, if all
+    loops and all distances between accesses go by three."""
+    apart = [0] * len(strides)
+    for r in raws:
+        offsets = _offsets(minus(r.base, raws[0].base), strides) or [1] * len(strides)
+        moved = [[_ratio(c, s) or 0 for s in strides] for _, c in r.moves]
+        apart = [math.gcd(a, *steps) for a, *steps in zip(apart, offsets, *moved)]
+    return [s if set(s) == {()} or not n else scaled(s, n) for s, n in zip(strides, apart)]
 
 
 def _offsets(distance: Polynomial, strides: Sequence[Polynomial]) -> list[int] | None:

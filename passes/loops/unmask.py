@@ -6,10 +6,10 @@ before                                          after unmask{loop=c}
         if x > y                                        var s: f32 = 0.0
           out[y * n + x] = 0.0                          for c in 0..d
         else                                              s += p[y * d + c] * q[x * d + c]
-          var s: f32 = 0.0                              if x > y
-          for c in 0..d                                   out[y * n + x] = 0.0
-            s += p[y * d + c] * q[x * d + c]            else
-          out[y * n + x] = s                              out[y * n + x] = s
+          var s: f32 = 0.0                              out[y * n + x] = x > y ? 0.0 : s
+          for c in 0..d
+            s += p[y * d + c] * q[x * d + c]
+          out[y * n + x] = s
 
 All iterations then do the same, and the sum can be tiled: what a mask leaves out (half of causal scores) is computed
 for nothing, by a schedule that is several times as fast.
@@ -17,8 +17,9 @@ for nothing, by a schedule that is several times as fast.
 What the branch computes goes into variables of its own, so that nobody sees it where the condition forbids it; what it
 reads must be there to read, though. That is shown by an iteration that reads the same: ``p[y * d + c]`` does not depend
 on ``x``, and ``x > y`` does not hold for ``x = 0``; ``q[x * d + c]`` is read by ``y = n - 1``. The same goes for what
-integers are divided by. Refused where no such iteration is found, where the kernel writes what is read, and where the
-branch does more than compute.
+integers are divided by. Where both branches end with a store to one place, one store of either value is left, if what
+the values read is there as well. Refused where no such iteration is found, where the kernel writes what is read, and
+where the branch does more than compute.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.fold import cast, fold_node, i32, is_const, sub
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Call, Decl, Expr, For, If, Load, Par, Stmt, Store, Sym, bodies
+from ktc.ir.nodes import Assign, Binary, Body, Call, Decl, Expr, For, If, Load, Par, Select, Stmt, Store, Sym, bodies
 from ktc.ir.text import print_expr
 from ktc.ir.types import Ptr, Scalar
 from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
@@ -78,9 +79,34 @@ def _unmasked(kernel: Kernel, loop: For) -> Kernel:
     moved, left = body[:at], body[at:]
     _only_computes(moved)
     cond = expand(branch.cond, definitions(kernel.body))
-    _is_safe(kernel, _Others(path, cond, holds, facts_of(kernel, REWRITES).at(branch)), moved)
+    entered = _Others(path, cond, holds, facts_of(kernel, REWRITES).at(branch))
+    _is_safe(kernel, entered, moved)
     rest = dataclasses.replace(branch, then=left) if holds else dataclasses.replace(branch, orelse=left)
-    return kernel.with_(body=map_body(kernel.body, lambda s: (*moved, rest) if s is branch else s))
+    skipped, other = dataclasses.replace(entered, holds=not holds), branch.orelse if holds else branch.then
+    either = allowed(_is_safe, kernel, entered, left) and allowed(_is_safe, kernel, skipped, other)
+    last = _chosen(rest) if either else rest
+    return kernel.with_(body=map_body(kernel.body, lambda s: (*moved, last) if s is branch else s))
+
+
+def _chosen(s: If) -> If | Store:
+    """One store of either value, where both branches of ``s`` end with one to the same place and compute before that:
+    what is stored next to each other is one wide access then."""
+    one, other = _stored(s.then), _stored(s.orelse)
+    if one is None or other is None or dataclasses.replace(other, value=one.value) != one:
+        return s
+    return dataclasses.replace(one, value=Select(s.cond, one.value, other.value))
+
+
+def _stored(body: Body) -> Store | None:
+    """The store that ``body`` consists of, its names spelled out; None where it is anything else."""
+    *before, last = body or (None,)
+    names = definitions(body, loads=True)
+    if not isinstance(last, Store) or last.width != 1:
+        return None
+    if any(not isinstance(s, Decl) or s.sym not in names for s in before):
+        return None
+    index = tuple(expand(e, names) for e in last.index)
+    return dataclasses.replace(last, index=index, value=expand(last.value, names))
 
 
 def _only_computes(moved: Body) -> None:

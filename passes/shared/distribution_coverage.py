@@ -6,6 +6,7 @@ What holds for knobs alone constrains the template; the launcher checks the rest
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -164,7 +165,10 @@ def divided(
             out.append(divides(from_polynomial({static: k}, e.type)))
         else:
             fixed[factors] = k
-    left = e if len(fixed) == len(terms) else from_polynomial(fixed, e.type)
+    common = math.gcd(*fixed.values())
+    if isinstance(by, Const) and common > 1 and math.gcd(common, int(by.value)) == 1:
+        fixed = {factors: k // common for factors, k in fixed.items()}  # 4 divides 3 * width where it divides width
+    left = e if fixed == dict(terms) else from_polynomial(fixed, e.type)
     return [*out, divides(left)] if fixed else out
 
 

@@ -37,11 +37,24 @@ def test_a_masked_sum_is_computed_everywhere() -> None:
         "      var s: f32 = 0.0",
         "      for c in 0..d",
         "        s += p[y * d + c] * q[x * d + c]",
-        "      if x > y",
-        "        out[y * n + x] = 1.0",
-        "      else",
-        "        out[y * n + x] = s",
+        "      out[y * n + x] = x > y ? 1.0 : s",
     ]
+    assert differs(k, after, SIZES) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("out[y * n + x] = 1.0", "out[x * n + y] = 1.0"),  # another place
+        ("out[y * n + x] = 1.0", "out[y * n + x] = p[x * h]"),  # which may not be there for others
+        ("out[y * n + x] = 1.0", "out[y * n + x] = 1.0\n        out[y * n + x] = 2.0"),
+        ("out[y * n + x] = s", "out[y * n + x] = s / f32(n / (x - y + h))"),  # zero for others
+    ],
+)
+def test_stores_that_are_not_one_stay_under_the_condition(old: str, new: str) -> None:
+    k = kernel(MASKED.replace(old, new))
+    after = applied(k, "unmask{loop=c}")
+    assert "        for c in 0..d" not in body_of(after) and "      if x > y\n" in body_of(after)
     assert differs(k, after, SIZES) is None
 
 

@@ -422,3 +422,37 @@ def test_what_reads_the_new_tile_is_no_copy_before_it() -> None:
     text = body_of(k)
     assert text.index("x_s[x_i] =") < text.index("= x_s["), text
     assert differs(kernel, k, [{"n": 3}], elements=48) is None
+
+
+INTERLEAVED = """\
+kernel k(out: f32* noalias align 16, qkv: f32 const* noalias align 16 readonly, n: i32 range 1..4096,
+    d: i32 range 1..512)
+  launch grid(n) block(64)
+  par y in 0..n @ [block.y]
+    par x in 0..n @ [thread.x 64, block.x]
+      var s: f32 = 0.0
+      for c in 0..d
+        s += qkv[y * 3 * d + c] * qkv[x * 3 * d + d + c]
+      out[y * n + x] = s
+"""
+TILES = (
+    "tile{loops=y,x sizes=16,32} | map{y=[thread.y 8, unroll 2] x=[thread.x 32]} | tile{loops=c sizes=8 tail=exact}"
+    " | register-tile{loop=c_tile} | stage-shared{array=qkv loop=c_tile transpose=yes vec=4}"
+)
+
+
+def test_rows_with_others_between_them_are_staged_alone() -> None:
+    """Every third row of ``d`` elements is read: the tiles hold these, and whole vectors of ``d`` are all they ask."""
+    k = parse_kernel(INTERLEAVED)
+    after = applied(k, TILES)
+    assert sorted(re.findall(r"array qkv_s\S*: shared (\S+ \S+)", body_of(after))) == ["f32[8, 16]", "f32[8, 32]"]
+    assert [print_expr(a.expr) for a in after.assumptions] == ["d % 8 == 0", "d % 4 == 0"]
+    assert differs(k, after, [{"n": n, "d": d} for n, d in ((1, 8), (17, 8), (33, 16), (40, 24))], 3000) is None
+
+
+def test_rows_beside_each_other_are_staged_with_those_between_them() -> None:
+    """``y`` goes by three, and its taps are one row apart: all rows are touched."""
+    k = parse_kernel(INTERLEAVED.replace("qkv[x * 3 * d + d + c]", "qkv[y * 3 * d + d + c]"))
+    after = applied(k, TILES.replace(" transpose=yes vec=4", ""))
+    assert "array qkv_s: shared f32[47, 8]" in body_of(after)
+    assert differs(k, after, [{"n": n, "d": d} for n, d in ((1, 8), (17, 8), (33, 16))], 3000) is None
