@@ -15,7 +15,7 @@ from .drafted_launches import guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import whole_rows
 from .footprints import stride_ties
-from .guarded_launches import guarded_counts
+from .guarded_launches import guarded, unfollowed
 from .host_steps import middles
 from .joint_indices import below_all
 from .model import Draft
@@ -44,11 +44,13 @@ def draft(k: Kernel) -> Draft:
     if rows := whole_rows(k, d.roles):
         names = (rows[n].split(" * ")[0] if n in rows else n for n in d.roles.sizes)
         d.roles = replace(d.roles, sizes=tuple(names), tied={**d.roles.tied, **rows})
-    for found in (guarded_counts, middles, stride_ties):
+    before, d.roles = d.roles, guarded(k, d.roles)
+    told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
+    d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
+    free = unfollowed(k, d.roles)
+    d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
+    for found in (middles, stride_ties):
         ties = found(k, d.roles)
-        if found is guarded_counts:
-            told = ((n, f"the launch: {n} follows the guards, {text}") for n, text in ties.items())
-            d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
         sizes = tuple(n for n in d.roles.sizes if n not in ties)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     said = Prober(k, d.roles)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Sym, Var, While, fresh, i32
+from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, fresh, i32
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
@@ -136,7 +136,7 @@ def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, 
 class Compared:
     """A guard on the index that an ``axis`` of the grid makes: the bound as text, how many of the index a block takes
     (``each``, None where that is no number; as a formula, ``each_text``, '' where it is none), whether threads of the
-    axis are in it, and whether the index may be the bound itself (``closed``)."""
+    axis are in it, whether the index may be the bound itself (``closed``), and whether it is loaded (``data``)."""
 
     axis: str
     text: str
@@ -144,6 +144,7 @@ class Compared:
     each_text: str
     threads: bool
     closed: bool
+    data: bool
 
 
 def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
@@ -173,9 +174,9 @@ def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
                 each = each if each is not None and each > 0 else None
                 threads = any(x.level == "thread" and x.axis == blocks[0] for x in indices.hardware(index))
                 each_text = str(each) if each else _step_text(index, blocks[0], integers, indices.sources)
-                found.append(
-                    Compared(blocks[0], text, each, each_text, threads, c.op == ("<=" if index is c.a else ">="))
-                )
+                closed = c.op == ("<=" if index is c.a else ">=")
+                data = any(isinstance(x, Load) for x in walk_expr(spelled_out(index, indices.sources)))
+                found.append(Compared(blocks[0], text, each, each_text, threads, closed, data))
     yield from reversed(found)
 
 

@@ -65,16 +65,16 @@ def _tied(d: Draft) -> Found:
     for _ in range(MOST_TIES):
         before = best
         for ties in _ties(d, before[0]):
-            if not best[2] or d.work > end or not _badness(best[1]):
+            if not best[2] or d.work > end or not badness(best[1]):
                 return best
             plausible = not misfits(best[1])
             if plausible and not _by_threads(ties):
                 continue
             found = fitted(d, ties)
-            if plausible and _badness(found[1]):
+            if plausible and badness(found[1]):
                 continue  # no better than what is there: a page whose last rows nobody reads
             idle = len(touched - _touched(found))  # no rows, no sums: that fits anything
-            if found[2] and _badness(found[1]) + 2 * idle < _badness(best[1]):
+            if found[2] and badness(found[1]) + 2 * idle < badness(best[1]):
                 best = found
         if best is before:
             break
@@ -168,7 +168,7 @@ def misfits(shapes: Mapping[str, Extent | None]) -> int:
     return sum(2 if e is None else 1 - e.plausible for e in shapes.values())
 
 
-def _badness(shapes: Mapping[str, Extent | None]) -> float:
+def badness(shapes: Mapping[str, Extent | None]) -> float:
     """Misfits first, then how loose the others are."""
     return misfits(shapes) + 0.01 * sum(min(e.loose, 2.0) - 1 for e in shapes.values() if e is not None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -20,19 +21,26 @@ from .roles import Roles
 from .windows import names_in
 
 
-def guarded_counts(k: Kernel, roles: Roles) -> dict[str, str]:
-    """The host's numbers among ``roles.sizes`` that make one extent of the grid and nothing else, each with what the
-    guards say that it is."""
+def guarded(k: Kernel, roles: Roles) -> Roles:
+    """``roles`` with the host's numbers tied that make one extent of the grid and nothing else, each to what the guards
+    say that it is."""
+    ties, apart = _counts(k, roles)
+    sizes = tuple(n for n in roles.sizes if n not in ties)
+    return replace(roles, sizes=sizes, tied={**roles.tied, **ties}, apart=tuple(dict.fromkeys(apart)))
+
+
+def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
     if k.launch is None or strides_by_grids(k):
-        return {}
+        return {}, []
     block = {a: int(n) for a, e in zip("xyz", k.launch.block) if (n := evaluate(e, dict(roles.fixed))) is not None}
     if len(block) < 3:
-        return {}
+        return {}, []
     asked = {c.axis: c for c in compared_with(k, block) if c.each_text}
     others = {s for e in (*k.launch.block, *(e for _, e in k.launch.passed)) for s in used(e)}
     hosts = {p.sym for p in k.params if p.host and p.sym.name in roles.sizes} - others
     known = {*roles.sizes, *roles.tied, *roles.fixed}
     found: dict[str, str] = {}
+    apart: list[str] = []
     for axis, extent in zip("xyz", k.launch.grid):
         mine, c = used(extent), asked.get(axis)
         shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
@@ -45,8 +53,21 @@ def guarded_counts(k: Kernel, roles: Roles) -> dict[str, str]:
         if c.each is not None and _is(extent, count, roles.fixed, c.each):
             found[count.name] = bound
         elif _is(extent, count, roles.fixed, 1):
-            found[count.name] = bound if c.each == 1 else f"cdiv({bound}, {c.each_text})"
-    return found
+            apart += [c.each_text] if c.each is None else []
+            each = c.each_text if c.each is not None else f"max({c.each_text}, 1)"  # nothing is divided by 0 or less
+            found[count.name] = bound if c.each == 1 else f"cdiv({bound}, {each})"
+    return found, apart
+
+
+def unfollowed(k: Kernel, roles: Roles) -> list[str]:
+    """The host's numbers of blocks among ``roles.sizes`` of which neither the host's code nor the guards say what they
+    are, although guards leave some threads without work: too few blocks leave elements to nobody."""
+    if k.launch is None or strides_by_grids(k):
+        return []
+    block = {a: int(evaluate(e, dict(roles.fixed)) or 1) for a, e in zip("xyz", k.launch.block)}
+    guarded = {c.axis for c in compared_with(k, block) if not c.data}
+    mine = {s.name for a, e in zip("xyz", k.launch.grid) if a in guarded for s in used(e)}
+    return [n for n in roles.sizes if n in roles.counts & mine]
 
 
 def _next(text: str) -> str:
@@ -65,4 +86,4 @@ def _is(extent: Expr, count: Sym, known: Mapping[str, int], each: int) -> bool:
     return all(m is not None and 0 <= m - -(-n // each) <= 1 for n, m in zip(tried, made))
 
 
-__all__ = ["guarded_counts"]
+__all__ = ["guarded", "unfollowed"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .contents import Content
-from .fitting import Found, fitted, misfits
+from .fitting import Found, badness, fitted
 from .model import Draft
 from .probe import Prober, Seen, constant
+from .shapes import value_of
 from .windows import names_in
 
 
@@ -25,29 +26,30 @@ def below_all(d: Draft, found: Found) -> Found:
             continue
         for length in _lengths(d, found, c):
             other = fitted(d, {**ties, c.name: length})
-            if other[2] and misfits(other[1]) <= misfits(shapes):
+            if other[2] and badness(other[1]) <= badness(shapes):
                 found = other
                 break
     return found
 
 
 def _lengths(d: Draft, found: Found, c: Content) -> Iterator[str]:
-    """Lengths of buffers that elements of ``c.buffer`` reach beyond when they are larger than all lengths, the shortest
-    first."""
+    """Lengths of buffers that elements of ``c.buffer`` reach beyond when they are larger than all lengths, and of their
+    dimensions, the shortest first: how long a sequence is, is no more than there is room for."""
     ties, shapes, seen = found
     at, probe = seen[0], Prober(d.kernel, d.roles, ties)
     beyond = 2 * max(e.value(at.sizes) for e in shapes.values() if e is not None)
     before, after = (_with(d, probe, at, c, size) for size in (1, beyond))
     if before is None or after is None:
         return
-    fixed = {b: e for b, e in shapes.items() if e is not None and e.is_product and e.factors}
     reached = [
-        (e.value(at.sizes), " * ".join(e.factors))
-        for b, e in fixed.items()
-        if b != c.buffer and c.name not in {n for f in e.factors for n in names_in(f)}
+        e
+        for b, e in shapes.items()
+        if e is not None and b != c.buffer and c.name not in {n for f in e.factors for n in names_in(f)}
         if after.extent(b) > max(before.extent(b), e.value(at.sizes))
     ]
-    yield from dict.fromkeys(text for _, text in sorted(reached))
+    whole = [(e.value(at.sizes), " * ".join(e.factors)) for e in reached if e.is_product and e.factors]
+    parts = [(value_of(f, at.sizes), f) for e in reached for f in e.factors if f.isidentifier()]
+    yield from dict.fromkeys(text for _, text in (*sorted(whole), *sorted(parts)))
 
 
 def _with(d: Draft, probe: Prober, at: Seen, c: Content, size: int) -> Seen | None:

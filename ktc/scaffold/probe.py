@@ -136,6 +136,8 @@ class Prober:
         try:
             if any(self.value(name, sizes) < 0 for name in self.differences):
                 return False
+            if any(self._evaluated(text, sizes) < 1 for text in self.roles.apart):
+                return False
             g = geometry_of(self.kernel, self.scalars(sizes))
         except KtcError:
             return False
@@ -160,9 +162,11 @@ class Prober:
         """An integer parameter's value, or a content's size, at ``sizes``."""
         tied = self.ties.get(name)
         if tied is not None:
-            names = () if isinstance(tied, int) else names_in(tied)
-            return tied if isinstance(tied, int) else evaluate(tied, {n: self.value(n, sizes) for n in names})
+            return tied if isinstance(tied, int) else self._evaluated(tied, sizes)
         return sizes.get(name, self.roles.fixed.get(name, 1))
+
+    def _evaluated(self, text: str, sizes: Mapping[str, int]) -> int:
+        return evaluate(text, {n: self.value(n, sizes) for n in names_in(text)})
 
     def meaning(self, name: str) -> str | int:
         """What an integer parameter is in sizes: itself, a number, or the expression that it is tied to."""

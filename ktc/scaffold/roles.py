@@ -62,7 +62,8 @@ class Roles:
     of floating-point parameters; ``launched``: those that the source's launch gives them. ``grains``: sizes that are
     divided by a number, with it; ``groups``: sizes that show more than one group of so many elements only above that
     (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch hold no more than a number
-    (:mod:`.row_pitches`).
+    (:mod:`.row_pitches`). ``apart``: how far blocks are apart where that is computed, which is at least 1
+    (:mod:`.guarded_launches`).
     """
 
     sizes: tuple[str, ...]
@@ -82,6 +83,7 @@ class Roles:
     grains: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
     room: Mapping[str, int] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
 
 
 def roles_of(k: Kernel) -> Roles:

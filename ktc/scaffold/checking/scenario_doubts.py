@@ -15,6 +15,7 @@ from .corners import Fault, faults
 REMEDIES = {
     "out-of-bounds": "correct its shape, or the sizes and values that the index is made of",
     "idle": "correct the sizes and values that the guards are made of",
+    "race": "give what its index is read from other contents, or know that results depend on the order of threads",
     "launch": "correct the sizes that the grid and the block are made of",
 }
 """What to do about a fault, by its kind."""
@@ -41,10 +42,12 @@ def check_scenarios(d: Draft, k: Kernel, text: str, target: Path) -> dict[str, s
 
 
 def _said(d: Draft, fault: Fault) -> bool:
-    """Whether the author is told so already: by a run at small sizes, or that the shape is not known."""
+    """Whether the author is told so already: by a run at small sizes, of the buffer itself, or that its shape is not
+    known."""
     unknown = fault.buffer in d.shapes and d.shapes[fault.buffer] is None
     same_place = bool(fault.place) and any(f"{fault.place}: {fault.kind}: " in doubt for doubt in d.doubts)
-    return unknown or same_place
+    of_it = fault.kind == "out-of-bounds" and any(doubt.startswith(f"{fault.buffer}: ") for doubt in d.doubts)
+    return unknown or same_place or of_it
 
 
 __all__ = ["check_scenarios"]

@@ -189,3 +189,45 @@ def test_a_fault_that_runs_at_small_sizes_have_found_is_not_said_again(tmp_path:
     d.doubts.clear()
     d.shapes["x"] = None
     assert not check_scenarios(d, program.kernel, text, target), "its shape is to be completed anyway"
+
+
+RELAX = """
+__global__ void relax(const int *to, int *cost, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) cost[to[i]] = cost[i] + 1;
+}
+void host(const int *to, int *cost, int n) { relax<<<(n + 255) / 256, 256>>>(to, cost, n); }
+"""
+
+
+def test_threads_of_small_scenarios_are_looked_at_for_races(tmp_path: Path) -> None:
+    """Trial runs give all places one content; drawn as the draft says, two threads meet at one of them."""
+    (tmp_path / "relax.cu").write_text(RELAX)
+    program = ktc.load(tmp_path / "relax.cu")
+    assert program.source is not None
+    _, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    (said,) = (t for t in todo if ": race: cost[" in t)
+    assert said.startswith("run at {'n': ") and f"{tmp_path / 'relax.cu'}:4:" in said
+
+
+def test_a_buffer_that_is_doubted_by_itself_is_not_doubted_again(tmp_path: Path) -> None:
+    """The host allocates n elements and the kernel reads one more: that is said once."""
+    source = """
+    __global__ void diff(const float* a, float* d, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) d[i] = a[i + 1] - a[i];
+    }
+    void go(int n) {
+      float *a, *d;
+      cudaMalloc(&a, n * sizeof(float));
+      cudaMalloc(&d, n * sizeof(float));
+      diff<<<(n + 127) / 128, 128>>>(a, d, n);
+    }
+    """
+    (tmp_path / "diff.cu").write_text(source)
+    program = ktc.load(tmp_path / "diff.cu")
+    assert program.source is not None
+    _, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert [t.partition(",")[0] for t in todo if t.startswith(("a:", "run at"))] == [
+        "a: the kernel reaches n + 1 elements"
+    ]

@@ -72,6 +72,23 @@ def test_a_number_that_the_kernel_is_passed_too_is_no_number_of_the_grid_alone()
     assert not any("follows the guards" in x for x in d.doubts)
 
 
+SCATTERED = """
+__global__ void k(const float* x, float* o, int n) {
+  int i = STEP * blockIdx.x + threadIdx.x;
+  if (i < n) o[i] = x[i];
+}
+void go(const float* x, float* o, int n, int blocks) { k<<<blocks, 64>>>(x, o, n); }
+"""
+
+
+@pytest.mark.parametrize(("step", "told"), [("64", True), ("(n / blockDim.x + threadIdx.y)", False)])
+def test_a_number_of_blocks_that_nothing_tells_is_said_not_to_be_known(step: str, told: bool) -> None:
+    d = draft(ktc.loads(SCATTERED.replace("STEP", step)).kernel)
+    assert ("blocks" not in d.names) == told
+    said = "the launch: how the host computes blocks is not known; it is a size of its own"
+    assert (said in d.doubts) != told
+
+
 TAKEN_OFF = OPAQUE.replace("GRID", "(n + 255) / 256").replace("RIGHT", "1024 - left")
 
 
@@ -156,3 +173,41 @@ def test_an_index_into_a_buffer_of_its_own_keeps_its_own_size() -> None:
     d = draft(ktc.loads(PICK).kernel)
     (at,) = d.contents
     assert at.name not in d.ties and _shapes(d)["x"] == (at.name,)
+
+
+LENGTHS = """
+__global__ void masked(const float* x, const int* lens, float* y, int batch, int longest) {
+  int b = blockIdx.x;
+  float s = 0.0f;
+  for (int i = threadIdx.x; i < lens[b]; i += blockDim.x) s += x[b * longest + i];
+  for (int i = threadIdx.x; i < longest; i += blockDim.x) y[b * longest + i] = s + x[b * longest + i];
+}
+void go(const float* x, const int* l, float* y, int batch, int longest) {
+  masked<<<batch, 64>>>(x, l, y, batch, longest);
+}
+"""
+
+
+def test_how_long_a_row_is_is_no_more_than_there_is_room_for() -> None:
+    d = draft(ktc.loads(LENGTHS).kernel)
+    (lens,) = d.contents
+    assert _shapes(d) == {"x": ("batch", "longest"), "lens": ("batch",), "y": ("batch", "longest")}
+    assert lens.within == "longest" or d.ties[lens.name] == "longest"
+
+
+def test_how_many_blocks_there_are_is_defined_for_all_sizes(tmp_path: Path) -> None:
+    """Who tries other sizes than the draft's may make blocks no distance apart: nothing is divided by that."""
+    source = """
+    __global__ void part(const float* x, float* y, int n, int halo) {
+      int i = (64 - 2 * halo) * blockIdx.x + threadIdx.x;
+      if (threadIdx.x < 64 - 2 * halo && i < n) y[i] = x[i];
+    }
+    void go(const float* x, float* y, int n, int halo, int blocks) { part<<<blocks, 64>>>(x, y, n, halo); }
+    """
+    (tmp_path / "part.cu").write_text(source)
+    program = ktc.load(tmp_path / "part.cu")
+    assert program.source is not None
+    text, _ = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    work = Workload.parse(text, tmp_path / "workload.toml")
+    assert all(s.sizes["halo"] < 32 for s in work.scenarios)
+    assert [work.scalars({"n": 100, "halo": h})["blocks"] for h in (2, 32, 40)] == [2, 100, 100]
