@@ -62,6 +62,14 @@ class Place:
             facts = later._facts = getattr(facts, step)(*given)
         return facts
 
+    @property
+    def everywhere(self) -> Facts:
+        """What is known before the first statement."""
+        place = self
+        while place._before is not None:
+            place = place._before[0]
+        return place.facts
+
     # --------------------------------------------------------------------------------------------------------- walking
 
     def under(self, condition: Expr, holds: bool = True) -> Place:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AddrOf,
@@ -28,7 +29,7 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_volatile
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Ptr
-from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, walk, walk_expr
 
 from .enclosures import is_integer
 
@@ -55,7 +56,7 @@ class Symbols:
     @staticmethod
     def of(kernel: Kernel) -> Symbols:
         body = kernel.body
-        operators = frozenset(x.op if isinstance(x, Binary | Unary) else type(x) for x in all_exprs(body))
+        operators = _operators(body)
         handed_out = set(_handed_out(body)) if operators & {AddrOf, Raw} else set()
         changing = assigned(body) | handed_out | _declared_again(kernel)
         rank: dict[Sym, int] = {p.sym: k for k, p in enumerate(kernel.params)}
@@ -131,8 +132,19 @@ def _handed_out(body: Body) -> Iterator[Sym]:
 
 def _declared_again(kernel: Kernel) -> set[Sym]:
     """Symbols of which there are several: none should be, and of those that are nothing is known."""
-    counts = Counter(declared(kernel.body)) + Counter(p.sym for p in kernel.params)
-    return {s for s, n in counts.items() if n > 1}
+    found = [*declared(kernel.body), *(p.sym for p in kernel.params)]
+    return set() if len(set(found)) == len(found) else {s for s, n in Counter(found).items() if n > 1}
+
+
+def _operators(body: Body) -> frozenset[object]:
+    """The operators in ``body``, and the classes of other expressions."""
+    left = [e for s in walk(body) for e in stmt_exprs(s)]
+    found: set[object] = set()
+    while left:
+        x = left.pop()
+        found.add(x.op if isinstance(x, Binary | Unary) else type(x))
+        left += children(x)
+    return frozenset(found)
 
 
 __all__ = ["Loop", "Symbols", "counted_up", "is_settled", "is_steady", "symbols_of"]

@@ -9,13 +9,16 @@ Each function says of an expression at a place that the rule cannot apply; it ne
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 
 from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, For, HwIndex, Knob, Select, Unary, Var
+from ktc.ir.operation_costs import cost
 from ktc.ir.support.memo import by_identity
+from ktc.ir.types import Scalar
 
 from .arrivals import Place, differ
 from .enclosures import is_integer
@@ -23,6 +26,7 @@ from .integer_casts import without_casts
 from .kernel_states import witnesses_of
 from .known_symbols import symbols_of
 from .launch_values import EXTENT_OF
+from .polynomial import from_polynomial
 
 FEW = 4
 """States that are asked where a proof may well be found."""
@@ -75,8 +79,12 @@ def not_split(e: Binary, place: Place) -> bool:
     if n not in (None, 0, 1) and not place.equates:
         known = _terms_of(place.kernel)
         terms = known.terms(e.a)
-        if terms is not None and not any(k % n == 0 or known.begin_at_multiple(x, n) for x, k in terms.items()):
-            return differ(place.numbers(e.a))  # what is one number is a multiple, perhaps
+        if terms is not None and not any(known.begin_at_multiple(x, n) for x in terms):
+            whole = {x: k for x, k in terms.items() if k % n == 0}
+            if not whole:
+                return differ(place.numbers(e.a))  # what is one number is a multiple, perhaps
+            if known.no_cheaper(e, n, terms, whole, place):
+                return True
     return any(x < 0 or n <= 0 for x, n in islice(place.pairs(e.a, e.b), FEW))
 
 
@@ -104,9 +112,11 @@ def not_rejoined(e: Binary, place: Place) -> bool:
     terms = known.terms(e)
     if terms is None:
         return False
-    digits = [(k, x) for atoms, k in terms.items() for x in (known.atoms[a] for a in atoms) if isinstance(x, Binary)]
-    quotients = [(k, _number(x.b, place)) for k, x in digits if x.op == "/"]
-    return all(n and k % n for k, n in quotients)
+    return not any(
+        isinstance(x, Binary) and x.op == "/" and known.may_divide(x.b, atoms, k)
+        for atoms, k in terms.items()
+        for x in (known.atoms[a] for a in atoms)
+    )
 
 
 def _number(e: Expr, place: Place) -> int | None:
@@ -204,13 +214,36 @@ class _Terms:
             self.atoms.append(e)
         return {(number,): 1}
 
+    def may_divide(self, divisor: Expr, atoms: tuple[int, ...], k: int) -> bool:
+        """Whether ``divisor`` may divide ``k`` times ``atoms``, as one term divides another."""
+        terms = self.terms(divisor)
+        if terms is None or len(terms) != 1:
+            return True
+        ((factors, n),) = terms.items()
+        return n != 0 and k % n == 0 and not Counter(factors) - Counter(atoms)
+
     def _is_broken(self, a: Expr, b: Expr) -> bool:
         """Whether ``b`` does not divide all terms of ``a``."""
-        terms, divisor = self.terms(a), self.terms(b)
-        if terms is None or divisor is None or divisor.keys() != {()}:
+        terms = self.terms(a)
+        return terms is not None and not all(self.may_divide(b, x, k) for x, k in terms.items())
+
+    def no_cheaper(self, e: Binary, n: int, terms: Terms, whole: Terms, place: Place) -> bool:
+        """Whether a quotient or remainder of ``terms`` by ``n`` takes no less when ``whole``, the multiples of n among
+        them, are divided by themselves. Facts find these very terms, if those of the whole kernel do."""
+        found = place.everywhere.polynomial(e.a)
+        if sorted(found.values()) != sorted(terms.values()) or any(
+            not differ(place.numbers(self.atoms[a])) for atoms in terms for a in atoms
+        ):
             return False
-        n = divisor[()]
-        return n != 0 and any(k % n for k in terms.values())
+        t = e.type
+        assert isinstance(t, Scalar)
+        turns = from_polynomial({x: k // n for x, k in found.items() if k % n == 0}, t)
+        rest = from_polynomial({x: k for x, k in found.items() if k % n}, t)
+        digit = Binary(e.op, rest, e.b)
+        least = [cost(Binary("+", turns, digit) if e.op == "/" else digit)]
+        if not any(not 0 <= x < n for x in place.numbers(rest)):
+            least.append(cost(turns if e.op == "/" else rest))
+        return min(least) >= cost(e)
 
 
 @by_identity(8)

@@ -22,6 +22,7 @@ from typing import Any
 
 from ktc.ir.fold import fold_node
 from ktc.ir.nodes import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var
+from ktc.ir.operation_costs import cost
 from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import map_expr, walk_expr
 
@@ -32,9 +33,6 @@ from .enclosures import is_integer
 from .interval import Interval
 from .kernel_facts import Facts
 from .polynomial import Polynomial, constant, from_polynomial, minus, plus, scaled, times
-
-SHIFTED, DIVIDED = 3, 12
-"""Additions that take as long as a division by a power of two, and by anything else."""
 
 
 def simplified(e: Expr, place: Place | Facts) -> Expr:
@@ -228,20 +226,6 @@ def _nested(e: Binary, facts: Facts) -> Expr | None:
 def _number(n: int, e: Expr) -> Expr | None:
     t = e.type
     return Const(n, t) if isinstance(t, Scalar) else None
-
-
-def cost(e: Expr) -> int:
-    """What ``e`` takes to compute, in additions: a division by what is no power of two takes many."""
-    return sum(_cost_of(x) for x in walk_expr(e) if not isinstance(x, Cast | Var | Const))
-
-
-def _cost_of(x: Expr) -> int:
-    if isinstance(x, Call) and x.fn == "cdiv":
-        return DIVIDED
-    if not isinstance(x, Binary) or x.op not in ("/", "%"):
-        return 1
-    n = x.b.value if isinstance(x.b, Const) else 0
-    return SHIFTED if isinstance(n, int) and n > 0 and n & (n - 1) == 0 else DIVIDED
 
 
 _Rule = tuple[Callable[[Any, Facts], "Expr | None"], Callable[[Any, Place], bool]]
