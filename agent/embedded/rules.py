@@ -45,7 +45,7 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         if o.raised is not None:
-            for before, kernel in unmasked(o.raised):
+            for before, kernel in hidden_products(o.raised):
                 yield from self._products(o, before, kernel)
             for before, kernel in forms(o.raised):
                 yield from self._reuse(o, before, kernel)
@@ -185,12 +185,15 @@ def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     yield from ((summed + more, done) for more, done in _with(kernel, "delinearise"))
 
 
-def unmasked(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
-    """The parallel form with what conditions hide computed whatever they say, where that can be: the steps, and the
-    kernel. A flat index is taken apart first, in as many loops as blocks have axes."""
-    yield from _with(raised, "unmask")
-    for before, kernel in _with(raised, "delinearise", loops=AXES):
-        yield from ((before + more, done) for more, done in _with(kernel, "unmask"))
+def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """Forms in which products show that no other form has: the steps, and the kernel.
+
+    What conditions hide is computed whatever they say, and sums of several products are a loop each; a flat index is
+    taken apart first, in as many loops as blocks have axes, or what is summed in memory is in variables.
+    """
+    for before, kernel in (("", raised), *_with(raised, "promote"), *_with(raised, "delinearise", loops=AXES)):
+        for name in ("unmask", "part-sums"):
+            yield from ((before + more, done) for more, done in _with(kernel, name))
 
 
 def _with(kernel: Kernel, name: str, **more: int) -> Iterator[tuple[str, Kernel]]:

@@ -13,13 +13,14 @@ is copied as it is, asynchronous copies of both keep more of them in flight.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Load, Par, Reduce
+from ktc.ir.nodes import Load, Par
+from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import Product, products
 
 from .ideas import Idea
@@ -91,12 +92,9 @@ def layout_of(kernel: Kernel, p: Product) -> Layout:
     """The loop along which what is stored moves by one element lies across the threads."""
     found = accesses(kernel)
 
-    def moves(buffer: object, loop: Par | For | Reduce, mode: str) -> bool:
-        mine = [a for a in found if a.buffer == buffer and a.mode == mode]
-        return bool(mine) and all(a.pattern(loop.var.name) == "unit" for a in mine)
-
     def ways(x: Load) -> tuple[str, ...]:
-        return TURNED if moves(x.buffer, p.loop, "read") else AS_IT_IS
+        mine = [a for a in found if a.buffer == x.buffer and a.mode == "read" and any(y.stmt is p.loop for y in a.axes)]
+        return TURNED if mine and all(a.pattern(p.loop.var.name) == "unit" for a in mine) else AS_IT_IS
 
     stored = [a for a in found if a.mode != "read" and _inside(a, p)]
     turn = bool(stored) and all(a.pattern(p.rows.var.name) == "unit" for a in stored)
@@ -118,37 +116,60 @@ def staged_products(
     reach beyond the rows or columns that there are (of each product of a batch, say) do not.
     """
     trips = {x.name: x.trip for f in facts for x in f.loops}
-    for p in products(raised, plain=True):
-        layout, terms = layout_of(raised, p), trips.get(p.loop.var.name)
+    for group in _together(raised):
+        p = group[0]
+        layout, terms = _joint([layout_of(raised, x) for x in group]), trips.get(p.loop.var.name)
         results = prod(trips.get(x.var.name) or 1024 for x in p.around)
         table = BY_REGISTERS if layout.turned else BY_COPIES
         down, across = (trips.get(x.var.name) or max(t.across for t in table) for x in (layout.down, layout.across))
         fed = [t for t in table if results >= t.down * t.across * units and t.down <= down and t.across <= across]
         for t in (*fed, *reversed([t for t in table if t not in fed])):
             whole_steps = (True,) if layout.turned and terms is not None and terms % t.terms == 0 else ()
-            tried = (steps for whole in (*whole_steps, False) for steps in _schedules(p, layout, t, whole))
+            loops = [place_of(raised, x.loop) for x in group]
+            tried = (steps for whole in (*whole_steps, False) for steps in _schedules(p, loops, layout, t, whole))
             found = next((steps for steps in tried if applies(steps)), None)
             if found is None:
                 break  # nor will it for other tiles
             yield found, "tiles in shared memory and registers: each value read is used by many threads", GAIN
 
 
-def _schedules(p: Product, layout: Layout, t: ThreadTile, whole_steps: bool) -> Iterator[str]:
-    """What is tried for one tile, best first. ``whole_steps``: the launcher may ask that no terms are left behind the
-    last whole step; wide copies ask for as much."""
+def _together(kernel: Kernel) -> list[list[Product]]:
+    """The products of ``kernel``; those that are summed one after another in the same tile side by side."""
+    groups: dict[object, list[Product]] = {}
+    for p in products(kernel, plain=True):
+        groups.setdefault((p.around[-1].var, p.rows.var, p.cols.var, p.loop.var.stem), []).append(p)
+    return list(groups.values())
+
+
+def _joint(layouts: Sequence[Layout]) -> Layout:
+    """The layout of products that are summed in one tile: the first's, with the factors of all."""
+    factors = dict(x for layout in layouts for x in layout.factors)
+    return replace(layouts[0], factors=tuple(factors.items()))
+
+
+def _schedules(p: Product, loops: Sequence[str], layout: Layout, t: ThreadTile, whole_steps: bool) -> Iterator[str]:
+    """What is tried for one tile, best first, of the sum ``p`` and those beside it: all go over ``loops``.
+    ``whole_steps``: the launcher may ask that no terms are left behind the last whole step; wide copies ask for as
+    much."""
     term, stem = p.loop.var.name, p.loop.var.stem
-    k, terms, tail = (f"{term}_tile", term, "exact") if whole_steps else (f"{stem}_tile.*", f"{stem}.*", "cut")
+    single = whole_steps and len(loops) == 1
+    k, terms = (f"{term}_tile", term) if single else (f"{stem}_tile.*", f"{stem}.*")
+    tail = "exact" if whole_steps else "cut"
     sizes = {layout.down.var.name: t.down, layout.across.var.name: t.across}
     around = [x.var.name for x in p.around if x.var.name in sizes]
+    parts = "".join(f" | tile{{loops={n} sizes={t.terms} tail={tail}}}" for n in reversed(loops))  # names stay valid
     tiles = (
         f"tile{{loops={','.join(around)} sizes={','.join(str(sizes[n]) for n in around)}}}"
         f" | map{{{layout.down.var.name}=[{t.down_levels}] {layout.across.var.name}=[{t.across_levels}]}}"
-        f" | tile{{loops={term} sizes={t.terms} tail={tail}}} | register-tile{{loop={k}}}"
+        f"{parts} | register-tile{{loop={k}}}"
     )
     last = f"unroll{{loop={terms} factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
     for ahead in AHEAD_BY_REGISTERS if layout.turned else AHEAD_BY_COPIES:
         for staged in _stagings(layout, k, by_copies="async" in ahead):
-            yield " | ".join((tiles, staged, ahead.format(k=k, whole=f"{term}_tile"), last))
+            if len(loops) == 1:
+                yield " | ".join((tiles, staged, ahead.format(k=k, whole=f"{term}_tile"), last))
+    for staged in _stagings(layout, k, by_copies=False) if len(loops) > 1 else ():
+        yield " | ".join((tiles, staged, last))
 
 
 def _stagings(layout: Layout, k: str, by_copies: bool) -> Iterator[str]:

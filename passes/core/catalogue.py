@@ -24,6 +24,7 @@ ROWS: dict[str, str] = {
     "map": "mapping.map_nest:MapNest",
     "delinearise": "loops.delinearise:Delinearise",
     "unmask": "loops.unmask:Unmask",
+    "part-sums": "loops.part_sums:PartSums",
     "vectorize": "mapping.vectorize:Vectorize",
     "coarsen": "mapping.coarsen:Coarsen",
     "interchange": "loops.interchange:Interchange",

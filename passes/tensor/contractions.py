@@ -57,8 +57,9 @@ class Product:
 
 def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = False) -> Product:
     """The product that ``s`` sums, or why it is none. ``plain``: of f32 as it lies in memory, which no tensor core
-    takes, instead of narrower elements; factors that the sum does not change may stand beside the two. ``whole``: as it
-    is before it is tiled, when its rows and columns may be spread over blocks alone."""
+    takes, instead of narrower elements; factors that the sum does not change may stand beside the two, and the products
+    may be subtracted. ``whole``: as it is before it is tiled, when its rows and columns may be spread over blocks
+    alone."""
     locs = places(s)
     if isinstance(s, Par):
         raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
@@ -76,7 +77,7 @@ def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = F
         *head, update = s.body
         front = tuple(head)
         match update:
-            case Assign(sym=x, value=Binary("+", Var(y), v)) if x == y:
+            case Assign(sym=x, value=Binary("+" | "-" as op, Var(y), v)) if x == y and (plain or op == "+"):
                 init, value = Var(x), v
             case Store(buffer=b, index=i, value=Binary("+", Load(c, j, 1), v)) if (b, i) == (c, j):
                 init, value = Load(b, i), v

@@ -68,8 +68,17 @@ def test_small_products_begin_with_tiles_that_give_every_unit_a_block() -> None:
 
 @pytest.mark.parametrize(("left", "right"), [("N", "T"), ("T", "N"), ("N", "N")])
 def test_the_smallest_tile_computes_the_product(tmp_path, left: str, right: str) -> None:
-    (tmp_path / "k.ktir").write_text(kernel(left, right))
-    shapes = {"z": ("h", "v"), "p": ("h", "t"), "q": ("t", "v")}
+    work = workload(tmp_path, kernel(left, right))
+    builder, _ = observe(kernel(left, right), SIZES)
+    built = builder.build(Proposal(f"raise | {ideas(kernel(left, right), {'h': 256, 'v': 256, 't': 256})[0]}", ""))
+    tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
+    assert verify(work.load_kernel(), tuned, work).ok
+
+
+def workload(tmp_path, source: str, v: str = "v") -> Workload:
+    """``source`` with matrices of 256 rows and columns; ``v``: the size that the columns are."""
+    (tmp_path / "k.ktir").write_text(source)
+    shapes = {"z": ("h", v), "p": ("h", "t"), "q": ("t", v)}
     roles = {"z": "out", "p": "in", "q": "in"}
     lines = ['[kernel]\nsource = "k.ktir"\nname = "product"']
     for name, (a, b) in shapes.items():
@@ -80,11 +89,7 @@ def test_the_smallest_tile_computes_the_product(tmp_path, left: str, right: str)
         lines.append(f'[[args]]\nname = "{name}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{name}"\nrange = [1, 4096]')
     lines.append('[[scenario]]\nname = "main"\nsizes = { h = 256, v = 256, t = 256 }')
     (tmp_path / "workload.toml").write_text("\n".join(lines))
-    work = Workload.load(tmp_path)
-    builder, _ = observe(kernel(left, right), SIZES)
-    built = builder.build(Proposal(f"raise | {ideas(kernel(left, right), {'h': 256, 'v': 256, 't': 256})[0]}", ""))
-    tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
-    assert verify(work.load_kernel(), tuned, work).ok
+    return Workload.load(tmp_path)
 
 
 UPDATED = """\
@@ -154,5 +159,23 @@ def test_the_smallest_tile_computes_the_masked_products(tmp_path) -> None:
     builder, o = observe(MASKED, MASKED_SIZES)
     tiled = next(p.script for p in Rules().propose(o, 12) if "sizes=16,32" in p.script)
     built = builder.build(Proposal(tiled, ""))
+    tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
+    assert verify(work.load_kernel(), tuned, work).ok
+
+
+TWO = KERNEL.replace("x < v", "x < h").replace(
+    "s += p[{p}] * q[{q}]", "s += 3.0 * p[y * t + c] * q[x * t + c] - q[y * t + c] * p[x * t + c]"
+)
+
+
+def test_a_sum_of_two_products_is_two_sums_in_one_tile(tmp_path) -> None:
+    source = TWO.format(z="y * h + x")
+    builder, o = observe(source, {"h": 256, "v": 256, "t": 256})
+    found = [p.script for p in Rules().propose(o, 6)]
+    assert found[0].startswith("raise | part-sums{loop=c} | tile{loops=y,x sizes=16,32}")
+    assert "tile{loops=c_1 sizes=16" in found[0] and "tile{loops=c sizes=16" in found[0]
+    assert found[0].count("transpose=yes") == 2
+    work = workload(tmp_path, source, v="h")
+    built = builder.build(Proposal(found[0], ""))
     tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
     assert verify(work.load_kernel(), tuned, work).ok

@@ -1,0 +1,104 @@
+"""part-sums: a loop that adds up several terms becomes a loop for each of them.
+
+before                                          after part-sums{loop=k}
+    for k in 0..n                                   for k in 0..n
+      s += a[k] * b[k] - c[k] * d[k]                  s += a[k] * b[k]
+                                                    for k_1 in 0..n
+                                                      s -= c[k_1] * d[k_1]
+
+Each loop then sums one product, which can be tiled as products are. The order of floating-point additions changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ktc.ir.analysis.defs import expand
+from ktc.ir.analysis.order import places
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Assign, Binary, Body, Decl, Expr, For, Stmt, Var, fresh
+from ktc.ir.purity import is_removable
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, loads_in, map_body, refresh, rename, used, walk
+from ktc.passes.core.argument_kinds import Loop
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.shared.serial_sums import counted_to
+
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loop = required("the serial loop that sums")
+
+
+class PartSums(Pass[Arguments]):
+    name = "part-sums"
+    summary = "a loop that adds up several terms becomes a loop for each of them"
+    refusals = ("E-PLACE", "E-PARTS-LOOP", "E-PARTS-ONE")
+    flags = ("reassociates",)
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        found = [s for s in walk(kernel.body) if isinstance(s, For) and allowed(_parted, s)]
+        return [Site(self.step(loop=place_of(kernel, s)), "a loop a term, with its own operands") for s in found]
+
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loop = args.loop.find(kernel)
+        if not isinstance(loop, For):
+            raise Refusal("E-PARTS-LOOP", f"'{args.loop}' is no serial loop", places(loop))
+        parts = _parted(loop)
+        body = map_body(kernel.body, lambda s: parts if isinstance(s, For) and s.var == loop.var else s)
+        floating = any(isinstance(s, Assign) and getattr(s.value.type, "is_float", False) for s in parts[0].body)
+        flags = kernel.flags | ({"reassociates"} if floating else set())
+        return Result(kernel.with_(body=body, flags=flags), (f"{len(parts)} sums",))
+
+
+def _parted(loop: For) -> tuple[For, ...]:
+    """A loop for each term that ``loop`` adds up.
+
+    Raises:
+        Refusal: it does something else, or there is one term.
+    """
+    *front, update = loop.body or (None,)
+    if counted_to(loop) is None or not isinstance(update, Assign) or not isinstance(update.sym.type, Scalar):
+        raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does not count up by one and end in 's += ..'", places(loop))
+    value, s = update.value, Var(update.sym)
+    if not isinstance(value, Binary) or value.op not in ("+", "-") or value.a != s or update.sym in used(value.b):
+        raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does not end in 's += ..'", places(loop))
+    named = all(isinstance(d, Decl) and d.init is not None and is_removable(d.init) for d in front)
+    if not named or assigned(loop.body) != {update.sym}:
+        raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does more than add up", places(loop))
+    terms = list(_terms(value.b, value.op))
+    values = {d.sym: d.init for d in front if isinstance(d, Decl) and d.init is not None}
+    if len(terms) < 2 or not all(any(loads_in(expand(e, values))) for _, e in terms):
+        raise Refusal("E-PARTS-ONE", f"what '{loop.var.name}' adds up is no sum of terms that are read", places(loop))
+    return tuple(_sum(loop, tuple(front), update, op, e, k) for k, (op, e) in enumerate(terms))
+
+
+def _terms(e: Expr, sign: str) -> Iterator[tuple[str, Expr]]:
+    """The terms of ``e``, each with the operation that adds it: ``sign`` is that of all of ``e``."""
+    if isinstance(e, Binary) and e.op in ("+", "-"):
+        yield from _terms(e.a, sign)
+        yield from _terms(e.b, sign if e.op == "+" else "-" if sign == "+" else "+")
+    else:
+        yield sign, e
+
+
+def _sum(loop: For, front: Body, update: Assign, op: str, e: Expr, k: int) -> For:
+    """The loop that adds ``e`` alone; the first has the names of ``loop``."""
+    add = dataclasses.replace(update, value=Binary(op, Var(update.sym), e), comments=update.comments if k == 0 else ())
+    mine: list[Stmt] = []
+    needed = used(e)
+    for d in reversed(front):
+        if isinstance(d, Decl) and d.sym in needed:
+            mine.insert(0, d)
+            needed |= used(d.init) if d.init is not None else set()
+    part = dataclasses.replace(loop, body=(*mine, add), comments=loop.comments if k == 0 else ())
+    if k == 0:
+        return part
+    (copy,) = rename(refresh((part,)), {loop.var: fresh(loop.var.name, loop.var.type)})
+    assert isinstance(copy, For)
+    return copy
