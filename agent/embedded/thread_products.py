@@ -181,6 +181,5 @@ def _stagings(layout: Layout, k: str, by_copies: bool) -> Iterator[str]:
             mine = [w for w in ways if not (by_copies and w == TURNED[0])]
             way = mine[min(plainer, len(mine) - 1)]
             staged.append(f"stage-shared{{array={name} loop={k}{' ' * bool(way)}{way}}}")
-            tiles = [f"{name}_s", f"{name}_s_1"][: sum(n == name for n, _ in layout.factors)]
-            padded += [f"pad-shared{{array={t} by=4}}" for t in tiles] if way.startswith("transpose") else []
+            padded += [f"pad-shared{{array={name}_s.* by=4}}"] if way.startswith("transpose") else []
         yield " | ".join(staged + padded)

@@ -23,12 +23,12 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.refusals import Refusal, Result
 from ktc.passes.core.script import KnobRef
 
-from .shared_arrays import rows_aligned, shared_array, shared_arrays, with_array
+from .shared_arrays import rows_aligned, shared_arrays, shared_tiles, with_array
 
 
 @dataclass(frozen=True)
 class Arguments:
-    array: Arrays = required("a shared array of two dimensions or more")
+    array: Arrays = required("shared arrays of two dimensions or more")
     by: Size = knob("PAD", (0, 1, 2, 4, 8), "elements added to each row", wish=4, least=0)
 
 
@@ -43,14 +43,16 @@ class PadShared(Pass[Arguments]):
         return [Site(self.step(array=n, by=by), doc) for n in dict.fromkeys(names)]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        alloc = shared_array(kernel, args.array, "E-PAD-ARRAY")
-        t = alloc.sym.type
-        assert isinstance(t, Array)
-        if len(t.shape) < 2:
-            raise Refusal("E-PAD-ROWS", f"'{alloc.sym.name}' has one row only: padding would not move anything")
+        tiles = shared_tiles(kernel, args.array, "E-PAD-ARRAY")
+        for alloc in tiles:
+            if len(alloc.sym.type.shape) < 2:  # type: ignore[attr-defined]
+                raise Refusal("E-PAD-ROWS", f"'{alloc.sym.name}' has one row only: padding would not move anything")
         if args.by.written == 0:
             return Result(kernel, ("no padding",))
         kernel, n = args.by.declared(kernel, self.name)
-        new = fresh(alloc.sym.name, dataclasses.replace(t, shape=(*t.shape[:-1], add(t.shape[-1], n))))
-        padded = rows_aligned(with_array(kernel, alloc.sym, new), new, "E-PAD-ALIGN")
-        return Result(padded, (f"{alloc.sym.name}: rows are longer",))
+        for alloc in tiles:
+            t = alloc.sym.type
+            assert isinstance(t, Array)
+            new = fresh(alloc.sym.name, dataclasses.replace(t, shape=(*t.shape[:-1], add(t.shape[-1], n))))
+            kernel = rows_aligned(with_array(kernel, alloc.sym, new), new, "E-PAD-ALIGN")
+        return Result(kernel, tuple(f"{alloc.sym.name}: rows are longer" for alloc in tiles))

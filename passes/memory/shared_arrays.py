@@ -39,7 +39,15 @@ def shared_array(kernel: Kernel, named: Arrays, code: str, opaque: str = "") -> 
 
     ``code`` is that of refusals, ``opaque`` that of refusals for a use that is not followed (``code`` by default).
     """
+    return _checked(kernel, named.one(kernel, _unfit(code)), code, opaque)
 
+
+def shared_tiles(kernel: Kernel, named: Arrays, code: str) -> list[Alloc]:
+    """All shared arrays that are ``named``, as :func:`shared_array` gives one."""
+    return [_checked(kernel, p, code) for p in named.find(kernel, _unfit(code))]
+
+
+def _unfit(code: str) -> Callable[[Place], Refused | None]:
     def unfit(p: Place) -> Refused | None:
         t = p.sym.type if p.sym is not None else None
         if isinstance(p.stmt, Alloc) and getattr(t, "space", "") == "shared":
@@ -47,10 +55,13 @@ def shared_array(kernel: Kernel, named: Arrays, code: str, opaque: str = "") -> 
         what = "a buffer in global memory" if isinstance(t, Ptr) else "an array of each thread's own"
         return Refused(code, f"'{p.name}' is {what}, not a shared array", places(p.stmt) if p.stmt is not None else ())
 
-    alloc = named.one(kernel, unfit).stmt
-    assert isinstance(alloc, Alloc)
-    check_followed(kernel, alloc, code, opaque or code)
-    return alloc
+    return unfit
+
+
+def _checked(kernel: Kernel, found: Place, code: str, opaque: str = "") -> Alloc:
+    assert isinstance(found.stmt, Alloc)
+    check_followed(kernel, found.stmt, code, opaque or code)
+    return found.stmt
 
 
 def check_followed(kernel: Kernel, alloc: Alloc, code: str, opaque: str) -> None:

@@ -79,3 +79,21 @@ def test_padding_that_only_writers_see_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pad_shared, "with_array", wrong)
     turned = "tile{loops=row,col sizes=8,8} | stage-shared{array=in loop=col_tile} | pad-shared{array=in_s by=1}"
     assert differs(TRANSPOSE, applied(TRANSPOSE, turned), [{"rows": 8, "cols": 8}]) is not None
+
+
+def test_all_tiles_of_an_array_are_padded_by_their_stem() -> None:
+    """Two rows of one buffer that nobody knows the distance of: a tile each."""
+    k = parse_kernel("""\
+kernel k(out: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..64, m: i32 range 1..64)
+  launch grid(n) block(64)
+  par y in 0..n @ [block.x]
+    for c in 0..2
+      par i in 0..64 @ [thread.x 64]
+        var s: f32 = 0.0
+        for j in 0..4
+          s += x[j * 64 + i] * x[m + j * 128 + i]
+        out[(y * 2 + c) * 64 + i] = s
+""")
+    after = applied(k, "stage-shared{array=x loop=c} | pad-shared{array=x_s.* by=4}")
+    assert body_of(after).count("shared f32[4, 68]") == 2
+    assert differs(k, after, [{"n": 2, "m": m} for m in (1, 5)], 3000) is None
