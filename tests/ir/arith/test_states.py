@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ktc.ir.arith import REWRITES, Facts, simplified
+from ktc.ir.arith import REWRITES, Facts, facts_of, simplified
 from ktc.ir.arith.arrivals import Place
 from ktc.ir.arith.kernel_states import Witnesses, witnesses_of
 from ktc.ir.arith.visiting import visited
@@ -33,6 +33,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import F32, I32, U32, Ptr, Scalar
+from ktc.ir.walk import walk_expr
 
 from .judged import JUDGES
 
@@ -186,3 +187,22 @@ def test_a_counter_goes_on_by_its_step(first: bool) -> None:
     k = made(n, body=(For(i, i32(2), op("<", Var(i), n), step, (Eval(Var(i)),)),))
     seen = {w.value(Var(i)) for w in witnesses_of(k)} - {None}
     assert len(seen) > 3 and all(x % 3 == 2 for x in seen)
+
+
+def test_sums_that_are_cheaper_when_split_are_split() -> None:
+    """And those that are not are left, without a proof."""
+    n, u = size("n"), fresh("u", I32)
+    thread = Cast(I32, HwIndex("thread", "x"), "c")
+    launch = Launch((i32(4), i32(1), i32(1)), (i32(128), i32(1), i32(1)))
+    inner = Eval(Var(u))
+    k = made(n, body=(Par(u, i32(0), i32(8), (), (inner,)),), launch=launch)
+    spread = op("+", thread, op("*", Var(u), 128))
+    (place,) = [p for s, p in visited(k.body, Place(k, lambda: facts_of(k, REWRITES))) if s is inner]
+    assert simplified(op("%", spread, 128), place).type == I32
+    assert not any(isinstance(x, Var) for x in walk_expr(simplified(op("%", spread, 128), place)))
+    wide = op("+", op("+", thread, op("*", Var(n.sym), 3)), op("*", Var(u), 256))
+    assert simplified(op("/", wide, 128), place) == op("/", wide, 128)
+    assert place._facts is not None  # for the first one
+    (other,) = [p for s, p in visited(k.body, Place(k, lambda: facts_of(k, REWRITES))) if s is inner]
+    assert simplified(op("/", wide, 128), other) == op("/", wide, 128)
+    assert other._facts is None
