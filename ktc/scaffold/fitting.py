@@ -88,7 +88,7 @@ def apart(d: Draft, found: Found) -> Found:
     scattered = scattering(d.kernel)
     for c in d.contents:
         mine = shapes.get(c.buffer)
-        if c.kind != "index" or c.buffer not in scattered or mine is None or not mine.is_product:
+        if c.kind != "index" or c.buffer not in scattered or mine is None or not (mine.is_product and mine.factors):
             continue
         if c.name in ties:
             if len(mine.factors) > 1 and c.name not in d.limits:

@@ -37,7 +37,7 @@ def _lengths(d: Draft, found: Found, c: Content) -> Iterator[str]:
     dimensions, the shortest first: how long a sequence is, is no more than there is room for."""
     ties, shapes, seen = found
     at, probe = seen[0], Prober(d.kernel, d.roles, ties)
-    beyond = 2 * max(e.value(at.sizes) for e in shapes.values() if e is not None)
+    beyond = 2 * max((e.value(at.sizes) for e in shapes.values() if e is not None), default=1)
     before, after = (_with(d, probe, at, c, size) for size in (1, beyond))
     if before is None or after is None:
         return

@@ -54,3 +54,20 @@ def test_bits_that_are_values_and_indices_that_are_integers_are_known() -> None:
     """
     k = ktc.loads(source).kernel
     assert read_from_bits(k) == {} and not any("bits" in doubt for doubt in draft(k).doubts)
+
+
+def test_nothing_is_known_of_any_shape(tmp_path: Path) -> None:
+    """All indices in the bits of floats, and one in what those lead to: to be completed, and no internal error."""
+    source = """
+    struct Link { float weight; long to; };
+    __global__ void follow(const Link* a, const int* at, int* out) {
+      out[at[a[a[threadIdx.x].to].to]] = 1;
+    }
+    void go(const Link* a, const int* at, int* out) { follow<<<1, 32>>>(a, at, out); }
+    """
+    (tmp_path / "follow.cu").write_text(source)
+    program = ktc.load(tmp_path / "follow.cu")
+    assert program.source is not None
+    _, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert any(t.startswith("at: its index is read from the bits of a") for t in todo)
+    assert "a: its shape" in todo or "at: its shape" in todo
