@@ -45,7 +45,8 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         if o.raised is not None:
-            for before, kernel in hidden_products(o.raised):
+            gpu = o.device.profile.startswith(GPUS)
+            for before, kernel in hidden_products(o.raised) if gpu else ():  # no one else tiles products by threads
                 yield from self._products(o, before, kernel)
             for before, kernel in forms(o.raised):
                 yield from self._reuse(o, before, kernel)

@@ -122,8 +122,8 @@ def _only_computes(moved: Body) -> None:
 
 def _is_safe(kernel: Kernel, others: _Others, moved: Body) -> None:
     """What ``moved`` reads is there, and what it divides by is no zero, in every iteration; or it is refused."""
-    names, changing = definitions(kernel.body), assigned(moved)
-    apart = noalias(kernel)
+    names, apart = definitions(kernel.body), noalias(kernel)
+    own = others.own() - {x.var for x in walk(moved) if isinstance(x, For)}  # may differ in each iteration
     written = {b for b in assigned(kernel.body) if isinstance(b.type, Ptr)}
     for s, e, reached in _computed(moved, ()):
         for x in walk_expr(e):
@@ -138,8 +138,8 @@ def _is_safe(kernel: Kernel, others: _Others, moved: Body) -> None:
                 why = f"that '{print_expr(divisor)}' is no zero"
             else:
                 continue
-            known = {v for i in (x, *reached) for v in used(expand(i, names))} - {*_buffers(x)}
-            if known & changing or not others.some(known):
+            known = {v for i in (x, *reached) for v in used(expand(i, names))}
+            if (known | used(others.cond)) & own or not others.some(known):
                 why = f"no iteration is known to get into the branch that shows {why}"
                 raise Refusal("E-UNMASK-READS", why, places(s))
 
@@ -161,10 +161,6 @@ def _divisor(x: Expr) -> Expr | None:
     return x.b if isinstance(x, Binary) and integers and (is_const(x.b, 0) or not is_const(x.b)) else None
 
 
-def _buffers(x: Expr) -> set[Sym]:
-    return {y.buffer for y in walk_expr(x) if isinstance(y, Load)}
-
-
 @dataclass(frozen=True)
 class _Others:
     """Other iterations of the loops around a branch. ``cond`` with names spelled out; ``holds``: what it comes to where
@@ -174,6 +170,12 @@ class _Others:
     cond: Expr
     holds: bool
     facts: Facts
+
+    def own(self) -> set[Sym]:
+        """What each iteration of the loops around the branch has of its own, beside their counters: what it names
+        something else, or reads, is nothing that another iteration has too."""
+        loops = [s for s in self.path if isinstance(s, Par)]
+        return set(declared(loops[0].body)) - {p.var for p in loops}
 
     def some(self, known: Collection[Sym]) -> bool:
         """Whether one of them is shown to get into the branch that has the same values of ``known``."""

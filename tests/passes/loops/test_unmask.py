@@ -79,6 +79,18 @@ def test_what_nobody_else_reads_is_not_read_for_nothing(old: str, new: str, said
     assert why.code == "E-UNMASK-READS" and said in why.why
 
 
+@pytest.mark.parametrize("index", ["r", "w"])
+def test_what_an_iteration_has_of_its_own_says_nothing_of_others(index: str) -> None:
+    """A row that a variable or memory names in this iteration is another one in the next."""
+    own = "      var r: i32 = x\n      if r > 2\n        r = y\n      let w: i32 = i32(q[x])\n"
+    text = MASKED.replace("      if x > y", f"{own}      if x > y").replace("p[y * d", f"p[{index} * d")
+    assert refused(kernel(text), "unmask{loop=c}").code == "E-UNMASK-READS"
+    inside = MASKED.replace("        var s:", "        let w: i32 = i32(q[x])\n        var s:").replace(
+        "p[y * d", "p[w * d"
+    )
+    assert refused(kernel(inside), "unmask{loop=c}").code == "E-UNMASK-READS"
+
+
 def test_what_may_be_written_meanwhile_is_not_read_for_nothing() -> None:
     k = kernel(MASKED.replace(" noalias", ""))
     assert "may write 'p'" in refused(k, "unmask{loop=c}").why
