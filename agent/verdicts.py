@@ -20,6 +20,7 @@ from ktc.search.verification import Verdict
 
 from .build import Candidate
 from .lab import Lab
+from .limits import portable_block
 
 Knobs = Mapping[str, int]
 
@@ -82,9 +83,10 @@ class Verdicts:
         """Ask about a configuration, unless that was done."""
         name = _name(c, knobs)
         if name not in self._cases:
-            default = completed(c.kernel, {})
+            limited = launchable(c.kernel)
+            default = completed(limited, {})
             smallest = {k.name: k.value if k.value is not None else min(k.domain) for k in c.kernel.knobs if k.domain}
-            others = [default, *([smallest] if smallest and feasible(c.kernel, smallest) else [])]
+            others = [default, *([smallest] if smallest and feasible(limited, smallest) else [])]
             distinct = {_name(c, k): k for k in others}
             distinct.pop(name, None)
             self._cases[name] = Case(c, knobs, list(distinct.values()), self._ask(c, knobs), knobs)
@@ -128,6 +130,13 @@ class Verdicts:
 
 def _name(c: Candidate, knobs: Knobs) -> str:
     return c.key + repr(sorted(knobs.items()))
+
+
+def launchable(kernel: Kernel) -> Kernel:
+    """``kernel`` with one constraint more: knobs give a block no more threads than there may be, as each does alone."""
+    from ktc.passes.lowering import materialise
+
+    return kernel.with_(constraints=(*kernel.constraints, *portable_block(materialise(kernel))))
 
 
 def feasible(kernel: Kernel, knobs: Knobs) -> bool:
