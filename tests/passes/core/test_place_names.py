@@ -176,7 +176,7 @@ def test_arrays_of_one_name_are_padded_by_the_names_that_print() -> None:
 
 
 def test_several_arrays_are_named_where_one_is_asked_for() -> None:
-    got = refused(SYRK, f"{TWICE} | pad-shared{{array=A_s.* by=1}}")
+    got = refused(SYRK, f"{TWICE} | swizzle-shared{{array=A_s.*}}")
     assert got.code == "E-PLACE-AMBIGUOUS" and "A_s, A_s_1" in got.why
     assert applied(SYRK, f"{TWICE} | pad-shared{{array=A_s.2 by=1}}").trace  # as older scripts have it
 
