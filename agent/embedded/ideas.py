@@ -226,14 +226,16 @@ def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
 
 def _long_row(s: Shape, whole: Whole | None) -> Iterator[Idea]:
     """Rows of tens of thousands of elements: in the registers of a whole unit, or in its shared memory; else read by
-    each sweep, several accesses in flight. Rounds that are whole ask nothing of their elements."""
+    each sweep, several accesses in flight. Rounds that are whole ask nothing of their elements, in code of their
+    own."""
     vec, _ = vectors(s)
     loop = s.col_names[0]
     if _is_swept_again(s):
         if whole is not None:
-            held = _each(s, f"[{vec}thread.x $T, {whole.unroll}]", " tail=cut")
-            keep = f"{held} | row-cache{{loop={loop} keep=loaded}}{whole.where}"
-            yield keep, "a long row in the registers of a block's threads, read once", 2.0
+            for tail, why in (("", ""), (" tail=cut", ", whole rounds without conditions")):  # twice the code
+                held = _each(s, f"[{vec}thread.x $T, {whole.unroll}]", tail)
+                keep = f"{held} | row-cache{{loop={loop} keep=loaded}}{whole.where}"
+                yield keep, f"a long row in the registers of a block's threads, read once{why}", 2.0
         rounds = _each(s, f"[{vec}thread.x $T:(512,1024), unroll $U:(4,8), seq]", " tail=cut")
         shared = f"{rounds} | row-cache{{loop={loop} keep=loaded where=shared}}"
         yield shared, "a long row in shared memory between the sweeps, read once", 1.8

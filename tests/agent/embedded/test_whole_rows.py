@@ -36,8 +36,9 @@ def test_threads_reach_the_end_of_a_row_and_no_further(n: int) -> None:
 def test_a_long_row_is_held_by_a_block_that_has_the_registers() -> None:
     """50,257 elements, an odd number: single accesses, 50 a thread of 1024."""
     _, o = observe(REDUCTION, {"n": 64, "d": 50257})
-    held, shared, streamed = (p.script for p in Rules().propose(o, 3))
-    assert "unroll $U:(50)] tail=cut} | row-cache{loop=i.* keep=loaded}" in held
+    held, cut, shared, streamed = (p.script for p in Rules().propose(o, 4))
+    assert "unroll $U:(50)]} | row-cache{loop=i.* keep=loaded}" in held
+    assert "unroll $U:(50)] tail=cut} | row-cache{loop=i.* keep=loaded}" in cut
     assert "seq] tail=cut} | row-cache{loop=i.* keep=loaded where=shared}" in shared
     assert "seq] tail=cut}" in streamed and "row-cache" not in streamed
 
