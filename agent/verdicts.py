@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, bind
+from ktc.ir.support.memo import by_identity
 from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
 
@@ -132,6 +133,7 @@ def _name(c: Candidate, knobs: Knobs) -> str:
     return c.key + repr(sorted(knobs.items()))
 
 
+@by_identity(64)
 def launchable(kernel: Kernel) -> Kernel:
     """``kernel`` with one constraint more: knobs give a block no more threads than there may be, as each does alone."""
     from ktc.passes.lowering import materialise

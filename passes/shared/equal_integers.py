@@ -1,9 +1,9 @@
 """Semantic equality of integer expressions by evaluation at many points.
 
-Used to *guess*, and only where a source is raised: a wrong guess is caught by the exact check that every raise ends
-with. :class:`ktc.ir.arith.Facts` would show fewer equalities, not surer ones: two spellings of a thread's number are
-one wherever they are tried, and no range or guard of the source says so before it is understood. Whoever is not checked
-afterwards asks ``Facts``.
+Used to *guess*, where a source is raised: a wrong guess is caught by the exact check that every raise ends with.
+:class:`ktc.ir.arith.Facts` would show fewer equalities, not surer ones: two spellings of a thread's number are one
+wherever they are tried, and no range or guard of the source says so before it is understood. Scans come to it too,
+through :mod:`.independence`, and ask ``Facts`` beside it.
 """
 
 from __future__ import annotations

@@ -26,6 +26,11 @@ LANES_OF_WORK = 2048
 """How many lanes take as long as what a statement takes however few they are (measured)."""
 
 
+def work_of(lanes: float) -> float:
+    """Work of one statement for so many lanes (see ``RunResult.work``)."""
+    return 1 + lanes / LANES_OF_WORK
+
+
 @dataclass(frozen=True)
 class Geometry:
     """Launch geometry: blocks and threads per axis, dynamic shared memory in bytes, hardware warp width."""
@@ -118,7 +123,7 @@ class State:
 
     def burn(self, lanes: int) -> None:
         self.steps += 1
-        self.work += 1 + lanes / LANES_OF_WORK
+        self.work += work_of(lanes)
         if self.steps > self.fuel:
             raise OutOfFuel(f"within {self.fuel} statements")
 

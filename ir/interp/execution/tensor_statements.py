@@ -20,7 +20,7 @@ from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Expr, Load, MatrixLoad, Mma, Sym, TileMma, Var
 
 from .frames import Active, Frame, spread
-from .true_counts import all_true, count_true
+from .true_counts import all_true
 
 if TYPE_CHECKING:
     from .statements import Machine
@@ -41,10 +41,8 @@ def _whole_warps(machine: Machine, frame: Frame, act: Active, what: str, size: i
     threads = state.by_thread(frame, act)[1] + state.first_thread
     whole = len(threads) % size == 0 and state.geometry.threads % size == 0
     if whole:
-        firsts = threads[::size]
-        whole = not count_true(firsts % size) and all_true(
-            threads == np.repeat(firsts, size) + np.tile(np.arange(size), len(firsts))
-        )
+        warps = threads.reshape(-1, size)
+        whole = all_true(warps == warps[:, :1] // size * size + np.arange(size))
     if not whole:
         _, position, counts = np.unique(threads // size, return_inverse=True, return_counts=True)
         partial = counts[position] % size != 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import Finding, geometry_of, run
-from ktc.ir.interp.execution.run_state import LANES_OF_WORK, Geometry
+from ktc.ir.interp.execution.run_state import Geometry, work_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario, Workload, size_expressions
 from ktc.ir.workload.input_data import WHOLE, numpy_dtype
@@ -101,7 +101,7 @@ def look(
         if not 0 < g.threads <= MOST_THREADS or not g.blocks:
             return Fault("launch", f"no legal launch: grid {g.grid}, block {g.block}"), spent
         places = corners(g)
-        fuel = int((limits.work - spent) / (1 + len(places) * g.threads / LANES_OF_WORK))
+        fuel = int((limits.work - spent) / work_of(len(places) * g.threads))
         result = run(some_blocks(kernel, g), args, sanitize=bytes_of(work, sizes) <= SANITIZED, fuel=fuel)
         spent += result.work
         for f in result.findings:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from ktc.ir.interp.execution.run_state import LANES_OF_WORK
+from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.interp.run import RunResult
 from ktc.ir.kernel import Kernel
 
@@ -145,7 +145,7 @@ class ChosenSets:
 
     def _cost(self, scalars: dict[str, int | float]) -> float:
         """Statements of a run, and the work of its threads, about."""
-        return statements(self.source, scalars) * (1 + launched(self.source, scalars) / LANES_OF_WORK)
+        return statements(self.source, scalars) * work_of(launched(self.source, scalars))
 
     @property
     def _missing(self) -> frozenset[object]:

@@ -16,7 +16,7 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp.equivalence import Mismatch, compare
-from ktc.ir.interp.execution.run_state import LANES_OF_WORK
+from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.interp.run_results import RunResult
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Assume, Kernel
@@ -152,8 +152,8 @@ def differs_as_launched(source: Kernel, guess: Kernel) -> str:
     least = least_statements(source)
     if least > CHECK_FUEL:
         return endless()
-    if least * (1 + launched(source, {}) / LANES_OF_WORK) > CHOOSING_WORK:
-        return unchecked(f"one run takes {least:,.0f} statements of {launched(source, {}):,} threads")
+    if least * work_of(threads := launched(source, {})) > CHOOSING_WORK:
+        return unchecked(f"one run takes {least:,.0f} statements of {threads:,} threads")
     for args in invented_arguments(source, LAUNCHED_TRIED, 7, within=allowed(source, least)):
         args, first = with_room(source, args, 0, lambda a: budget.run(source, a, "int", CHECK_FUEL, ()))
         if budget.spent:

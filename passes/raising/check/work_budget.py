@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 
 from ktc.ir.interp import run
-from ktc.ir.interp.execution.run_state import LANES_OF_WORK
+from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.interp.run import RunResult
 from ktc.ir.kernel import Kernel
 
@@ -81,7 +81,7 @@ def endless() -> str:
 def fuel_of(statements: float, threads: int) -> int:
     """The statements that a run of so many threads may take, where it may take so many: no run takes more work than
     there is for choosing sets."""
-    return max(1, int(min(statements, CHECK_FUEL, CHOOSING_WORK / (1 + threads / LANES_OF_WORK))))
+    return max(1, int(min(statements, CHECK_FUEL, CHOOSING_WORK / work_of(threads))))
 
 
 __all__ = [
