@@ -232,15 +232,25 @@ def _long_row(s: Shape, whole: Whole | None) -> Iterator[Idea]:
     loop = s.col_names[0]
     if _is_swept_again(s):
         if whole is not None:
-            for tail, why in (("", ""), (" tail=cut", ", whole rounds without conditions")):  # twice the code
+            for tail, after, why in IN_REGISTERS:
                 held = _each(s, f"[{vec}thread.x $T, {whole.unroll}]", tail)
-                keep = f"{held} | row-cache{{loop={loop} keep=loaded}}{whole.where}"
+                keep = f"{held} | row-cache{{loop={loop} keep=loaded}}{after}{whole.where}"
                 yield keep, f"a long row in the registers of a block's threads, read once{why}", 2.0
         rounds = _each(s, f"[{vec}thread.x $T:(512,1024), unroll $U:(4,8), seq]", " tail=cut")
         shared = f"{rounds} | row-cache{{loop={loop} keep=loaded where=shared}}"
         yield shared, "a long row in shared memory between the sweeps, read once", 1.8
     rounds = _each(s, f"[{vec}thread.x $T, unroll $U:(2,4,8), seq]", " tail=cut")
     yield rounds, "several accesses in flight, any row length", 1.5
+
+
+IN_REGISTERS = (
+    ("", " | fast-math", ", and cheaper functions, which leave more of them for the row"),
+    ("", "", ""),
+    (" tail=cut", "", ", whole rounds without conditions"),
+)
+"""How a long row is held in registers (what becomes of the last round, steps after it, why), best first: with the
+range reduction of an accurate exponential beside fifty values a thread the compiler spills some of them (1.75x the time
+on an H100); whole rounds of their own are twice the code."""
 
 
 def _whole(s: Shape, wide: bool) -> Whole | None:

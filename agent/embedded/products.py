@@ -1,65 +1,164 @@
 """Ideas for sums of products that tensor cores take: staged, pipelined tiles, by warpgroups and by warps.
 
-The names of loops and factors come from the product itself; tile shapes are those at which one instruction's
-accumulators (a thread's sums) fill the registers of a thread without spilling.
+The names of loops and factors come from the product itself. Tiles are those at which one instruction's accumulators (a
+thread's sums) fill the registers of a thread without spilling; which of them come first follows from the sizes: how
+often the device has to be filled with blocks, and how long a block's steps take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ktc.driver.printing import fragments_of
-from ktc.ir.fragments import FRAGMENTS
+from ktc.ir.analysis.access_nests import accesses
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.fragments import FRAGMENTS, PANEL
 from ktc.ir.kernel import Kernel
 from ktc.passes.tensor.contractions import Product, products
+from ktc.search.target import DeviceInfo
 
 GAIN = 20.0
 """What tensor cores give over one element a thread, to order of magnitude: it only ranks the ideas."""
 
+UNKNOWN_TRIP = 1024
+"""Iterations of a loop whose length the facts do not tell: only the order of tiles depends on it."""
+
+BEST = 3
+"""Tiles proposed: the first by the formula, and two in case that it errs."""
+BEHIND = 2
+"""Tiles proposed of the slower kind of instruction, for sizes at which no step of the faster kind is whole."""
+
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and columns of a block's tile, terms of a step, warps (warpgroups) along rows and columns, stages."""
+    """A block's tile: ``rows`` and ``cols``; ``terms`` of a step; ``warps`` (warpgroups) along rows and columns.
+    ``fragment``: columns of the instruction of a warpgroup, 0 for that of a warp."""
 
     rows: int
     cols: int
     terms: int
     warps: tuple[int, int]
-    stages: str
+    fragment: int = 0
+
+    @property
+    def stage_bytes(self) -> int:
+        """Shared memory of one step's two factors, of 16 bits an element."""
+        return 2 * (self.rows + self.cols) * self.terms
 
 
 BY_WARPGROUPS = (
-    Tile(128, 256, 64, (2, 2), "$STAGES:(3,4)"),
-    Tile(128, 128, 64, (2, 1), "$STAGES:(3,4)"),
-    Tile(64, 128, 64, (1, 1), "$STAGES:(3,4)"),
+    Tile(128, 256, PANEL, (2, 1), 256),
+    Tile(192, 192, PANEL, (3, 1), 192),
+    Tile(128, 192, PANEL, (2, 1), 192),
+    Tile(128, 128, PANEL, (2, 1), 128),
+    Tile(64, 256, PANEL, (1, 1), 256),
+    Tile(64, 192, PANEL, (1, 1), 192),
+    Tile(64, 128, PANEL, (1, 1), 128),
+    Tile(64, 64, PANEL, (1, 1), 64),
 )
-BY_WARPS = (Tile(128, 128, 32, (2, 2), "$STAGES:(3,4,5)"), Tile(64, 64, 64, (2, 2), "$STAGES:(3,4)"))
+BY_WARPS = (Tile(128, 256, 32, (2, 4)), Tile(128, 128, 32, (2, 2)), Tile(64, 128, 32, (2, 2)), Tile(64, 64, 64, (2, 2)))
+
+MOST_STAGES = {"producer": 8, "threads": 5}
+"""Steps in flight, at most, by who copies: a step takes longer than a seventh of the time in which its factors arrive,
+and threads that copy are held up by each step more."""
+
+STEP_RATES = (2048.0, 23.5, 3000.0)
+"""Products and elements of the factors (16 bits) that a compute unit takes a clock, and clocks that a block needs
+before its first and after its last step. Measured on an H100 with the tiles above at 1024, 2048 and 4096 rows: the
+order by these is that of the times, but for neighbours within 6 %."""
 
 
-def tensor_products(raised: Kernel, profile: str) -> Iterator[tuple[str, str, float]]:
-    """(steps after raise, reason, expected gain) for each product of ``raised`` that ``profile`` has a fragment for."""
-    known = fragments_of(profile)
+def tensor_products(
+    raised: Kernel, device: DeviceInfo, facts: Sequence[KernelFacts], applies: Callable[[str], bool]
+) -> Iterator[tuple[str, str, float]]:
+    """Steps after ``raise`` with why and a guess of the gain, for each product of ``raised`` that ``device`` has an
+    instruction for: of each of the best tiles, the best staging that ``applies``."""
+    known = fragments_of(device.profile)
+    trips = {x.name: x.trip for f in facts for x in f.loops}
     for p in products(raised):
-        wide = f"m64n128k16_{p.a.type}"
-        if wide in known:
-            for t in BY_WARPGROUPS:
-                yield _steps(p, t, "exact", f"fragment={wide} "), "tensor cores: warpgroups read shared tiles", GAIN
-        if f"m16n8k16_{p.a.type}" in known and p.a.type == FRAGMENTS[f"m16n8k16_{p.a.type}"].operand:
-            for t in BY_WARPS:
-                yield _steps(p, t, "cut", ""), "tensor cores: warps load fragments from shared tiles", GAIN / 2
+        kinds = (
+            ("warpgroups read shared tiles", GAIN, [t for t in BY_WARPGROUPS if _instruction(p, t) in known]),
+            ("warps load fragments from shared tiles", GAIN / 2, list(BY_WARPS) if _by_warps(p, known) else []),
+        )
+        before = 0
+        for why, gain, tiles in kinds:
+            found, enough = 0, BEHIND if before else BEST
+            for t in sorted(tiles, key=lambda t: clocks(p, t, trips, device.compute_units)):
+                waves = _waves(p, t, trips, device.compute_units)
+                steps = next(filter(applies, _schedules(raised, p, t, device.shared_per_block, waves)), None)
+                if steps is not None:
+                    yield steps, f"tensor cores: {why}", gain
+                    found += 1
+                if found == enough:
+                    break
+            before += found
 
 
-def _steps(p: Product, t: Tile, tail: str, fragment: str) -> str:
+def _instruction(p: Product, t: Tile) -> str:
+    return f"m64n{t.fragment}k16_{p.a.type}"
+
+
+def _by_warps(p: Product, known: frozenset[str]) -> bool:
+    name = f"m16n8k16_{p.a.type}"
+    return name in known and p.a.type == FRAGMENTS[name].operand
+
+
+def clocks(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> float:
+    """How long a device of ``units`` takes for ``p`` in tiles ``t``, in clocks: blocks of a wave run beside each other,
+    and each step takes as long as its products, or as its factors take to arrive."""
+    product, element, around = STEP_RATES
+    step = max(t.rows * t.cols / product, (t.rows + t.cols) / element)
+    return _waves(p, t, trips, units) * (step * (trips.get(p.loop.var.name) or UNKNOWN_TRIP) + around)
+
+
+def _waves(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> int:
+    """How often a device of ``units`` is filled with blocks, one a unit."""
+    sizes = {p.rows.var: t.rows, p.cols.var: t.cols}
+    blocks = prod(-(-(trips.get(x.var.name) or UNKNOWN_TRIP) // sizes.get(x.var, 1)) for x in p.around)
+    return max(1, -(-blocks // max(1, units)))
+
+
+def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> Iterator[str]:
+    """What is tried for one tile, best first, on a device with ``shared`` bytes a block: copies by a producer, results
+    stored over a factor's tile; then with fewer of these.
+
+    Warpgroups take whole steps only; warps take what is left of the terms as well."""
     a, b = p.a.buffer.name, p.b.buffer.name
     term, whole = p.loop.var.name, f"{p.loop.var.name}_tile"
-    k, terms = (whole, term) if tail == "exact" else (f"{p.loop.var.stem}_tile.*", f"{p.loop.var.stem}.*")
-    panels = f" | panel-shared{{array={b}_s}}" if fragment else ""
-    return (
-        f"tile{{loops={p.rows.var.name},{p.cols.var.name} sizes={t.rows},{t.cols}}}"
-        f" | tile{{loops={term} sizes={t.terms} tail={tail}}} | register-tile{{loop={k}}}"
-        f" | tensorize{{loop={terms} {fragment}warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
+    exact = bool(t.fragment)
+    k, terms = (whole, term) if exact else (f"{p.loop.var.stem}_tile.*", f"{p.loop.var.stem}.*")
+    order = [x.var.name for x in p.around if x in (p.rows, p.cols)]
+    sizes = {p.rows.var.name: t.rows, p.cols.var.name: t.cols}
+    product = (
+        f"tile{{loops={','.join(order)} sizes={','.join(str(sizes[x]) for x in order)}}}"
+        f" | tile{{loops={term} sizes={t.terms} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"
+        f" | tensorize{{loop={terms}{f' fragment={_instruction(p, t)}' if exact else ''}"
+        f" warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
         f" | stage-shared{{array={a} loop={k} vec=8}} | stage-shared{{array={b} loop={k} vec=8}}"
-        f" | async-copy{{loop={whole}}} | multi-buffer{{loop={whole} stages={t.stages}}}{panels}"
-        f" | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
+        f" | async-copy{{loop={whole}}}"
     )
+    panels = f" | panel-shared{{array={b}_s}}" if exact and not _runs_along_terms(kernel, p, b) else ""
+    swizzles = f"{panels} | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
+    order_of_blocks = f" | block-swizzle{{loop={order[0]}_tile group=8}}" if waves > 1 else ""
+    stores = [f" | stage-store{{array={c} over={b}_s}}" for c in _stored(kernel, p)]
+    by_producer = [("producer", f" by=producer}}{x}") for x in (*stores, "")] if exact else []
+    for who, copied in (*by_producer, ("threads", " slack=1}" if exact else "}")):
+        most = max(2, min(MOST_STAGES[who], shared // t.stage_bytes))
+        stages = f"$STAGES:{most - 1},{most}={most}" if most > 2 else "2"
+        for last in dict.fromkeys((order_of_blocks, "")):
+            yield f"{product} | multi-buffer{{loop={whole} stages={stages}{copied}{swizzles}{last}"
+
+
+def _runs_along_terms(kernel: Kernel, p: Product, factor: str) -> bool:
+    """Whether neighbouring terms of a ``factor`` lie side by side."""
+    mine = [a for a in accesses(kernel) if a.buffer.name == factor and any(x.stmt is p.loop for x in a.axes)]
+    return bool(mine) and all(a.pattern(p.loop.var.name) == "unit" for a in mine)
+
+
+def _stored(kernel: Kernel, p: Product) -> list[str]:
+    """The buffer that the product's rows and columns are stored to, where it is one."""
+    around = {p.rows.var.name, p.cols.var.name}
+    found = {a.buffer.name for a in accesses(kernel) if a.mode != "read" and around <= {x.name for x in a.axes}}
+    return sorted(found) if len(found) == 1 else []

@@ -26,8 +26,9 @@ from .race import Standing, race
 PER_ROUND = 6
 """Scripts asked of the planner per round."""
 
-FIRST_ROUND = 0.7
-"""Share of a scenario's budget that the planner's first ideas race for; the rest goes to ideas on what won."""
+ROUNDS = (0.5, 0.8, 1.0)
+"""The share of a scenario's budget that is spent after each round: on the planner's first ideas, then twice on ideas
+that follow from what won."""
 
 
 EXIT_BUG = 70
@@ -71,7 +72,7 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
 def _search(run: Run, scenario: Scenario, budget: int) -> None:
     field: dict[str, Candidate] = {}
     spent = 0
-    for part in (FIRST_ROUND, 1.0):
+    for part in ROUNDS:
         if run.why_stop(scenario):
             return
         fresh = propose(run, scenario, field, int(budget * part + 0.5) - spent)

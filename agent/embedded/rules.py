@@ -1,8 +1,8 @@
-"""The embedded planner: ideas from the table, then one more idea on each of the best scripts so far, then any site."""
+"""The embedded planner: what helps most kernels on the best script so far, then ideas from structure, then any site."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from ktc.agent.planner import Observation, Outcome, Proposal
@@ -44,6 +44,7 @@ class Rules:
 
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
+        yield from self._refinements(o, 0, EARLY)
         if o.raised is not None:
             gpu = o.device.profile.startswith(GPUS)
             for before, kernel in hidden_products(o.raised) if gpu else ():  # no one else tiles products by threads
@@ -70,7 +71,8 @@ class Rules:
                 yield from self._packed(o, shape)
                 yield from self._rules(o, shape, without=without)
                 yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
-        yield from self._refinements(o)
+        for place in range(REFINED):
+            yield from self._refinements(o, place, REFINING)
         yield from self._sites(o)
 
     def _reuse(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
@@ -96,9 +98,9 @@ class Rules:
     def _products(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
         """Tiles of sums of products, by tensor cores or by threads."""
         able = _able(o, before)
-        ideas: Iterator[Idea] = (x for x in tensor_products(kernel, o.device.profile) if able(x[0]))
+        seen = o.facts if kernel is o.raised else [facts(kernel, f.sizes) for f in o.facts]
+        ideas: Iterator[Idea] = tensor_products(kernel, o.device, seen, able)
         if o.device.profile.startswith(GPUS):
-            seen = o.facts if kernel is o.raised else [facts(kernel, f.sizes) for f in o.facts]
             ideas = chain(ideas, staged_products(kernel, max(1, o.device.compute_units), seen, able))
         for steps, why, gain in ideas:
             yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
@@ -149,19 +151,12 @@ class Rules:
                 if site.step.name not in UNASKED:
                     yield Proposal(f"{first}{site.step}", site.doc or "applicable here", None, self.name)
 
-    def _refinements(self, o: Observation) -> Iterator[Proposal]:
-        """One more idea on each of the best scripts so far."""
-        best = sorted((h for h in o.history if h.gain is not None), key=_gain, reverse=True)[:2]
-        ready = sorted((s for s in o.sites if s.step.name in REFINING), key=lambda s: REFINING.index(s.step.name))
+    def _refinements(self, o: Observation, place: int, names: Sequence[str]) -> Iterator[Proposal]:
+        """One more step, of the passes ``names``, on the script that came in at ``place`` so far."""
+        best = sorted((h for h in o.history if h.gain is not None), key=_gain, reverse=True)[place : place + 1]
         for h in best:
-            fresh = [s for s in ready if s.step.name not in h.script]
-            safe = [s for s in fresh if s.step.name in TOGETHER]
-            if len(safe) > 1:
-                both = " | ".join(str(s.step) for s in safe)
-                yield Proposal(
-                    _then(h.script, both), "on the best so far: cheaper arithmetic and traffic", None, self.name
-                )
-            for s in fresh:
+            fresh = [s for s in o.sites if s.step.name in names and s.step.name not in h.script]
+            for s in sorted(fresh, key=lambda s: names.index(s.step.name)):
                 why = f"on the best so far: {s.doc or s.step.name}"
                 yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
 
@@ -220,8 +215,11 @@ UNASKED = ("raise", "specialize", "fast-math")
 """Passes that are no idea of their own: the first is everywhere, the second gives up generality, which is the user's to
 decide, the last is worth its accuracy only on a winner."""
 
-TOGETHER = ("fast-math", "cache-hints")
-"""Refinements that do not get in each other's way, tried at once before each alone."""
+EARLY = ("fast-math",)
+"""Of these, what is tried on the best script before any other idea."""
+
+REFINED = 2
+"""Scripts that are refined, the best first, once there are no other ideas."""
 
 
 def _combining(s: Shape, o: Observation) -> str:

@@ -8,6 +8,9 @@ before                                          after cache-hints{loads=in store
 ``ldg`` takes the read-only path: nothing may write the buffer while the kernel runs, neither through its own name nor
 through another that may alias it. ``cs`` (streaming), ``cg`` (L2 only) and ``lu`` (last use) only change what stays
 cached. ``restrict`` is added to pointers whose ``noalias`` fact is known.
+
+Sites ask for no ``ldg``: where it is allowed, ``restrict`` tells the compiler as much, and plain loads of neighbours
+can share an address (with ``ldg``, fifty loads of a row computed one each, and took 1.75x the time on an H100).
 """
 
 from __future__ import annotations
@@ -44,12 +47,10 @@ class CacheHints(Pass[Arguments]):
     refusals = ("E-CACHE-BUFFER", "E-CACHE-HINT", "E-CACHE-WRITTEN", "E-CACHE-ALIAS", "E-CACHE-NONE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        loads = [s.name for s in _accessed(kernel, Load) if allowed(check_read_only, kernel, s)]
         stores = [s.name for s in _accessed(kernel, Store)]
-        if not loads and not stores:
+        if not stores:
             return []
-        step = self.step(loads=listed(loads or ["none"]), stores=listed(stores or ["none"]))
-        return [Site(step, "read-only path for inputs, streaming stores for outputs")]
+        return [Site(self.step(loads="none", stores=listed(stores)), "streaming stores for outputs")]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         loads = _buffers(kernel, args.loads, Load, args.load)

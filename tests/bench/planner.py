@@ -118,8 +118,10 @@ def contest(work: Workload, folder: Path, scenario: Scenario, a: argparse.Namesp
 
 
 def _made(original: Kernel, script: str, knobs: Mapping[str, int]) -> Kernel:
-    made = apply_script(original, parse_script(script)).kernel
-    return materialise(bind(made, completed(made, knobs)))
+    applied = apply_script(original, parse_script(script))
+    if applied.refused is not None:
+        raise KtcError(applied.refused.code, applied.refused.why)
+    return materialise(bind(applied.kernel, completed(applied.kernel, knobs)))
 
 
 def optimized(folder: Path, scenario: Scenario, a: argparse.Namespace) -> dict[str, Any]:

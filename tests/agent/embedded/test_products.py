@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from ktc.agent.embedded.rules import Rules
 from tests.agent.embedded.test_rules import GPU, observe
 
@@ -22,8 +24,8 @@ kernel half(out: f16* restrict align 16 noalias, x: f16 const* restrict align 16
 SIZES = {"tokens": 1024, "hidden": 1024, "inner": 1024}
 
 
-def ideas(source: str, profile: str = "cuda-sm90") -> list[str]:
-    builder, o = observe(source, SIZES)
+def ideas(source: str, profile: str = "cuda-sm90", n: int = 1024) -> list[str]:
+    builder, o = observe(source, dict.fromkeys(SIZES, n))
     o = dataclasses.replace(o, device=dataclasses.replace(GPU, profile=profile))
     found = [p.script for p in Rules().propose(o, 30) if "tensorize" in p.script and "stage-shared" in p.script]
     assert all(builder.attempt(s) is None for s in found)
@@ -34,6 +36,22 @@ def test_warpgroups_first_where_there_are_any() -> None:
     hopper, ampere = ideas(HALF), ideas(HALF, "cuda-sm80")
     assert "fragment=m64n128k16_f16" in hopper[0] and any("m64" not in s for s in hopper)
     assert ampere and all("m64" not in s for s in ampere)
+
+
+@pytest.mark.parametrize("n, tile", [(1024, "64,128"), (2048, "128,256"), (3072, "192,192"), (4096, "128,256")])
+def test_tiles_that_fill_the_device_come_first(n: int, tile: str) -> None:
+    """128 x 256 leaves most of a third wave idle at 3072, and gives a quarter of the units a block at 1024."""
+    assert f"sizes={tile}}}" in ideas(HALF, n=n)[0]
+
+
+def test_blocks_are_ordered_only_if_there_are_more_than_units() -> None:
+    assert "block-swizzle" in ideas(HALF, n=4096)[0] and "block-swizzle" not in ideas(HALF, n=1024)[0]
+
+
+def test_rows_of_a_factor_that_run_along_the_sum_need_no_panels() -> None:
+    turned = HALF.replace("w[c * hidden + h]", "w[h * inner + c]")
+    assert "fragment=m64n" in ideas(turned)[0] and "panel-shared" not in ideas(turned)[0]
+    assert "panel-shared{array=w_s}" in ideas(HALF)[0]
 
 
 def test_none_without_tensor_cores_or_halves() -> None:

@@ -202,6 +202,16 @@ def test_history_is_not_repeated_and_the_best_is_refined():
     assert any("cache-hints" in s for s in refined)
 
 
+def test_cheaper_functions_are_tried_on_the_best_before_other_ideas():
+    source = SHAPES["reduction"].replace("x[row + i] = w * inv", "x[row + i] = exp(w) * inv")
+    first, second = Rules().propose(observe(source, SIZES["reduction"])[1], 2)
+    history = [Outcome(first.script, "tuned", gain=1.5), Outcome(second.script, "tuned", gain=2.0)]
+    later, *others = Rules().propose(observe(source, SIZES["reduction"], history)[1], 3)
+    best = second.script.partition(" where ")[0]
+    assert later.script.startswith(f"{best} | fast-math")
+    assert not any(p.script.startswith(f"{best} | ") for p in others)
+
+
 def test_memory_comes_first():
     won = Proposal("raise | vectorize{loop=i width=$V}", "won before", 2.0, "memory")
     _, o = observe(SHAPES["stream"], SIZES["stream"], remembered=[won])

@@ -43,6 +43,13 @@ def test_a_long_row_is_held_by_a_block_that_has_the_registers() -> None:
     assert "seq] tail=cut}" in streamed and "row-cache" not in streamed
 
 
+def test_a_long_row_in_registers_tries_cheaper_functions_first() -> None:
+    """What an accurate exponential needs beside fifty values is more than a thread of 1024 has."""
+    _, o = observe(REDUCTION.replace("x[row + i] = w * inv", "x[row + i] = exp(w) * inv"), {"n": 64, "d": 50257})
+    cheap, held = (p.script for p in Rules().propose(o, 2))
+    assert "row-cache{loop=i.* keep=loaded} | fast-math" in cheap and "fast-math" not in held
+
+
 def test_rows_that_no_block_holds_are_not_held() -> None:
     assert whole_row(128256, 4) is None and whole_row(65536, 4) is None
     assert whole_row(65536, 2) is not None  # half as wide
