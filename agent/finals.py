@@ -14,8 +14,9 @@ from ktc.ir.workload import Scenario
 
 from .lab import Comparison
 from .planner import Outcome, Proposal
-from .report import ScenarioResult
+from .report import ScenarioResult, StepShare
 from .state import FINALISTS, Finalist, Run
+from .step_shares import Winner, without_idle_steps
 
 FITTED = 4096
 """Knob tuples of a script, at most, that are looked through for the nearest that fits."""
@@ -33,12 +34,12 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     elif run.lab.gates:
         for f in rest[:FINALISTS]:
             run.verdicts.begin(f.candidate, f.knobs)
-    met: list[tuple[Finalist, Comparison, str]] = []
+    met: list[Winner] = []
 
     def meet(f: Finalist) -> None:
         verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
         if verdict and (found := compare(run, f, scenario)) is not None:
-            met.append((f, found, verdict))
+            met.append(Winner(f, found, verdict))
 
     open_: list[Finalist] = []
     for f in rest:
@@ -56,12 +57,19 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             meet(f)
         elif run.verdicts.of(f.candidate, f.knobs) is not None and not run.is_withdrawn(f.candidate):
             run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({f.seconds * 1e6:.3g} us)")
-    met = [m for m in met if not run.is_withdrawn(m[0].candidate)]
-    best = max((m for m in met if m[1].ratio[1] > 1.0), key=lambda m: m[1].ratio[0], default=None)
-    if best is None:
-        why = "" if met else ": no candidate ran" if not rest else ": no candidate passed the finals"
-        best = (original, kept(run.lab.compare(original.candidate, {}, scenario)), f"the original is kept{why}")
-    return _result(run, scenario, *best)
+    while (best := _fastest(run, met)) is not None:
+        won = without_idle_steps(run, scenario, best)
+        if not run.is_withdrawn(won.finalist.candidate):  # as it is where what is left of it is wrong
+            return _result(run, scenario, won.finalist, won.found, won.verdict, won.shares)
+    why = "" if met else ": no candidate ran" if not rest else ": no candidate passed the finals"
+    duel = kept(run.lab.compare(original.candidate, {}, scenario))
+    return _result(run, scenario, original, duel, f"the original is kept{why}")
+
+
+def _fastest(run: Run, met: Sequence[Winner]) -> Winner | None:
+    """The best of those that are faster than the original beyond doubt, and were not withdrawn since they met it."""
+    faster = (m for m in met if m.found.ratio[1] > 1.0 and not run.is_withdrawn(m.finalist.candidate))
+    return max(faster, key=lambda m: m.found.ratio[0], default=None)
 
 
 def kept(duel: Comparison) -> Comparison:
@@ -178,7 +186,9 @@ def overall(run: Run, results: Sequence[ScenarioResult]) -> tuple[str, Mapping[s
     return best.script, best.knobs
 
 
-def _result(run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str) -> ScenarioResult:
+def _result(
+    run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str, shares: tuple[StepShare, ...] = ()
+) -> ScenarioResult:
     limit = run.lab.bound(s)
     alarm = limit.alarm(found.after.median) if limit else ""
     if alarm:
@@ -196,4 +206,5 @@ def _result(run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str)
         bytes=run.lab.traffic(s),
         bound=limit.seconds if limit else 0.0,
         limiter=limit.limiter if limit else "",
+        shares=shares,
     )

@@ -24,12 +24,25 @@ class Timed:
 
 
 @dataclass(frozen=True)
+class StepShare:
+    """What one step of a winner is worth: ``factor`` is the time without it over the time with it, at the same knobs.
+    None: it was not left out, and ``why`` says why not."""
+
+    step: str
+    factor: float | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        return self.why if self.factor is None else f"{self.factor:.2f}x as long"
+
+
+@dataclass(frozen=True)
 class ScenarioResult:
     """One scenario: the original and the winner, timed interleaved.
 
     ``ratio`` is original / winner with its 95 % interval. ``bound`` is the least possible seconds (0: unknown) and
     ``limiter`` what sets it: memory, a unit of arithmetic, or the launch itself. ``script`` is '' when nothing verified
-    beat the original.
+    beat the original; ``shares`` are those of its steps (after ``raise``), in order.
     """
 
     name: str
@@ -45,6 +58,7 @@ class ScenarioResult:
     bound: float = 0.0
     limiter: str = ""
     file: str = ""
+    shares: tuple[StepShare, ...] = ()
 
     @property
     def of_bound(self) -> float:

@@ -296,6 +296,13 @@ class Run:
         self._settle_tuned(c, at)
         self.hear()
 
+    def admit(self, f: Finalist, scenario: Scenario) -> None:
+        """Book a verified configuration that no planner proposed: a finalist like any other."""
+        at = scenario.name
+        original, *rest = self.finalists[at]
+        self.finalists[at] = [original, *sorted([*rest, f], key=lambda x: x.seconds)]
+        self._settle_tuned(f.candidate, at)
+
     def failures(self) -> tuple[FailureGroup, ...]:
         """What was tried and not timed, by cause; scripts that a pass failed on are among them."""
         broken = [Failed(at, o.script, {}, INTERNAL, o.detail) for (at, _), o in self.outcomes.items() if _broken(o)]

@@ -71,6 +71,7 @@ def page_of(run: Run) -> Page:
         summary=summary,
         tables=(
             _scenarios(d["scenarios"]),
+            _shares(d["scenarios"]),
             _outcomes(d.get("outcomes", ())),
             _failures(d.get("failures", ())),
             _rejected(d.get("rejected", ())),
@@ -108,6 +109,15 @@ def _scenarios(scenarios: list[Mapping[str, Any]]) -> Table:
         speed = f"{mid:.2f}x [{low:.2f}, {high:.2f}]"
         rows.append((name, _time(s["before"]), _time(s["after"]), speed, share, s["verdict"], _knobs(s["knobs"])))
     return Table("Scenarios", ("scenario", "before", "after", "speed-up", "of bound", "verdict", "knobs"), rows)
+
+
+def _shares(scenarios: list[Mapping[str, Any]]) -> Table:
+    """What each step of each winner is worth (see :mod:`ktc.agent.step_shares`)."""
+    from ktc.agent.report import StepShare
+
+    found = [(s["name"], StepShare(**x)) for s in scenarios for x in s.get("shares", ())]
+    rows = [(name, x.step, str(x)) for name, x in found]
+    return Table("What each step is worth", ("scenario", "step", "without it the kernel takes"), rows)
 
 
 def _outcomes(outcomes: list[Mapping[str, Any]]) -> Table:

@@ -249,6 +249,9 @@ class Live:
         gain = e["original"] / e["seconds"]
         self.bar.say(f"  verified: {duration(e['seconds'])} ({gain:.2f}x): {e['script']}")
 
+    def _left_out(self, e: Mapping[str, Any]) -> None:
+        self.bar.doing(f"leaving out {e['step']}")
+
     def _compare(self, e: Mapping[str, Any]) -> None:
         mid, low, high = e["ratio"]
         knobs = " ".join(f"{k}={v}" for k, v in e["knobs"].items())
@@ -266,6 +269,10 @@ def show(report: OptimizeReport) -> None:
     if report.best_script:
         print(f"\nscript  {report.best_script}")
         print("knobs   " + (" ".join(f"{k}={v}" for k, v in report.best_knobs.items()) or "none"))
+        shares = next((s.shares for s in report.scenarios if s.shares and s.script == report.best_script), ())
+        if shares:
+            print()
+            print(table(("step", "without it the kernel takes"), [(s.step, str(s)) for s in shares]))
     else:
         print(f"\n{report.kept}")
     failed = f"{report.failed} failed, " if report.failed else ""

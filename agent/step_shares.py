@@ -1,0 +1,119 @@
+"""What each step of a winner is worth: the winner meets the original once more without it.
+
+A step without which the winner is as fast (the two intervals overlap) is dropped, once the ladder accepts what is left;
+of the others the report says how much slower the kernel is without them. A step that later ones stand on cannot be left
+out alone.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Scenario
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.script import Script, Step
+
+from .build import Candidate
+from .lab import Comparison
+from .planner import Proposal
+from .report import StepShare
+from .state import RAISED, Finalist, Run
+
+LEAST_SECONDS = 5.0
+"""Seconds that one winner's steps may take, at least."""
+
+SHARE_OF_RUN = 0.2
+"""And as a share of what the run took so far."""
+
+WHY = "a winner without what it does not need"
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A verified finalist, what its meeting with the original gave, and how it was verified."""
+
+    finalist: Finalist
+    found: Comparison
+    verdict: str
+    shares: tuple[StepShare, ...] = ()
+
+
+def without_idle_steps(run: Run, scenario: Scenario, won: Winner) -> Winner:
+    """``won`` without steps that have no effect on its time, and the share of each that is left.
+
+    Nothing is tried once the time for ``scenario`` is over; what there was no time for has no share.
+    """
+    spent = time.monotonic() - run.started
+    until = time.monotonic() + max(LEAST_SECONDS, SHARE_OF_RUN * spent)
+    measured: dict[str, StepShare] = {}
+    place = len(_steps(won.finalist))
+    while (place := place - 1) >= 0:
+        step = str(_steps(won.finalist)[place])
+        if step == RAISED.script:
+            continue
+        if run.is_late(scenario) or time.monotonic() > until:
+            break
+        less = _left_out(run, scenario, won, place)
+        if isinstance(less, str):
+            measured[step] = StepShare(step, None, less)
+            continue
+        factor = won.found.ratio[0] / less.found.ratio[0]
+        if less.found.ratio[2] < won.found.ratio[1]:
+            measured[step] = StepShare(step, factor, "")
+        elif (verdict := _accepted(run, less.finalist, until)) and not run.is_withdrawn(less.finalist.candidate):
+            run.notes.append(f"{scenario.name}: dropped, for the kernel is as fast without it: {step}")
+            run.admit(less.finalist, scenario)
+            won = replace(less, verdict=verdict)
+        else:
+            measured[step] = StepShare(step, factor, "")
+    left = [str(s) for s in _steps(won.finalist) if str(s) != RAISED.script]
+    return replace(won, shares=tuple(measured.get(s, StepShare(s, None, "no time was left")) for s in left))
+
+
+def _accepted(run: Run, f: Finalist, until: float) -> str:
+    """How the ladder accepts ``f``, if it says so in time; else ''."""
+    in_time = run.is_decided(f, max(0.0, until - time.monotonic()))
+    return run.gate_final(f.candidate, f.knobs) if in_time else ""
+
+
+def _left_out(run: Run, scenario: Scenario, won: Winner, place: int) -> Winner | str:
+    """The winner without the step at ``place``, having met the original; or why there is none."""
+    f = won.finalist
+    built = _built(run, f, place)
+    if isinstance(built, str):
+        return built
+    names = {k.name for k in built.kernel.knobs}
+    knobs = {name: v for name, v in f.knobs.items() if name in names}
+    if built.key == f.candidate.key and knobs == dict(f.knobs):
+        return replace(won, finalist=Finalist(built, knobs, f.seconds))
+    if names - knobs.keys() or not run.lab.feasible(built, knobs, scenario) or not run.may_be_measured(built):
+        return "nothing at the same knobs may run without it"
+    run.clean_device()
+    try:
+        found = run.lab.compare(built, knobs, scenario)
+    except KtcError as e:
+        return f"without it: {e.message}"
+    if found.verdict != "ok":
+        return f"without it: {found.verdict}"
+    run.tell("left_out", scenario=scenario.name, step=str(_steps(f)[place]), ratio=found.ratio)
+    return Winner(Finalist(built, knobs, found.after.median), found, "")
+
+
+def _built(run: Run, f: Finalist, place: int) -> Candidate | str:
+    """The script of ``f`` without the step at ``place``, and without constraints on knobs that go with it."""
+    script = parse_script(f.candidate.script)
+    steps = tuple(s for n, s in enumerate(script.steps) if n != place)
+    bare = run.builder.build(Proposal(str(Script(steps)), WHY))
+    if not isinstance(bare, Candidate):
+        return "others stand on it"
+    gone = {k.name for k in f.candidate.kernel.knobs} - {k.name for k in bare.kernel.knobs}
+    where = tuple(w for w in script.where if not gone & set(re.findall(r"\w+", w)))
+    built = run.builder.build(Proposal(str(Script(steps, where)), WHY))
+    return built if isinstance(built, Candidate) else built.detail
+
+
+def _steps(f: Finalist) -> tuple[Step, ...]:
+    return parse_script(f.candidate.script).steps
