@@ -171,6 +171,18 @@ class Domain(ABC):
         """``total``, a sum of ``terms`` that hardware took with truncation instead of rounding each step."""
         return total
 
+    def multiplied(self, total, a, b, t: Scalar, truncates: bool):
+        """``total + a @ b`` for g matrices at once, one k after another: ``(g, m, n)``, ``(g, m, k)``, ``(g, k, n)``.
+
+        ``truncates``: hardware takes these k as one step (:meth:`truncated`).
+        """
+        terms = [total]
+        for k in range(a.shape[2]):
+            product = self.arith("*", a[:, :, k, None], b[:, k, None, :], t)
+            terms += [product] if truncates else []
+            total = self.arith("+", total, product, t)
+        return self.truncated(total, terms, t) if truncates else total
+
     def call(self, fn: str, args: list, t: Scalar):
         if t.is_float:
             if fn in MIXED and self.exact:

@@ -169,6 +169,31 @@ def _mul(a, b):
     return _both(_reduced(_p(a) * _p(b), _MOD[0]), _reduced(q * r, _MOD[1]), q, r)
 
 
+def _product_sum(total, a, b):
+    """``total + a @ b`` in both fields. A Q-residue is none where that of any operand is."""
+    p = _modular(_p(total), _p(a), _p(b), P)
+    q, r, s = _q(total), _q(a), _q(b)
+    missing = (q == _NO_Q) | (r == _NO_Q).any(axis=2)[:, :, None] | (s == _NO_Q).any(axis=1)[:, None, :]
+    return _pack(p, np.where(missing, _NO_Q, _modular(q, r, s, Q)))
+
+
+_HALF_WORD = np.uint64(16)
+
+
+def _modular(total, a, b, prime: int):
+    """``(total + a @ b) % prime`` of residues of 31 bits: products of their halves, summed in doubles, are exact."""
+    (high, low), (left, right) = (
+        ((x >> _HALF_WORD).astype(np.float64), (x & np.uint64(0xFFFF)).astype(np.float64)) for x in (a, b)
+    )
+    upper, middle, lower = (x.astype(np.uint64) for x in (high @ left, high @ right + low @ left, low @ right))
+    parts = (upper % np.uint64(prime) * np.uint64((1 << 32) % prime), (middle % np.uint64(prime)) << _HALF_WORD, lower)
+    return (sum(parts) % np.uint64(prime) + total) % np.uint64(prime)
+
+
+LONGEST_SUM = 1 << 16
+"""Products of two halves (below 2^32) that a double sums exactly, twice over."""
+
+
 def _reciprocal(x):
     """Inverse in both fields (0 stays 0, deterministic like everything here)."""
     p, q = _inverse(_p(x), P), _q(x)
@@ -240,6 +265,12 @@ class FieldDomain(Domain):
         if op == "%":
             return _hashed("fmod", a, b)
         return _ARITH[op](a, b)
+
+    def multiplied(self, total, a, b, t, truncates):
+        """As any order of exact sums is the same."""
+        if not t.is_float or a.shape[2] > LONGEST_SUM:
+            return super().multiplied(total, a, b, t, truncates)
+        return _product_sum(total, a, b)
 
     def float_compare(self, op, a, b, t):
         return integers.COMPARE[op](_centred(a), _centred(b))

@@ -105,6 +105,10 @@ class RingDomain(Domain):
             return _s(keyed("fmod", _u(a), _u(b)))
         return integers.ARITHMETIC[op](a, b)
 
+    def multiplied(self, total, a, b, t, truncates):
+        """As any order of exact sums is the same."""
+        return total + _s(np.matmul(_u(a), _u(b))) if t.is_float else super().multiplied(total, a, b, t, truncates)
+
     def float_compare(self, op, a, b, t):
         return integers.COMPARE[op](a, b)
 

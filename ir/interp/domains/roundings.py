@@ -87,6 +87,17 @@ class RoundingsDomain(Domain):
     def float_arith(self, op, a, b, t):
         return _pair(_ARITHMETIC[op](_v(a), _v(b)), _count(a, b), _sum_code(op, a, b, CODES[t.name]))
 
+    def multiplied(self, total, a, b, t, truncates):
+        """As step by step: of k products the count is the largest in a row or in a column, and the type is that of
+        sums."""
+        if not t.is_float:
+            return super().multiplied(total, a, b, t, truncates)
+        v, x, y = np.array(_v(total)), np.ascontiguousarray(_v(a)), np.ascontiguousarray(_v(b))
+        for k in range(x.shape[2]):
+            v += x[:, :, k, None] * y[:, k, None, :]
+        rows, columns = counts(a).max(axis=2)[:, :, None], counts(b).max(axis=1)[:, None, :]
+        return _pair(v, np.maximum(counts(total), np.maximum(rows, columns)), CODES[t.name])
+
     def float_compare(self, op, a, b, t):
         return integers.COMPARE[op](_v(a), _v(b))
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from .bound import BoundDomain, contains, division_roundoff, known, quotient_error
+from .domain import Domain
 from .rounding import LARGEST, SMALLEST, UNIT_ROUNDOFF
 
 PROBABLE = 6.0
@@ -64,6 +65,8 @@ class TermsDomain(BoundDomain):
             passed = np.maximum(quotient_error(x, y, self.error(a), self.error(b)) - own, 0.0)
             return _in_range(t, x / y, size, linear, square, passed + s)
         return super().float_arith(op, a, b, t)
+
+    multiplied = Domain.multiplied
 
     def float_negate(self, x, t):
         return _stored(-x["value"], x["size"], x["linear"], x["square"], x["inherited"])

@@ -74,7 +74,11 @@ class Evaluator:
 
     def variable(self, e: Var, frame: Frame, act: Active):
         """A variable of an outer frame, or one that some lanes have not assigned."""
+        if (known := frame.uniform(e.sym)) is not None:
+            return known
         try:
+            if frame.fixed and e.sym not in frame.values and (v := frame.outer(e.sym)) is not None:
+                return v if act is None or is_uniform(v) else v[act]
             owner, lanes = frame.find(e.sym, act)
         except KeyError:
             raise Unsupported(f"'{e.sym.name}' has no value here", self.state.where()) from None

@@ -67,6 +67,8 @@ class Frame:
     undefined: dict[Sym, np.ndarray] = field(default_factory=dict)
     """For variables declared without a value: which lanes have not assigned them yet."""
     exited: np.ndarray | None = None
+    fixed: bool = False
+    """Whether no variable of an outer frame changes while this frame is there: what is read of one is kept here."""
 
     @cached_property
     def all(self) -> np.ndarray:
@@ -86,6 +88,17 @@ class Frame:
         assert self.index is not None
         return self.index if act is None else self.index[act]
 
+    def uniform(self, sym: Sym) -> Any:
+        """A variable of this or an outer frame that is the same for all of its lanes, none of which has still to assign
+        it; else None."""
+        frame: Frame | None = self
+        while frame is not None:
+            v = frame.values.get(sym)
+            if v is not None:
+                return v if is_uniform(v) and not (frame.undefined and sym in frame.undefined) else None
+            frame = frame.parent
+        return None
+
     def find(self, sym: Sym, act: Active) -> tuple[Frame, Active]:
         """The frame holding ``sym`` and, there, the lane each active lane reads. KeyError if nobody does."""
         frame: Frame = self
@@ -94,6 +107,22 @@ class Frame:
                 raise KeyError(sym)
             act, frame = frame.up(act), frame.parent
         return frame, act
+
+    def outer(self, sym: Sym) -> Any:
+        """A variable of an outer frame where this one is ``fixed``, for all lanes here; None where some lanes of the
+        frame that holds it have not assigned it yet. KeyError if nobody holds it."""
+        assert self.parent is not None
+        if self.parent.fixed and sym not in self.parent.values:
+            v = self.parent.outer(sym)
+        else:
+            owner, lanes = self.parent.find(sym, None)
+            if sym in owner.undefined:
+                return None
+            v = owner.values[sym]
+            v = v if lanes is None or is_uniform(v) else v[lanes]
+        if v is not None:
+            v = self.values[sym] = v if is_uniform(v) else v[self.index]
+        return v
 
     def read(self, sym: Sym, act: Active) -> Any:
         frame, act = self.find(sym, act)

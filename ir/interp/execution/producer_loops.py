@@ -80,16 +80,18 @@ def bulk_copy(machine: Machine, s: BulkCopy, frame: Frame, act: Active) -> None:
         message = f"blocks of a cluster share a box of '{s.dst.name}' and differ on where it is"
         state.report("barrier-divergence", message, frame, act, np.ones(n, bool))
         return
-    *index, row0, col0, rows, cols, pitch = values
-    for start in range(0, s.rows * PANEL, threads):
-        element = start + np.arange(n) % threads
-        here = element < s.rows * PANEL
-        r, c = np.divmod(element, PANEL)
-        row, col = row0 + r, col0 + c
-        inside = here & (row >= 0) & (row < rows) & (col >= 0) & (col < cols)
-        place = [*index[:-2], index[-2] + r, index[-1] + (c ^ r % MATRIX_ROW * MATRIX_ROW)]
-        target = access(state, s.dst, frame, lanes[here], [i[here] for i in place], 1)
-        read = access(state, s.src, frame, lanes[inside], [(row * pitch + col)[inside]], 1).read()
-        box = np.zeros(n, np.asarray(read).dtype)
-        box[inside] = read
-        target.fill(box[here])
+    index = values[:-5]
+    rounds = -(-s.rows * PANEL // threads)
+    copying = Frame(rounds * n, frame, np.tile(lanes, rounds))
+    index, (row0, col0, rows, cols, pitch) = [np.tile(x, rounds) for x in index], np.tile(values[-5:], (1, rounds))
+    element = (np.arange(rounds)[:, None] * threads + np.arange(n) % threads).reshape(-1)
+    here = element < s.rows * PANEL
+    r, c = np.divmod(element, PANEL)
+    row, col = row0 + r, col0 + c
+    inside = here & (row >= 0) & (row < rows) & (col >= 0) & (col < cols)
+    place = [*index[:-2], index[-2] + r, index[-1] + (c ^ r % MATRIX_ROW * MATRIX_ROW)]
+    target = access(state, s.dst, copying, copying.all[here], [i[here] for i in place], 1)
+    read = access(state, s.src, copying, copying.all[inside], [(row * pitch + col)[inside]], 1).read()
+    box = np.zeros(copying.n, np.asarray(read).dtype)
+    box[inside] = read
+    target.fill(box[here])

@@ -105,7 +105,7 @@ def ran_at_once(machine: Machine, s: For, form: Counting, frame: Frame, act: Act
     if len(numbers) > 1:
         state.repeated.add(id(s))
     if n and len(numbers):
-        child = Frame(n * len(numbers), frame, np.tile(frame.lanes(act), len(numbers)))
+        child = Frame(n * len(numbers), frame, np.tile(frame.lanes(act), len(numbers)), fixed=True)
         child.values[s.var] = np.repeat(numbers, n)
         machine.body(s.body, child, None)
     state.saw(s.cond, np.bool_(False))

@@ -121,16 +121,17 @@ def _tile(
     act: Active,
 ):
     """The matrix (one a group) of elements (row, col) beside ``at``; the group's lanes share the reading."""
-    groups = frame.count(act) // group
-    parts = []
-    for first in range(0, len(row), group):
-        r, c = (np.tile(x[first : first + group], groups) for x in (row, col))
-        r, c = r + at[-2], c + at[-1]
-        place = [*at[:-2], r, (c % PANEL) ^ (r % MATRIX_ROW * MATRIX_ROW)]
-        if len(at) > 2:  # columns in panels
-            place[-3] = place[-3] + c // PANEL
-        parts.append(access(machine.state, sym, frame, act, place, 1).read().reshape(groups, group))
-    return np.concatenate(parts, axis=1).reshape(groups, *shape)
+    n, parts = frame.count(act), len(row) // group
+    groups = n // group
+    reading = Frame(parts * n, frame, np.tile(frame.lanes(act), parts))
+    r, c = (np.tile(x.reshape(parts, 1, group), (1, groups, 1)).reshape(-1) for x in (row, col))
+    first = [np.tile(x, parts) for x in at]
+    r, c = r + first[-2], c + first[-1]
+    place = [*first[:-2], r, (c % PANEL) ^ (r % MATRIX_ROW * MATRIX_ROW)]
+    if len(at) > 2:  # columns in panels
+        place[-3] = place[-3] + c // PANEL
+    held = access(machine.state, sym, reading, None, place, 1).read()
+    return held.reshape(parts, groups, group).swapaxes(0, 1).reshape(groups, *shape)
 
 
 def _accumulate(
@@ -142,21 +143,13 @@ def _accumulate(
     held = np.stack([spread(ev(x, frame, act), n) for x in acc], axis=1)
     if keep is not None and not keep.all():
         held = np.where(keep[:, None], held, domain.const(0.0, f.accumulator))
-    shape = (n // f.warp, f.m, f.n)
-    total = _gather(held, n, f.c, (f.m, f.n), f.warp).reshape(-1)
+    total = _gather(held, n, f.c, (f.m, f.n), f.warp)
     a, b = (domain.cast(x.reshape(-1), f.operand, f.accumulator).reshape(x.shape) for x in (a, b))
     for start in range(0, a.shape[2], f.k):
-        terms = [total]
-        for k in range(start, start + f.k):
-            left = np.broadcast_to(a[:, :, k, None], shape).reshape(-1)
-            right = np.broadcast_to(b[:, k, None, :], shape).reshape(-1)
-            product = domain.arith("*", left, right, f.accumulator)
-            terms.append(product)
-            total = domain.arith("+", total, product, f.accumulator)
-        if f.truncates:
-            total = domain.truncated(total, terms, f.accumulator)
+        ks = slice(start, start + f.k)
+        total = domain.multiplied(total, a[:, :, ks], b[:, ks], f.accumulator, f.truncates)
     row, col = _places(f.c, f.warp)
-    results = total.reshape(shape)[:, row, col].reshape(n, f.c.slots)
+    results = total[:, row, col].reshape(n, f.c.slots)
     for slot, x in enumerate(acc):
         if isinstance(x, Var):
             machine.assign(x.sym, results[:, slot], frame, act)
