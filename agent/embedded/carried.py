@@ -26,6 +26,7 @@ from ktc.passes.reductions.privatize_atomics import most_of
 from ktc.passes.reductions.recurrences import recognised
 
 from .ideas import RESIDENT, Idea
+from .ordered_rows import ordered_rows
 from .rows import walk_apart
 
 BYTE = 256
@@ -41,6 +42,7 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
     """What applies to ``raised`` on a device of ``units`` compute units, most promising first. ``facts``: of ``raised``
     at the sizes it is tuned for."""
     yield from scans(raised, units, facts)
+    yield from ordered_rows(raised)
     yield from online(raised, units)
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)
