@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.analysis.planner_facts import facts as facts_at
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
@@ -25,9 +26,13 @@ from ktc.passes.reductions.privatize_atomics import most_of
 from ktc.passes.reductions.recurrences import recognised
 
 from .ideas import RESIDENT, Idea
+from .ordered_rows import ordered_rows
 from .rows import walk_apart
 
 BYTE = 256
+
+CHUNKS = (2048, 16384, 131072, 1048576)
+"""Iterations that a block counts for itself before it adds its counts to the array."""
 
 BUSY = 2
 """Blocks a compute unit, fewer than which leave it waiting for memory."""
@@ -37,11 +42,12 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
     """What applies to ``raised`` on a device of ``units`` compute units, most promising first. ``facts``: of ``raised``
     at the sizes it is tuned for."""
     yield from scans(raised, units, facts)
+    yield from ordered_rows(raised)
     yield from online(raised, units)
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)
     yield from shared_columns(raised)
-    yield from counts(raised, units)
+    yield from counts(raised, units, facts)
 
 
 def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
@@ -165,20 +171,42 @@ def shared_columns(raised: Kernel) -> Iterator[Idea]:
             yield " | ".join((across, *each)), f"each column's sum {why}", gain
 
 
-def counts(raised: Kernel, units: int) -> Iterator[Idea]:
+def counts(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
     """Atomics: on one element, a reduction; on elements that the data choose, counts of each block's own."""
     yield from ((str(s.step), s.doc, 10.0) for s in PASSES["warp-aggregate"].sites(raised))
-    for p in (s for s in walk(raised.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
+    before, kernel = _counted_anew(raised)
+    for p in (s for s in walk(kernel.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
         atomics = [s for s in p.body if isinstance(s, Atomic)]
         if len(atomics) != 1 or used(atomics[0].index[0]) <= {p.var}:
             continue
         i, array = p.var.name, atomics[0].buffer.name
         bins = min(BYTE, most_of(atomics[0].index[0]) + 1)
-        tile = f"tile{{loops={i} sizes=$CHUNK:(2048,16384,131072,1048576)}}"
+        chunks = _chunks(kernel, p, units, facts)
+        tile = f"tile{{loops={i} sizes=$CHUNK:({','.join(map(str, chunks))})}}"
         spread = f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}"
         for copies, why in (("$C:(1,32)", "a bank a lane"), ("$C:(1,4)", "few copies")):
             private = f"privatize-atomics{{array={array} bins={bins} copies={copies}}}"
-            yield f"{tile} | {spread} | {private}", f"each block counts in shared memory, {why}", 50.0
+            yield f"{before}{tile} | {spread} | {private}", f"each block counts in shared memory, {why}", 50.0
+
+
+def _chunks(kernel: Kernel, p: Par, units: int, facts: Sequence[KernelFacts]) -> list[int]:
+    """Iterations of ``p`` that a block may count: those that leave a block for each of ``units`` at one of the sizes at
+    least; the fewest where there are none, or only few blocks."""
+    trips = [x.trip for f in facts for x in facts_at(kernel, f.sizes).loops if x.name == p.var.name]
+    most = max((CHUNKS[-1] * units if n is None else n for n in trips), default=CHUNKS[-1] * units)
+    return [n for n in CHUNKS if n * units <= most] or [CHUNKS[0]]
+
+
+def _counted_anew(raised: Kernel) -> tuple[str, Kernel]:
+    """Steps (each with a bar behind it) by which blocks no longer count as the source has them do, where it does, and
+    the kernel after them: one loop over what is counted."""
+    steps, kernel = "", raised
+    for name in ("unprivatize-atomics", "collapse"):
+        for step in (site.step for site in PASSES[name].sites(kernel)):
+            steps, kernel = f"{steps}{step} | ", apply_script(kernel, Script((step,))).kernel
+        if not steps:
+            break
+    return steps, kernel
 
 
 # ---------------------------------------------------------------------------------------------------------- the loops

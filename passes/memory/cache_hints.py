@@ -24,11 +24,12 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AsyncCopy, Atomic, Call, Expr, Load, RawStmt, Stmt, Store, Sym
 from ktc.ir.purity import is_volatile
 from ktc.ir.types import Ptr
-from ktc.ir.walk import all_exprs, map_body, rename, walk
+from ktc.ir.walk import all_exprs, map_body, walk
 from ktc.passes.core.arguments import option
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.core.script import listed
+from ktc.passes.shared.restricted import restricted
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,4 @@ def _hinted(kernel: Kernel, loads: set[Sym], load: str, stores: set[Sym], store:
             return dataclasses.replace(s, cache=store)
         return s
 
-    body = map_body(kernel.body, on_stmt, on_expr)
-    restricted: dict[Sym, Sym] = {}
-    for p in kernel.params:
-        t = p.sym.type
-        if isinstance(t, Ptr) and p.noalias and not t.restrict:
-            restricted[p.sym] = dataclasses.replace(p.sym, type=dataclasses.replace(t, restrict=True))
-    params = tuple(dataclasses.replace(p, sym=restricted.get(p.sym, p.sym)) for p in kernel.params)
-    return kernel.with_(params=params, body=rename(body, restricted) if restricted else body)
+    return restricted(kernel.with_(body=map_body(kernel.body, on_stmt, on_expr)))

@@ -1,0 +1,42 @@
+"""Values that iterations carry or share: the planner's schedules, from structure alone."""
+
+from __future__ import annotations
+
+from ktc.agent.build import Builder
+from ktc.agent.embedded.carried import counts
+from ktc.ir.analysis.planner_facts import facts
+from ktc.ir.text import parse_kernel
+
+BLOCKS = """\
+kernel tally(count: u32* restrict, x: u8 const* restrict align 16, n: i32, m: i32)
+  par b in 0..m @ [block.x]
+    array own: shared u32[256]
+    par k in 0..256 @ [thread.x 256]
+      own[k] = 0_u32
+    par t in 0..256 @ [thread.x 256]
+      for i = t + b * 256; i < n; i + 256 * m
+        atomic add own[x[i] as i32], 1_u32
+    par j in 0..256 @ [thread.x 256]
+      atomic add count[j], own[j]
+"""
+"""Each block has counts of its own, as its author wrote it, however many blocks there are."""
+
+
+def proposed(text: str, **sizes: int) -> list[str]:
+    kernel = parse_kernel(text)
+    return [s for s, _, _ in counts(kernel, 100, (facts(kernel, sizes),))]
+
+
+def test_how_many_blocks_count_is_open_again() -> None:
+    lanes, few = proposed(BLOCKS, n=1 << 20, m=1 << 20)
+    assert few == (
+        "unprivatize-atomics{array=own} | collapse{loop=b} | tile{loops=i sizes=$CHUNK:(2048)}"
+        " | distribute{loop=i map=[vec $V, thread.x $T, seq]} | privatize-atomics{array=count bins=256 copies=$C:(1,4)}"
+    )
+    assert lanes == few.replace("(1,4)", "(1,32)")
+    assert Builder(parse_kernel(BLOCKS)).attempt(few) is None
+
+
+def test_blocks_count_more_where_there_is_more_to_count() -> None:
+    assert "$CHUNK:(2048,16384,131072,1048576)" in proposed(BLOCKS, n=1 << 30, m=1000)[0]
+    assert "$CHUNK:(2048)}" in proposed(BLOCKS, n=100, m=1000)[0]
