@@ -19,7 +19,7 @@ from ktc.ir.walk import walk_expr
 
 from .comparisons import parts
 from .integer_casts import without_casts
-from .kernel_states import Witness, witnesses_of
+from .kernel_states import Witness, changes, witnesses_of
 from .known_symbols import Loop, Symbols, symbols_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,12 @@ class Place:
 
     def states(self) -> Iterable[Witness]:
         """States of the kernel that arrive here."""
-        return self.witnesses if self._arrival is None else filter(self._arrival.reached_in, self.witnesses)
+        return self.witnesses if self._arrival is None else self._arrival.states(self.witnesses)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether there are guards or loops around this place, in some states of which it may not be arrived at."""
+        return self._arrival is not None
 
     def numbers(self, e: Expr) -> Iterator[int]:
         """Values of ``e`` here."""
@@ -117,7 +122,18 @@ class Place:
 
     def varies(self, condition: Expr) -> bool:
         """Whether ``condition`` is seen to hold, and not to hold."""
-        return differ(map(bool, self.numbers(condition)))
+        holds = fails = False
+        for w in self.states():
+            n = w.value(condition)
+            if n is not None:
+                holds, fails = holds or n != 0, fails or n == 0
+                if holds and fails:
+                    return True
+        return False
+
+    def changes(self, e: Expr) -> bool:
+        """Whether ``e`` is seen to have two values here."""
+        return changes(e, self.states())
 
     def truth(self, condition: Expr) -> bool | None:
         """As :meth:`.Facts.truth`."""
@@ -139,6 +155,22 @@ class _Arrival:
         self.holds = holds
         self._parts: list[Expr] | None = None
         self._reached: dict[int, bool] = {}
+        self._found: list[Witness] = []
+        self._ahead: Iterator[Witness] | None = None
+
+    def states(self, witnesses: Iterable[Witness]) -> Iterator[Witness]:
+        """Those of ``witnesses``, the states of the kernel, that arrive here, found as somebody asks for more."""
+        if self._ahead is None:
+            self._ahead = filter(self.reached_in, witnesses)
+        number = 0
+        while True:
+            if number == len(self._found):
+                w = next(self._ahead, None)
+                if w is None:
+                    return
+                self._found.append(w)
+            yield self._found[number]
+            number += 1
 
     def reached_in(self, w: Witness) -> bool:
         """Whether the state ``w`` arrives here."""
@@ -175,10 +207,4 @@ def _equates(condition: Expr) -> bool:
     )
 
 
-def differ(several: Iterator[object]) -> bool:
-    """Whether not all of ``several`` are equal."""
-    first = next(several, None)
-    return any(x != first for x in several)
-
-
-__all__ = ["Place", "differ"]
+__all__ = ["Place"]

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ktc.ir.fold import INT_FUNCS
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.launch_limits import MAX_BLOCK_THREADS, MAX_GRID
-from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Expr, For, HwIndex, Knob, Sym, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIndex, Knob, Sym, Var
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import BOOL, Scalar, Type
 from ktc.ir.walk import used
@@ -85,14 +85,20 @@ class Witness(Numbers):
 
     def value(self, e: Expr) -> int | None:
         """What ``e`` is, if it is known: the walk of :mod:`.algebra`, with less ado for what is met most."""
-        if type(e) is Var:
+        kind = type(e)
+        if kind is Var:
             return self.leaf(e)
+        if kind is Const:
+            return self.constant(e)  # type: ignore[arg-type]
         found = self._values.get(id(e))
         if found is not None:
             return found[1]  # type: ignore[no-any-return]
-        if type(e) is Binary:
+        if kind is Binary:
             assert isinstance(e, Binary)
             n = self.binary(e, self.value(e.a), self.value(e.b))
+        elif kind is Cast:
+            assert isinstance(e, Cast)
+            n = self.leaf(e) if e.style == "bit" else self.convert(e, self.value(e.x))
         else:
             n = value(e, self, self._values)
         self._values[id(e)] = e, n
@@ -122,7 +128,9 @@ class Witness(Numbers):
         return found if 0 <= found < 128 else self._in(e.type, found)  # which every type holds
 
     def convert(self, e: Cast, x: int | None) -> int | None:
-        return self.leaf(e) if x is None and not is_integer(e.x.type) else super().convert(e, x)
+        if x is None:
+            return None if is_integer(e.x.type) else self.leaf(e)
+        return x if 0 <= x < 128 and is_integer(e.to) and e.to != BOOL else super().convert(e, x)
 
     def call(self, e: Call, args: Sequence[int | None]) -> int | None:
         return super().call(e, args) if e.fn in INT_FUNCS else self.leaf(e)
@@ -267,6 +275,18 @@ def witnesses_of(kernel: Kernel) -> Witnesses:
     return Witnesses(kernel)
 
 
+def changes(e: Expr, states: Iterable[Witness]) -> bool:
+    """Whether ``e`` has two values in ``states``."""
+    first: int | None = None
+    for w in states:
+        n = w.value(e)
+        if n is not None and n != first:
+            if first is not None:
+                return True
+            first = n
+    return False
+
+
 def _sizes(kernel: Kernel, symbols: Symbols, wanted: tuple[int, ...]) -> dict[Sym, int] | None:
     """A number for each integer parameter, near what is ``wanted`` of it."""
     params = [p for p in kernel.params if is_integer(p.sym.type) and p.sym not in symbols.changing]
@@ -325,4 +345,4 @@ def _allowed(p: Param, wanted: int) -> Iterator[int]:
         yield 0
 
 
-__all__ = ["Witness", "Witnesses", "witnesses_of"]
+__all__ = ["Witness", "Witnesses", "changes", "witnesses_of"]

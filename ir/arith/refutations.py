@@ -20,10 +20,10 @@ from ktc.ir.operation_costs import cost
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
 
-from .arrivals import Place, differ
+from .arrivals import Place
 from .enclosures import is_integer
 from .integer_casts import without_casts
-from .kernel_states import witnesses_of
+from .kernel_states import changes, witnesses_of
 from .known_symbols import symbols_of
 from .launch_values import EXTENT_OF
 from .polynomial import from_polynomial
@@ -81,9 +81,8 @@ def not_split(e: Binary, place: Place) -> bool:
         terms = known.terms(e.a)
         if terms is not None and not any(known.begin_at_multiple(x, n) for x in terms):
             whole = {x: k for x, k in terms.items() if k % n == 0}
-            if not whole:
-                return differ(place.numbers(e.a))  # what is one number is a multiple, perhaps
-            if known.no_cheaper(e, n, terms, whole, place):
+            hopeless = known.no_cheaper(e, n, terms, whole, place) if whole else place.changes(e.a)
+            if hopeless and not known.is_narrowed(e.a, place):
                 return True
     return any(x < 0 or n <= 0 for x, n in islice(place.pairs(e.a, e.b), FEW))
 
@@ -97,7 +96,7 @@ def not_rounded(e: Call, place: Place) -> bool:
     """``cdiv`` of what is no multiple here, and not always one number."""
     if e.fn != "cdiv":
         return True
-    return any(n <= 0 or x % n for x, n in place.pairs(*e.args)) and differ(place.numbers(e))
+    return any(n <= 0 or x % n for x, n in place.pairs(*e.args)) and place.changes(e)
 
 
 def not_rejoined(e: Binary, place: Place) -> bool:
@@ -110,13 +109,13 @@ def not_rejoined(e: Binary, place: Place) -> bool:
     if not known.has_remainder(e):
         return True
     terms = known.terms(e)
-    if terms is None:
-        return False
-    return not any(
+    if terms is None or any(
         isinstance(x, Binary) and x.op == "/" and known.may_divide(x.b, atoms, k)
         for atoms, k in terms.items()
         for x in (known.atoms[a] for a in atoms)
-    )
+    ):
+        return False
+    return not known.is_narrowed(e, place)
 
 
 def _number(e: Expr, place: Place) -> int | None:
@@ -133,6 +132,9 @@ Terms = dict[tuple[int, ...], int]
 
 MOST_TERMS = 24
 
+_ONE_TO_ONE = frozenset({"+", "-", "*", "<<"})
+"""Operators whose result differs for different operands, the other operand being a number (other than 0)."""
+
 
 class _Terms:
     """Sums of ``kernel`` as if nothing could wrap, every knob were bound, and every name replaced by what it stands
@@ -145,6 +147,7 @@ class _Terms:
         self._numbers: dict[object, int] = {}
         self._known: dict[int, tuple[Expr, Terms | None]] = {}
         self._remainders: dict[int, tuple[Expr, bool]] = {}
+        self._varying: dict[int, tuple[Expr, tuple[Expr, ...]]] = {}
 
     def terms(self, e: Expr) -> Terms | None:
         """The terms of ``e``; None where there are too many, or some may be joined."""
@@ -164,6 +167,28 @@ class _Terms:
             own = isinstance(e, Binary) and e.op == "%"
             launch = isinstance(e, HwIndex) and e.level not in EXTENT_OF  # which may say anything
             found = self._remainders[id(e)] = e, own or launch or any(map(self.has_remainder, inner))
+        return found[1]
+
+    def is_narrowed(self, e: Expr, place: Place) -> bool:
+        """Whether a part of ``e`` is one number at ``place``, and not one everywhere: facts that know the number find
+        other terms than those of the whole kernel."""
+        return place.is_guarded and not all(map(place.changes, self._parts(e)))
+
+    def _parts(self, e: Expr) -> tuple[Expr, ...]:
+        """Parts of ``e``, and of what its variables stand for, that are not one number in all states. Of those that can
+        only be one number together (``i``, ``i64(i)`` and ``i + 1``), the innermost."""
+        found = self._varying.get(id(e))
+        if found is None:
+            inner = children(e)
+            if isinstance(e, Var) and e.sym in self.symbols.names:
+                inner = [self.symbols.names[e.sym]]
+            below = [parts for x in inner if (parts := self._parts(x))]
+            parts = below[0] if len(below) == 1 else tuple(dict.fromkeys(x for several in below for x in several))
+            one_to_one = len(below) == 1 and (isinstance(e, Cast | Var) or getattr(e, "op", "") in _ONE_TO_ONE)
+            may_change = bool(below) if inner else not isinstance(e, Const | Knob)
+            if may_change and not one_to_one and changes(e, self.witnesses):
+                parts = (*parts, e)
+            found = self._varying[id(e)] = e, parts
         return found[1]
 
     def begin_at_multiple(self, atoms: tuple[int, ...], n: int) -> bool:
@@ -232,7 +257,7 @@ class _Terms:
         them, are divided by themselves. Facts find these very terms, if those of the whole kernel do."""
         found = place.everywhere.polynomial(e.a)
         if sorted(found.values()) != sorted(terms.values()) or any(
-            not differ(place.numbers(self.atoms[a])) for atoms in terms for a in atoms
+            not place.changes(self.atoms[a]) for atoms in terms for a in atoms
         ):
             return False
         t = e.type

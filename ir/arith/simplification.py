@@ -193,7 +193,7 @@ def _rejoined(e: Binary, facts: Facts) -> Expr | None:
             times_it = quotient({factors: k}, {(digit,): 1})
             assert times_it is not None
             quotients = times(times({(Binary("/", digit.a, digit.b),): 1}, facts.polynomial(digit.b)), times_it)
-            if any(p.get(f) != v for f, v in quotients.items()):
+            if not quotients or any(p.get(f) != v for f, v in quotients.items()):  # none: the divisor is 0
                 continue
             rest = minus(minus(p, quotients), {factors: k})
             found = _built(plus(rest, times({(digit.a,): 1}, times_it)), e, facts)

@@ -206,3 +206,27 @@ def test_sums_that_are_cheaper_when_split_are_split() -> None:
     (other,) = [p for s, p in visited(k.body, Place(k, lambda: facts_of(k, REWRITES))) if s is inner]
     assert simplified(op("/", wide, 128), other) == op("/", wide, 128)
     assert other._facts is None
+
+
+def test_a_size_that_guards_narrow_to_a_number_is_that_number_in_sums() -> None:
+    """``x / n * 4 + x % n`` is x where n is 4, and ``(n * y + 1) / 8`` is y where n is 8."""
+    x, y, n = size("x", 0), size("y", 0), size("n")
+    k = made(x, y, n)
+    place = Place(k, lambda: Facts(k, REWRITES))
+    four = place.under(op("<=", n, 4)).under(op(">=", n, 4))
+    eight = place.under(op("<=", n, 8)).under(op(">=", n, 8))
+    rejoined = op("+", op("*", op("/", x, n), 4), op("%", x, n))
+    split = op("/", op("+", op("*", n, y), 1), 8)
+    assert simplified(rejoined, four) == Var(x.sym)
+    assert simplified(split, eight) == Var(y.sym)
+    assert simplified(rejoined, eight) == rejoined
+    assert simplified(split, unproven(k)) is split
+
+
+def test_a_remainder_of_a_division_by_zero_is_joined_with_nothing() -> None:
+    """Where no state arrives, what is found does not depend on whether states are asked."""
+    n = size("n", 0)
+    k = made(n)
+    place = Place(k, lambda: Facts(k, REWRITES)).under(op("<=", n, 0))
+    e = op("+", Const(3, I32), op("%", Const(7, I32), n))
+    assert simplified(e, place) == simplified(e, place.facts) == e
