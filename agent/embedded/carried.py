@@ -28,6 +28,7 @@ from ktc.passes.reductions.recurrences import recognised
 from .ideas import RESIDENT, Idea
 from .ordered_rows import ordered_rows
 from .rows import walk_apart
+from .tables import tables
 
 BYTE = 256
 
@@ -43,6 +44,7 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
     at the sizes it is tuned for."""
     yield from scans(raised, units, facts)
     yield from ordered_rows(raised)
+    yield from tables(raised)
     yield from online(raised, units)
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)

@@ -27,6 +27,7 @@ from ktc.passes.reductions.recurrences import recognised
 from ktc.passes.shared.serial_sums import counted_to
 
 from .ideas import Idea
+from .quotients import with_fast_quotients
 from .rows import outermost, walk_apart
 
 ROWS, COLUMNS = "$R:(8,16,32)", "$C:(32,64,128)"
@@ -60,7 +61,10 @@ def ordered_rows(raised: Kernel) -> Iterator[Idea]:
     if walk_apart(raised, row, loops):
         staged = _staged(raised, kept, name, loops)
         if staged:
-            yield staged, "rows in their order, tiles of them copied by neighbouring threads", 10.0
+            why = "rows in their order, tiles of them copied by neighbouring threads"
+            fast = with_fast_quotients(raised, staged)
+            yield from ([(fast, f"{why}, quotients without branches", 12.0)] if fast else [])
+            yield staged, why, 10.0
     if kept:
         unrolled = "".join(f" | unroll{{loop={place_of(raised, s)} factor=$U:(2,4,8)}}" for s in loops)
         small = f"{kept}distribute{{loop={name} map=[{SMALL}, block.{axis}]}}{unrolled}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.fold import add, i32, is_const, lt
+from ktc.ir.fold import add, cast, i32, is_const, lt
 from ktc.ir.nodes import Binary, Const, Expr, For, Stmt, Sym, Var
+from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, used
 
 from .affine import linear_form
@@ -29,13 +30,22 @@ class Counting:
 
 
 def counting(loop: For) -> Counting | None:
-    """``loop`` as one that counts, as it is written (``i <= 2`` is ``i < 3``); None for any other."""
+    """``loop`` as one that counts, as it is written; None for any other.
+
+    ``i <= n`` is ``i < n + 1``: of a signed counter, which could not pass the largest number either.
+    """
     match loop.cond, loop.step:
         case Binary("<", Var(a), hi), Binary("+", Var(b), by) if a == b == loop.var:
             return Counting(loop.init, hi, by)
         case Binary("<=", Var(a), Const(last)), Binary("+", Var(b), by) if a == b == loop.var:
             return Counting(loop.init, Const(int(last) + 1, loop.var.type), by)  # type: ignore[arg-type]
+        case Binary("<=", Var(a), last), Binary("+", Var(b), by) if a == b == loop.var and _is_signed(last, loop.var):
+            return Counting(loop.init, add(last, cast(i32(1), loop.var.type)), by)  # type: ignore[arg-type]
     return None
+
+
+def _is_signed(e: Expr, v: Sym) -> bool:
+    return e.type == v.type and isinstance(v.type, Scalar) and v.type.is_int and v.type.is_signed
 
 
 def why_unsteady(loop: For, form: Counting) -> str:

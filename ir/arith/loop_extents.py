@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.fold import cast, sub
-from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Scan
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, For, Knob, Par, Reduce, Scan
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used, walk_expr
 
@@ -66,8 +66,10 @@ def upper_bounds(hi: Expr) -> list[Expr]:
 
 
 def is_static(e: Expr) -> bool:
-    """Whether ``e`` is built of constants, knobs and operators: a number once the knobs are bound."""
-    return all(isinstance(x, Const | Knob | Binary) or (isinstance(x, Call) and x.fn == "cdiv") for x in walk_expr(e))
+    """Whether ``e`` is built of constants, knobs, operators and conversions: a number once the knobs are bound."""
+    return all(
+        isinstance(x, Const | Knob | Binary | Cast) or (isinstance(x, Call) and x.fn == "cdiv") for x in walk_expr(e)
+    )
 
 
 __all__ = ["Extent", "extent", "extent_of", "is_static", "length", "upper_bounds"]

@@ -41,6 +41,7 @@ ROWS: dict[str, str] = {
     "peel": "loops.peel:Peel",
     "register-tile": "loops.register_tile:RegisterTile",
     "stage-shared": "memory.stage_shared:StageShared",
+    "tabulate": "memory.tabulate:Tabulate",
     "stage-rows": "memory.stage_rows:StageRows",
     "stage-store": "memory.stage_store:StageStore",
     "panel-shared": "memory.panel_shared:PanelShared",

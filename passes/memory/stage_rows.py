@@ -62,6 +62,7 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.core.script import KnobRef
+from ktc.passes.shared.bands import with_arrays
 from ktc.passes.shared.certain_loads import certain_loads
 from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.tiles import Path, is_blocked, paths, trips
@@ -200,17 +201,7 @@ def _staged(kernel: Kernel, r: Rows, at_once: Expr) -> Kernel:
         band,
         *((_copy(r, tile, at_once, into=False),) if r.is_written else ()),
     )
-    alloc = Alloc(tile, align=16)
-
-    def placed(s: Stmt) -> Stmt | Body:
-        if s is not r.region and not (isinstance(s, For | Par) and s.var == r.region.var):
-            return s
-        body = tuple(x for y in s.body for x in (used_by if isinstance(y, Par) and y.var == r.band.var else (y,)))  # type: ignore[union-attr]
-        inside = isinstance(s, Par)
-        whole = dataclasses.replace(s, body=(alloc, *body) if inside else body)  # type: ignore[call-arg]
-        return whole if inside else (alloc, whole)
-
-    return kernel.with_(body=map_body(kernel.body, placed))
+    return with_arrays(kernel, r.region, r.band, [Alloc(tile, align=16)], used_by)
 
 
 def _from_start(e: Expr, loop: For) -> Expr:

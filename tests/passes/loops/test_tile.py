@@ -117,3 +117,23 @@ def test_a_tile_that_ignores_breaks_is_caught(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tile, "_breaks", lambda body: False)
     wrong = applied(k, "tile{loops=i sizes=4}")
     assert differs(k, wrong, [{"n": 12}], lower=False) is not None
+
+
+@pytest.mark.parametrize(("step", "tiled"), [("1", "4"), ("3", "12")])
+def test_a_loop_up_to_and_with_its_limit(step: str, tiled: str) -> None:
+    head = "kernel k(out: i32*, n: i32)\n  par z in 0..1 @ [block.x]\n"
+    k = parse_kernel(f"{head}    for i = 1; i <= n; i + {step}\n      out[i] = out[i] + i\n")
+    done = applied(k, "tile{loops=i sizes=4}")
+    assert f"for i_tile in 1..n + 1 step {tiled}\n" in body_of(done)
+    assert differs(k, done, [{"n": n} for n in (0, 1, 4, 5, 23)]) is None
+
+
+def test_an_unsigned_counter_may_pass_every_limit() -> None:
+    k = parse_kernel("kernel k(out: i32*, n: u32)\n  for i: u32 = 1_u32; i <= n; i + 1_u32\n    out[i] = 0\n")
+    assert refused(k, "tile{loops=i sizes=4}").code == "E-TILE-FORM"
+
+
+def test_threads_take_a_tile_of_a_loop_of_64_bits() -> None:
+    k = parse_kernel("kernel k(out: i32*, n: u64)\n  par i: u64 in 0_u64..n @ [thread.x 64, block.x]\n    out[i] = 1\n")
+    done = applied(k, "tile{loops=i sizes=$R:(32,64)} | distribute{loop=i map=[thread.x $R:(32,64)]}")
+    assert differs(k, done, [{"n": n} for n in (1, 32, 33, 100)], knobs={"R": 32}) is None

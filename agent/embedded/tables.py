@@ -1,0 +1,86 @@
+"""Values that all threads of a block compute alike: powers of a time step, weights of a filter's taps.
+
+    par j in 0..n @ [thread.x 256, block.x]
+      for t in 1..steps
+        v[j] = v[j] / (1.0 - pow(b, t)) + g[j]
+
+They depend on the counters of serial loops alone, and are most of what each thread does. A block computes each once,
+and its threads read a table (``tabulate``): of a tile of the loop where that is long, of all of it where it is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import For, Par
+from ktc.ir.walk import walk
+from ktc.passes.core.catalogue import PASSES
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script, apply_step
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refused
+from ktc.passes.shared.serial_sums import counted_to
+
+from .ideas import Idea
+from .quotients import with_fast_quotients
+from .rows import outermost
+
+THREADS, PLANE = "$R:(32,64,128,256)", ("$TY:(4,8,16)", "$TX:(32,64)")
+"""Threads of a block along a line, and of one over a plane, rows first."""
+
+STEPS = "$C:(64,128,256)"
+"""Iterations of a long loop that a table is for."""
+
+TAPS = 64
+"""Iterations of a loop of constant length up to which a table holds all of them."""
+
+
+def tables(raised: Kernel) -> Iterator[Idea]:
+    """Steps after ``raise`` with why and a guess of the gain."""
+    before, kernel = _in_variables(raised)
+    spread = [s for s in walk(kernel.body) if isinstance(s, Par) and {"thread", "block"} <= {lv.kind for lv in s.dist}]
+    if not 1 <= len(spread) <= len(PLANE):
+        return
+    sizes = (THREADS,) if len(spread) == 1 else PLANE
+    names = [p.var.name for p in spread]
+    steps = f"{before}tile{{loops={','.join(names)} sizes={','.join(sizes)}}}"
+    for name, size, axis in zip(names, sizes, "x" if len(spread) == 1 else "yx"):
+        steps += f" | distribute{{loop={name} map=[thread.{axis} {size}]}}"
+    for loop in outermost(spread[-1].body):
+        name = place_of(kernel, loop)
+        taps = [place_of(kernel, s) for s in _short(loop)]
+        if taps:
+            idea = f"{steps} | tabulate{{loop={','.join(taps)}}}"
+        else:
+            tiled = f"{steps} | tile{{loops={name} sizes={STEPS}}} | register-tile{{loop={name}_tile}}"
+            idea = f"{tiled} | tabulate{{loop={name}}} | unroll{{loop={name} factor=$U:(1,2,4)}}"
+        if apply_script(raised, parse_script(idea)).refused is None:
+            why = "what all threads compute alike, once a block"
+            fast = "" if taps else with_fast_quotients(raised, idea)
+            yield from ([(fast, f"{why}, quotients without branches", 8.0)] if fast else [])
+            yield idea, why, 4.0
+
+
+def _in_variables(raised: Kernel) -> tuple[str, Kernel]:
+    """Steps (each with a bar behind it) after which what loops update again and again is in variables."""
+    before, kernel = "", raised
+    for site in PASSES["promote"].sites(raised):
+        done = apply_step(kernel, site.step)
+        if not isinstance(done, Refused):
+            before, kernel = f"{before}{site.step} | ", done.kernel
+    return before, kernel
+
+
+def _short(loop: For) -> Sequence[For]:
+    """``loop`` and what it alone holds, as far as these loops have a known, small number of iterations."""
+    end = counted_to(loop)
+    ends = [None if e is None else evaluate(e, {}) for e in (loop.init, end)]
+    if ends[0] is None or ends[1] is None or ends[1] - ends[0] > TAPS:
+        return []
+    inner = [s for s in loop.body if isinstance(s, For)]
+    return [loop, *(_short(inner[0]) if len(inner) == 1 else [])]
+
+
+__all__ = ["tables"]
