@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Kept, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification.instances.coverage import Coverage
 from ktc.search.verification.instances.instances import Instance
 
-from .oracle import Oracle
+from .oracle import Oracle, text_of
+from .sharing.shared_runs import Data, Planned, SharedRuns, planned
 from .verdict import Failure
 
 
@@ -36,7 +38,7 @@ class Job:
     ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
     that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
     sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
-    ``large``: these are so large that one domain has to do.
+    ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of the runs.
     """
 
     original: Kernel
@@ -50,6 +52,7 @@ class Job:
     unsure: bool = False
     only: bool = False
     large: bool = False
+    shared: SharedRuns | None = None
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
@@ -62,11 +65,13 @@ class Job:
     def __post_init__(self) -> None:
         self.coverage = Coverage(self.candidate, self.workload)
         self.theirs = Coverage(self.original, self.workload, self.coverage.tried)
+        if self.shared is not None:
+            self.shared.perform = self.perform
 
     def run(
         self,
         instance: Instance,
-        args: Mapping[str, Any],
+        data: Data,
         domain: str,
         want: RunResult,
         *,
@@ -74,27 +79,88 @@ class Job:
         known: Collection[Finding] = (),
         most: int | None = None,
     ) -> RunResult:
-        """The candidate in one domain; endless if it takes a hundred times the original's statements, and many, and
-        twice what it took for these sizes before, or ``most``. Under the sanitizer, up to the first defect that the
-        original has not (``known``: its defects, where ``want`` was not sanitized). What a run that did not end has
-        exercised does not count: nothing says that it was right."""
-        endless = any(f.kind == "fuel" for f in want.findings)
+        """The candidate on one kind of data in one domain; endless if it takes a hundred times the original's
+        statements, and many, and twice what it took for these sizes before, or ``most``. Under the sanitizer, up to the
+        first defect that the original has not (``known``: its defects, where ``want`` was not sanitized). What a run
+        that did not end has exercised does not count: nothing says that it was right."""
         before = self.steps.get(id(instance), 0)
-        fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps, 2 * before))
-        undefined = self.oracle.undefined
-        shared = {(f.kind, f.buffer) for f in (*want.findings, *known)}
-        result = run(
-            self.candidate,
-            args,
-            domain=domain,
-            sanitize=sanitize,
-            fuel=fuel,
-            undefined=undefined,
-            fatal=(lambda f: (f.kind, f.buffer) not in shared) if sanitize else None,
-            kept=self.kept.setdefault(domain, {}),
-        )
+        what = planned("candidate", instance.sizes, domain, data, sanitize)
+        result = self._against(want, what, known, most, before)
         if not any(f.kind == "fuel" for f in result.findings):
             self.steps[id(instance)] = result.steps
             self.coverage.note(None, result)
             self.theirs.note(None, want)
         return result
+
+    def alone(self, instance: Instance, data: Data, domain: str) -> RunResult:
+        """The candidate in a domain in which it is compared with no run of the original."""
+        return self._alone(planned("alone", instance.sizes, domain, data))
+
+    def announce(self, runs: Iterable[Planned]) -> None:
+        """Say which runs will be needed from now on, to processes that have nothing else to do."""
+        if self.shared is not None and not self.remembers:
+            self.shared.announce(runs)
+
+    def perform(self, what: Planned) -> None:
+        """Make a run that was announced."""
+        sizes = dict(what.sizes)
+        try:
+            if what.who == "alone":
+                self._alone(what)
+                return
+            want = self.oracle.run(sizes, what.domain, what.data, what.fuel)
+            if what.who == "candidate" and not any(f.kind == "fuel" for f in want.findings):
+                first = what.domain == self.domains[0]
+                known = [] if first or not what.sanitize else self.defects_for(sizes)
+                self._against(want, what, known, None, 0)
+        except KtcError:
+            return  # said where the run is needed
+
+    def defects_for(self, sizes: Mapping[str, int]) -> list[Finding]:
+        """The original's defects, from the domain in which it is sanitized."""
+        try:
+            return self.oracle.run(sizes, self.domains[0], "exact").findings
+        except KtcError:
+            return []
+
+    def _against(
+        self, want: RunResult, what: Planned, known: Collection[Finding], most: int | None, before: int
+    ) -> RunResult:
+        """The candidate, where the original came to ``want``."""
+        endless = any(f.kind == "fuel" for f in want.findings)
+        fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps, 2 * before))
+        theirs = {(f.kind, f.buffer) for f in (*want.findings, *known)}
+
+        def compute() -> RunResult:
+            return run(
+                self.candidate,
+                self.oracle.inputs(dict(what.sizes), what.data),
+                domain=what.domain,
+                sanitize=what.sanitize,
+                fuel=fuel,
+                undefined=self.oracle.undefined,
+                fatal=(lambda f: (f.kind, f.buffer) not in theirs) if what.sanitize else None,
+                kept=self.kept.setdefault(what.domain, {}),
+            )
+
+        return self._spread(what, fuel, compute, sorted(theirs))
+
+    def _alone(self, what: Planned) -> RunResult:
+        def compute() -> RunResult:
+            args = self.oracle.inputs(dict(what.sizes), what.data)
+            return run(self.candidate, args, domain=what.domain, sanitize=False, undefined=self.oracle.undefined)
+
+        return self._spread(what, FUEL, compute, [])
+
+    def _spread(
+        self, what: Planned, fuel: int, compute: Callable[[], RunResult], theirs: list[tuple[str, str]]
+    ) -> RunResult:
+        """A run of the candidate, by whatever process gets to it first."""
+        if self.shared is None or self.remembers:
+            return compute()
+        facts = (text_of(self.candidate), self.oracle.key, what.name, theirs)
+        key = hashlib.sha256(repr(facts).encode()).hexdigest()
+        return self.shared.run(what, key, self.candidate, fuel, compute)
+
+
+__all__ = ["Job", "Outcome", "Planned", "planned"]

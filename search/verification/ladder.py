@@ -39,6 +39,7 @@ from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
 from .rungs import fewer_blocks
 from .rungs.small_launch_limits import SmallLaunches, small_launches
+from .sharing.shared_runs import SharedRuns
 from .verdict import Failure, Rung, Verdict
 
 INSTANCES = 24
@@ -58,6 +59,7 @@ def verify(
     seed: int = 0,
     count: int = INSTANCES,
     cache_dir: str | Path | None = None,
+    shared: SharedRuns | None = None,
 ) -> Verdict:
     """Check ``candidate`` (lowered SPMD, or parallel form) against ``original`` without a device.
 
@@ -68,17 +70,18 @@ def verify(
         layers: which rungs to climb, of ``verifier``, ``exact`` and ``float``, in that order.
         count: most instances of the exact rung.
         cache_dir: where verdicts are kept by content; None keeps none.
+        shared: where other processes, which :func:`assistant` is for, leave some of the runs.
 
     Returns:
         PROVED for the same program, TESTED if every rung passed, REJECTED with the smallest failing instance, UNKNOWN
         if nothing could be run, or the candidate cannot be lowered. Only PROVED and TESTED are ``ok``.
     """
     if cache_dir is None:
-        return _climb(original, candidate, workload, layers, variant, seed, count)
+        return _climb(original, candidate, workload, layers, variant, seed, count, shared)
     key = verdict_key(original, candidate, workload, layers=layers, variant=variant, seed=seed, count=count)
     verdict = verdict_cache.recall(Path(cache_dir), key)
     if verdict is None:
-        verdict = _climb(original, candidate, workload, layers, variant, seed, count)
+        verdict = _climb(original, candidate, workload, layers, variant, seed, count, shared)
         verdict_cache.remember(Path(cache_dir), key, verdict)
     return verdict
 
@@ -149,6 +152,7 @@ def _climb(
     variant: str | None,
     seed: int,
     count: int,
+    shared: SharedRuns | None = None,
 ) -> Verdict:
     began = time.perf_counter()
     if _canonical(original) == canonical(candidate) and original.knob_values == candidate.knob_values:
@@ -169,6 +173,7 @@ def _climb(
     original = same
     workload = with_optional_pointers(workload, original, variant, seed)
     oracle = oracle_for(original, workload, variant, seed)
+    oracle.shared = shared
     original = oracle.original  # the same program: what its runs have shown is kept by its own expressions
     if wrong := other_than_reference(oracle):
         reason = f"the original is not what its reference says: {wrong}"
@@ -179,7 +184,7 @@ def _climb(
         chosen += [i for i in larger if i not in chosen]
     if not chosen and (idle := launched_always((original, candidate), workload)) > LARGER * MAX_ELEMENTS:
         chosen = instances(original, candidate, workload, count=FEW, limit=idle + MAX_ELEMENTS)
-    job = Job(original, candidate, oracle, chosen, workload)
+    job = Job(original, candidate, oracle, chosen, workload, shared=shared)
     climbed = {**LAYERS, **_by_members(job)}
     rungs: list[Rung] = []
     failure: Failure | None = None
@@ -206,6 +211,24 @@ def _climb(
     passed = [r for r in rungs if r.status == "pass"]
     decisive = passed[-1] if passed else last
     return Verdict("TESTED", decisive.name, "; ".join(r.detail for r in passed), tuple(rungs), seconds)
+
+
+def assistant(
+    original: Kernel, candidate: Kernel, workload: Workload, *, variant: str | None, seed: int, shared: SharedRuns
+) -> bool:
+    """Have ``shared`` make runs for the verdict of another process on these arguments; whether it can."""
+    try:
+        candidate = materialise(candidate)
+    except LoweringError:
+        return False
+    same = in_step(original, candidate)
+    if same is None:
+        return False
+    workload = with_optional_pointers(workload, same, variant, seed)
+    oracle = oracle_for(same, workload, variant, seed)
+    oracle.shared = shared
+    Job(oracle.original, candidate, oracle, [], workload, shared=shared)
+    return True
 
 
 def _by_members(job: Job) -> dict[str, Callable[[Job], Outcome]]:

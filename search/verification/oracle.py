@@ -21,6 +21,7 @@ from ktc.passes.lowering import LoweringError, materialise
 from ktc.search.verification.floats.accuracy import is_float
 from ktc.search.verification.floats.special_values import SpecialRows
 
+from .sharing.shared_runs import SharedRuns
 from .verdict import Failure
 
 SPREAD = {2: (-6, 0, 3), 4: (-18, 0, 17)}
@@ -160,11 +161,14 @@ class Oracle:
         self._meaning: dict[Any, bool] = {}
         self.launched = _as_launched(original)
         self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
+        self.shared: SharedRuns | None = None  # where other processes leave runs of this original, and look for them
 
     def draw(self, k: int) -> Oracle:
         """The oracle of the ``k``-th other set of inputs; ``draw(0)`` is this one."""
         if k and k not in self._draws:
             self._draws[k] = Oracle(self.original, self.workload, self.variant, self.seed + k)
+        if k:
+            self._draws[k].shared = self.shared
         return self._draws[k] if k else self
 
     def inputs(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
@@ -222,6 +226,11 @@ class Oracle:
         return args
 
     @cached_property
+    def key(self) -> str:
+        """What identifies the original with its inputs."""
+        return _key(self.original, self.workload, self.variant, self.seed)
+
+    @cached_property
     def integers(self) -> tuple[ArgSpec, ...]:
         """Arrays of integers that may be any, for all that the workload says."""
         return tuple(
@@ -247,9 +256,17 @@ class Oracle:
         if known is not None and (known.result.steps <= fuel if known.ended else known.fuel >= fuel):
             self._results.move_to_end(key)
             return known.result
-        args = self.inputs(sizes, data)
         kernel = self.launched if domain == "float" else self.original
-        result = run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
+
+        def compute() -> RunResult:
+            args = self.inputs(sizes, data)
+            return run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
+
+        if self.shared is None:
+            result = compute()
+        else:
+            name = hashlib.sha256(repr((self.key, key)).encode()).hexdigest()
+            result = self.shared.known(name, kernel, fuel, compute)
         if known is None or not known.ended:
             self._results[key] = _Known(result, fuel)
         if len(self._results) > KEPT:
@@ -286,14 +303,18 @@ _oracles: OrderedDict[str, Oracle] = OrderedDict()
 
 def oracle_for(original: Kernel, workload: Workload, variant: str | None, seed: int) -> Oracle:
     """The (shared) oracle of an original; a few are kept per process."""
-    facts = f"{text_of(original)}\n{workload!r}\n{variant}\n{seed}"
-    key = hashlib.sha256(facts.encode()).hexdigest()
+    key = _key(original, workload, variant, seed)
     if key not in _oracles:
         _oracles[key] = Oracle(original, workload, variant, seed)
         if len(_oracles) > 8:
             _oracles.popitem(last=False)
     _oracles.move_to_end(key)
     return _oracles[key]
+
+
+def _key(original: Kernel, workload: Workload, variant: str | None, seed: int) -> str:
+    facts = f"{text_of(original)}\n{workload!r}\n{variant}\n{seed}"
+    return hashlib.sha256(facts.encode()).hexdigest()
 
 
 __all__ = ["Oracle", "oracle_for", "text_of"]

@@ -20,10 +20,19 @@ class Crew:
         self._own = threading.local()
         self.workers: list[Worker] = []
         self._pool = ThreadPoolExecutor(self.size, f"ktc-{role}")
+        self._open: set[Future[Reply]] = set()
+
+    @property
+    def idle(self) -> int:
+        """Processes that have nothing to do, those not started yet among them."""
+        return self.size - sum(not f.done() for f in list(self._open))
 
     def submit(self, request: Mapping[str, Any], deadline_s: float, failed: str) -> Future[Reply]:
         """The answer, or a reply of status ``failed`` that says how its process ended."""
-        return self._pool.submit(self._ask, request, deadline_s, failed)
+        asked = self._pool.submit(self._ask, request, deadline_s, failed)
+        self._open.add(asked)
+        asked.add_done_callback(self._open.discard)
+        return asked
 
     def _ask(self, request: Mapping[str, Any], deadline_s: float, failed: str) -> Reply:
         worker: Worker | None = getattr(self._own, "worker", None)

@@ -32,6 +32,7 @@ from ktc.backends.base import DeviceInfo, Emitted, Timing
 from ktc.ir.diagnostics import KtcError
 from ktc.search.bounds.measured_rates import Rates
 
+from .assistance import Assistance
 from .crew import Crew, reply_of
 from .worker_deadlines import Deadlines, Patience
 from .worker_process import Worker, WorkerDied, WorkerHung
@@ -132,6 +133,7 @@ class LocalExecutor:
         self._worker: Worker | None = None
         self._compilers = Crew("compile", compilers, self.name, self.folder, self.deadlines.start)
         self._gates = Crew("gate", gates, self.name, self.folder, self.deadlines.start)
+        self._questions = Assistance(self._gates, self.folder / "runs")
         try:
             with self._lock:
                 self.device = self._hello(self._start())
@@ -149,6 +151,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End every worker and remove the buffers."""
+        self._questions.close()
         self._compilers.dismiss()
         self._gates.dismiss()
         self._end_measuring()
@@ -164,15 +167,14 @@ class LocalExecutor:
     # ------------------------------------------------------------------------------------------------------- verifying
 
     def gate(self, original: str, candidate: str, workload: str, *, variant: str | None, seed: int) -> Future[Reply]:
-        """The ladder on the kernel with the text ``candidate``, in a process of its own; ``data['verdict']``.
-
-        ``original`` is the text of what the workload's source says.
+        """The ladder on the kernel with the text ``candidate``, in a process of its own, which idle ones assist;
+        ``data['verdict']``. ``original`` is the text of what the workload's source says.
         """
         request = {
             "do": "gate", "original": original, "candidate": candidate, "workload": workload, "variant": variant,
             "seed": seed,
         }  # fmt: skip
-        return self._gates.submit(request, self.deadlines.gate, "hang")
+        return self._questions.ask(request, self.deadlines.gate, "hang")
 
     def expect(self, workload: str, variant: str | None) -> None:
         """Have processes ready that will compile and verify candidates of ``workload``."""

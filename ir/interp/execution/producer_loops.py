@@ -80,10 +80,9 @@ def bulk_copy(machine: Machine, s: BulkCopy, frame: Frame, act: Active) -> None:
         message = f"blocks of a cluster share a box of '{s.dst.name}' and differ on where it is"
         state.report("barrier-divergence", message, frame, act, np.ones(n, bool))
         return
-    index = values[:-5]
     rounds = -(-s.rows * PANEL // threads)
     copying = Frame(rounds * n, frame, np.tile(lanes, rounds))
-    index, (row0, col0, rows, cols, pitch) = [np.tile(x, rounds) for x in index], np.tile(values[-5:], (1, rounds))
+    *index, row0, col0, rows, cols, pitch = np.tile(values, (1, rounds))
     element = (np.arange(rounds)[:, None] * threads + np.arange(n) % threads).reshape(-1)
     here = element < s.rows * PANEL
     r, c = np.divmod(element, PANEL)

@@ -23,7 +23,7 @@ from ktc.search.verification.instances.instances import (
 )
 from ktc.search.verification.instances.outcome_sizes import sizes_for_outcomes
 from ktc.search.verification.instances.outcomes import hangs_on_data, one_sided
-from ktc.search.verification.job import Job, Outcome
+from ktc.search.verification.job import Job, Outcome, Planned, planned
 from ktc.search.verification.verdict import Failure
 
 STEPS = 16_000
@@ -105,15 +105,22 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     Shortest first, by the original's statements: one long loop must not use up what many short instances cost.
     """
     done = {}
-    for instance in sorted(job.instances, key=lambda i: _length(job, i)):
+    job.announce(planned("original", i.sizes, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
+    shortest = sorted(job.instances, key=lambda i: _length(job, i))
+    job.announce([*_sanitized_runs(job, shortest), *_other_runs(job, shortest)])
+    for instance in shortest:
         failure, rest = _first(job, instance, progress)
         done[id(instance)] = instance, rest
         yield failure
     job.unsure = _unsure(job)
+    extra = [i for i, _ in _extra_usual(job)]
+    job.announce([*_sanitized_runs(job, extra), *_other_runs(job, [i for i, rest in done.values() if rest] + extra)])
     for instance, rest in done.values():
         yield _others(job, instance, () if job.large else rest, progress)
     for instance, most in () if job.only else _extra(job):
         progress.spent, progress.larger, progress.most = 0, True, most
+        if instance not in extra:
+            job.announce([*_sanitized_runs(job, [instance]), *_other_runs(job, [instance])])
         failure, rest = _first(job, instance, progress)
         yield failure or _others(job, instance, rest, progress)
         if job.coverage.tried[-1] is instance and instance not in job.instances:
@@ -121,16 +128,30 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
 
 
+def _sanitized_runs(job: Job, chosen: Iterable[Instance]) -> Iterator[Planned]:
+    return (planned("candidate", i.sizes, job.domains[0], "exact", True, STEPS) for i in chosen)
+
+
+def _other_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
+    domains = () if job.large else job.domains[1:]
+    return (planned("candidate", i.sizes, d, "exact", job.unsure, STEPS) for i in chosen for d in domains)
+
+
 def _extra(job: Job) -> Iterator[tuple[Instance, int]]:
-    """Instances beyond the budget, with the statements that each may take: those that alone fill blocks, the longest of
-    each size, and what may show what has not been seen."""
+    """Instances beyond the budget, with the statements that each may take: usual ones, and what may show what has not
+    been seen."""
+    yield from _extra_usual(job)
+    yield from ((i, MORE_STEPS) for i in _missing(job))
+
+
+def _extra_usual(job: Job) -> Iterator[tuple[Instance, int]]:
+    """Those that alone fill blocks, and the longest of each size."""
     tried = job.coverage.tried
     yield from [(i, MORE_STEPS) for i in job.instances if i.full and i not in tried]
     for name in job.instances[0].sizes:
         longest = max(job.instances, key=lambda i, n=name: i.sizes[n])  # type: ignore[misc]
         if all(longest.sizes[name] > i.sizes[name] for i in tried):
             yield longest, STEPS
-    yield from ((i, MORE_STEPS) for i in _missing(job))
 
 
 def _missing(job: Job) -> Iterator[Instance]:
@@ -192,10 +213,9 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
             return _Tried(ran=False)
         if first and not progress.affordable(want.steps):
             return _Tried(ran=False)
-        args = job.oracle.inputs(instance.sizes, "exact")
         most = progress.most if progress.larger else None
-        known = findings_of(job, instance) if job.unsure and not first else []
-        got = job.run(instance, args, domain, want, sanitize=first or job.unsure, known=known, most=most)
+        known = job.defects_for(instance.sizes) if job.unsure and not first else []
+        got = job.run(instance, "exact", domain, want, sanitize=first or job.unsure, known=known, most=most)
         if progress.larger and endless(got) and not endless(got, certainly=True):
             return _Tried(ran=False)
     except KtcError as e:
@@ -209,7 +229,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
     failure = defect((*want.findings, *known), got, instance, domain) if looked else None
     failure = failure or _mismatch(compare(want, got, domain), instance)
     if not failure and first and job.remembers:  # the same sizes again, on what the first launch left
-        got = job.run(instance, args, domain, want, most=most)
+        got = job.run(instance, "exact", domain, want, most=most)
         second = _mismatch(compare(want, got, domain), instance, "wrong result of a second launch")
         failure = defect(want.findings, got, instance, domain) or second
     if first and failure is None:
@@ -235,10 +255,9 @@ def _summary(job: Job, progress: _Progress) -> str:
 def _sanitized(job: Job, why: str) -> Outcome:
     """L2 alone, on ordinary floats, for programs the exact domains cannot follow (they look at bit patterns)."""
     for instance in job.instances:
-        args = job.oracle.inputs(instance.sizes, "exact")
         try:
             want = job.oracle.run(instance.sizes, "float", "exact")
-            got = job.run(instance, args, "float", want, sanitize=True)
+            got = job.run(instance, "exact", "float", want, sanitize=True)
         except KtcError as e:
             if e.code != "E-INTERP-UNSUPPORTED":
                 raise
@@ -247,14 +266,6 @@ def _sanitized(job: Job, why: str) -> Outcome:
         if failure:
             return told(failure)
     return Outcome("pass", f"{len(job.instances)} instances without a defect, but no exact domain ({why})")
-
-
-def findings_of(job: Job, instance: Instance) -> list[Finding]:
-    """The original's defects, from the domain in which it is sanitized."""
-    try:
-        return job.oracle.run(instance.sizes, job.domains[0], "exact").findings
-    except KtcError:
-        return []
 
 
 def defect(theirs: Iterable[Finding], got: RunResult, instance: Instance, domain: str) -> Failure | None:

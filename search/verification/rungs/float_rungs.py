@@ -6,7 +6,7 @@ roundings: an output may not be rounded to a narrower type more often than the o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,12 +31,12 @@ from ktc.search.verification.floats.accuracy import (
 )
 from ktc.search.verification.instances.instances import Instance
 from ktc.search.verification.instances.wide_rows import wide_rows
-from ktc.search.verification.job import Job, Outcome
+from ktc.search.verification.job import Job, Outcome, Planned, planned
 from ktc.search.verification.oracle import INTEGERS
 from ktc.search.verification.verdict import Failure
 
-from .exact import defect, endless, findings_of, told
-from .special_rung import special_failure
+from .exact import defect, endless, told
+from .special_rung import special_failure, special_runs
 
 STEPS = 12_000
 """Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""
@@ -57,10 +57,9 @@ class _Sweep:
     ratio: float = 0.0
 
     def failure(self, instance: Instance, data: str) -> Failure | None:
-        args = self.job.oracle.inputs(instance.sizes, data)
         want = self.job.oracle.run(instance.sizes, "float", data)
-        theirs = findings_of(self.job, instance) if self.job.unsure else []
-        got = self.job.run(instance, args, "float", want, sanitize=self.job.unsure, known=theirs)
+        theirs = self.job.defects_for(instance.sizes) if self.job.unsure else []
+        got = self.job.run(instance, data, "float", want, sanitize=self.job.unsure, known=theirs)
         looked = self.job.unsure or endless(got)
         wrong = defect((*want.findings, *theirs), got, instance, "float") if looked else None
         if wrong:
@@ -69,12 +68,12 @@ class _Sweep:
             return _other_infinities(want, got, instance, ENDS[data])
         if self.identical or data in INTEGERS:
             return _bits(want, got, instance, floats=self.identical)
-        return self._bounded(args, want, got, instance, data)
+        return self._bounded(want, got, instance, data)
 
-    def _bounded(self, args: Mapping, want: RunResult, got: RunResult, instance: Instance, data: str) -> Failure | None:
+    def _bounded(self, want: RunResult, got: RunResult, instance: Instance, data: str) -> Failure | None:
         job = self.job
         exact_values = job.oracle.run(instance.sizes, "float64", data)
-        bounds = run(job.candidate, args, domain="bound", sanitize=False, undefined=job.oracle.undefined)
+        bounds = job.alone(instance, data, "bound")
         for name, x in want.outputs.items():
             h = got.outputs[name]
             stored = want.written.get(name, np.ones(x.shape, bool))
@@ -115,7 +114,7 @@ class _Sweep:
         job, sizes = self.job, instance.sizes
         try:
             want = job.oracle.run(sizes, "roundings", "plain")
-            got = job.run(instance, job.oracle.inputs(sizes, "plain"), "roundings", want)
+            got = job.run(instance, "plain", "roundings", want)
         except KtcError as e:
             if e.code != "E-INTERP-UNSUPPORTED":
                 raise
@@ -140,20 +139,21 @@ def floats(job: Job) -> Outcome:
     chosen = _telling(job)
     sweep = _Sweep(job, not may_round_differently(job.original, job.candidate))
     try:
-        for instance, data in _runs(job, chosen, sweep.identical):
+        runs = list(_runs(job, chosen, sweep.identical))
+        special = _for_special(job, chosen) if _spreadable(job) else []
+        job.announce([*_planned(job, runs, sweep.identical), *special_runs(job, special), *_rounding_runs(job, chosen)])
+        for instance, data in runs:
             failure = sweep.failure(instance, data)
             if failure:
                 return told(failure)
-        failure = special_failure(job, _for_special(job, chosen)) if _spreadable(job) else None
+        failure = special_failure(job, special)
         if failure:
             return told(failure)
     except KtcError as e:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise
         return Outcome("skip", e.message)
-    most = sorted(chosen, key=lambda i: -i.cost)[:1]  # where every thread has something to round
-    counted = _distinct(*most, *_broadest(chosen), *_longest(chosen), *chosen)[:COUNTED]
-    for instance in counted if _narrows(job.candidate) else ():
+    for instance in _counted(job, chosen):
         failure = sweep.rounded_more(instance)
         if failure:
             return Outcome("fail", str(failure), failure)
@@ -161,6 +161,27 @@ def floats(job: Job) -> Outcome:
         return Outcome("pass", f"{len(chosen)} instances bit-identical")
     how = f"within {sweep.ratio:.2f} of the error bound, no less accurate than the original"
     return Outcome("pass", f"{len(chosen)} instances {how}", ratio=round(sweep.ratio, 4))
+
+
+def _counted(job: Job, chosen: list[Instance]) -> list[Instance]:
+    """Those on which roundings are counted."""
+    most = sorted(chosen, key=lambda i: -i.cost)[:1]  # where every thread has something to round
+    counted = _distinct(*most, *_broadest(chosen), *_longest(chosen), *chosen)[:COUNTED]
+    return counted if _narrows(job.candidate) else []
+
+
+def _planned(job: Job, runs: list[tuple[Instance, str]], identical: bool) -> Iterator[Planned]:
+    """What the runs of a sweep need, as :meth:`_Sweep.failure` asks for it."""
+    for instance, data in runs:
+        yield planned("candidate", instance.sizes, "float", data, job.unsure)
+        if not (identical or data in ENDS or data in INTEGERS):
+            yield planned("alone", instance.sizes, "bound", data)
+            domains = ("float64",) if job.candidate.may_lose_accuracy else ("float64", "terms")
+            yield from (planned("original", instance.sizes, d, data) for d in domains)
+
+
+def _rounding_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
+    return (planned("candidate", i.sizes, "roundings", "plain") for i in _counted(job, chosen))
 
 
 def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[Instance, str]]:

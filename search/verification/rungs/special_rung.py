@@ -12,13 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from ktc.ir.interp import run
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.search.verification.floats.accuracy import is_float
 from ktc.search.verification.floats.special_inputs import draws, kinds_of, rounds_to_integers
 from ktc.search.verification.floats.special_values import SpecialRows, unlike
 from ktc.search.verification.instances.instances import Instance
-from ktc.search.verification.job import Job
+from ktc.search.verification.job import Job, Planned, planned
 from ktc.search.verification.verdict import Failure
 
 from .exact import defect, endless
@@ -36,6 +35,11 @@ def special_failure(job: Job, chosen: list[Instance]) -> Failure | None:
     return None
 
 
+def special_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
+    """The candidate's runs that :func:`special_failure` asks for."""
+    return (planned("candidate", i.sizes, "float", data) for i, data in _runs(job, chosen, kinds_for(job)))
+
+
 def kinds_for(job: Job) -> tuple[str, ...]:
     """The special values that the workload does not exclude, and no approximation of the two programs gives up."""
     return kinds_of((job.original, job.candidate), job.workload)
@@ -51,8 +55,7 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
     want = oracle.run(sizes, "float", data)
     if endless(want):
         return None
-    inputs = oracle.inputs(sizes, data)
-    got = job.run(instance, inputs, "float", want)
+    got = job.run(instance, data, "float", want)
     if endless(got):
         return defect(want.findings, got, instance, "float")
     integers = not rounds_to_integers(job.original)
@@ -82,13 +85,9 @@ def _exact(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.nda
 
 def _wide(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
     """What the candidate computes in double."""
-    inputs = job.oracle.inputs(instance.sizes, data)
-    found = run(job.candidate, inputs, domain="float64", sanitize=False, undefined=job.oracle.undefined)
-    return found.outputs[name]
+    return job.alone(instance, data, "float64").outputs[name]
 
 
 def _bound(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
     """How far rounding may take the candidate."""
-    inputs = job.oracle.inputs(instance.sizes, data)
-    bounds = run(job.candidate, inputs, domain="bound", sanitize=False, undefined=job.oracle.undefined)
-    return np.imag(bounds.outputs[name])
+    return np.imag(job.alone(instance, data, "bound").outputs[name])

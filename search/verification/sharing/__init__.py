@@ -1,0 +1,1 @@
+"""Runs of the interpreter that processes share: a verdict's, spread over those that are idle, and the original's."""

@@ -1,0 +1,221 @@
+"""One verdict's runs, spread over processes that have nothing else to do.
+
+One process *leads*: it climbs the ladder as it would alone, and says ahead which runs it is going to need. Others
+*assist*: they take what nobody has begun yet and leave the results in files. The leader takes a result that is there,
+does what nobody has begun, and while somebody else is at what it needs, does what it will need later. A run depends on
+nothing but its kernel, its arguments and its domain, so the verdict is the same whoever made the run; and since each
+run is asked for by the leader where it is needed, what was said ahead in vain costs time and nothing else.
+
+Beside a verdict's own folder there is one for the runs of originals, which all candidates of an original need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ktc.ir.interp import FUEL, RunResult
+from ktc.ir.kernel import Kernel
+from ktc.search.verification.floats.special_values import SpecialRows
+
+from . import run_files
+
+PLAN = "plan.json"
+
+PAUSE_S = 0.003
+"""How long an assistant waits before it looks again for something to do."""
+
+Data = str | SpecialRows
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that will be needed: of the ``original``, of the ``candidate`` against it, or of the candidate ``alone``,
+    whose errors are bounded. ``sanitize`` as for :func:`ktc.ir.interp.run`; ``fuel``: statements of the original beyond
+    which it is not needed."""
+
+    who: str
+    sizes: tuple[tuple[str, int], ...]
+    domain: str
+    data: Data
+    sanitize: bool = False
+    fuel: int = field(default=FUEL, compare=False)
+
+    @property
+    def name(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_json()[:-1]).encode()).hexdigest()[:32]
+
+    def to_json(self) -> list[Any]:
+        data = self.data
+        special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only]
+        return [self.who, [list(s) for s in self.sizes], self.domain, special, self.sanitize, self.fuel]
+
+    @staticmethod
+    def from_json(m: list[Any]) -> Planned:
+        who, sizes, domain, data, sanitize, fuel = m
+        if not isinstance(data, str):
+            data = SpecialRows(tuple(data[0]), data[1], data[2])
+        return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel)
+
+
+def planned(
+    who: str, sizes: Mapping[str, int], domain: str, data: Data, sanitize: bool = False, fuel: int = FUEL
+) -> Planned:
+    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel)
+
+
+@dataclass
+class SharedRuns:
+    """The folder of one verdict, ``own``, and that of the originals' runs, ``common``; ``leads``: as the process whose
+    verdict it is. ``perform`` makes a planned run; it goes through :meth:`run` or :meth:`known`."""
+
+    own: Path
+    common: Path
+    leads: bool
+    perform: Callable[[Planned], None] | None = None
+    _plan: dict[Planned, None] = field(default_factory=dict)
+    _seen: tuple[int, int] = (0, 0)
+    _ahead: dict[str, tuple[RunResult, int]] = field(default_factory=dict)
+    _working_ahead: bool = False
+
+    # -------------------------------------------------------------------------------------------------------- originals
+
+    def known(self, key: str, kernel: Kernel, fuel: int, compute: Callable[[], RunResult]) -> RunResult:
+        """A run of an original, computed unless some process of the session has left its result."""
+        path = self.common / f"{key}.run"
+        found = run_files.load(path, kernel)
+        if found is not None and _usable(*found, fuel):
+            return found[0]
+        result = compute()
+        run_files.save(path, kernel, result, fuel)
+        return result
+
+    # ------------------------------------------------------------------------------------------------------- candidates
+
+    def run(self, what: Planned, key: str, kernel: Kernel, fuel: int, compute: Callable[[], RunResult]) -> RunResult:
+        """A run of this verdict's candidate. ``key`` says all that its result depends on, but for the ``fuel``."""
+        if not self.leads:
+            result = compute()
+            run_files.save(self.own / f"{key}.run", kernel, result, fuel)
+            return result
+        if self._working_ahead:
+            self._ahead[key] = result, _ = compute(), fuel
+            return result
+        early = self._ahead.pop(key, None)
+        if early is not None and _usable(*early, fuel):
+            return early[0]
+        if what not in self._plan or self._claim(what) is not None:
+            return compute()
+        self._meanwhile(what)
+        found = run_files.load(self.own / f"{key}.run", kernel)
+        return found[0] if found is not None and _usable(*found, fuel) else compute()
+
+    # ------------------------------------------------------------------------------------------------------ the leader
+
+    def announce(self, runs: Iterable[Planned]) -> None:
+        """From now on these are the runs that will be needed, the most urgent first."""
+        self._plan = dict.fromkeys(runs)
+        text = json.dumps([p.to_json() for p in self._plan])
+        path = self.own / f"{PLAN}.{os.getpid()}.tmp"
+        with contextlib.suppress(OSError):
+            path.write_text(text, encoding="utf-8")
+            os.replace(path, self.own / PLAN)
+
+    def _meanwhile(self, what: Planned) -> None:
+        """Until ``what`` is not in anybody's hands any more: what nobody has begun yet, and then wait."""
+        assert self.perform is not None
+        for p in list(self._plan):
+            if not self._in_hands(what, wait=False):
+                return
+            if self._claim(p) is not None:
+                self._working_ahead = True
+                try:
+                    self.perform(p)
+                finally:
+                    self._working_ahead = False
+        self._in_hands(what, wait=True)
+
+    def _in_hands(self, what: Planned, wait: bool) -> bool:
+        """Whether the process that has begun ``what`` is still at it; a process that has ended is not."""
+        try:
+            fd = os.open(self._mark(what), os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    # ------------------------------------------------------------------------------------------------------- assistants
+
+    def assist(self, leave: Callable[[], bool]) -> int:
+        """Make planned runs until the verdict is there, or ``leave`` says so; how many were made."""
+        made = 0
+        while not leave() and self.own.exists():
+            begun = next(self._unbegun(), None)
+            if begun is None:
+                time.sleep(PAUSE_S)
+                continue
+            what, fd = begun
+            try:
+                assert self.perform is not None
+                self.perform(what)
+            finally:
+                os.close(fd)  # whoever waits for it goes on
+            made += 1
+        return made
+
+    def _unbegun(self) -> Iterator[tuple[Planned, int]]:
+        """What nobody had begun, begun by this process."""
+        self._read_plan()
+        for p in self._plan:
+            fd = self._claim(p)
+            if fd is not None:
+                yield p, fd
+
+    def _read_plan(self) -> None:
+        try:
+            stat = os.stat(self.own / PLAN)
+            if (stat.st_ino, stat.st_mtime_ns) != self._seen:
+                text = (self.own / PLAN).read_text(encoding="utf-8")
+                self._plan = dict.fromkeys(map(Planned.from_json, json.loads(text)))
+                self._seen = stat.st_ino, stat.st_mtime_ns
+        except OSError:
+            self._plan = {}
+
+    def _mark(self, what: Planned) -> Path:
+        return self.own / f"{what.name}.begun"
+
+    def _claim(self, what: Planned) -> int | None:
+        """Begin ``what``, unless somebody has: an open file that is locked as long as this process is at it. That of
+        the leader is closed at once, for nobody waits for the leader."""
+        try:
+            fd = os.open(self._mark(what), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        except OSError:
+            return None
+        if self.leads:
+            os.close(fd)
+        else:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        return fd
+
+
+def _usable(result: RunResult, had: int, fuel: int) -> bool:
+    """Whether a run that ``had`` so many statements says what one with ``fuel`` would."""
+    if any(f.kind == "fuel" for f in result.findings):
+        return had == fuel
+    return result.steps <= fuel
+
+
+__all__ = ["Data", "Planned", "SharedRuns", "planned"]

@@ -1,0 +1,89 @@
+"""One question for the verification ladder, spread over the processes that have no question of their own.
+
+The process that is asked leads (:mod:`ktc.search.verification.sharing.shared_runs`); the idle ones assist it, the
+oldest question first. An assistant leaves as soon as a new question finds no idle process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import shutil
+import threading
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from typing import Any
+
+from .crew import Crew
+from .worker_protocol import Reply
+
+
+class Assistance:
+    """Hands the questions to ``crew``; runs are shared in ``folder``."""
+
+    def __init__(self, crew: Crew, folder: Path) -> None:
+        self.crew, self.folder = crew, folder
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._asked: dict[Path, tuple[Mapping[str, Any], float]] = {}
+        self._assisting: list[Path] = []  # the files that make assistants leave
+        self._closed = False
+
+    def ask(self, request: Mapping[str, Any], deadline_s: float, failed: str) -> Future[Reply]:
+        """The answer to a question, as :meth:`Crew.submit` gives it."""
+        if self.crew.size == 1:
+            return self.crew.submit(request, deadline_s, failed)
+        own = self.folder / f"verdict-{next(self._numbers)}"
+        common = self.folder / "originals"
+        with contextlib.suppress(OSError):
+            for made in (own, common):
+                made.mkdir(parents=True, exist_ok=True)
+        request = {**request, "shared": [str(own), str(common)]}
+        with self._lock:
+            if self.crew.idle <= 0 and self._assisting:
+                with contextlib.suppress(OSError):
+                    self._assisting.pop().touch()
+            self._asked[own] = request, deadline_s
+            answer = self.crew.submit(request, deadline_s, failed)
+        answer.add_done_callback(lambda _: self._answered(own))
+        self._spread()
+        return answer
+
+    def close(self) -> None:
+        """Nobody is to assist any more."""
+        with self._lock:
+            self._closed = True
+            self._asked.clear()
+
+    def _answered(self, own: Path) -> None:
+        with self._lock:
+            self._asked.pop(own, None)
+        shutil.rmtree(own, ignore_errors=True)  # by which its assistants know
+        self._spread()
+
+    def _spread(self) -> None:
+        """Have every idle process assist the oldest question."""
+        with self._lock:
+            for own, (request, deadline_s) in list(self._asked.items())[:1]:
+                for _ in range(0 if self._closed else self.crew.idle):
+                    leave = self.folder / f"leave-{next(self._numbers)}"
+                    self._assisting.append(leave)
+                    asked = {**request, "do": "assist", "leave": str(leave)}
+                    with contextlib.suppress(RuntimeError):  # the crew is being dismissed
+                        assisted = self.crew.submit(asked, deadline_s, "lost")
+                        assisted.add_done_callback(functools.partial(self._left, own, leave))
+
+    def _left(self, own: Path, leave: Path, assisted: Future[Reply]) -> None:
+        """A process has assisted; where it could not, it is not asked about the same question again."""
+        with self._lock:
+            if leave in self._assisting:
+                self._assisting.remove(leave)
+        with contextlib.suppress(CancelledError, OSError):
+            leave.unlink(missing_ok=True)
+            if assisted.result().data.get("made") or own not in self._asked:
+                self._spread()
+
+
+__all__ = ["Assistance"]

@@ -1,0 +1,200 @@
+"""Runs that processes share: the same result from a file as from the interpreter, each run made once, none waited for
+in vain."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from ktc.ir.interp import FUEL, RunResult, run
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.search.verification import SharedRuns, assistant, verify
+from ktc.search.verification.floats.special_values import SpecialRows
+from ktc.search.verification.sharing import run_files
+from ktc.search.verification.sharing.shared_runs import PLAN, Planned, planned
+from tests.ir.interp.interp_samples import ROWS_TREE, kernel
+from tests.search.verification.gate_samples import ROWS
+
+RACY = """
+kernel racy(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(1) block(64)
+  let t: i32 = threadIdx.x as i32
+  if n > 3
+    y[t / 2] = x[t] + x[n + t]
+"""
+DOMAINS = ("float", "float64", "int", "field", "bound", "terms", "roundings")
+
+
+def same(a: RunResult, b: RunResult) -> bool:
+    fields = [f.name for f in dataclasses.fields(RunResult) if f.name not in ("outputs", "written")]
+    alike = all(getattr(a, f) == getattr(b, f) for f in fields)
+    return alike and all(_equal(getattr(a, w), getattr(b, w)) for w in ("outputs", "written"))
+
+
+def _equal(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    return a.keys() == b.keys() and all(
+        x.dtype == b[n].dtype and x.shape == b[n].shape and x.tobytes() == b[n].tobytes() for n, x in a.items()
+    )
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_result_in_a_file_is_the_result(tmp_path, domain):
+    k = parse_kernel(print_kernel(parse_kernel(RACY)))
+    args = {"y": np.zeros(32, np.float32), "x": np.arange(60, dtype=np.float32), "n": 5}
+    result = run(k, args, domain=domain, undefined=("y",))
+    assert {f.kind for f in result.findings} >= {"race", "out-of-bounds"}
+    run_files.save(tmp_path / "x", k, result, 7)
+    got, fuel = run_files.load(tmp_path / "x", k)
+    assert fuel == 7 and same(result, got)
+    assert [f.statement for f in got.findings] == [f.statement for f in result.findings]
+    other = parse_kernel(print_kernel(k))
+    there, _ = run_files.load(tmp_path / "x", other)
+    own = {id(s) for s in there.unreached} | set(there.outcomes)
+    assert _equal(there.outputs, result.outputs) and not own & (
+        set(result.outcomes) | {id(s) for s in result.unreached}
+    )
+    assert same(there, run(other, args, domain=domain, undefined=("y",)))
+
+
+def test_small_floats_keep_their_type(tmp_path):
+    k = parse_kernel("kernel k(y: bf16* restrict)\n  launch grid(1) block(32)\n  y[threadIdx.x as i32] = 1.5 as bf16\n")
+    result = run(k, {"y": np.zeros(32, run_files.SMALL_FLOATS["bfloat16"])})
+    run_files.save(tmp_path / "x", k, result, FUEL)
+    assert same(run_files.load(tmp_path / "x", k)[0], result)
+
+
+def test_what_is_no_part_of_the_kernel_is_not_written(tmp_path):
+    k, other = kernel(ROWS_TREE), kernel(ROWS_TREE)
+    result = run(
+        k, {"y": np.zeros(3, np.float32), "x": np.ones((3, 7), np.float32), "w": np.ones(7, np.float32), "n": 3, "d": 7}
+    )
+    run_files.save(tmp_path / "x", other, result, FUEL)
+    assert run_files.load(tmp_path / "x", k) is None
+
+
+NAMED = (
+    "  let r: f32 = rsqrt(s[0] / f32(d) + 1e-06)",
+    "  let q: f32 = s[0] / f32(d)\n  let r: f32 = rsqrt(q + 1e-06)",
+)
+"""The same program, in one more statement."""
+
+WHAT = planned("candidate", {"n": 3, "d": 5}, "float", SpecialRows(("inf", "nan"), 2, "x"), True, 99)
+K = kernel(ROWS_TREE)
+RESULT = RunResult({"y": np.arange(3.0)}, steps=40)
+
+
+def pair(folder) -> tuple[SharedRuns, SharedRuns]:
+    for name in ("own", "common"):
+        (folder / name).mkdir()
+    leader, helper = (SharedRuns(folder / "own", folder / "common", leads) for leads in (True, False))
+    helper.perform = lambda what: helper.run(what, "key", K, FUEL, lambda: RESULT) and None
+    leader.perform = lambda what: None
+    return leader, helper
+
+
+def refuse() -> RunResult:
+    raise AssertionError("somebody else has done that")
+
+
+def test_a_planned_run_travels_as_it_is():
+    back = Planned.from_json(WHAT.to_json())
+    assert back == WHAT and back.fuel == WHAT.fuel and back.name == WHAT.name
+    assert dataclasses.replace(WHAT, fuel=5).name == WHAT.name != dataclasses.replace(WHAT, sanitize=False).name
+
+
+def test_the_leader_takes_what_an_assistant_has_done(tmp_path):
+    leader, helper = pair(tmp_path)
+    leader.announce([WHAT])
+    assert helper.assist(lambda: any((tmp_path / "own").glob("*.run"))) == 1
+    got = leader.run(WHAT, "key", K, FUEL, refuse)
+    assert same(got, RESULT)
+    assert leader.run(WHAT, "key", K, 30, lambda: RunResult({}, steps=31)).steps == 31  # fewer statements than it took
+
+
+def test_each_run_is_begun_once(tmp_path):
+    leader, helper = pair(tmp_path)
+    leader.announce([WHAT])
+    assert leader.run(WHAT, "key", K, FUEL, lambda: RESULT) is RESULT
+    looks = iter([False, True])
+    assert helper.assist(lambda: next(looks)) == 0
+
+
+def test_what_an_assistant_has_dropped_is_done_by_the_leader(tmp_path):
+    leader, helper = pair(tmp_path)
+    leader.announce([WHAT])
+    helper._read_plan()
+    os.close(next(helper._unbegun())[1])  # as when its process ends
+    assert leader.run(WHAT, "key", K, FUEL, lambda: RESULT) is RESULT
+
+
+def test_the_leader_waits_for_what_is_being_done_and_does_the_rest_meanwhile(tmp_path):
+    leader, helper = pair(tmp_path)
+    later = dataclasses.replace(WHAT, domain="int")
+    leader.announce([WHAT, later])
+    begun, done, ahead = threading.Event(), threading.Event(), []
+
+    def slow(what: Planned) -> None:
+        begun.set()
+        assert done.wait(60)
+        helper.run(what, "key", K, FUEL, lambda: RESULT)
+
+    def meanwhile(what: Planned) -> None:
+        ahead.append(what)
+        leader.run(what, "later", K, FUEL, lambda: RESULT)
+        done.set()
+
+    helper.perform, leader.perform = slow, meanwhile
+    looks = iter([False, True])
+    assisting = threading.Thread(target=lambda: helper.assist(lambda: next(looks)))
+    assisting.start()
+    assert begun.wait(60)
+    assert same(leader.run(WHAT, "key", K, FUEL, refuse), RESULT)
+    assert ahead == [later] and leader.run(later, "later", K, FUEL, refuse) is RESULT
+    assisting.join()
+
+
+def test_assistants_leave_when_the_verdict_is_there(tmp_path):
+    _, helper = pair(tmp_path)
+    (tmp_path / "own").rmdir()
+    assert helper.assist(lambda: False) == 0
+
+
+def test_runs_of_an_original_are_there_for_others(tmp_path):
+    one, two = pair(tmp_path)
+    assert one.known("a", K, 100, lambda: RESULT) is RESULT
+    assert same(two.known("a", K, 40, refuse), RESULT)
+    assert two.known("a", K, 39, lambda: RunResult({}, steps=1)).steps == 1
+
+
+def test_a_verdict_is_the_same_with_runs_of_others(tmp_path):
+    """What an assistant leaves of all that was ever announced changes nothing in the verdict but who did the work."""
+    leader, helper = pair(tmp_path)
+    original, candidate = kernel(ROWS_TREE), kernel(ROWS_TREE.replace(*NAMED))
+    plans: list[Planned] = []
+    announce = leader.announce
+    leader.announce = lambda runs: (plans.extend(found := list(runs)), announce(found))[0]
+    alone = verify(original, candidate, ROWS, shared=leader)
+    assert plans and (tmp_path / "own" / PLAN).exists() and alone.ok
+    for mark in (tmp_path / "own").glob("*.begun"):
+        mark.unlink()
+    announce(dict.fromkeys(plans))
+    assert assistant(original, candidate, ROWS, variant=None, seed=0, shared=helper)
+    made = helper.assist(lambda: len(list((tmp_path / "own").glob("*.begun"))) >= len(set(plans)))
+    assert made == len(set(plans))
+    second = SharedRuns(leader.own, leader.common, True)
+    asked: list[Planned] = []
+    run_it = second.run
+    second.run = lambda what, key, k, fuel, compute: run_it(
+        what, key, k, fuel, lambda: (asked.append(what), compute())[1]
+    )
+    again = verify(original, candidate, ROWS, shared=second)
+    assert _without_times(again) == _without_times(alone) and not asked
+
+
+def _without_times(verdict) -> object:
+    rungs = tuple(dataclasses.replace(r, seconds=0.0) for r in verdict.rungs)
+    return dataclasses.replace(verdict, rungs=rungs, seconds=0.0)
