@@ -76,10 +76,9 @@ def simplified(kernel: Kernel) -> Body:
     body = kernel.body
     while True:
         folded = _folded(body)
-        after = decided(kernel.with_(body=folded), REWRITES)
-        if after == body:
-            return body
-        body = after
+        body = decided(kernel.with_(body=folded), REWRITES)
+        if body == folded:
+            return folded
 
 
 def _folded(body: Body) -> Body:
