@@ -21,7 +21,7 @@ from ktc.ir.producer_launch import launched_block
 from ktc.ir.support.frozen import values_of
 from ktc.ir.text import by_stem
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
-from ktc.ir.walk import all_exprs, knobs_in, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import expressions, knobs_in, walk
 
 from .base import Emitted, unit_of
 from .field_text import field_text
@@ -136,9 +136,10 @@ def _sweeps(kernel: Kernel) -> str:
 def _used_knobs(kernel: Kernel, bounds: list[Expr]) -> set[str]:
     """Knobs that the printed kernel mentions: in expressions, array shapes, vector types and launch bounds."""
     used: set[str] = set()
-    for e in all_exprs(kernel.body):
-        used |= _knobs_of_type(e.type) if isinstance(e, Load | VecMake) else set()
-        if isinstance(e, Knob):
+    for e in expressions(kernel.body):
+        if isinstance(e, Load | VecMake):
+            used |= _knobs_of_type(e.type)
+        elif isinstance(e, Knob):
             used.add(e.name)
     for s in walk(kernel.body):
         for _, value in values_of(s):
@@ -173,12 +174,11 @@ def _generic_vectors(kernel: Kernel) -> set[tuple[Scalar, int]]:
     for s in walk(kernel.body):
         if isinstance(s, Store):
             lane(s.buffer.type, s.index)
-        for top in stmt_exprs(s):
-            for e in walk_expr(top):
-                if isinstance(e, Load):
-                    lane(e.buffer.type, e.index)
-                elif isinstance(e, VecGet) and isinstance(e.x.type, Vec) and not isinstance(e.lane, Const):
-                    found.add((e.x.type.elem, const_int(e.x.type.n) or 0))
+    for e in expressions(kernel.body):
+        if isinstance(e, Load):
+            lane(e.buffer.type, e.index)
+        elif isinstance(e, VecGet) and isinstance(e.x.type, Vec) and not isinstance(e.lane, Const):
+            found.add((e.x.type.elem, const_int(e.x.type.n) or 0))
     return found
 
 

@@ -11,7 +11,7 @@ from functools import cache
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Call, Sym, Var
-from ktc.ir.walk import all_exprs
+from ktc.ir.walk import expressions
 
 SYSTEM = """
 printf      | printf({*})                | printf({*})                                     | printf({*})
@@ -91,7 +91,7 @@ def texture_objects(kernel: Kernel) -> dict[Sym, str]:
     """The parameters that texture and surface functions use: a 64-bit handle with a name of its own in CUDA and HIP."""
     found: dict[Sym, str] = {}
     params = {p.sym for p in kernel.params}
-    for e in all_exprs(kernel.body):
+    for e in expressions(kernel.body):
         if isinstance(e, Call) and (place := texture_object(e.fn)) is not None:
             kind, at = place
             x = e.args[at]

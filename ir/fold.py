@@ -139,8 +139,13 @@ def fold_node(e: Expr) -> Expr:
     """One bottom-up folding step: children are already folded."""
     if type(e) not in _FOLDING:
         return e
-    if isinstance(e, Binary) and isinstance(e.a.type, Scalar) and not e.a.type.is_float:
-        a, b, t = e.a, e.b, e.a.type
+    if isinstance(e, Binary):
+        a, b = e.a, e.b
+        if type(a) is not Const and type(b) is not Const:
+            return e
+        t = a.type
+        if not isinstance(t, Scalar) or t.is_float:
+            return e
         if is_const(a) and is_const(b) and not _undefined(e.op, b.value):  # type: ignore[attr-defined]
             v = INT_OPS[e.op](a.value, b.value)  # type: ignore[attr-defined]
             if e.op in COMPARISONS or e.op in ("&&", "||"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from ktc.ir.support.frozen import frozen
@@ -113,8 +114,13 @@ def bodies(s: Stmt) -> tuple[Body, ...]:
     return () if read is None else read(s)
 
 
+BODY_FIELDS: dict[type, tuple[str, ...]] = {
+    If: ("then", "orelse"),
+    **dict.fromkeys((For, While, Par, Reduce, Produce), ("body",)),
+    Scan: ("body", "then"),
+}
+"""The fields that hold statement lists, by the class of the statement, in the order in which they run."""
+
 _BODIES: dict[type, Callable[[Any], tuple[Body, ...]]] = {
-    If: lambda s: (s.then, s.orelse),
-    **dict.fromkeys((For, While, Par, Reduce, Produce), lambda s: (s.body,)),
-    Scan: lambda s: (s.body, s.then),
+    cls: attrgetter(*names) if len(names) > 1 else lambda s: (s.body,) for cls, names in BODY_FIELDS.items()
 }

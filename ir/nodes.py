@@ -63,7 +63,7 @@ from .expr_nodes import (
     accessed_type,
     i32,
 )
-from .loop_nodes import LEVELS, Acc, Dist, Level, Par, Reduce, Scan, bodies, has_bodies, is_cooperative
+from .loop_nodes import BODY_FIELDS, LEVELS, Acc, Dist, Level, Par, Reduce, Scan, bodies, has_bodies, is_cooperative
 from .stmt_nodes import (
     Alloc,
     Assign,
@@ -88,6 +88,7 @@ from .symbols import Sym, fresh
 from .types import VOID
 
 __all__ = [
+    "BODY_FIELDS",
     "COMPARISONS",
     "KNOB_MARK",
     "LEVELS",

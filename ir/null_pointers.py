@@ -64,7 +64,7 @@ def decided(e: Expr, known: Mapping[Sym, bool]) -> Expr:
 def with_decided(body: Body, known: Mapping[Sym, bool]) -> Body:
     """``body`` with the answers in place of questions about ``known`` pointers, without branches for other answers; the
     same object where it asks none."""
-    if not any(pointers_in(e) & known.keys() for e in all_exprs(body)):
+    if not known or not any(pointers_in(e) & known.keys() for e in all_exprs(body)):
         return body
     return map_body(body, _taken, partial(_answered, known))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from ktc.ir.support.frozen import replaced
+from ktc.ir.support.frozen import names_of, replaced
+from ktc.ir.support.memo import by_identity
 
 from .fields import children, with_children
 from .nodes import (
+    BODY_FIELDS,
     AddrOf,
     Alloc,
     Assign,
@@ -43,6 +45,9 @@ from .nodes import (
 )  # fmt: skip
 from .types import Array
 
+_LEAVES = frozenset({Const, Var, Knob, HwIndex})
+"""Expressions without others in them."""
+
 
 def walk_expr(e: Expr) -> Iterator[Expr]:
     """``e`` and everything below it, parents first."""
@@ -50,9 +55,8 @@ def walk_expr(e: Expr) -> Iterator[Expr]:
     while stack:
         e = stack.pop()
         yield e
-        inner = children(e)
-        if inner:
-            stack += inner[::-1]
+        if type(e) not in _LEAVES:
+            stack += children(e)[::-1]
 
 
 def stmt_exprs(s: Stmt) -> Iterator[Expr]:
@@ -68,8 +72,9 @@ def walk(body: Body) -> Iterator[Stmt]:
     while stack:
         s = stack.pop()
         yield s
-        for b in bodies(s)[::-1]:
-            stack += b[::-1]
+        if type(s) in BODY_FIELDS:
+            for b in bodies(s)[::-1]:
+                stack += b[::-1]
 
 
 def all_exprs(body: Body) -> Iterator[Expr]:
@@ -79,24 +84,50 @@ def all_exprs(body: Body) -> Iterator[Expr]:
         while stack:
             e = stack.pop()
             yield e
-            inner = children(e)
-            if inner:
-                stack += inner[::-1]
+            if type(e) not in _LEAVES:
+                stack += children(e)[::-1]
 
 
-_LEAVES = frozenset({Const, Var, Knob, HwIndex})
+@by_identity(4)
+def expressions(body: Body) -> tuple[Expr, ...]:
+    """What :func:`all_exprs` gives, for all who ask about one body."""
+    return tuple(all_exprs(body))
 
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild ``e`` bottom-up: ``f`` sees each node after its children were rewritten."""
-    if type(e) in _LEAVES:
-        return f(e)
-    return f(with_children(e, lambda x: map_expr(x, f)))  # a function that knows itself is garbage for the collector
+    return _BottomUp(f)(e)
+
+
+class _BottomUp:
+    """:func:`map_expr` with one ``f``: an object, as a function that knows itself is garbage for the collector."""
+
+    __slots__ = ("f",)
+
+    def __init__(self, f: Callable[[Expr], Expr]) -> None:
+        self.f = f
+
+    def __call__(self, e: Expr) -> Expr:
+        return self.f(e if type(e) in _LEAVES else with_children(e, self))
 
 
 def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
     """Rewrite the expressions directly in ``s`` with ``f`` applied bottom-up; nested bodies are left alone."""
-    return with_children(s, lambda e: map_expr(e, f))
+    return with_children(s, _BottomUp(f))
+
+
+S = TypeVar("S", bound=Stmt)
+
+
+def with_bodies(s: S, f: Callable[[Body], Body]) -> S:
+    """``s`` with ``f`` applied to each of its statement lists; ``s`` itself if none changes."""
+    changes: dict[str, Any] = {}
+    for name in BODY_FIELDS.get(type(s), ()):
+        old = getattr(s, name)
+        new = f(old)
+        if new is not old:
+            changes[name] = new
+    return replaced(s, changes) if changes else s
 
 
 def map_body(
@@ -106,16 +137,7 @@ def map_body(
     out: list[Stmt] = []
     for s in body:
         t = map_stmt_exprs(s, expr) if expr else s
-        changes: dict[str, Any] = {}
-        for name in ("body", "then", "orelse"):
-            b = getattr(t, name, None)
-            if b is not None:
-                nb = map_body(b, stmt, expr)
-                if nb is not b:
-                    changes[name] = nb
-        if changes:
-            t = replaced(t, changes)
-        r = stmt(t)
+        r = stmt(with_bodies(t, lambda b: map_body(b, stmt, expr)) if type(s) in BODY_FIELDS else t)
         if r is None:
             continue
         out.extend(r) if isinstance(r, tuple) else out.append(r)
@@ -150,7 +172,7 @@ def substitute_expr(e: Expr, env: Mapping[Sym, Expr]) -> Expr:
     return map_expr(e, lambda x: env.get(x.sym, x) if isinstance(x, Var) else x)
 
 
-_SYM_FIELDS = ("sym", "var", "buffer", "dst", "src", "a", "b", "event")
+_SYM_FIELDS = frozenset({"sym", "var", "buffer", "dst", "src", "a", "b", "event"})
 
 
 def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
@@ -159,14 +181,18 @@ def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
     def sym(s: Sym | None):
         return env.get(s, s) if s is not None else None
 
+    def renamed(node: Expr | Stmt) -> dict[str, Any]:
+        found = ((n, getattr(node, n)) for n in _named(type(node)))
+        return {n: env.get(s, s) for n, s in found if isinstance(s, Sym)}
+
     def on_expr(e: Expr) -> Expr:
         if isinstance(e, Raw):
             return dataclasses.replace(e, uses=tuple(sym(u) for u in e.uses))
-        changes = {n: sym(getattr(e, n)) for n in _SYM_FIELDS if isinstance(getattr(e, n, None), Sym)}
-        return dataclasses.replace(e, **changes) if changes else e
+        changes = renamed(e)
+        return replaced(e, changes) if any(new is not getattr(e, n) for n, new in changes.items()) else e
 
     def on_stmt(s: Stmt) -> Stmt:
-        changes: dict[str, Any] = {n: sym(getattr(s, n)) for n in _SYM_FIELDS if isinstance(getattr(s, n, None), Sym)}
+        changes = renamed(s)
         if isinstance(s, Reduce):
             changes["accs"] = tuple(dataclasses.replace(a, sym=sym(a.sym)) for a in s.accs)
         if isinstance(s, Scan):
@@ -175,9 +201,20 @@ def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
             changes |= {"reads": tuple(map(sym, s.reads)), "writes": tuple(map(sym, s.writes))}
         if isinstance(s, InlineAsm):
             changes["outputs"] = tuple((c, sym(o)) for c, o in s.outputs)
-        return dataclasses.replace(s, **changes) if changes else s
+        return replaced(s, changes) if changes else s
 
     return map_body(body, on_stmt, on_expr)
+
+
+def _named(cls: type) -> tuple[str, ...]:
+    """The fields of ``cls`` that may name a symbol."""
+    found = _NAMED.get(cls)
+    if found is None:
+        found = _NAMED[cls] = tuple(n for n in names_of(cls) if n in _SYM_FIELDS)
+    return found
+
+
+_NAMED: dict[type, tuple[str, ...]] = {}
 
 
 def declared(body: Body) -> Iterator[Sym]:
@@ -249,31 +286,39 @@ def _use(e: Expr, out: set[Sym]) -> None:
         x = stack.pop()
         if isinstance(x, Var):
             out.add(x.sym)
-            continue
-        if isinstance(x, Raw):
-            out.update(x.uses)
-        elif isinstance(x, Load | AddrOf):
-            out.add(x.buffer)
-        stack += children(x)
+        elif type(x) not in _LEAVES:
+            if isinstance(x, Load | AddrOf):
+                out.add(x.buffer)
+            elif isinstance(x, Raw):
+                out.update(x.uses)
+            stack += children(x)
 
 
 def used_in(body: Body) -> set[Sym]:
     """Symbols that ``body`` reads, and buffers it touches."""
     out: set[Sym] = set()
     for s in walk(body):
-        for e in stmt_exprs(s):
-            _use(e, out)
-        if isinstance(s, Store | Atomic):
-            out.add(s.buffer)
-        elif isinstance(s, AsyncCopy | BulkCopy | GroupCopy):
-            out |= {s.dst, s.src}
-        elif isinstance(s, MatrixLoad):
-            out |= {s.dst, s.buffer}
-        elif isinstance(s, TileMma):
-            out |= {s.a, s.b}
-        elif isinstance(s, RawStmt):
-            out.update(s.reads)
+        out.update(_used_directly(s))
     return out
+
+
+@by_identity(4096)
+def _used_directly(s: Stmt) -> tuple[Sym, ...]:
+    """What ``s`` itself reads or touches, without nested statements: asked again for each list that it is in."""
+    out: set[Sym] = set()
+    for e in stmt_exprs(s):
+        _use(e, out)
+    if isinstance(s, Store | Atomic):
+        out.add(s.buffer)
+    elif isinstance(s, AsyncCopy | BulkCopy | GroupCopy):
+        out |= {s.dst, s.src}
+    elif isinstance(s, MatrixLoad):
+        out |= {s.dst, s.buffer}
+    elif isinstance(s, TileMma):
+        out |= {s.a, s.b}
+    elif isinstance(s, RawStmt):
+        out.update(s.reads)
+    return tuple(out)
 
 
 def knobs_in(e: Expr) -> set[str]:

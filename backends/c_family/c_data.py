@@ -20,7 +20,7 @@ from ktc.ir.nodes import (
     accessed_type,
 )
 from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
-from ktc.ir.walk import all_exprs, used, walk, walk_expr
+from ktc.ir.walk import expressions, used, walk, walk_expr
 
 from .c_dialect import Dialect
 from .c_expressions import PLAIN, Exprs
@@ -35,7 +35,7 @@ class DataStatements:
     def __init__(self, dialect: Dialect, kernel: Kernel) -> None:
         self.d = dialect
         self.kernel = kernel
-        called = {name for e in all_exprs(kernel.body) if isinstance(e, Call) and (name := dialect.called_name(e))}
+        called = {name for e in expressions(kernel.body) if isinstance(e, Call) and (name := dialect.called_name(e))}
         self.names = Names([*dialect.reserved, *called, *(k.name for k in kernel.knobs), kernel.name])
         self.x = Exprs(dialect, self.names)
         dialect.exprs = self.x

@@ -37,7 +37,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import BOOL
-from ktc.ir.walk import map_expr, map_stmt_exprs, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import map_expr, map_stmt_exprs, stmt_exprs, walk, walk_expr, with_bodies
 
 from .numba_types import unsupported
 
@@ -69,10 +69,7 @@ def isolate_warp_ops(body: Body) -> Body:
 
 
 def _isolate(s: Stmt) -> list[Stmt]:
-    inner: dict[str, Any] = {
-        n: isolate_warp_ops(getattr(s, n)) for n in ("body", "then", "orelse") if getattr(s, n, None) is not None
-    }
-    s = dataclasses.replace(s, **inner) if inner else s
+    s = with_bodies(s, isolate_warp_ops)
     if not has_warp_op(s):
         return [s]
     if isinstance(s, For):

@@ -19,7 +19,7 @@ from ktc.ir.walk import walk_expr
 
 from .comparisons import parts
 from .integer_casts import without_casts
-from .kernel_states import Witness, changes, witnesses_of
+from .kernel_states import Witness, difference, witnesses_of
 from .known_symbols import Loop, Symbols, symbols_of
 
 if TYPE_CHECKING:
@@ -104,10 +104,9 @@ class Place:
         """States of the kernel that arrive here."""
         return self.witnesses if self._arrival is None else self._arrival.states(self.witnesses)
 
-    @property
-    def is_guarded(self) -> bool:
-        """Whether there are guards or loops around this place, in some states of which it may not be arrived at."""
-        return self._arrival is not None
+    def arrives(self, w: Witness) -> bool:
+        """Whether the state ``w`` is one of those that arrive here."""
+        return self._arrival is None or self._arrival.reached_in(w)
 
     def numbers(self, e: Expr) -> Iterator[int]:
         """Values of ``e`` here."""
@@ -133,7 +132,7 @@ class Place:
 
     def changes(self, e: Expr) -> bool:
         """Whether ``e`` is seen to have two values here."""
-        return changes(e, self.states())
+        return difference(e, self.states()) is not None
 
     def truth(self, condition: Expr) -> bool | None:
         """As :meth:`.Facts.truth`."""

@@ -99,6 +99,8 @@ class Witness(Numbers):
         elif kind is Cast:
             assert isinstance(e, Cast)
             n = self.leaf(e) if e.style == "bit" else self.convert(e, self.value(e.x))
+        elif kind is HwIndex or kind is Knob:
+            n = self.leaf(e)
         else:
             n = value(e, self, self._values)
         self._values[id(e)] = e, n
@@ -113,10 +115,11 @@ class Witness(Numbers):
             self._variables[s] = None  # while it is looked for
             self._variables[s] = self._variable(s)
             return self._variables[s]
-        if e not in self._others:
-            self._others[e] = None
-            self._others[e] = self._other(e)
-        return self._others[e]
+        other = self._others.get(e, self)
+        if other is self:
+            self._others[e] = None  # while it is looked for
+            other = self._others[e] = self._other(e)
+        return other  # type: ignore[return-value]
 
     def binary(self, e: Binary, a: int | None, b: int | None) -> int | None:
         plain = _PLAIN.get(e.op)
@@ -275,16 +278,17 @@ def witnesses_of(kernel: Kernel) -> Witnesses:
     return Witnesses(kernel)
 
 
-def changes(e: Expr, states: Iterable[Witness]) -> bool:
-    """Whether ``e`` has two values in ``states``."""
-    first: int | None = None
+def difference(e: Expr, states: Iterable[Witness]) -> tuple[Witness, Witness] | None:
+    """Two of ``states`` in which ``e`` has two values; None if there are none."""
+    first: tuple[Witness, int] | None = None
     for w in states:
         n = w.value(e)
-        if n is not None and n != first:
-            if first is not None:
-                return True
-            first = n
-    return False
+        if n is not None:
+            if first is None:
+                first = w, n
+            elif n != first[1]:
+                return first[0], w
+    return None
 
 
 def _sizes(kernel: Kernel, symbols: Symbols, wanted: tuple[int, ...]) -> dict[Sym, int] | None:
@@ -345,4 +349,4 @@ def _allowed(p: Param, wanted: int) -> Iterator[int]:
         yield 0
 
 
-__all__ = ["Witness", "Witnesses", "changes", "witnesses_of"]
+__all__ = ["Witness", "Witnesses", "difference", "witnesses_of"]

@@ -10,6 +10,7 @@ Each function says of an expression at a place that the rule cannot apply; it ne
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
 
 from ktc.ir.fields import children
@@ -23,7 +24,7 @@ from ktc.ir.types import Scalar
 from .arrivals import Place
 from .enclosures import is_integer
 from .integer_casts import without_casts
-from .kernel_states import changes, witnesses_of
+from .kernel_states import Witness, difference, witnesses_of
 from .known_symbols import symbols_of
 from .launch_values import EXTENT_OF
 from .polynomial import from_polynomial
@@ -132,6 +133,9 @@ Terms = dict[tuple[int, ...], int]
 
 MOST_TERMS = 24
 
+Parts = Mapping[tuple[Witness, Witness], tuple[Expr, ...]]
+"""Parts of an expression, by two states in which each of them has two values."""
+
 _ONE_TO_ONE = frozenset({"+", "-", "*", "<<"})
 """Operators whose result differs for different operands, the other operand being a number (other than 0)."""
 
@@ -147,7 +151,8 @@ class _Terms:
         self._numbers: dict[object, int] = {}
         self._known: dict[int, tuple[Expr, Terms | None]] = {}
         self._remainders: dict[int, tuple[Expr, bool]] = {}
-        self._varying: dict[int, tuple[Expr, tuple[Expr, ...]]] = {}
+        self._changing: dict[int, bool] = {}
+        self._varying: dict[int, tuple[Expr, Parts]] = {}
 
     def terms(self, e: Expr) -> Terms | None:
         """The terms of ``e``; None where there are too many, or some may be joined."""
@@ -172,23 +177,27 @@ class _Terms:
     def is_narrowed(self, e: Expr, place: Place) -> bool:
         """Whether a part of ``e`` is one number at ``place``, and not one everywhere: facts that know the number find
         other terms than those of the whole kernel."""
-        return place.is_guarded and not all(map(place.changes, self._parts(e)))
+        return any(
+            not (place.arrives(v) and place.arrives(w)) and not all(map(place.changes, parts))
+            for (v, w), parts in self._parts(e).items()
+        )
 
-    def _parts(self, e: Expr) -> tuple[Expr, ...]:
-        """Parts of ``e``, and of what its variables stand for, that are not one number in all states. Of those that can
-        only be one number together (``i``, ``i64(i)`` and ``i + 1``), the innermost."""
+    def _parts(self, e: Expr) -> Parts:
+        """Parts of ``e``, and of what its variables stand for, that are not one number in all states, by two states in
+        which they differ. Of those that can only be one number together (``i``, ``i64(i)``, ``i + 1``), the
+        innermost."""
         found = self._varying.get(id(e))
         if found is None:
             inner = children(e)
             if isinstance(e, Var) and e.sym in self.symbols.names:
                 inner = [self.symbols.names[e.sym]]
             below = [parts for x in inner if (parts := self._parts(x))]
-            parts = below[0] if len(below) == 1 else tuple(dict.fromkeys(x for several in below for x in several))
             one_to_one = len(below) == 1 and (isinstance(e, Cast | Var) or getattr(e, "op", "") in _ONE_TO_ONE)
             may_change = bool(below) if inner else not isinstance(e, Const | Knob)
-            if may_change and not one_to_one and changes(e, self.witnesses):
-                parts = (*parts, e)
-            found = self._varying[id(e)] = e, parts
+            pair = difference(e, self.witnesses) if may_change and not one_to_one else None
+            if pair is not None:
+                below.append({pair: (e,)})
+            found = self._varying[id(e)] = e, below[0] if len(below) == 1 else _joined(below)
         return found[1]
 
     def begin_at_multiple(self, atoms: tuple[int, ...], n: int) -> bool:
@@ -239,6 +248,13 @@ class _Terms:
             self.atoms.append(e)
         return {(number,): 1}
 
+    def _changes(self, atom: int) -> bool:
+        """Whether the atom of this number is not one number in all states."""
+        found = self._changing.get(atom)
+        if found is None:
+            found = self._changing[atom] = difference(self.atoms[atom], self.witnesses) is not None
+        return found
+
     def may_divide(self, divisor: Expr, atoms: tuple[int, ...], k: int) -> bool:
         """Whether ``divisor`` may divide ``k`` times ``atoms``, as one term divides another."""
         terms = self.terms(divisor)
@@ -257,7 +273,7 @@ class _Terms:
         them, are divided by themselves. Facts find these very terms, if those of the whole kernel do."""
         found = place.everywhere.polynomial(e.a)
         if sorted(found.values()) != sorted(terms.values()) or any(
-            not place.changes(self.atoms[a]) for atoms in terms for a in atoms
+            not self._changes(a) for atoms in terms for a in atoms
         ):
             return False
         t = e.type
@@ -274,6 +290,15 @@ class _Terms:
 @by_identity(8)
 def _terms_of(kernel: Kernel) -> _Terms:
     return _Terms(kernel)
+
+
+def _joined(several: list[Parts]) -> Parts:
+    """All parts of ``several``, each once."""
+    out: dict[tuple[Witness, Witness], dict[Expr, None]] = {}
+    for one in several:
+        for pair, parts in one.items():
+            out.setdefault(pair, {}).update(dict.fromkeys(parts))
+    return {pair: tuple(parts) for pair, parts in out.items()}
 
 
 def _product(p: Terms, q: Terms) -> Terms | None:

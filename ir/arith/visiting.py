@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
-from ktc.ir.nodes import Body, Break, Continue, Decl, Expr, If, Return, Scan, Stmt, While, bodies
+from ktc.ir.nodes import BODY_FIELDS, Body, Break, Continue, Decl, Expr, If, Return, Stmt, While, bodies
 
 
 class Knowing(Protocol):
@@ -61,8 +61,7 @@ def entered(s: Stmt, known: _K, asked: Callable[[Body], bool] = bool) -> Iterato
         if asked(s.body):
             yield "body", s.body, known if s.post else known.under(s.cond)
     else:
-        names = ("body", "then") if isinstance(s, Scan) else ("body",)
-        for name, inner in zip(names, bodies(s)):
+        for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
             if asked(inner):
                 yield name, inner, known.inside(s)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of, run
+from ktc.ir.interp.corner_blocks import some_blocks
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used
@@ -22,7 +23,6 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
-from .corner_blocks import some_blocks
 from .integer_values import counters
 from .roles import Roles, access_role, buffers_of, lanes_of
 from .windows import NAME, PROBED, names_in

@@ -24,7 +24,7 @@ from ktc.ir.analysis.touches import touches
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Body, For, Par, Reduce, Stmt, Sym, Var, bodies
-from ktc.ir.walk import assigned, declared, rename, stmt_exprs, substitute_expr, used, used_in
+from ktc.ir.walk import assigned, declared, rename, stmt_exprs, substitute_expr, used, used_in, with_bodies
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -167,8 +167,5 @@ def _replaced(body: Body, first: Stmt, second: Stmt, joined: Stmt) -> Body:
         if s is first:
             out.append(joined)
         elif s is not second:
-            changes = {
-                f: _replaced(getattr(s, f), first, second, joined) for f in ("body", "then", "orelse") if hasattr(s, f)
-            }
-            out.append(dataclasses.replace(s, **changes) if changes else s)  # type: ignore[arg-type]
+            out.append(with_bodies(s, lambda b: _replaced(b, first, second, joined)))
     return tuple(out)

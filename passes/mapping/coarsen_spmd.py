@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from ktc.ir.fold import add, binary, cast, mul
 from ktc.ir.nodes import (
@@ -44,7 +43,7 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_movable
 from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, U32, Array, Scalar
-from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk
+from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk, with_bodies
 
 from .coarsen_legality import guards_as_returns, returns_as_guards, synchronises
 from .work_copies import is_uniform, varying_symbols
@@ -166,8 +165,7 @@ class _Job:
             elif self._kept(s) or self._changes(s):
                 out.append([])
                 if not self._changes(s):
-                    empty: dict[str, Any] = {f: () for f in ("body", "then", "orelse") if hasattr(s, f)}
-                    out[-1] = [dataclasses.replace(s, **empty)]
+                    out[-1] = [with_bodies(s, lambda _: ())]
                 for b in bodies(s):
                     out += [part for part in self._stretches(b) if part]
                 out.append([])
@@ -215,8 +213,7 @@ class _Job:
                 out.append(self._head(s))
             elif self._kept(s):
                 close()
-                changes = {f: self.run(getattr(s, f)) for f in ("body", "then", "orelse") if hasattr(s, f)}
-                out.append(dataclasses.replace(self._head(s), **changes))  # type: ignore[arg-type]
+                out.append(with_bodies(self._head(s), self.run))
             else:
                 stretch.append(s)
         close()

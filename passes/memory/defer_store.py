@@ -24,7 +24,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith.affine import linear_form
@@ -44,6 +43,7 @@ from ktc.ir.walk import (
     used_in,
     walk,
     walk_expr,
+    with_bodies,
 )
 from ktc.passes.core.argument_kinds import Arrays
 from ktc.passes.core.arguments import required
@@ -271,9 +271,6 @@ def _replaced(body: Body, on: Callable[[Stmt], Stmt | Body]) -> Body:
     for s in body:
         new = on(s)
         if new is s:
-            changes: dict[str, Any] = {
-                f: _replaced(b, on) for f in ("body", "then", "orelse") if isinstance(b := getattr(s, f, None), tuple)
-            }
-            new = dataclasses.replace(s, **changes) if changes else s
+            new = with_bodies(s, lambda b: _replaced(b, on))
         out += new if isinstance(new, tuple) else (new,)
     return tuple(out)

@@ -23,6 +23,7 @@ from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    BODY_FIELDS,
     AddrOf,
     Assign,
     Atomic,
@@ -37,6 +38,7 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
+    bodies,
     fresh,
 )
 from ktc.ir.types import Array, Scalar
@@ -141,9 +143,9 @@ def _within(body: Body, loop: For, elements: Sequence[Element], facts: Facts) ->
                 why = f"what '{loop.var.name}' updates, it updates under a condition only"
                 raise Refusal("E-PROMOTE-NONE", why, places(loop), "a store before the loop would do")
             return (*before, *_around(loop, held, first, facts), *body[k + 1 :])
-        for name in ("then", "orelse", "body"):
-            inner = getattr(s, name, None)
-            if isinstance(inner, tuple) and inner and (new := _within(inner, loop, elements, facts)) is not None:
+        for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
+            new = _within(inner, loop, elements, facts)
+            if new is not None:
                 return (*body[:k], dataclasses.replace(s, **{name: new}), *body[k + 1 :])  # type: ignore[arg-type]
     return None
 

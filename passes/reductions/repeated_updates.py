@@ -15,7 +15,7 @@ from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.atomic_ops import ANY_ORDER, COMBINED_BY
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import AddrOf, Atomic, Body, Decl, Expr, For, If, Load, Par, Raw, Stmt, Sym, Unary
+from ktc.ir.nodes import AddrOf, Atomic, Body, Decl, Expr, For, If, Load, Par, Raw, Stmt, Sym, Unary, has_bodies
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Array
 from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, walk
@@ -208,7 +208,7 @@ def _check_memory(kernel: Kernel, loop: Par, found: list[Update]) -> None:
         if reader is not None:
             raise _overlap("E-UPDATES-READ", loop, u, reader, "is read in the loop")
         for s in rest:
-            for b in assigned((s,)) if not _bodies(s) else ():
+            for b in assigned((s,)) if not has_bodies(s) else ():
                 if b in private or not _is_memory(b):
                     continue
                 same = isinstance(s, Atomic) and s.dst is None and ANY_ORDER.get(s.op) == kind
@@ -235,10 +235,6 @@ def _overlap(code: str, loop: Par, u: Update, other: Sym, what: str, at: Stmt | 
     return Refusal(
         code, f"the updates of '{name}' cannot come after '{loop.var.name}': {why}", places(at, u.atomic), hint
     )
-
-
-def _bodies(s: Stmt) -> bool:
-    return isinstance(s, For | Par | If) or any(isinstance(getattr(s, n, None), tuple) for n in ("body", "then"))
 
 
 def _is_memory(s: Sym) -> bool:

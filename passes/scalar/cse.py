@@ -17,7 +17,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, Stmt, Sym, Unary, Var, fresh, has_bodies
 from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, map_stmt_exprs, stmt_exprs, used, walk_expr
+from ktc.ir.walk import assigned, declared, map_stmt_exprs, stmt_exprs, used, walk_expr, with_bodies
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Result
 
@@ -55,13 +55,7 @@ def _in_body(body: Body, names: list[str]) -> Body:
         body = tuple(_replaced(s, e, t) if i >= first else s for i, s in enumerate(body))
         body = (*body[:first], Decl(sym=t, init=e, const=True), *body[first:])
 
-    def nested(s: Stmt) -> Stmt:
-        import dataclasses
-
-        changes = {f: _in_body(getattr(s, f), names) for f in ("body", "then", "orelse") if hasattr(s, f)}
-        return dataclasses.replace(s, **changes) if changes else s  # type: ignore[arg-type]
-
-    return tuple(nested(s) if has_bodies(s) else s for s in body)
+    return tuple(with_bodies(s, lambda b: _in_body(b, names)) for s in body)
 
 
 def _repeated(body: Body) -> tuple[Expr, int] | None:

@@ -43,7 +43,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, I64, Scalar
-from ktc.ir.walk import assigned, map_stmt_exprs, used
+from ktc.ir.walk import assigned, map_stmt_exprs, used, with_bodies
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Refusal, Result
 
@@ -106,9 +106,7 @@ class _Narrowing:
                 s = self._counted(s, form.hi, form.by)
         elif isinstance(s, Decl) and s.init is not None and s.sym not in self.changed and _is_int(s.sym):
             s = self._name(s)
-        changes = {f: self.body(getattr(s, f)) for f in ("body", "then", "orelse") if hasattr(s, f)}
-        s = dataclasses.replace(s, **changes) if changes else s  # type: ignore[arg-type]
-        return self._accesses(s)
+        return self._accesses(with_bodies(s, self.body))
 
     # ------------------------------------------------------------------------------------------------------ counters
 

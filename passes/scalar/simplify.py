@@ -46,7 +46,7 @@ from ktc.ir.nodes import (
 from ktc.ir.null_pointers import known_nulls, with_decided
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk
+from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk, with_bodies
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Result
 from ktc.passes.shared.known_ranges import decided
@@ -76,10 +76,9 @@ def simplified(kernel: Kernel) -> Body:
     body = kernel.body
     while True:
         folded = _folded(body)
-        after = decided(kernel.with_(body=folded), REWRITES)
-        if after == body:
-            return body
-        body = after
+        body = decided(kernel.with_(body=folded), REWRITES)
+        if body == folded:
+            return folded
 
 
 def _folded(body: Body) -> Body:
@@ -170,9 +169,4 @@ def _cut_after_jumps(body: Body) -> Body:
         end = next((i for i, s in enumerate(b) if isinstance(s, Return | Break | Continue)), len(b))
         return b if end + 1 >= len(b) else b[: end + 1]
 
-    def on(s: Stmt) -> Stmt:
-        changes = {f: cut(getattr(s, f)) for f in ("body", "then", "orelse") if hasattr(s, f)}
-        changes = {f: b for f, b in changes.items() if b is not getattr(s, f)}
-        return dataclasses.replace(s, **changes) if changes else s  # type: ignore[arg-type]
-
-    return cut(map_body(body, on))
+    return cut(map_body(body, lambda s: with_bodies(s, cut)))

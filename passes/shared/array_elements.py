@@ -16,7 +16,6 @@ counters say which element it is, are written out.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator
 
 from ktc.ir.analysis.order import jump, pinned
@@ -25,7 +24,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, Load, Stmt, Store, Sym, Var, fresh, has_bodies
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import assigned, map_body, refresh, stmt_exprs, substitute, used, used_in, walk, walk_expr
+from ktc.ir.walk import assigned, map_body, refresh, stmt_exprs, substitute, used, used_in, walk, walk_expr, with_bodies
 from ktc.passes.shared.serial_sums import counted_to
 
 MOST_ELEMENTS = 16
@@ -142,13 +141,8 @@ def _late(body: Body) -> Body:
             open_[s.sym] = s
         for v in used_in((s,)) | assigned((s,)):
             open_.pop(v, None)
-        out.append(_inside(s))
+        out.append(with_bodies(s, _late))
     return tuple(out)
-
-
-def _inside(s: Stmt) -> Stmt:
-    inner = {n: _late(b) for n in ("body", "then", "orelse") if isinstance(b := getattr(s, n, None), tuple)}
-    return dataclasses.replace(s, **inner) if inner and has_bodies(s) else s  # type: ignore[arg-type]
 
 
 __all__ = ["with_elements_apart"]

@@ -36,9 +36,8 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     fresh,
-    has_bodies,
 )
-from ktc.ir.walk import assigned, declared, used, used_in, walk
+from ktc.ir.walk import assigned, declared, used, used_in, walk, with_bodies
 from ktc.passes.core.refusals import Refusal
 
 from .accumulations import accumulations
@@ -69,7 +68,7 @@ def converted(kernel: Kernel, loop: For) -> Kernel:
 
     def on_list(body: Body) -> Body:
         if not any(s is loop for s in body):
-            return tuple(_inside(s, on_list) for s in body)
+            return tuple(with_bodies(s, on_list) for s in body)
         at = next(k for k, s in enumerate(body) if s is loop)
         accs: list[Acc] = []
         results: list[Stmt] = []
@@ -128,11 +127,6 @@ def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
         return s
     plain = start is not None and not used(start) and set_.value.type == set_.sym.type
     return dataclasses.replace(set_, value=Call(op, (m, set_.value), set_.sym.type)) if plain else s  # type: ignore[arg-type]
-
-
-def _inside(s: Stmt, f) -> Stmt:
-    changes = {n: f(b) for n in ("body", "then", "orelse") if isinstance(b := getattr(s, n, None), tuple)}
-    return dataclasses.replace(s, **changes) if changes and has_bodies(s) else s
 
 
 __all__ = ["converted", "counted_to"]

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Call, Const, Decl, For, Stmt, Sym, Var, has_bodies
+from ktc.ir.nodes import Assign, Binary, Body, Call, Const, Decl, For, Stmt, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, refresh, used, used_in, without
+from ktc.ir.walk import assigned, refresh, used, used_in, with_bodies, without
 
 from .rescaled import Online, online
 
@@ -60,7 +60,7 @@ def parted(kernel: Kernel, loops: Iterable[For]) -> Kernel:
             if kept is not None and kept.left & used_in(without(kernel.body, s)):
                 kept = None  # what the last iteration leaves is asked for
             if kept is None or not isinstance(s, For) or not from_zero(tuple(out), (r.total for r in kept.sums)):
-                out.append(_inside(s, on_list))
+                out.append(with_bodies(s, on_list))
                 continue
             same = {r.total: r.total for r in kept.sums}
             out += [first_sweep(s, kept), second_sweep(s, kept, kept.top, same)]
@@ -75,11 +75,6 @@ def _pure_sweep(loop: For) -> Online | None:
     if any(has_effect(s) for s in loop.body) or (used(loop.cond) | used(loop.step)) & assigned(loop.body):
         return None
     return online(loop.body)
-
-
-def _inside(s: Stmt, f) -> Stmt:
-    changes = {n: f(b) for n in ("body", "then", "orelse") if isinstance(b := getattr(s, n, None), tuple)}
-    return dataclasses.replace(s, **changes) if changes and has_bodies(s) else s
 
 
 __all__ = ["first_sweep", "from_zero", "parted", "second_sweep"]

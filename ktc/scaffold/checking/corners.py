@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import Finding, geometry_of, run
+from ktc.ir.interp.corner_blocks import corners, some_blocks
 from ktc.ir.interp.execution.run_state import Geometry, work_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario, Workload, size_expressions
 from ktc.ir.workload.input_data import WHOLE, numpy_dtype
 
-from ..corner_blocks import corners, some_blocks
 from ..indices import MOST_THREADS
 
 SANITIZED = 1 << 22

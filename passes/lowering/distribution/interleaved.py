@@ -8,10 +8,10 @@ before                                          after
 
 from __future__ import annotations
 
-import dataclasses
+from functools import partial
 
 from ktc.ir.nodes import Body, Decl, Par, Reduce, Stmt, Sym
-from ktc.ir.walk import used
+from ktc.ir.walk import used, with_bodies
 from ktc.passes.lowering.decider import Decider
 from ktc.passes.shared.shifted_loops import from_zero, runs_alike
 
@@ -29,12 +29,7 @@ def counted_alike(body: Body, decide: Decider, moving: frozenset[Sym] = frozense
                 s = shifted if isinstance(shifted, Par | Reduce) else s
             if any(lv.kind in ("vec", "unroll") for lv in s.dist):
                 inner = moving | {s.var}
-        changes = {
-            name: b
-            for name in ("body", "then", "orelse")
-            if (old := getattr(s, name, None)) and (b := counted_alike(old, decide, inner)) is not old
-        }
-        out.append(dataclasses.replace(s, **changes) if changes else s)  # type: ignore[arg-type]
+        out.append(with_bodies(s, partial(counted_alike, decide=decide, moving=inner)))
     return body if all(a is b for a, b in zip(out, body)) else tuple(out)
 
 

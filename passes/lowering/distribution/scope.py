@@ -23,6 +23,7 @@ from ktc.ir.nodes import (
     WarpOp,
     fresh,
 )  # fmt: skip
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32
 from ktc.ir.walk import refresh, rename, stmt_exprs, substitute_expr, used, walk, walk_expr
 from ktc.passes.shared.mma import is_mma
@@ -108,16 +109,17 @@ def unrolled(var: Sym, extent: Expr, body: Body) -> For:
 
 def is_convergent(body: Body) -> bool:
     """Whether some statement of ``body`` must be reached by all threads of a block or warp together."""
-    for s in walk(body):
-        if isinstance(s, Barrier):
-            return True
-        if is_mma(s):
-            return True
-        if isinstance(s, Reduce) and any(lv.kind in ("thread", "lane", "warp", "block") for lv in s.dist):
-            return True
-        if any(isinstance(x, WarpOp) for e in stmt_exprs(s) for x in walk_expr(e)):
-            return True
-    return False
+    return any(map(_meets_others, walk(body)))
+
+
+@by_identity(4096)
+def _meets_others(s: Stmt) -> bool:
+    """Whether ``s`` itself must be reached by all threads of a block or warp together."""
+    if isinstance(s, Barrier) or is_mma(s):
+        return True
+    if isinstance(s, Reduce) and any(lv.kind in ("thread", "lane", "warp", "block") for lv in s.dist):
+        return True
+    return any(isinstance(x, WarpOp) for e in stmt_exprs(s) for x in walk_expr(e))
 
 
 def has_parallel(s: Stmt) -> bool:

@@ -38,6 +38,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_visible
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, declared, map_expr, stmt_exprs, used, walk, walk_expr
 from ktc.passes.shared.mma import is_mma
@@ -89,8 +90,9 @@ def accesses(
     ``around`` is the list that ``s`` stands in, whose assignments may change what its expressions mean, as do the
     variables ``moved``.
     """
-    moves = {v for v in (*assigned(around), *moved) if isinstance(v.type, Scalar)}
-    inside = set(declared((s,))) | assigned((s,)) | assigned(around) | moves
+    written = assigned(around)
+    moves = {v for v in (*written, *moved) if isinstance(v.type, Scalar)}
+    inside = set(declared((s,))) | assigned((s,)) | written | moves
     out = _accesses(s, axes, (), {}, Changing(inside, moves, frozenset(windows)))
     return landed(out) if any(isinstance(x, AsyncWait) for x in walk((s,))) else out
 
@@ -144,15 +146,11 @@ def _accesses(
         told = is_const(first) or (isinstance(first, Binary) and first.op == "%" and not used(first) & changing.inside)
         return first if told and len(index) > 1 else None
 
-    values = {id(a.value) for a in s.accs} if isinstance(s, Reduce) else set()
-    for e in stmt_exprs(s):
-        if id(e) in values:
-            continue  # evaluated by the iterations, below
-        for x in walk_expr(e):
-            if isinstance(x, Load) and is_visible(x.buffer):
-                out.append(Access(x.buffer, False, who(x.index, False), slot(x.index), loop=loop))
-            elif isinstance(x, AddrOf) and is_visible(x.buffer):
-                out.append(Access(x.buffer, True, object()))
+    for x in _named_memory(s):
+        if isinstance(x, Load):
+            out.append(Access(x.buffer, False, who(x.index, False), slot(x.index), loop=loop))
+        else:
+            out.append(Access(x.buffer, True, object()))
     if isinstance(s, Store) and is_visible(s.buffer):
         made = sure and rounds <= set().union(*map(used, s.index))
         out.append(Access(s.buffer, True, who(s.index, True), slot(s.index), loop=loop, sure=made))
@@ -185,6 +183,15 @@ def _accesses(
     for c in inside:
         out += _accesses(c, axes, inner_owner, inner_env, changing, loop, sure, rounds)
     return out
+
+
+@by_identity(4096)
+def _named_memory(s: Stmt) -> tuple[Load | AddrOf, ...]:
+    """Loads of memory that other threads reach, and addresses of it, directly in ``s``; not those in what a reduction
+    adds up, which its iterations evaluate."""
+    values = {id(a.value) for a in s.accs} if isinstance(s, Reduce) else set()
+    below = (x for e in stmt_exprs(s) if id(e) not in values for x in walk_expr(e))
+    return tuple(x for x in below if isinstance(x, Load | AddrOf) and is_visible(x.buffer))
 
 
 def _in(env: dict[Sym, Expr], x: Expr) -> Expr:

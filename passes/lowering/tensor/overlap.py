@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.polynomial import same_value
@@ -52,7 +51,7 @@ from ktc.ir.nodes import (
     i32,
 )
 from ktc.ir.types import I32, Array
-from ktc.ir.walk import assigned, map_expr, used, used_in, walk
+from ktc.ir.walk import assigned, map_expr, used, used_in, walk, with_bodies
 from ktc.passes.lowering.decider import Decider
 from ktc.passes.lowering.sync.derived_barriers import apart
 
@@ -61,10 +60,7 @@ def overlapped(body: Body, decide: Decider) -> Body:
     """``body`` with every product in flight for a round more, where that is safe."""
     out: list[Stmt] = []
     for s in body:
-        inner: dict[str, Any] = {
-            name: overlapped(getattr(s, name), decide) for name in ("body", "then", "orelse") if hasattr(s, name)
-        }
-        s = dataclasses.replace(s, **inner)
+        s = with_bodies(s, lambda b: overlapped(b, decide))
         start = _start(out, s, decide) if isinstance(s, For) else None
         if start is None:
             out.append(s)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.uniformity import uniformity_of
 from ktc.ir.fold import cast, simplify
 from ktc.ir.nodes import (
+    BODY_FIELDS,
     Alloc,
     Atomic,
     Barrier,
@@ -121,8 +122,7 @@ def _in_list(
             if len(done) != 1:
                 return None
             new = [x[0] if x is not None else old for x, old in zip(inner, bodies(s))]
-            names = ("then", "orelse") if isinstance(s, If) else ("body",)
-            t = dataclasses.replace(s, **dict(zip(names, new)))  # type: ignore[arg-type]
+            t = dataclasses.replace(s, **dict(zip(BODY_FIELDS[type(s)], new)))  # type: ignore[arg-type]
             return (*body[: writers[0]], t, *body[writers[0] + 1 :]), done[0][1]
     first, last = writers[0], writers[-1]
     copy = body[first : last + 1]

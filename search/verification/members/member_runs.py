@@ -25,11 +25,12 @@ from ktc.search.verification.instances.instances import (
 )
 from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.job import Job, Outcome
-from ktc.search.verification.rungs.exact import exact
+from ktc.search.verification.rungs.exact import exact, told
 from ktc.search.verification.rungs.float_rungs import floats
 
 from .family import Bound, Family, family_of
 from .member_choice import LIMIT, Member, chosen_members
+from .own_sizes import wrong_at_own_sizes
 from .smaller_sizes import GRAINS
 
 COUNT = 6
@@ -53,7 +54,13 @@ class MemberRuns:
 
     def exact(self) -> Outcome:
         """As :func:`ktc.search.verification.rungs.exact.exact`, on all members. That a member fails does not say that
-        the candidate is wrong."""
+        the candidate is wrong: that some of its own blocks do, does."""
+        found = self._members()
+        wrong = wrong_at_own_sizes(self.job, self.bound.real) if found.status == "unknown" else None
+        return found if wrong is None else told(wrong)
+
+    def _members(self) -> Outcome:
+        """What all members come to: pass, or unknown with the reason."""
         job = self.job
         family = family_of(job.original, job.candidate, job.workload, self.bound)
         sizes = " ".join(f"{n}={v}" for n, v in self.bound.sizes.items())

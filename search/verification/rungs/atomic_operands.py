@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ktc.ir.nodes import Assign, Atomic, Body, Decl, Stmt, Sym, Var
 from ktc.ir.purity import is_removable
-from ktc.ir.walk import all_exprs, assigned, walk
+from ktc.ir.walk import all_exprs, assigned, walk, with_bodies
 
 
 def operands_in_place(body: Body) -> Body:
@@ -30,8 +30,7 @@ def _used_once(body: Body) -> set[Sym]:
 def _copied(body: Body, once: set[Sym]) -> Body:
     out: list[Stmt] = []
     for s in body:
-        inner = {n: _copied(b, once) for n in ("body", "then", "orelse") if (b := getattr(s, n, None))}
-        s = replace(s, **inner) if inner else s  # type: ignore[arg-type]
+        s = with_bodies(s, lambda b: _copied(b, once))
         last, let = (out[-1], out[-2]) if len(out) > 1 else (None, None)
         value = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
         found = isinstance(last, Atomic) and isinstance(let, Decl) and last.dst == let.sym and let.init is None
@@ -45,8 +44,7 @@ def _copied(body: Body, once: set[Sym]) -> Body:
 def _in_place(body: Body, once: set[Sym]) -> Body:
     out: list[Stmt] = []
     for s in body:
-        inner = {n: _in_place(b, once) for n in ("body", "then", "orelse") if (b := getattr(s, n, None))}
-        s = replace(s, **inner) if inner else s  # type: ignore[arg-type]
+        s = with_bodies(s, lambda b: _in_place(b, once))
         at = len(out) - 1
         if at > 0 and isinstance(s, Atomic) and isinstance(out[at], Decl) and out[at].sym == s.dst:  # type: ignore[attr-defined]
             at -= 1  # where the old value goes

@@ -227,10 +227,10 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         return _Tried(supported=False)
     looked = first or job.unsure or endless(got)
     failure = defect((*want.findings, *known), got, instance, domain) if looked else None
-    failure = failure or _mismatch(compare(want, got, domain), instance)
+    failure = failure or mismatched(compare(want, got, domain), instance)
     if not failure and first and job.remembers:  # the same sizes again, on what the first launch left
         got = job.run(instance, "exact", domain, want, most=most)
-        second = _mismatch(compare(want, got, domain), instance, "wrong result of a second launch")
+        second = mismatched(compare(want, got, domain), instance, "wrong result of a second launch")
         failure = defect(want.findings, got, instance, domain) or second
     if first and failure is None:
         progress.note(instance, want.steps, got)
@@ -288,7 +288,8 @@ def _listing(stmt: Stmt) -> str:
     return print_stmt(stmt).strip().splitlines()[0]
 
 
-def _mismatch(m: Mismatch | None, instance: Instance, what: str = "wrong result") -> Failure | None:
+def mismatched(m: Mismatch | None, instance: Instance, what: str = "wrong result") -> Failure | None:
+    """A difference of two results as the reason why a program is wrong."""
     if m is None:
         return None
     message = f"{what}: {m}"

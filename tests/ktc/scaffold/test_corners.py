@@ -9,10 +9,10 @@ import numpy as np
 
 import ktc
 from ktc.ir.interp import geometry_of, run
+from ktc.ir.interp.corner_blocks import corners, some_blocks
 from ktc.ir.workload import Workload
 from ktc.scaffold.checking.corners import USUAL, Fault, Limits, faults, look
 from ktc.scaffold.checking.scenario_doubts import check_scenarios
-from ktc.scaffold.corner_blocks import corners, some_blocks
 from ktc.scaffold.text import workload_text
 
 SOURCE = """

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktc.ir.nodes import (
+    BODY_FIELDS,
     Alloc,
     Assign,
     Atomic,
@@ -197,9 +198,8 @@ def _spliced(body: Body, region: _Region, new: Body) -> Body | None:
         if s is region.last:
             return (*body[: region.start], *new, *body[k + 1 :])
         changes: dict[str, Any] = {}
-        for name in ("body", "then", "orelse"):
-            inner = getattr(s, name, None)
-            done = _spliced(inner, region, new) if inner else None
+        for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
+            done = _spliced(inner, region, new)
             if done is not None:
                 changes[name] = done
         if changes:

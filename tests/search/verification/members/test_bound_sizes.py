@@ -11,9 +11,10 @@ import pytest
 
 from ktc.api import Program, load
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Load, i32
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.search.verification import verify
-from ktc.search.verification.members import member_runs
+from ktc.search.verification.members import member_runs, own_sizes
 from ktc.search.verification.members.family import Family, bound_by, family_of
 from ktc.search.verification.members.number_formulas import Formula, Itself
 from ktc.search.verification.members.template import numbers, with_numbers
@@ -106,6 +107,39 @@ def test_a_wrong_number_is_refused(source, script: str, edits: tuple[tuple[str, 
     text = print_kernel(program.lowered())
     verdict = judged(program, edited(program, *(e for e in edits if e[0] in text)))
     assert not verdict.ok
+
+
+@pytest.mark.parametrize(
+    ("edit", "kind"),
+    [
+        (("% 3072", "% 3071"), "mismatch"),
+        (("in 0..4", "in 0..3"), "mismatch"),
+        (("/ 3072]", "/ 1024]"), "out-of-bounds"),
+        (("grid(3072)", "grid(3073)"), "out-of-bounds"),
+    ],
+)
+def test_what_is_wrong_in_some_blocks_is_rejected(source, edit: tuple[str, str], kind: str) -> None:
+    """The failure is the candidate's own, at the sizes that it binds: no smaller member's."""
+    program = source(VECTORS, {"rows": 1024, "cols": 3072})
+    verdict = judged(program, edited(program, edit))
+    assert verdict.status == "REJECTED" and verdict.failure is not None
+    assert (verdict.failure.kind, verdict.failure.sizes) == (kind, {"rows": 1024, "cols": 3072})
+
+
+def test_what_some_blocks_do_right_may_be_wrong_in_others(source) -> None:
+    program = source(VECTORS, {"rows": 1024, "cols": 3072})
+    assert judged(program).ok
+    verdict = judged(program, edited(program, ("grid(3072)", "grid(3071)")))
+    assert verdict.status == "UNKNOWN"
+
+
+def test_blocks_that_share_atomics_are_not_looked_at(source) -> None:
+    program = source(VECTORS, {"rows": 1024, "cols": 3072})
+    candidate = program.lowered()
+    assert own_sizes._blocks_are_apart(candidate)
+    out, s = candidate.params[0].sym, candidate.params[3].sym
+    more = Atomic("add", out, (i32(0),), Load(s, (i32(0),)))
+    assert not own_sizes._blocks_are_apart(candidate.with_(body=(*candidate.body, more)))
 
 
 def wrong_families(program: Program) -> list[Family]:
