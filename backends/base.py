@@ -101,6 +101,10 @@ class Runtime(Protocol):
 
     def to_device(self, array: np.ndarray) -> object: ...
 
+    def full(self, n: int, value: np.generic) -> object:
+        """A device array of ``n`` elements, each ``value``; none of them travels."""
+        ...
+
     def to_host(self, array: object, like: np.ndarray) -> np.ndarray: ...
 
     def copy_into(self, target: object, source: object) -> None:

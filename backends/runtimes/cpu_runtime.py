@@ -93,6 +93,10 @@ class CpuRuntime(TimedRuntime):
         """A contiguous private copy."""
         return np.array(array, copy=True, order="C")
 
+    def full(self, n: int, value: np.generic) -> np.ndarray:
+        """An array of ``n`` elements, each ``value``."""
+        return np.full(n, value, value.dtype)
+
     def to_host(self, array: object, like: np.ndarray) -> np.ndarray:
         assert isinstance(array, np.ndarray)
         return array.reshape(like.shape).copy()

@@ -175,6 +175,10 @@ class CudaRuntime(TimedRuntime):
             flat = flat.view(f"u{flat.dtype.itemsize}")
         return self.cp.asarray(flat)
 
+    def full(self, n: int, value: np.generic) -> Any:
+        """An array that is filled on the device."""
+        return self.cp.full(n, value, value.dtype)
+
     def to_host(self, array: Any, like: np.ndarray) -> np.ndarray:
         return self.cp.asnumpy(array).view(like.dtype).reshape(like.shape)
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from ktc.backends.base import CompileFailure, DeviceInfo, Emitted, Runtime
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.support.child_python import python_environment, python_module
 from ktc.ir.text import parse_kernel
 
+from .early_trials import trial_of
 from .file_cache import cache_root, key_of, write_atomic
 
 SECONDS = 120
@@ -138,17 +138,18 @@ def gist(log: str) -> str:
 def _in_a_child(name: str) -> str | None:
     """:func:`run_trial` in a process of its own, which may die of it; None where no process can be started."""
     try:
-        done = subprocess.run(
-            python_module("ktc.backends.runtimes.trial_process", name), capture_output=True, text=True,
-            errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL, env=python_environment(),
-        )  # fmt: skip
-        return str(json.loads(done.stdout.splitlines()[-1])["why"])
-    except subprocess.TimeoutExpired:
-        return f"a kernel of one line did not end within {SECONDS} s: the driver hangs, or the machine is very busy"
+        process = trial_of(name)
     except OSError:
         return None
+    try:
+        said, log = process.communicate(timeout=SECONDS)
+        return str(json.loads(said.splitlines()[-1])["why"])
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"a kernel of one line did not end within {SECONDS} s: the driver hangs, or the machine is very busy"
     except (ValueError, KeyError, IndexError):
-        return f"the process that ran a kernel of one line ended with code {done.returncode}: {gist(done.stderr)}"
+        return f"the process that ran a kernel of one line ended with code {process.returncode}: {gist(log)}"
 
 
 def _proof(device: DeviceInfo) -> Path:

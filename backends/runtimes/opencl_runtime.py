@@ -154,6 +154,14 @@ class ClRuntime(TimedRuntime):
             self.cl.enqueue_copy(self.queue, buffer, flat)
         return ClArray(buffer, flat.nbytes)
 
+    def full(self, n: int, value: np.generic) -> ClArray:
+        """An array that is filled on the device."""
+        size = n * value.itemsize
+        buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, max(size, 1))
+        if size:
+            self.cl.enqueue_fill_buffer(self.queue, buffer, value, 0, size)
+        return ClArray(buffer, size)
+
     def to_host(self, array: object, like: np.ndarray) -> np.ndarray:
         assert isinstance(array, ClArray)
         raw = np.empty(array.nbytes, np.uint8)

@@ -71,12 +71,12 @@ def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) 
     size = (megabytes or min(1024, max(64, 8 * runtime.device.l2_bytes >> 20))) << 20
     n = size // 4 // 4096 * 4096
     threads = min(n, max(1, runtime.device.compute_units) * 2048 * 8) // 256 * 256
-    ones, zeros = np.ones(n, np.float32), np.zeros(threads, np.float32)
-    wide: dict[str, Any] = {"out": runtime.to_device(np.zeros_like(ones)), "in": runtime.to_device(ones), "n": n}
+    zero, one = np.float32(0), np.float32(1)
+    wide: dict[str, Any] = {"out": runtime.full(n, zero), "in": runtime.full(n, one), "n": n}
     memory = Rates(2 * 4 * n / _seconds(runtime, COPY, wide, budget_s), 4 * n / _seconds(runtime, READ, wide, budget_s))
     if runtime.device.backend == "numba":
         return memory
-    narrow: dict[str, Any] = {"out": runtime.to_device(zeros), "in": runtime.to_device(zeros), "n": threads}
+    narrow: dict[str, Any] = {"out": runtime.full(threads, zero), "in": runtime.full(threads, zero), "n": threads}
     return replace(memory, f32_flops=2 * CHAINS * ROUNDS * threads / _seconds(runtime, FMA, narrow, budget_s))
 
 

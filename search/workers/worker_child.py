@@ -61,9 +61,15 @@ def handlers_of(role: str, device: str, folder: Path) -> dict[str, Handler]:
         from .worker_gate import Gate
 
         return Gate().handlers()
+    from ktc.backends.runtimes import early_trials
+
+    early_trials.begin(device)
     from .worker_measure import Measurer
 
-    return Measurer(device, folder).handlers()
+    try:
+        return Measurer(device, folder).handlers()
+    finally:
+        early_trials.give_up()
 
 
 ENVIRONMENT = ("E-DEVICE-", "E-CACHE-", "E-NVRTC-")

@@ -229,3 +229,9 @@ def test_device_table_is_found_by_reported_names():
     assert peaks_of("NVIDIA GeForce RTX 4090").f32_flops == 82.6e12
     assert peaks_of("AMD EPYC") is None
     assert all(row.source and row.dram_bytes_per_s > 1e11 for row in DEVICES)
+
+
+def test_arrays_are_filled_on_the_device() -> None:
+    runtime = open_runtime("numba")
+    array = runtime.full(5, np.float32(1.5))
+    assert runtime.to_host(array, np.empty(5, np.float32)).tolist() == [1.5] * 5
