@@ -146,7 +146,7 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     by_producer = [("producer", f" by=producer}}{x}") for x in (*stores, "")] if exact else []
     for who, copied in (*by_producer, ("threads", " slack=1}" if exact else "}")):
         most = max(2, min(MOST_STAGES[who], shared // t.stage_bytes))
-        stages = f"$STAGES:{most - 1},{most}={most}" if most > 2 else "2"
+        stages = f"$STAGES:({most - 1},{most})" if most > 2 else "2"
         for last in dict.fromkeys((order_of_blocks, "")):
             yield f"{product} | multi-buffer{{loop={whole} stages={stages}{copied}{swizzles}{last}"
 

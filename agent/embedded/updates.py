@@ -33,8 +33,10 @@ Able = Callable[[str], bool]
 WIDE = ("vec $V, ", "")
 """Before the levels of what moves by one element: wide accesses if they can be, else single ones."""
 
-ROWS, LANES = "$ROWS:(2,4,8)", "$LANES:(32,64,128)"
-TILE = "$TILE:(8,16,32,64)"
+ROWS, LANES = "$ROWS:(4,8,16)", "$LANES:(32,64,128)"
+TILES = (8, 16, 32, 64)
+BLOCKS = 4
+"""Blocks a compute unit, at least, that the first tile of rows leaves: their reads wait for each other's no longer."""
 """Iterations of a block: the more there are, the fewer atomics; the fewer, the more blocks."""
 
 SHARES = "block.y $P:(8,16,32,64)"
@@ -166,11 +168,8 @@ def _grid(units: int) -> str:
 def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
     """A tile of the iterations of ``loop`` a block: what each does, then the sums over the tile."""
     name = place_of(kernel, loop)
-
-    def tiles(size: str) -> str:
-        return f"tile{{loops={name} sizes={size}}} | reduce-atomics{{loop={name}}}"
-
-    tiled = _applied(kernel, tiles(TILE))
+    head = f"tile{{loops={name} sizes={_tile(loop, units, facts)}}} | reduce-atomics{{loop={name}}}"
+    tiled = _applied(kernel, head)
     if tiled is None:
         return
     (tile,) = (
@@ -196,7 +195,6 @@ def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts])
         first = n.lanes(tiled) or n.summed[-1]
         over[place_of(tiled, first)] = f"vec $VSUM:(1,4), thread.x {LANES}, thread.y {ROWS}, seq"
     names = [place_of(tiled, s) for s in lanes]
-    head = tiles(TILE)
     why = "rows on lanes, their updates as sums over a block's rows"
     in_registers = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, unroll $U:(1,2,3,4,6,8)")
     if len(lanes) > 1:
@@ -205,6 +203,17 @@ def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts])
         yield f"{head} | {_map(block | side | in_registers | over)} | {keep}{fits}", f"{why}, each row read once", 20.0
     in_rounds = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, seq")
     yield f"{head} | {_map(block | side | in_rounds | over)}", why, 18.0
+
+
+def _tile(loop: Par, units: int, facts: Sequence[KernelFacts]) -> str:
+    """Iterations of ``loop`` that a block takes: about as many as leave :data:`BLOCKS` a unit; that is where the search
+    begins, in the middle."""
+    trips = [x.trip for f in facts for x in f.loops if x.name == loop.var.name and x.trip is not None]
+    if not trips:
+        return f"$TILE:({','.join(map(str, TILES))})"
+    most = max(trips) // (BLOCKS * units)
+    first = max((t for t in TILES if t <= most), default=TILES[0])
+    return f"$TILE:({first // 2},{first},{first * 2})"
 
 
 def _fused(kernel: Kernel, name: str, units: int) -> Iterator[Idea]:
@@ -225,10 +234,10 @@ def _map(levels: dict[str, str]) -> str:
 
 
 def _whole_rows(lanes: Sequence[Loop], facts: Sequence[KernelFacts]) -> str:
-    """Constraints by which a row is covered and less than half of the positions lie behind its end."""
+    """Constraints by which a row is covered, in no more rounds than that takes."""
     stems = {s.var.name for s in lanes}
     trips = [x.trip for f in facts for x in f.loops if x.stem in stems and x.trip is not None]
-    return f" where V * LANES * U >= {max(trips)} where V * LANES * U < {2 * max(trips)}" if trips else ""
+    return f" where V * LANES * U >= {max(trips)} where V * LANES * (U - 1) < {max(trips)}" if trips else ""
 
 
 __all__ = ["repeated_updates"]

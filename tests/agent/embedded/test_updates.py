@@ -33,9 +33,9 @@ CHOSEN_BY_DATA = thread_a_row("    atomic add g[m[q] as i32], 1.0\n")
 PLAIN = thread_a_row("    h[q] = p[q]\n")
 
 
-def proposed(text: str) -> list[str]:
+def proposed(text: str, rows: int = 1000) -> list[str]:
     kernel = parse_kernel(text)
-    seen = facts(kernel, {"rows": 1000, "wide": 96})
+    seen = facts(kernel, {"rows": rows, "wide": 96})
     build = Builder(kernel)
     return [s for s, _, _ in repeated_updates(kernel, 100, (seen,), lambda steps: build.attempt(steps) is None)]
 
@@ -57,9 +57,14 @@ def test_one_total_is_summed_by_resident_blocks() -> None:
 
 def test_sums_beside_other_work_are_those_of_a_block_s_rows() -> None:
     kept, rounds = proposed(BESIDE)
-    assert kept.startswith("normalise | tile{loops=q sizes=$TILE:(8,16,32,64)} | reduce-atomics{loop=q} | map{")
-    assert kept.endswith("row-cache{loop=z,y keep=loaded} where V * LANES * U >= 96 where V * LANES * U < 192")
+    assert kept.startswith("normalise | tile{loops=q sizes=$TILE:(4,8,16)} | reduce-atomics{loop=q} | map{")
+    assert kept.endswith("row-cache{loop=z,y keep=loaded} where V * LANES * U >= 96 where V * LANES * (U - 1) < 96")
     assert "row-cache" not in rounds
+
+
+@pytest.mark.parametrize("rows, sizes", [(1000, "4,8,16"), (8192, "8,16,32"), (65536, "32,64,128")])
+def test_blocks_take_as_many_rows_as_leave_each_unit_several_blocks(rows: int, sizes: str) -> None:
+    assert f"sizes=$TILE:({sizes})" in proposed(BESIDE, rows)[0]
 
 
 def test_single_elements_are_swept_once() -> None:
@@ -77,8 +82,8 @@ def test_meaning_stays(text: str) -> None:
     for script in proposed(text):
         done = apply_script(kernel, parse_script(script))
         assert done.refused is None
-        small = {"V": 1, "VSUM": 1, "T": 32, "TX": 8, "TY": 4, "P": 8, "BLOCKS": 100, "U": 4, "TILE": 8, "ROWS": 2,
-                 "LANES": 32}  # fmt: skip
+        small = {"V": 1, "VSUM": 1, "T": 32, "TX": 8, "TY": 4, "P": 8, "BLOCKS": 100, "ROWS": 4, "LANES": 32,
+                 "TILE": 8, "U": 3 if "(U - 1)" in script else 4}  # fmt: skip
         knobs = {k.name: small[k.name] for k in done.kernel.knobs}
         sizes = [{"rows": rows, "wide": wide} for rows, wide in ((1, 1), (9, 33), (13, 40))]
         assert differs(kernel, done.kernel, sizes, knobs=knobs) is None
