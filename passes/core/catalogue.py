@@ -69,6 +69,7 @@ ROWS: dict[str, str] = {
     "specialize": "scalar.specialize:Specialize",
     "cache-hints": "memory.cache_hints:CacheHints",
     "fast-math": "scalar.fast_math:FastMath",
+    "if-convert": "scalar.if_convert:IfConvert",
     "licm": "scalar.licm:Licm",
     "cse": "scalar.cse:Cse",
     "strength-reduce": "scalar.strength_reduce:StrengthReduce",
