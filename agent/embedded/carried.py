@@ -29,6 +29,7 @@ from .ideas import RESIDENT, Idea
 from .ordered_rows import ordered_rows
 from .rows import walk_apart
 from .tables import tables
+from .taps import taps
 
 BYTE = 256
 
@@ -45,6 +46,7 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
     yield from scans(raised, units, facts)
     yield from ordered_rows(raised)
     yield from tables(raised)
+    yield from taps(raised)
     yield from online(raised, units)
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)

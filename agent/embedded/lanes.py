@@ -21,6 +21,7 @@ from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.types import F32
 from ktc.ir.walk import used, walk
+from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import PARALLEL, place_of, places_of
@@ -81,13 +82,18 @@ def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFact
 
 
 def _plain(raised: Kernel) -> tuple[str, Kernel]:
-    """Steps (each with a bar behind it) that make loops parallel and leave out stores which a later sweep reads and
-    overwrites, and the kernel after them."""
+    """Steps (each with a bar behind it) that make loops parallel, leave out stores which a later sweep reads and
+    overwrites, and choose values where threads would branch on data; and the kernel after them."""
     normal = apply_step(raised, NORMALISE)
     if isinstance(normal, Refused):
         return "", raised
     deferred, kernel = plain_sweeps(normal.kernel)
-    return f"{NORMALISE} | {deferred}", kernel
+    before = f"{NORMALISE} | {deferred}"
+    for step in (site.step for site in PASSES["if-convert"].sites(kernel)):
+        done = apply_step(kernel, step)
+        if not isinstance(done, Refused):
+            before, kernel = f"{before}{step} | ", done.kernel
+    return before, kernel
 
 
 def _kept(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[tuple[list[str], str]]:

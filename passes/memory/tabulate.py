@@ -32,7 +32,24 @@ from ktc.ir.arith.polynomial import from_polynomial, minus, polynomial
 from ktc.ir.fields import with_children
 from ktc.ir.fold import KnobValues, add, cast, evaluate, fold_node, i32, is_const, product, simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Binary, Call, Dist, Expr, For, Level, Load, Par, Reduce, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import (
+    Alloc,
+    Binary,
+    Call,
+    Dist,
+    Expr,
+    For,
+    If,
+    Level,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)
 from ktc.ir.purity import is_movable
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, walk, walk_expr
@@ -99,10 +116,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Tables:
-    """The ``tables`` of ``values`` that ``loop`` reads in ``band``, a loop over a block's threads in ``region``."""
+    """The ``tables`` of ``values`` that ``loop`` reads in ``band``, a statement of the block in ``region``."""
 
     region: For | Par
-    band: Par
+    band: Stmt
     loop: For
     values: _Values
     tables: tuple[Table, ...]
@@ -111,8 +128,10 @@ class Tables:
 def _tables(kernel: Kernel, loops: Sequence[For]) -> Tables:
     path = next(p for p in paths(kernel.body) if p[-1] is loops[0])
     at = next((k for k, s in enumerate(path) if isinstance(s, Par | Reduce) and not is_blocked(s)), 0)
-    region, band, locs = path[at - 1], path[at], places(*loops)
-    if not at or not isinstance(region, For | Par) or not isinstance(band, Par) or _has_blocks(band):
+    band, locs = path[at], places(*loops)
+    out = next((k for k in range(at - 1, -1, -1) if not isinstance(path[k], If)), -1)  # sides of the whole block
+    region, holder = path[out], path[out + 1]
+    if out < 0 or not isinstance(region, For | Par) or not isinstance(band, Par) or _has_blocks(band):
         why = f"'{loops[0].var.name}' stands in no loop over threads inside a loop over blocks or tiles"
         raise Refusal("E-TABLE-LOOP", why, locs, "tile makes loops over blocks, register-tile turns a serial loop out")
     own = {band.var, *declared(band.body), *assigned(band.body)}
@@ -132,7 +151,7 @@ def _tables(kernel: Kernel, loops: Sequence[For]) -> Tables:
     tables = tuple(found.tables.values())
     for t in tables:
         _has_size(kernel, t)
-    return Tables(region, band, loops[0], found, tables)
+    return Tables(region, holder, loops[0], found, tables)
 
 
 def _has_blocks(s: Par) -> bool:
@@ -207,9 +226,9 @@ def _filled(kernel: Kernel, t: Tables) -> Kernel:
     """``kernel`` with the tables filled before the loop over threads that reads them."""
     threads = (*thread_levels(kernel.body), Level("seq"))
     loop = t.values.read_from(t.loop)
-    band = dataclasses.replace(t.band, body=map_body(t.band.body, lambda s: loop if _is(s, loop) else s))
+    band = map_body((t.band,), lambda s: loop if _is(s, loop) else s)
     nests = tuple(_fill(table, threads) for table in t.tables)
-    return with_arrays(kernel, t.region, t.band, [Alloc(x.sym, align=16) for x in t.tables], (*nests, band))
+    return with_arrays(kernel, t.region, t.band, [Alloc(x.sym, align=16) for x in t.tables], (*nests, *band))
 
 
 def _is(s: Stmt, loop: For) -> bool:

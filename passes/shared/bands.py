@@ -10,14 +10,14 @@ from ktc.ir.nodes import Alloc, Body, For, Par, Stmt
 from ktc.ir.walk import map_body
 
 
-def with_arrays(kernel: Kernel, region: For | Par, band: Par, arrays: Sequence[Alloc], instead: Body) -> Kernel:
+def with_arrays(kernel: Kernel, region: For | Par, band: Stmt, arrays: Sequence[Alloc], instead: Body) -> Kernel:
     """``kernel`` with ``instead`` in the place of ``band``, which stands right in ``region``. ``arrays`` are declared
     before a serial loop, whose next rounds may want them, and inside a loop over blocks."""
 
     def placed(s: Stmt) -> Stmt | Body:
         if not isinstance(s, For | Par) or type(s) is not type(region) or s.var != region.var:
             return s
-        body = tuple(x for y in s.body for x in (instead if isinstance(y, Par) and y.var == band.var else (y,)))
+        body = tuple(x for y in s.body for x in (instead if y is band else (y,)))
         if isinstance(s, Par):
             return dataclasses.replace(s, body=(*arrays, *body))
         return (*arrays, dataclasses.replace(s, body=body))

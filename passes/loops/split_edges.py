@@ -1,0 +1,305 @@
+"""split-edges: tiles that no edge touches, in code of their own that asks nothing about edges.
+
+before                                              after split-edges{loop=x_tile}
+    par x_tile in 0..cdiv(n, 64) @ [block.x]            par x_tile in 0..cdiv(n, 64) @ [block.x]
+      par x in x_tile * 64..min(x_tile * 64 + 64, n)      if x_tile * 64 - 1 >= 0 && n - x_tile * 64 - 65 >= 0
+        for i in -1..2                                      par x in x_tile * 64..x_tile * 64 + 64
+          var k: i32 = x + i                                  for i in -1..2
+          if k < 0                                              var k: i32 = x + i
+            k = -k                                              s += in[k] * f32(i)
+          if k > n - 1                                    else
+            k = n - 1                                       (as it was)
+          s += in[k] * f32(k - x)
+
+Images are mirrored, clamped or padded at their edges, which few elements see and all are asked about. What a tile's
+iterations make of a comparison of integers is known from the ends of their loops: where it comes out alike for all of
+them under a condition on the tile, that condition joins the others, and the comparison is decided in the first copy.
+There ``min`` and ``max`` of integers, choices and the ends of loops are decided as well, and numbers made of distances
+that have become loop counters (``f32(k - x)``) are made of these.
+
+The condition is one of the block: its threads take one side together. Index arithmetic is taken not to wrap. What is
+not decided stays as it is, in both copies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.analysis.defs import expand
+from ktc.ir.analysis.order import places
+from ktc.ir.arith.loop_extents import is_static, upper_bounds
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, plus, polynomial, scaled
+from ktc.ir.fields import with_children
+from ktc.ir.fold import KnobValues, both, cast, evaluate, i32
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Scan,
+    Select,
+    Stmt,
+    Sym,
+    Unary,
+    Var,
+    bodies,
+)
+from ktc.ir.types import I32, I64, Scalar
+from ktc.ir.walk import assigned, declared, refresh, substitute_expr, used, walk, walk_expr
+from ktc.passes.core.argument_kinds import Loop
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.named_loops import replace_loops
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.tiles import is_blocked, paths
+
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loop = required("the innermost loop over blocks, whose iterations are tiles")
+
+
+class SplitEdges(Pass[Arguments]):
+    name = "split-edges"
+    summary = "tiles that no edge touches in code that asks nothing about edges"
+    refusals = ("E-PLACE", "E-PLACE-AMBIGUOUS", "E-EDGES-LOOP", "E-EDGES-NONE")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        """One for each loop over tiles with comparisons that are decided in most of them."""
+        tiles = [s for s in walk(kernel.body) if isinstance(s, Par) and is_blocked(s)]
+        doc = "only tiles at the edges ask where the edges are"
+        return [Site(self.step(loop=place_of(kernel, s)), doc) for s in tiles if allowed(_split, kernel, s)]
+
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        loop = args.loop.find(kernel)
+        if not isinstance(loop, Par):
+            raise Refusal("E-EDGES-LOOP", f"'{args.loop}' is not a parallel loop", places(loop))
+        done = _split(kernel, loop)
+        return Result(replace_loops(kernel, [loop], lambda _: done), (f"{loop.var.name}: edges on their own",))
+
+
+def _split(kernel: Kernel, loop: Par) -> Par:
+    around = next(p for p in paths(kernel.body) if p[-1] is loop)
+    inner = any(isinstance(s, Par) and is_blocked(s) for s in walk(loop.body))
+    if not all(isinstance(s, Par) and is_blocked(s) for s in around) or inner:
+        why = f"'{loop.var.name}' is not the innermost of loops over blocks alone"
+        raise Refusal("E-EDGES-LOOP", why, places(loop), "tile makes such loops")
+    tiles = {s.var for s in around if isinstance(s, Par)}
+    inside = _Interior(kernel, tiles, {})
+    body = inside.body(loop.body)
+    if not inside.decided:
+        why = f"no comparison in '{loop.var.name}' comes out alike for all iterations of a tile"
+        raise Refusal("E-EDGES-NONE", why, places(loop))
+    cond: Expr | None = None
+    for e in inside.conditions.values():
+        cond = both(cond, e)
+    if cond is None:
+        raise Refusal("E-EDGES-NONE", f"no tile of '{loop.var.name}' is at an edge", places(loop))
+    return dataclasses.replace(loop, body=(If(cond, body, refresh(loop.body), loc=loop.loc),))
+
+
+USUAL = 1 << 20
+"""A size far from the edges, at which the eighth tile lies inside."""
+
+
+@dataclass
+class _Interior:
+    """A walk through a tile's iterations: ``names`` stand for their values, ``ends`` are the least and the largest
+    values of loop variables; ``conditions`` on ``tiles`` and parameters under which comparisons are decided."""
+
+    kernel: Kernel
+    tiles: Collection[Sym]
+    names: dict[Sym, Expr]
+    ends: dict[Sym, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
+    conditions: dict[str, Expr] = field(default_factory=dict)
+    decided: bool = False
+
+    # ------------------------------------------------------------------------------------------------ statements
+
+    def body(self, body: Body) -> Body:
+        return tuple(new for s in body for new in self._statement(s))
+
+    def _statement(self, s: Stmt) -> Body:
+        match s:
+            case If():
+                return self._branch(s)
+            case For() | Par() | Reduce() | Scan():
+                return self._loop(s)
+        if any(True for _ in bodies(s)):
+            self._forget(assigned((s,)))
+            return (s,)
+        new = with_children(s, self._expr)
+        self._forget({s.sym} if isinstance(s, Decl | Assign) else assigned((s,)))
+        match new:
+            case Decl(sym, Expr() as value) | Assign(sym, value) if _is_int(sym.type) and not _reads(value):
+                spelled = self._spelled(value)
+                if sym not in used(spelled):
+                    self.names[sym] = spelled
+        return (new,)
+
+    def _branch(self, s: If) -> Body:
+        holds = self._truth(s.cond)
+        if holds is not None:
+            return self.body(s.then if holds else s.orelse)
+        before = dict(self.names)
+        then = self.body(s.then)
+        self.names = dict(before)
+        orelse = self.body(s.orelse)
+        self.names = before
+        self._forget(assigned(s.then) | assigned(s.orelse))
+        return (dataclasses.replace(s, cond=self._expr(s.cond), then=then, orelse=orelse),)
+
+    def _loop(self, s: For | Par | Reduce | Scan) -> Body:
+        self._forget(assigned(s.body) | set(declared((s,))))
+        end = counted_to(s) if isinstance(s, For) else s.hi
+        start = s.init if isinstance(s, For) else s.lo
+        if isinstance(s, Par) and (whole := self._whole(s)) is not None:
+            s, end = dataclasses.replace(s, hi=whole), whole
+        stands = end is not None and not (used(end) | {s.var}) & assigned(s.body)
+        if end is not None and stands and not _reads(end) and not _reads(start) and _signed(s.var.type):
+            one = polynomial(i32(1))
+            self.ends[s.var] = polynomial(self._spelled(start)), minus(polynomial(self._spelled(end)), one)
+        inner = self.body(s.body)
+        self._forget(assigned(s.body) | set(declared((s,))))
+        self.ends.pop(s.var, None)
+        return (dataclasses.replace(s, body=inner),)  # type: ignore[arg-type]
+
+    def _whole(self, s: Par) -> Expr | None:
+        """The end of ``s`` in a tile that is whole: the static one of the ends that it is the least of."""
+        ends = upper_bounds(s.hi)
+        lo = polynomial(s.lo)
+        static = [e for e in ends if is_static(from_polynomial(minus(polynomial(e), lo), I32))]
+        if len(ends) < 2 or len(static) != 1 or not _signed(s.var.type):
+            return None
+        others = [e for e in ends if e is not static[0]]
+        if not all(self._holds(minus(polynomial(e), polynomial(static[0]))) for e in others):
+            return None
+        return static[0]
+
+    # ----------------------------------------------------------------------------------------------- expressions
+
+    def _expr(self, e: Expr) -> Expr:
+        if isinstance(e, Select):
+            holds = self._truth(e.cond)
+            if holds is not None:
+                return self._expr(e.a if holds else e.b)
+        if isinstance(e, Call) and e.fn in ("min", "max") and len(e.args) == 2 and _signed(e.type):
+            a, b = map(self._expr, e.args)
+            small, large = (a, b) if e.fn == "min" else (b, a)
+            holds = self._truth(Binary("<=", small, large))
+            return dataclasses.replace(e, args=(a, b)) if holds is None else a if holds else b
+        if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_float and _signed(e.x.type) and not _reads(e.x):
+            return dataclasses.replace(e, x=self._distance(e.x))
+        return with_children(e, self._expr)
+
+    def _distance(self, e: Expr) -> Expr:
+        """``e`` by loop counters, where the places that it is a distance of cancel out."""
+        spelled = self._spelled(e)
+        short = from_polynomial(polynomial(spelled), e.type)
+        return short if used(short) < used(spelled) and used(short) <= self.ends.keys() else self._expr_inside(e)
+
+    def _expr_inside(self, e: Expr) -> Expr:
+        return with_children(e, self._expr)
+
+    def _spelled(self, e: Expr) -> Expr:
+        return expand(e, self.names)
+
+    def _forget(self, changed: Iterable[Sym]) -> None:
+        gone = set(changed)
+        self.names = {v: e for v, e in self.names.items() if v not in gone and not used(e) & gone}
+
+    # ----------------------------------------------------------------------------------------------- comparisons
+
+    def _truth(self, cond: Expr) -> bool | None:
+        """What ``cond`` is in all iterations of a tile inside; None if that is not known."""
+        if isinstance(cond, Unary) and cond.op == "!":
+            inner = self._truth(cond.x)
+            return None if inner is None else not inner
+        if isinstance(cond, Binary) and cond.op in ("&&", "||"):
+            a, b = self._truth(cond.a), self._truth(cond.b)
+            least = cond.op == "||"
+            if a is least or b is least:
+                return least
+            return None if a is None or b is None else not least
+        if not isinstance(cond, Binary) or cond.op not in _SIDES or not all(_signed(x.type) for x in (cond.a, cond.b)):
+            return None
+        if _reads(cond):
+            return None
+        low, high = (polynomial(self._spelled(self._expr(x))) for x in (cond.a, cond.b))
+        gap = minus(high, low)
+        for holds, sign, more in _SIDES[cond.op]:
+            if self._holds(plus(scaled(gap, sign), polynomial(i32(more)))):
+                self.decided = True
+                return holds
+        return None
+
+    def _holds(self, p: Polynomial) -> bool:
+        """Whether ``p`` is at least 0 in all iterations of usual tiles; the condition on a tile is kept then."""
+        least = self._least(p)
+        if least is None:
+            return False
+        known = {q.sym for q in self.kernel.params} | set(self.tiles)
+        leaves = {x for factors in least for f in factors for x in walk_expr(f)}
+        if any((isinstance(x, Var) and x.sym not in known) or isinstance(x, Load) for x in leaves):
+            return False
+        t = I64 if any(isinstance(x.type, Scalar) and x.type.bits == 64 for x in leaves) else I32
+        cond = Binary(">=", from_polynomial(least, t), cast(i32(0), t))
+        if not set(least) - {()}:
+            return least.get((), 0) >= 0
+        if not self._is_usual(cond):
+            return False
+        self.conditions[repr(sorted(least.items(), key=repr))] = cond
+        return True
+
+    def _least(self, p: Polynomial) -> Polynomial | None:
+        """``p`` at its least over the loops around, innermost first; None where it is not linear in their variables."""
+        for v, (low, high) in reversed(self.ends.items()):
+            atom = Var(v)
+            mine = {f: k for f, k in p.items() if any(v in used(x) for x in f)}
+            if any(f != (atom,) for f in mine):
+                return None
+            for k in mine.values():
+                p = plus({f: n for f, n in p.items() if f != (atom,)}, scaled(low if k > 0 else high, k))
+        return p
+
+    def _is_usual(self, cond: Expr) -> bool:
+        """Whether ``cond`` holds for a tile in the middle of large arguments."""
+        sizes: Mapping[Sym, Expr] = {v: i32(8 if v in self.tiles else USUAL) for v in used(cond)}
+        knobs = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in self.kernel.knobs)
+        return bool(evaluate(substitute_expr(cond, sizes), knobs))
+
+
+_SIDES: Mapping[str, tuple[tuple[bool, int, int], ...]] = {
+    "<": ((True, 1, -1), (False, -1, 0)),
+    "<=": ((True, 1, 0), (False, -1, -1)),
+    ">": ((True, -1, -1), (False, 1, 0)),
+    ">=": ((True, -1, 0), (False, 1, -1)),
+    "==": ((False, 1, -1), (False, -1, -1)),
+    "!=": ((True, 1, -1), (True, -1, -1)),
+}
+"""By comparison ``a op b``: (what it is, s, c) where ``s * (b - a) + c >= 0``."""
+
+
+def _signed(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_int and t.is_signed
+
+
+def _is_int(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_int
+
+
+def _reads(e: Expr) -> bool:
+    return any(isinstance(x, Load) for x in walk_expr(e))

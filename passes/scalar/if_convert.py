@@ -1,0 +1,174 @@
+"""if-convert: branches that only choose the values of variables become choices between values.
+
+before                                          after if-convert{loop=i}
+    for i in 0..n                                   for i in 0..n
+      let c: u8 = text[i]                             let c: u8 = text[i]
+      if c == 48                                      zeros = c == 48 ? zeros + 1 : zeros
+        zeros += 1                                    ones = c == 49 ? ones + 1 : ones
+      elif c == 49
+        ones += 1
+
+Threads of a warp that branch on data take one side after the other; a choice takes an instruction or two of all of
+them, and loads of neighbouring iterations move over it. Conditions that exclude each other (one variable compared with
+different numbers) are not asked about twice. Branches that read or write memory, hold loops, or would compute what a
+condition keeps from being computed (an integer divided by 0) stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ktc.ir.analysis.order import places
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fold import cast, simplify
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var, fresh
+from ktc.ir.purity import is_movable
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, map_body, substitute_expr, used, used_in, walk, walk_expr
+from ktc.passes.core.argument_kinds import Loops
+from ktc.passes.core.arguments import required
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import places_of
+from ktc.passes.core.refusals import Refusal, Result
+
+MOST = 96
+"""Operations that choices in the place of a branch may have: beyond it, computing both sides costs more than one."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops = required("the loops whose branches are meant")
+
+
+class IfConvert(Pass[Arguments]):
+    name = "if-convert"
+    summary = "branches that only choose the values of variables become choices between values"
+    refusals = ("E-PLACE", "E-CONVERT-NONE")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        """One for each loop with branches of that kind right in its body."""
+        found = [s for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and converted(s.body) is not s.body]
+        doc = "threads that see other data do not wait for each other"
+        return [Site(self.step(loop=name), doc) for name in places_of(kernel, found)]
+
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        found = args.loop.find(kernel)
+        new = {id(s): converted(s.body) for s in found}
+        if all(new[id(s)] is s.body for s in found):
+            raise Refusal("E-CONVERT-NONE", f"no branch in '{args.loop}' only chooses values", places(*found))
+
+        def on(s: Stmt) -> Stmt:
+            for f in found:
+                if type(s) is type(f) and s.var == f.var:  # type: ignore[union-attr]
+                    return dataclasses.replace(s, body=converted(s.body))  # type: ignore[call-arg, union-attr]
+            return s
+
+        return Result(kernel.with_(body=map_body(kernel.body, on)))
+
+
+def converted(body: Body) -> Body:
+    """``body`` with choices in the place of its own branches that can be; itself if none can be."""
+    out: list[Stmt] = []
+    for s in body:
+        values = _values(s) if isinstance(s, If) else None
+        out += [s] if values is None else _chosen(values)
+    if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
+        return body
+    return _declared_at_once(tuple(out))
+
+
+Values = dict[Sym, Expr]
+"""What variables are after a statement, by what they were before it."""
+
+
+def _values(s: If) -> Values | None:
+    """What ``s`` makes of variables, if it does nothing else, and not at length."""
+    found = _branch(s)
+    if found is None or not found or any(not isinstance(v.type, Scalar) for v in found):
+        return None
+    return found if sum(1 for e in found.values() for _ in walk_expr(e)) <= MOST else None
+
+
+def _branch(s: If) -> Values | None:
+    then, orelse = _after(s.then), _after(s.orelse)
+    if then is None or orelse is None or not is_movable(s.cond):
+        return None
+    return {v: _select(s.cond, then.get(v, Var(v)), orelse.get(v, Var(v))) for v in {**then, **orelse}}
+
+
+def _after(body: Body) -> Values | None:
+    """What the statements of ``body``, one after another, make of variables that were there before."""
+    now: Values = {}
+    own: set[Sym] = set()
+    for s in body:
+        match s:
+            case Assign(sym, value) if isinstance(sym.type, Scalar) and is_movable(value):
+                new = {sym: cast(substitute_expr(value, now), sym.type)}
+            case Decl(sym, Expr() as value) if isinstance(sym.type, Scalar) and is_movable(value):
+                own.add(sym)
+                new = {sym: cast(substitute_expr(value, now), sym.type)}
+            case If():
+                inner = _branch(s)
+                if inner is None:
+                    return None
+                new = {v: substitute_expr(e, now) for v, e in inner.items()}
+            case _:
+                return None
+        now |= new
+    return {v: e for v, e in now.items() if v not in own}
+
+
+def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
+    """``cond ? a : b``, without a question whose answer follows from another's."""
+    if a == b:
+        return a
+    if isinstance(b, Select) and b.b == a and _exclude(b.cond, cond):
+        return b
+    if isinstance(b, Select) and b.a == a and _exclude(b.cond, cond):
+        return Select(Binary("||", cond, b.cond), a, b.b)
+    return Select(cond, a, b)
+
+
+def _exclude(c: Expr, d: Expr) -> bool:
+    """Whether ``c`` and ``d`` compare one thing with different numbers."""
+    if not all(isinstance(x, Binary) and x.op == "==" and isinstance(without_casts(x.b), Const) for x in (c, d)):
+        return False
+    assert isinstance(c, Binary) and isinstance(d, Binary)
+    n, m = without_casts(c.b), without_casts(d.b)
+    assert isinstance(n, Const) and isinstance(m, Const)
+    return c.a == d.a and n.value != m.value and isinstance(c.a.type, Scalar) and c.a.type.is_int
+
+
+def _chosen(values: Mapping[Sym, Expr]) -> list[Stmt]:
+    """Assignments of ``values``, which are all of what was before: by way of others where one would be seen."""
+    changed = [(v, e) for v, e in values.items() if e != Var(v)]
+    if not any(used(e) & {w for w, _ in changed if w is not v} for v, e in changed):
+        return [Assign(v, e) for v, e in changed]
+    new = [(v, fresh(f"{v.name}_new", v.type), e) for v, e in changed]
+    return [*(Decl(n, e) for _, n, e in new), *(Assign(v, Var(n)) for v, n, _ in new)]
+
+
+def _declared_at_once(body: Body) -> Body:
+    """``body`` with variables declared as what they are assigned, where nothing between sees what they were."""
+    out: list[Stmt] = list(body)
+    for s in body:
+        if not isinstance(s, Assign):
+            continue
+        end = next(k for k, x in enumerate(out) if x is s)
+        at = next((k for k in range(end) if isinstance(d := out[k], Decl) and d.sym == s.sym), None)
+        decl = None if at is None else out[at]
+        if at is None or not isinstance(decl, Decl) or not isinstance(decl.init, Const):
+            continue
+        between = tuple(out[at + 1 : end])
+        if s.sym in used_in(between) | assigned(between):
+            continue
+        value = simplify(substitute_expr(s.value, {s.sym: decl.init}))
+        out[end] = dataclasses.replace(decl, init=value)
+        del out[at]
+    return tuple(out)
+
+
+__all__ = ["IfConvert", "converted"]

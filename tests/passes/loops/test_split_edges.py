@@ -1,0 +1,121 @@
+"""split-edges: tiles that no edge touches in code of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.arith.polynomial import Polynomial, plus
+from ktc.ir.text import parse_kernel
+from ktc.passes.loops import split_edges
+from tests.passes.checks import applied, body_of, differs, refused
+
+HEAD = "kernel k(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..200, m: i32 range 1..9)\n"
+LINE = f"{HEAD}  par q in 0..n @ [thread.x 8, block.x]\n"
+TILED = "tile{loops=q sizes=8} | split-edges{loop=q_tile}"
+MIRRORED = (
+    f"{LINE}    var s: f32 = 0.0\n    for i = -2; i <= 2; i + 1\n      var k: i32 = q + i\n"
+    "      if k < 0\n        k = -k\n      if k > n - 1\n        k = n - 1\n"
+    "      s += x[k] * f32((k - q) * (k - q))\n    y[q] = s\n"
+)
+CLAMPED = f"{LINE}    var s: f32 = 0.0\n    for i in -2..3\n      s += x[min(max(q + i, 0), n - 1)]\n    y[q] = s\n"
+PADDED = CLAMPED.replace("x[min(max(q + i, 0), n - 1)]", "q + i >= 0 && q + i < n ? x[q + i] : 1.0")
+ENDS = f"{LINE}    y[q] = x[q == 0 ? 0 : q - 1] + x[q == n - 1 ? q : q + 1]\n"
+INNER = f"{LINE}    if q > 0 && q < n - 1\n      y[q] = x[q - 1] + x[q + 1]\n    else\n      y[q] = 2.0\n"
+SIZES = [{"n": n, "m": 4} for n in (1, 3, 8, 23, 40, 61)]
+
+
+def inside(text: str) -> str:
+    """The copy for tiles that no edge touches."""
+    first, other, rest = body_of(applied(parse_kernel(text), TILED)).partition("\n    else\n")
+    assert other and "par q_1 in q_tile * 8..min(q_tile * 8 + 8, n)" in rest
+    return f"{first}\n"
+
+
+def test_before_and_after() -> None:
+    assert (
+        inside(MIRRORED)
+        == """\
+  par q_tile in 0..cdiv(n, 8) @ [block.x]
+    if n - q_tile * 8 - 8 >= 0 && q_tile * 8 - 2 >= 0 && n - 10 - q_tile * 8 >= 0
+      par q in q_tile * 8..q_tile * 8 + 8 @ [thread.x 8, seq]
+        var s: f32 = 0.0
+        for i = -2; i <= 2; i + 1
+          var k: i32 = q + i
+          s += x[k] * f32(i * i)
+        y[q] = s
+""".replace("[thread.x 8, seq]", "[thread.x 8, seq]").replace("      else\n", "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        (CLAMPED, "s += x[q + i]\n"),
+        (PADDED, "s += x[q + i]\n"),
+        (ENDS, "y[q] = x[q - 1] + x[q + 1]\n"),
+        (INNER, "      par q in q_tile * 8..q_tile * 8 + 8 @ [thread.x 8, seq]\n        y[q] = x[q - 1] + x[q + 1]\n"),
+    ],
+)
+def test_what_asks_about_edges_is_decided(text: str, has: str) -> None:
+    assert has in inside(text)
+
+
+@pytest.mark.parametrize("text", [MIRRORED, CLAMPED, PADDED, ENDS, INNER])
+def test_meaning_stays(text: str) -> None:
+    before = parse_kernel(text)
+    assert differs(before, applied(before, TILED), SIZES) is None
+
+
+def test_planes_and_rows_in_a_thread() -> None:
+    text = (
+        f"{HEAD}  par p in 0..m @ [thread.y 4, block.y]\n    par q in 0..n @ [thread.x 8, block.x]\n"
+        "      var s: f32 = 0.0\n      for i in -1..2\n"
+        "        s += x[min(max(p + i, 0), m - 1) * n + min(q + 1, n - 1)]\n"
+        "      y[p * n + q] = s\n"
+    )
+    before = parse_kernel(text)
+    script = "tile{loops=p,q sizes=4,8} | distribute{loop=p map=[unroll 2, thread.y 2]} | split-edges{loop=q_tile}"
+    done = applied(before, script)
+    assert "s += x[(p + i) * n + (q + 1)]" in body_of(done), body_of(done)
+    sizes = [{"n": n, "m": m} for n, m in ((1, 1), (8, 9), (25, 9))]
+    assert differs(before, done, sizes) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("    y[q] = x[q]\n", "E-EDGES-NONE"),
+        ("    if x[q] > 0.0\n      y[q] = x[q]\n", "E-EDGES-NONE"),
+        ("    if q % 2 == 1\n      y[q] = x[q]\n", "E-EDGES-NONE"),
+        ("    var k: i32 = q\n    for i in 0..m\n      k = k + q\n      if k > n - 1\n        k = 0\n    y[q] = x[k]\n",
+         "E-EDGES-NONE"),
+    ],
+)  # fmt: skip
+def test_refusals(body: str, code: str) -> None:
+    nest = "  par q_tile in 0..n @ [block.x]\n    par q in q_tile..q_tile + 1 @ [thread.x 8, seq]\n"
+    kernel = parse_kernel(HEAD + nest + "".join(f"  {line}\n" for line in body.splitlines()))
+    assert refused(kernel, "split-edges{loop=q_tile}").code == code
+
+
+def test_loops_that_are_not_the_blocks() -> None:
+    kernel = parse_kernel(MIRRORED)
+    assert refused(kernel, "split-edges{loop=q}").code == "E-EDGES-LOOP"
+    assert refused(kernel, "split-edges{loop=i}").code == "E-EDGES-LOOP"
+
+
+def test_sites() -> None:
+    (site,) = split_edges.SplitEdges().sites(applied(parse_kernel(CLAMPED), "tile{loops=q sizes=8}"))
+    assert str(site.step) == "split-edges{loop=q_tile}"
+    assert split_edges.SplitEdges().sites(parse_kernel(CLAMPED)) == []
+
+
+def test_an_edge_that_is_forgotten_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = split_edges._Interior._least
+
+    def two_more(self: split_edges._Interior, p: Polynomial) -> Polynomial | None:
+        found = kept(self, p)
+        return None if found is None else plus(found, {(): 2})
+
+    monkeypatch.setattr(split_edges._Interior, "_least", two_more)
+    before = parse_kernel(MIRRORED)
+    assert differs(before, applied(before, TILED), SIZES) is not None
