@@ -6,13 +6,10 @@ the buffer is, and what its index is read from, only its author knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Cast, Expr, Load, Sym, Var
+from ktc.ir.nodes import Cast, Load
 
-from .given_values import definitions
+from .given_values import definitions, made_of
 from .inner_strides import accesses
 from .roles import buffers_of
 
@@ -22,26 +19,12 @@ def read_from_bits(k: Kernel) -> dict[str, str]:
     sources, buffers = definitions(k), {p.sym.name for p in buffers_of(k)}
     found: dict[str, str] = {}
     for buffer, index in accesses(k):
-        for e in _behind(index, sources):
+        for e in made_of([index], sources, places=False):
             if isinstance(e, Cast) and e.style == "bit" and buffer in buffers:
-                others = [x.buffer.name for x in _behind(e.x, sources) if isinstance(x, Load)]
+                others = [x.buffer.name for x in made_of([e.x], sources, places=False) if isinstance(x, Load)]
                 for other in (o for o in others if o in buffers and o != buffer):
                     found[buffer] = other
     return found
-
-
-def _behind(e: Expr, sources: Mapping[Sym, list[Expr]]) -> list[Expr]:
-    """``e`` and everything that it is made of, through variables, but for the places of what it loads."""
-    left, seen, out = [e], set[Sym](), list[Expr]()
-    while left:
-        x = left.pop()
-        out.append(x)
-        if isinstance(x, Var) and x.sym not in seen:
-            seen.add(x.sym)
-            left += sources.get(x.sym, [])
-        elif not isinstance(x, Load | Var):
-            left += children(x)
-    return out
 
 
 __all__ = ["read_from_bits"]

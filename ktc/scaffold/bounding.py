@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, For, HwIndex, If, Load, Select, Sym, Var, While
+from ktc.ir.nodes import Binary, Expr, For, HwIndex, If, Select, Sym, Var, While
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
-from .given_values import definitions
+from .given_values import definitions, made_of
 from .inner_strides import accesses
 
 
@@ -33,15 +32,7 @@ def bounding(k: Kernel) -> set[Sym]:
 
 def values(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:
     """Variables that ``e`` is made of, but for the places of what it loads."""
-    left, out = [e], set[Sym]()
-    while left:
-        x = left.pop()
-        if isinstance(x, Var) and x.sym not in out:
-            out.add(x.sym)
-            left += sources.get(x.sym, [])
-        elif not isinstance(x, Load | Var):
-            left += children(x)
-    return out
+    return {x.sym for x in made_of([e], sources, places=False) if isinstance(x, Var)}
 
 
 def places(k: Kernel) -> list[str]:
@@ -55,18 +46,11 @@ def places(k: Kernel) -> list[str]:
 
 def _factors(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym]:
     """The variables that something made of a thread's or a block's number is multiplied by in ``e``."""
-    left, seen = [e], set[Sym]()
-    while left:
-        x = left.pop()
+    for x in made_of([e], sources, places=False):
         if isinstance(x, Binary) and x.op == "*":
             for a, b in ((x.a, x.b), (x.b, x.a)):
                 if _of_hardware(a, sources):
                     yield from values(b, sources)
-        if isinstance(x, Var) and x.sym not in seen:
-            seen.add(x.sym)
-            left += sources.get(x.sym, [])
-        elif not isinstance(x, Load | Var):
-            left += children(x)
 
 
 def _of_hardware(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:

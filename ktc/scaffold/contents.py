@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Atomic, Expr, For, Load, Store, Sym, Var, While
+from ktc.ir.nodes import Atomic, Expr, For, Load, Store, Sym, While
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
-from .given_values import definitions, loaded
+from .given_values import definitions, loaded, made_of
 from .integer_values import bins, compared, counters, label_of
 from .plain_integers import values_compared
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
@@ -164,15 +164,7 @@ def _deciding(k: Kernel) -> set[str]:
 
 def _behind(exprs: Iterable[Expr], sources: Mapping[Sym, list[Expr]]) -> set[str]:
     """The buffers that the expressions depend on, through variables."""
-    left, seen, out = list(exprs), set[Sym](), set[str]()
-    while left:
-        for x in walk_expr(left.pop()):
-            if isinstance(x, Load):
-                out.add(x.buffer.name)
-            elif isinstance(x, Var) and x.sym not in seen:
-                seen.add(x.sym)
-                left += sources.get(x.sym, [])
-    return out
+    return {x.buffer.name for x in made_of(exprs, sources) if isinstance(x, Load)}
 
 
 def _further(before: Seen, after: Seen | None) -> bool:

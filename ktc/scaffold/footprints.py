@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, HwIndex, Load, Sym, Var
-from ktc.ir.walk import walk_expr
+from ktc.ir.nodes import Binary, Expr, HwIndex, Load, Sym
 
 from .bounding import bounding, places, values
-from .given_values import definitions, spelled_out
+from .given_values import definitions, made_of, spelled_out
 from .inner_strides import accesses, counted_in
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
@@ -77,8 +75,7 @@ def _strides(k: Kernel, roles: Roles) -> list[str]:
 
 def _loads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
     """Whether a place depends on what is loaded."""
-    given = (y for s in values(e, sources) for y in sources.get(s, ()))
-    return any(isinstance(x, Load) for y in (e, *given) for x in walk_expr(y))
+    return any(isinstance(x, Load) for x in made_of([e], sources, places=False))
 
 
 def _inner_first(k: Kernel, names: list[str]) -> list[str]:
@@ -90,18 +87,11 @@ def _inner_first(k: Kernel, names: list[str]) -> list[str]:
 
 def _apart_by_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[str]:
     """Parameters that a block's number alone is multiplied by in ``e``."""
-    left, seen = [e], set[Sym]()
-    while left:
-        x = left.pop()
+    for x in made_of([e], sources):
         if isinstance(x, Binary) and x.op == "*":
             for a, b in ((x.a, x.b), (x.b, x.a)):
                 if _is_block(a, sources):
                     yield from (s.name for s in values(b, sources))
-        if isinstance(x, Var) and x.sym not in seen:
-            seen.add(x.sym)
-            left += sources.get(x.sym, [])
-        elif not isinstance(x, Var):
-            left += children(x)
 
 
 def _is_block(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Decl, Expr, For, Load, Sym, Var
 from ktc.ir.walk import used, walk
@@ -23,15 +24,33 @@ def definitions(k: Kernel) -> dict[Sym, list[Expr]]:
     return sources
 
 
+def made_of(several: Iterable[Expr], sources: Mapping[Sym, Sequence[Expr]], places: bool = True) -> Iterator[Expr]:
+    """Every part of ``several``, and of what their variables are given, each variable followed once; ``places``: those
+    of what is loaded, too."""
+    left, seen = list(several), set[Sym]()
+    while left:
+        x = left.pop()
+        yield x
+        if isinstance(x, Var):
+            if x.sym not in seen:
+                seen.add(x.sym)
+                left += sources.get(x.sym, ())
+        elif places or not isinstance(x, Load):
+            left += children(x)
+
+
 def reached(k: Kernel, wanted: Iterable[Expr]) -> set[Sym]:
     """Symbols that the expressions depend on, through the variables of the body."""
-    sources = definitions(k)
-    left, seen = list(wanted), set()
+    return symbols_behind(wanted, definitions(k))
+
+
+def symbols_behind(several: Iterable[Expr], sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:
+    """The variables and buffers that ``several`` are made of, through variables."""
+    left, seen = list(several), set[Sym]()
     while left:
-        for s in used(left.pop()):
-            if s not in seen:
-                seen.add(s)
-                left += sources.get(s, [])
+        for s in used(left.pop()) - seen:
+            seen.add(s)
+            left += sources.get(s, ())
     return seen
 
 

@@ -13,9 +13,9 @@ from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, If, Sym, Var, While
 from ktc.ir.types import Scalar
-from ktc.ir.walk import all_exprs, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, walk, walk_expr
 
-from .given_values import spelled_out
+from .given_values import spelled_out, symbols_behind
 
 MOST = 1024
 """A larger divisor is a number of its own, no group of elements."""
@@ -44,12 +44,12 @@ def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     bounds = list(_bounds(k))
     out: dict[str, int] = {}
     for e, by in _divisions(all_exprs(k.body), fixed):
-        variables = _variables(e, sources) - params
+        variables = symbols_behind([e], sources) - params
         if by <= SEEN_ANYWAY:
             continue
         for index, bound in bounds:
-            if _variables(index, sources) & variables:
-                for s in _variables(bound, sources) & params:
+            if symbols_behind([index], sources) & variables:
+                for s in symbols_behind([bound], sources) & params:
                     out[s.name] = max(out.get(s.name, 1), by)
     return out
 
@@ -72,13 +72,3 @@ def _bounds(k: Kernel) -> Iterator[tuple[Expr, Expr]]:
             for e in walk_expr(s.cond):
                 if isinstance(e, Binary) and e.op in COMPARISONS:
                     yield from ((e.a, e.b), (e.b, e.a))
-
-
-def _variables(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:
-    """Everything that ``e`` is made of."""
-    left, seen = [e], set[Sym]()
-    while left:
-        for s in used(left.pop()) - seen:
-            seen.add(s)
-            left += sources.get(s, ())
-    return seen

@@ -14,7 +14,7 @@ from ktc.ir.nodes import Alloc, Assign, Body, Const, Decl, Expr, For, HwIndex, I
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
 
-from .given_values import definitions
+from .given_values import definitions, made_of
 
 MOST_THREADS = 1024
 """Threads of a block, of any device."""
@@ -38,15 +38,7 @@ class Indices:
 
     def hardware(self, e: Expr) -> set[HwIndex]:
         """The hardware indices that ``e`` is made of, through variables."""
-        left, seen, out = [e], set[Sym](), set[HwIndex]()
-        while left:
-            for x in walk_expr(left.pop()):
-                if isinstance(x, HwIndex):
-                    out.add(x)
-                elif isinstance(x, Var) and x.sym not in seen:
-                    seen.add(x.sym)
-                    left += self.sources.get(x.sym, [])
-        return out
+        return {x for x in made_of([e], self.sources) if isinstance(x, HwIndex)}
 
     def step(self, e: Expr, level: str, axis: str, first_round: bool = True) -> int | None:
         """By how much ``e`` grows from one ``level`` (block, thread) of ``axis`` to the next: over 64 of them, so that

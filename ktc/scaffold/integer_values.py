@@ -14,7 +14,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Expr, For, HwIndex, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
-from .given_values import definitions, loaded, reached
+from .given_values import definitions, loaded, made_of, reached
 
 POWERS = (32, 64, 128, 16, 256)
 """Values of integers that are powers of two, in the order of the parameters: no two alike."""
@@ -60,15 +60,7 @@ def _bits(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> Sym |
 
 
 def _counts_threads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
-    left, seen = [e], set[Sym]()
-    while left:
-        for x in walk_expr(left.pop()):
-            if isinstance(x, HwIndex):
-                return True
-            if isinstance(x, Var) and x.sym not in seen:
-                seen.add(x.sym)
-                left += sources.get(x.sym, [])
-    return False
+    return any(isinstance(x, HwIndex) for x in made_of([e], sources))
 
 
 def counters(k: Kernel) -> set[str]:
