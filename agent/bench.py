@@ -30,7 +30,7 @@ from ktc.search.verification import Verdict
 
 from .build import Candidate
 from .gate import Gate, strict, verifying_processes
-from .lab import Comparison, Tuned
+from .lab import Comparison, Configuration, Tuned
 from .limits import space_for
 from .report import Timed
 from .station import Opening, Station, is_cpu
@@ -119,8 +119,11 @@ class Bench:
         n = len(found.trials)
         return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, tuple(failures), trials=found.trials)
 
-    def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
-        said, verdict = self.station.compare(strict(bind(c.kernel, knobs)), scenario)
+    def compare(
+        self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario, rival: Configuration | None = None
+    ) -> Comparison:
+        other = strict(bind(rival[0].kernel, rival[1])) if rival is not None else None
+        said, verdict = self.station.compare(strict(bind(c.kernel, knobs)), scenario, other)
         assert said.baseline is not None and said.timing is not None and said.ratio is not None
         return Comparison(_timed(said.baseline), _timed(said.timing), said.ratio, verdict)
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ktc.search.bounds.speed_of_light import Bound
     from ktc.search.target import DeviceInfo
     from ktc.search.tuning.result import Trial
+
+
+Configuration: TypeAlias = tuple[Candidate, Mapping[str, int]]
+"""A template and the values of its knobs."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Original and candidate timed interleaved in one process; ``ratio`` = original / candidate with a 95 % interval.
+    """Original (or another) and candidate timed interleaved in one process; ``ratio`` = original / candidate with a
+    95 % interval.
 
     ``verdict`` is the device's: outputs of the timed run against the original's.
     """
@@ -81,8 +86,11 @@ class Lab(Protocol):
         the ledger has is measured again."""
         ...
 
-    def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
-        """The final shoot-out. Raises KtcError when the candidate does not run there."""
+    def compare(
+        self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario, rival: Configuration | None = None
+    ) -> Comparison:
+        """A duel with the original, or with ``rival``, which then takes its place in the result. Raises KtcError when
+        the candidate does not run there."""
         ...
 
     def feasible(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> bool:

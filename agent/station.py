@@ -99,8 +99,9 @@ class Station:
         t = said.timing
         return Outcome("ok", {scenario.name: t.median}, {scenario.name: (t.low, t.high)}, _plain(said.details))
 
-    def compare(self, kernel: Kernel, scenario: Scenario) -> tuple[Measured, str]:
-        """A duel with the original on the scenario; and 'ok', or how the outputs at these very sizes are wrong.
+    def compare(self, kernel: Kernel, scenario: Scenario, rival: Kernel | None = None) -> tuple[Measured, str]:
+        """A duel with the original, or with ``rival``, on the scenario; and 'ok', or how the outputs at these very
+        sizes are wrong.
 
         Raises:
             KtcError: it cannot be printed, or it failed.
@@ -108,7 +109,8 @@ class Station:
         code = printed(kernel, self.device.profile)
         small = sum(n for _, n in self.argument_bytes(scenario).values()) <= CHECKED_BYTES
         wrong = self._differs(code, scenario if small else None, count=4)
-        said = self.executor.time(code, self._inputs(scenario), baseline=self._original(), budget_s=DUEL_S)
+        other = printed(rival, self.device.profile) if rival is not None else self._original()
+        said = self.executor.time(code, self._inputs(scenario), baseline=other, budget_s=DUEL_S)
         if said.timing is None or said.baseline is None or said.ratio is None:
             raise KtcError("E-DUEL", f"{said.status}: {said.details.get('message', '')}")
         apart = str(said.details.get("disagreement", ""))

@@ -1,8 +1,8 @@
-"""What each step of a winner is worth: the winner meets the original once more without it.
+"""What each step of a winner is worth: without it, the kernel meets the winner once more.
 
-A step without which the winner is as fast (the two intervals overlap) is dropped, once the ladder accepts what is left;
-of the others the report says how much slower the kernel is without them. A step that later ones stand on cannot be left
-out alone.
+A step without which the kernel is not shown to be slower is dropped, once the ladder accepts what is left; of the
+others the report says how much slower the kernel is without them. A step that later ones stand on cannot be left out
+alone.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Winner:
     shares: tuple[StepShare, ...] = ()
 
 
-def without_idle_steps(run: Run, scenario: Scenario, won: Winner) -> Winner:
-    """``won`` without steps that have no effect on its time, and the share of each that is left.
+def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
+    """``winner`` without steps that have no effect on its time, and the share of each that is left.
 
     Nothing is tried once the time for ``scenario`` is over; what there was no time for has no share.
     """
-    spent = time.monotonic() - run.started
-    until = time.monotonic() + max(LEAST_SECONDS, SHARE_OF_RUN * spent)
+    until = time.monotonic() + max(LEAST_SECONDS, SHARE_OF_RUN * (time.monotonic() - run.started))
     measured: dict[str, StepShare] = {}
+    won, dropped = winner, []
     place = len(_steps(won.finalist))
     while (place := place - 1) >= 0:
         step = str(_steps(won.finalist)[place])
@@ -56,19 +56,26 @@ def without_idle_steps(run: Run, scenario: Scenario, won: Winner) -> Winner:
             continue
         if run.is_late(scenario) or time.monotonic() > until:
             break
-        less = _left_out(run, scenario, won, place)
+        less = _left_out(run, scenario, won.finalist, place)
         if isinstance(less, str):
             measured[step] = StepShare(step, None, less)
             continue
-        factor = won.found.ratio[0] / less.found.ratio[0]
-        if less.found.ratio[2] < won.found.ratio[1]:
-            measured[step] = StepShare(step, factor, "")
-        elif (verdict := _accepted(run, less.finalist, until)) and not run.is_withdrawn(less.finalist.candidate):
-            run.notes.append(f"{scenario.name}: dropped, for the kernel is as fast without it: {step}")
-            run.admit(less.finalist, scenario)
-            won = replace(less, verdict=verdict)
+        f, ratio = less
+        if ratio[2] >= 1.0 and (verdict := _accepted(run, f, until)) and not run.is_withdrawn(f.candidate):
+            won = replace(won, finalist=f, verdict=verdict)
+            dropped.append(step)
         else:
-            measured[step] = StepShare(step, factor, "")
+            measured[step] = StepShare(step, 1.0 / ratio[0])
+    if dropped:
+        try:
+            found = run.lab.compare(won.finalist.candidate, won.finalist.knobs, scenario)
+        except KtcError:
+            return winner
+        if found.verdict != "ok" or found.ratio[1] <= 1.0:
+            return winner
+        run.notes += [f"{scenario.name}: dropped, for the kernel is as fast without it: {step}" for step in dropped]
+        won = replace(won, found=found, finalist=replace(won.finalist, seconds=found.after.median))
+        run.admit(won.finalist, scenario)
     left = [str(s) for s in _steps(won.finalist) if str(s) != RAISED.script]
     return replace(won, shares=tuple(measured.get(s, StepShare(s, None, "no time was left")) for s in left))
 
@@ -79,27 +86,29 @@ def _accepted(run: Run, f: Finalist, until: float) -> str:
     return run.gate_final(f.candidate, f.knobs) if in_time else ""
 
 
-def _left_out(run: Run, scenario: Scenario, won: Winner, place: int) -> Winner | str:
-    """The winner without the step at ``place``, having met the original; or why there is none."""
-    f = won.finalist
+def _left_out(
+    run: Run, scenario: Scenario, f: Finalist, place: int
+) -> tuple[Finalist, tuple[float, float, float]] | str:
+    """``f`` without the step at ``place``, and how much faster than ``f`` that is, with its interval; or why there is
+    no such thing."""
     built = _built(run, f, place)
     if isinstance(built, str):
         return built
     names = {k.name for k in built.kernel.knobs}
     knobs = {name: v for name, v in f.knobs.items() if name in names}
     if built.key == f.candidate.key and knobs == dict(f.knobs):
-        return replace(won, finalist=Finalist(built, knobs, f.seconds))
+        return Finalist(built, knobs, f.seconds), (1.0, 1.0, 1.0)
     if names - knobs.keys() or not run.lab.feasible(built, knobs, scenario) or not run.may_be_measured(built):
         return "nothing at the same knobs may run without it"
     run.clean_device()
     try:
-        found = run.lab.compare(built, knobs, scenario)
+        found = run.lab.compare(built, knobs, scenario, (f.candidate, f.knobs))
     except KtcError as e:
         return f"without it: {e.message}"
     if found.verdict != "ok":
         return f"without it: {found.verdict}"
     run.tell("left_out", scenario=scenario.name, step=str(_steps(f)[place]), ratio=found.ratio)
-    return Winner(Finalist(built, knobs, found.after.median), found, "")
+    return Finalist(built, knobs, found.after.median), found.ratio
 
 
 def _built(run: Run, f: Finalist, place: int) -> Candidate | str:

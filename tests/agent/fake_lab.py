@@ -69,9 +69,10 @@ class FakeLab:
         n = len(found.trials)
         return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, failures)
 
-    def compare(self, c, knobs, scenario):
-        self.compared.append((c.script, scenario.name))
-        t, base = self.seconds(c.script, knobs, scenario), self.seconds("", {}, scenario)
+    def compare(self, c, knobs, scenario, rival=None):
+        self.compared.append((c.script, scenario.name) if rival is None else (c.script, scenario.name, rival[0].script))
+        other, at = (rival[0].script, rival[1]) if rival is not None else ("", {})
+        t, base = self.seconds(c.script, knobs, scenario), self.seconds(other, at, scenario)
         ratio = base / t
         return Comparison(Timed(base, base, base), Timed(t, t, t), (ratio, 0.99 * ratio, 1.01 * ratio))
 

@@ -316,7 +316,7 @@ def test_an_original_that_cannot_meet_itself_on_such_sizes_is_a_note(work, tmp_p
     lab = FakeLab(lambda script, knobs, s: 2e-3 if not script else 1e-3)
     meet, feasible = lab.compare, lab.feasible
 
-    def compare(c, knobs, scenario):
+    def compare(c, knobs, scenario, rival=None):
         if scenario.heldout:
             raise KtcError("E-DUEL", "wrong: the results change from one launch to the next")
         return meet(c, knobs, scenario)
