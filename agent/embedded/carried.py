@@ -40,13 +40,14 @@ BUSY = 2
 """Blocks a compute unit, fewer than which leave it waiting for memory."""
 
 
-def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = (), has_warps: bool = True) -> Iterator[Idea]:
     """What applies to ``raised`` on a device of ``units`` compute units, most promising first. ``facts``: of ``raised``
-    at the sizes it is tuned for."""
+    at the sizes it is tuned for; ``has_warps``: whether threads of a block share memory and run side by side."""
     yield from scans(raised, units, facts)
-    yield from ordered_rows(raised)
-    yield from tables(raised)
-    yield from taps(raised)
+    if has_warps:
+        yield from ordered_rows(raised)
+        yield from tables(raised)
+        yield from taps(raised)
     yield from online(raised, units)
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)

@@ -78,18 +78,29 @@ def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFact
                 first = next((x for x in (before + s for s in steps) if able(x)), None)
                 if first is not None:
                     yield first, f"{why}: neighbouring lanes take neighbouring elements", GAIN
-            return
+            break
+    alone, _ = _stepped(raised, "narrow")
+    if alone:
+        yield alone.removesuffix(" | "), "all iterations compute what one of them stores: that one alone", GAIN
 
 
 def _plain(raised: Kernel) -> tuple[str, Kernel]:
-    """Steps (each with a bar behind it) that make loops parallel, leave out stores which a later sweep reads and
-    overwrites, and choose values where threads would branch on data; and the kernel after them."""
-    normal = apply_step(raised, NORMALISE)
+    """Steps (each with a bar behind it) that leave out iterations which do nothing, make loops parallel, leave out
+    stores which a later sweep reads and overwrites, and choose values where threads would branch on data; and the
+    kernel after them."""
+    before, kernel = _stepped(raised, "narrow")
+    normal = apply_step(kernel, NORMALISE)
     if isinstance(normal, Refused):
-        return "", raised
+        return before, kernel
     deferred, kernel = plain_sweeps(normal.kernel)
-    before = f"{NORMALISE} | {deferred}"
-    for step in (site.step for site in PASSES["if-convert"].sites(kernel)):
+    chosen, kernel = _stepped(kernel, "if-convert")
+    return f"{before}{NORMALISE} | {deferred}{chosen}", kernel
+
+
+def _stepped(kernel: Kernel, name: str) -> tuple[str, Kernel]:
+    """The steps of the pass ``name`` that apply to ``kernel``, each with a bar behind it, and it after them."""
+    before = ""
+    for step in (site.step for site in PASSES[name].sites(kernel)):
         done = apply_step(kernel, step)
         if not isinstance(done, Refused):
             before, kernel = f"{before}{step} | ", done.kernel

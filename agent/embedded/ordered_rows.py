@@ -37,6 +37,9 @@ it is, the less often a thread waits for the next one."""
 AT_ONCE = "$TY:(2,4,8)"
 """Rows that a copy moves at once: the other warps of a block have nothing else to do."""
 
+UNROLLED = "$U:(2,4,8)"
+"""Iterations whose loads go ahead of what they wait for."""
+
 SMALL = "thread.x $T:(32,64,128)"
 """Threads of a block where few rows or columns are to keep every unit busy."""
 
@@ -66,7 +69,7 @@ def ordered_rows(raised: Kernel) -> Iterator[Idea]:
             yield from ([(fast, f"{why}, quotients without branches", 12.0)] if fast else [])
             yield staged, why, 10.0
     if kept:
-        unrolled = "".join(f" | unroll{{loop={place_of(raised, s)} factor=$U:(2,4,8)}}" for s in loops)
+        unrolled = "".join(f" | unroll{{loop={place_of(raised, s)} factor={UNROLLED}}}" for s in loops)
         small = f"{kept}distribute{{loop={name} map=[{SMALL}, block.{axis}]}}{unrolled}"
         yield small, "what the element before was is in a register", 3.0
 
@@ -94,7 +97,8 @@ def _staged(raised: Kernel, kept: str, row: str, loops: Sequence[For]) -> str:
             if _applied(raised, more):
                 steps, arrays = more, [*arrays, array]
     pads = "".join(f" | pad-shared{{array={a}_s by=1}}" for a in dict.fromkeys(arrays))
-    return steps + pads if arrays else ""
+    ahead = "".join(f" | unroll{{loop={place_of(raised, s)} factor={UNROLLED}}}" for s in loops)
+    return steps + pads + ahead if arrays else ""
 
 
 def _applied(raised: Kernel, steps: str) -> bool:

@@ -59,7 +59,7 @@ class Rules:
             beside = [] if rows else list(lanes(o.raised, able, o.facts))
             for steps, why, gain in beside:
                 yield Proposal(f"raise | {steps}", why, gain, self.name)
-            for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
+            for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts, gpu):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
             without = frozenset({LONG} if beside else ())
@@ -116,7 +116,8 @@ class Rules:
                 if given is not None:
                     yield from self._rules(o, given[1], f"{before}{given[0]} | ")
         if before:
-            for steps, why, gain in carried(plain, max(1, o.device.compute_units), o.facts):
+            gpu = o.device.profile.startswith(GPUS)
+            for steps, why, gain in carried(plain, max(1, o.device.compute_units), o.facts, gpu):
                 if o.attempt(script := f"raise | {before}{steps}") is None:
                     yield Proposal(script, why, gain, self.name)
 

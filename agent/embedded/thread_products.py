@@ -130,7 +130,12 @@ def staged_products(
             found = next((steps for steps in tried if applies(steps)), None)
             if found is None:
                 break  # nor will it for other tiles
-            yield found, "tiles in shared memory and registers: each value read is used by many threads", GAIN
+            why = "tiles in shared memory and registers: each value read is used by many threads"
+            inner = next(x.var.name for x in reversed(p.around) if x in (layout.down, layout.across))
+            skipped = f"{found} | skip-masked{{loop={inner}_tile}}"
+            if t.across < across and applies(skipped):
+                yield skipped, f"{why}; tiles wholly behind the mask are not computed", GAIN + 1
+            yield found, why, GAIN
 
 
 def _together(kernel: Kernel) -> list[list[Product]]:

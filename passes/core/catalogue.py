@@ -39,6 +39,8 @@ ROWS: dict[str, str] = {
     "unroll": "loops.unroll:Unroll",
     "unroll-and-jam": "loops.unroll_and_jam:UnrollAndJam",
     "peel": "loops.peel:Peel",
+    "narrow": "loops.narrow:Narrow",
+    "skip-masked": "loops.skip_masked:SkipMasked",
     "split-edges": "loops.split_edges:SplitEdges",
     "register-tile": "loops.register_tile:RegisterTile",
     "stage-shared": "memory.stage_shared:StageShared",

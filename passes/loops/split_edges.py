@@ -24,15 +24,15 @@ not decided stays as it is, in both copies.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.loop_extents import is_static, upper_bounds
-from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, plus, polynomial, scaled
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial
 from ktc.ir.fields import with_children
-from ktc.ir.fold import KnobValues, both, cast, evaluate, i32
+from ktc.ir.fold import KnobValues, both, evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
@@ -52,10 +52,10 @@ from ktc.ir.nodes import (
     Stmt,
     Sym,
     Unary,
-    Var,
     bodies,
 )
-from ktc.ir.types import I32, I64, Scalar
+from ktc.ir.text import print_expr
+from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, declared, refresh, substitute_expr, used, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
@@ -64,6 +64,7 @@ from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.tile_comparisons import Tile, is_signed, outcomes
 from ktc.passes.shared.tiles import is_blocked, paths
 
 
@@ -98,7 +99,7 @@ def _split(kernel: Kernel, loop: Par) -> Par:
         why = f"'{loop.var.name}' is not the innermost of loops over blocks alone"
         raise Refusal("E-EDGES-LOOP", why, places(loop), "tile makes such loops")
     tiles = {s.var for s in around if isinstance(s, Par)}
-    inside = _Interior(kernel, tiles, {})
+    inside = _Interior(Tile(kernel, tiles))
     body = inside.body(loop.body)
     if not inside.decided:
         why = f"no comparison in '{loop.var.name}' comes out alike for all iterations of a tile"
@@ -117,13 +118,11 @@ USUAL = 1 << 20
 
 @dataclass
 class _Interior:
-    """A walk through a tile's iterations: ``names`` stand for their values, ``ends`` are the least and the largest
-    values of loop variables; ``conditions`` on ``tiles`` and parameters under which comparisons are decided."""
+    """A walk through the iterations of ``tile``: ``names`` stand for their values; ``conditions`` on the tile and the
+    parameters under which comparisons are decided; ``decided``: whether any was."""
 
-    kernel: Kernel
-    tiles: Collection[Sym]
-    names: dict[Sym, Expr]
-    ends: dict[Sym, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
+    tile: Tile
+    names: dict[Sym, Expr] = field(default_factory=dict)
     conditions: dict[str, Expr] = field(default_factory=dict)
     decided: bool = False
 
@@ -169,12 +168,12 @@ class _Interior:
         if isinstance(s, Par) and (whole := self._whole(s)) is not None:
             s, end = dataclasses.replace(s, hi=whole), whole
         stands = end is not None and not (used(end) | {s.var}) & assigned(s.body)
-        if end is not None and stands and not _reads(end) and not _reads(start) and _signed(s.var.type):
+        if end is not None and stands and not _reads(end) and not _reads(start) and is_signed(s.var.type):
             one = polynomial(i32(1))
-            self.ends[s.var] = polynomial(self._spelled(start)), minus(polynomial(self._spelled(end)), one)
+            self.tile.ends[s.var] = polynomial(self._spelled(start)), minus(polynomial(self._spelled(end)), one)
         inner = self.body(s.body)
         self._forget(assigned(s.body) | set(declared((s,))))
-        self.ends.pop(s.var, None)
+        self.tile.ends.pop(s.var, None)
         return (dataclasses.replace(s, body=inner),)  # type: ignore[arg-type]
 
     def _whole(self, s: Par) -> Expr | None:
@@ -182,7 +181,7 @@ class _Interior:
         ends = upper_bounds(s.hi)
         lo = polynomial(s.lo)
         static = [e for e in ends if is_static(from_polynomial(minus(polynomial(e), lo), I32))]
-        if len(ends) < 2 or len(static) != 1 or not _signed(s.var.type):
+        if len(ends) < 2 or len(static) != 1 or not is_signed(s.var.type):
             return None
         others = [e for e in ends if e is not static[0]]
         if not all(self._holds(minus(polynomial(e), polynomial(static[0]))) for e in others):
@@ -196,12 +195,18 @@ class _Interior:
             holds = self._truth(e.cond)
             if holds is not None:
                 return self._expr(e.a if holds else e.b)
-        if isinstance(e, Call) and e.fn in ("min", "max") and len(e.args) == 2 and _signed(e.type):
+        if isinstance(e, Call) and e.fn in ("min", "max") and len(e.args) == 2 and is_signed(e.type):
             a, b = map(self._expr, e.args)
             small, large = (a, b) if e.fn == "min" else (b, a)
             holds = self._truth(Binary("<=", small, large))
             return dataclasses.replace(e, args=(a, b)) if holds is None else a if holds else b
-        if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_float and _signed(e.x.type) and not _reads(e.x):
+        if (
+            isinstance(e, Cast)
+            and isinstance(e.to, Scalar)
+            and e.to.is_float
+            and is_signed(e.x.type)
+            and not _reads(e.x)
+        ):
             return dataclasses.replace(e, x=self._distance(e.x))
         return with_children(e, self._expr)
 
@@ -209,7 +214,7 @@ class _Interior:
         """``e`` by loop counters, where the places that it is a distance of cancel out."""
         spelled = self._spelled(e)
         short = from_polynomial(polynomial(spelled), e.type)
-        return short if used(short) < used(spelled) and used(short) <= self.ends.keys() else self._expr_inside(e)
+        return short if used(short) < used(spelled) and used(short) <= self.tile.ends.keys() else self._expr_inside(e)
 
     def _expr_inside(self, e: Expr) -> Expr:
         return with_children(e, self._expr)
@@ -234,67 +239,30 @@ class _Interior:
             if a is least or b is least:
                 return least
             return None if a is None or b is None else not least
-        if not isinstance(cond, Binary) or cond.op not in _SIDES or not all(_signed(x.type) for x in (cond.a, cond.b)):
-            return None
-        if _reads(cond):
+        if not isinstance(cond, Binary) or _reads(cond) or not all(is_signed(x.type) for x in (cond.a, cond.b)):
             return None
         low, high = (polynomial(self._spelled(self._expr(x))) for x in (cond.a, cond.b))
-        gap = minus(high, low)
-        for holds, sign, more in _SIDES[cond.op]:
-            if self._holds(plus(scaled(gap, sign), polynomial(i32(more)))):
+        for holds, p in outcomes(cond.op, low, high):
+            if self._holds(p):
                 self.decided = True
                 return holds
         return None
 
     def _holds(self, p: Polynomial) -> bool:
         """Whether ``p`` is at least 0 in all iterations of usual tiles; the condition on a tile is kept then."""
-        least = self._least(p)
-        if least is None:
-            return False
-        known = {q.sym for q in self.kernel.params} | set(self.tiles)
-        leaves = {x for factors in least for f in factors for x in walk_expr(f)}
-        if any((isinstance(x, Var) and x.sym not in known) or isinstance(x, Load) for x in leaves):
-            return False
-        t = I64 if any(isinstance(x.type, Scalar) and x.type.bits == 64 for x in leaves) else I32
-        cond = Binary(">=", from_polynomial(least, t), cast(i32(0), t))
-        if not set(least) - {()}:
-            return least.get((), 0) >= 0
+        cond = self.tile.always(p)
+        if cond is None or isinstance(cond, bool):
+            return bool(cond)
         if not self._is_usual(cond):
             return False
-        self.conditions[repr(sorted(least.items(), key=repr))] = cond
+        self.conditions[print_expr(cond)] = cond
         return True
-
-    def _least(self, p: Polynomial) -> Polynomial | None:
-        """``p`` at its least over the loops around, innermost first; None where it is not linear in their variables."""
-        for v, (low, high) in reversed(self.ends.items()):
-            atom = Var(v)
-            mine = {f: k for f, k in p.items() if any(v in used(x) for x in f)}
-            if any(f != (atom,) for f in mine):
-                return None
-            for k in mine.values():
-                p = plus({f: n for f, n in p.items() if f != (atom,)}, scaled(low if k > 0 else high, k))
-        return p
 
     def _is_usual(self, cond: Expr) -> bool:
         """Whether ``cond`` holds for a tile in the middle of large arguments."""
-        sizes: Mapping[Sym, Expr] = {v: i32(8 if v in self.tiles else USUAL) for v in used(cond)}
-        knobs = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in self.kernel.knobs)
+        sizes: Mapping[Sym, Expr] = {v: i32(8 if v in self.tile.tiles else USUAL) for v in used(cond)}
+        knobs = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in self.tile.kernel.knobs)
         return bool(evaluate(substitute_expr(cond, sizes), knobs))
-
-
-_SIDES: Mapping[str, tuple[tuple[bool, int, int], ...]] = {
-    "<": ((True, 1, -1), (False, -1, 0)),
-    "<=": ((True, 1, 0), (False, -1, -1)),
-    ">": ((True, -1, -1), (False, 1, 0)),
-    ">=": ((True, -1, 0), (False, 1, -1)),
-    "==": ((False, 1, -1), (False, -1, -1)),
-    "!=": ((True, 1, -1), (True, -1, -1)),
-}
-"""By comparison ``a op b``: (what it is, s, c) where ``s * (b - a) + c >= 0``."""
-
-
-def _signed(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_int and t.is_signed
 
 
 def _is_int(t: object) -> bool:

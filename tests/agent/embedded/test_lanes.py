@@ -118,6 +118,29 @@ def test_counts_of_a_column_in_a_small_array_are_shared_by_threads() -> None:
     assert found and all("q=[vec $V, thread.x $TX" in s and "thread.y $TY" in s for s in found)
 
 
+BY_HABIT = (
+    BLOCK_A_COLUMN + "    var s: f32 = 0.0\n    for z in 0..rows\n      s += p[z]\n    if q == 0\n      out[0] = s\n"
+)
+
+
+def test_what_one_block_stores_is_computed_by_it_alone_and_by_all_of_its_threads() -> None:
+    shared, threads, alone = proposed(BY_HABIT)
+    assert alone == "narrow{loop=q}"
+    assert threads.startswith("narrow{loop=q} | normalise | map{q=[block.x] z=[vec $V, thread.x $T, seq]}")
+    assert "block.y $P" in shared
+
+
+COUNTED = (
+    THREAD_A_ROW + "    var one: i32 = 0\n    var two: i32 = 0\n    for z in 0..wide\n"
+    "      let c: i32 = ids[z * rows + q]\n      if c == 1\n        one += 1\n      elif c == 2\n        two += 1\n"
+    "    out[q] = f32(one * two)\n"
+)
+
+
+def test_counts_are_chosen_without_branches() -> None:
+    assert proposed(COUNTED)[0].startswith("normalise | if-convert{loop=z} | map{q=[vec $V, thread.x $TX")
+
+
 def test_neighbours_that_are_neighbours_already_are_left_alone() -> None:
     assert proposed(ALREADY) == [] and proposed(BESIDE) == []
 

@@ -35,6 +35,7 @@ def test_rows_are_staged_and_kept() -> None:
         " | distribute{loop=row map=[thread.x $R:(8,16,32)]} | tile{loops=t sizes=$C:(32,64,128)}"
         " | register-tile{loop=t_tile} | stage-rows{array=q loop=t rows=$TY:(2,4,8)}"
         " | stage-rows{array=x loop=t rows=$TY:(2,4,8)} | pad-shared{array=q_s by=1} | pad-shared{array=x_s by=1}"
+        " | unroll{loop=t factor=$U:(2,4,8)}"
     )
     assert small == f"{SMALL} | unroll{{loop=t factor=$U:(2,4,8)}}"
 

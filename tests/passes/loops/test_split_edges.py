@@ -7,6 +7,7 @@ import pytest
 from ktc.ir.arith.polynomial import Polynomial, plus
 from ktc.ir.text import parse_kernel
 from ktc.passes.loops import split_edges
+from ktc.passes.shared.tile_comparisons import Tile
 from tests.passes.checks import applied, body_of, differs, refused
 
 HEAD = "kernel k(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..200, m: i32 range 1..9)\n"
@@ -110,12 +111,12 @@ def test_sites() -> None:
 
 
 def test_an_edge_that_is_forgotten_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = split_edges._Interior._least
+    kept = Tile._least
 
-    def two_more(self: split_edges._Interior, p: Polynomial) -> Polynomial | None:
+    def two_more(self: Tile, p: Polynomial) -> Polynomial | None:
         found = kept(self, p)
         return None if found is None else plus(found, {(): 2})
 
-    monkeypatch.setattr(split_edges._Interior, "_least", two_more)
+    monkeypatch.setattr(Tile, "_least", two_more)
     before = parse_kernel(MIRRORED)
     assert differs(before, applied(before, TILED), SIZES) is not None

@@ -1,0 +1,80 @@
+"""What comparisons of integers come out as in all iterations of a tile, as conditions on the tile alone.
+
+    par x in t * 64..t * 64 + 64: for i in -1..2: .. x + i < n ..          holds in all of them if n - t * 64 - 65 >= 0
+
+A comparison is a polynomial that is not negative where it holds. Linear in the variables of the loops inside the tile,
+it is least at their ends; what is left depends on the tile and the parameters. Index arithmetic is taken not to wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, plus, polynomial, scaled
+from ktc.ir.fold import cast, i32
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Expr, Load, Sym, Var
+from ktc.ir.types import I32, I64, Scalar
+from ktc.ir.walk import used, walk_expr
+
+SIDES: Mapping[str, tuple[tuple[bool, int, int], ...]] = {
+    "<": ((True, 1, -1), (False, -1, 0)),
+    "<=": ((True, 1, 0), (False, -1, -1)),
+    ">": ((True, -1, -1), (False, 1, 0)),
+    ">=": ((True, -1, 0), (False, 1, -1)),
+    "==": ((False, 1, -1), (False, -1, -1)),
+    "!=": ((True, 1, -1), (True, -1, -1)),
+}
+"""By comparison ``a op b``: (what it is, s, c) where ``s * (b - a) + c >= 0``."""
+
+
+def outcomes(op: str, a: Polynomial, b: Polynomial) -> Iterator[tuple[bool, Polynomial]]:
+    """What ``a op b`` is, and a polynomial that is at least 0 only where it is that; nothing for other operators."""
+    gap = minus(b, a)
+    for holds, sign, more in SIDES.get(op, ()):
+        yield holds, plus(scaled(gap, sign), polynomial(i32(more)))
+
+
+@dataclass
+class Tile:
+    """A tile of ``kernel`` that ``tiles``, the variables of loops over blocks, choose; ``ends``: the least and the
+    largest values of the variables of loops inside, outermost first."""
+
+    kernel: Kernel
+    tiles: Collection[Sym]
+    ends: dict[Sym, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
+
+    def always(self, p: Polynomial) -> Expr | bool | None:
+        """The condition on the tile under which ``p`` is at least 0 in all iterations: a truth where it is known, None
+        where there is no such condition."""
+        least = self._least(p)
+        if least is None:
+            return None
+        known = {q.sym for q in self.kernel.params} | set(self.tiles)
+        leaves = {x for factors in least for f in factors for x in walk_expr(f)}
+        if any((isinstance(x, Var) and x.sym not in known) or isinstance(x, Load) for x in leaves):
+            return None
+        if not set(least) - {()}:
+            return least.get((), 0) >= 0
+        t = I64 if any(isinstance(x.type, Scalar) and x.type.bits == 64 for x in leaves) else I32
+        return Binary(">=", from_polynomial(least, t), cast(i32(0), t))
+
+    def _least(self, p: Polynomial) -> Polynomial | None:
+        """``p`` at its least over the loops inside, innermost first; None where it is not linear in their variables."""
+        for v, (low, high) in reversed(self.ends.items()):
+            atom = Var(v)
+            mine = {f: k for f, k in p.items() if any(v in used(x) for x in f)}
+            if any(f != (atom,) for f in mine):
+                return None
+            for k in mine.values():
+                p = plus({f: n for f, n in p.items() if f != (atom,)}, scaled(low if k > 0 else high, k))
+        return p
+
+
+def is_signed(t: object) -> bool:
+    """Whether ``t`` is a type of signed integers, of which differences may be negative."""
+    return isinstance(t, Scalar) and t.is_int and t.is_signed
+
+
+__all__ = ["Tile", "is_signed", "outcomes"]
