@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, print_expr, print_stmt
@@ -30,7 +31,13 @@ from ktc.search.verification.instances.outcomes import is_quotient, one_sided
 from ktc.search.verification.instances.reach import unexplained
 from ktc.search.verification.members.family import bound_by
 from ktc.search.verification.members.knob_members import learn_from_smaller_knobs
-from ktc.search.verification.members.literal_sizes import LiteralSizes, of_literal_sizes
+from ktc.search.verification.members.literal_sizes import (
+    General,
+    LiteralSizes,
+    generalised,
+    of_literal_sizes,
+    oracle_of,
+)
 from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.rungs.layers import LAYERS
 
@@ -40,7 +47,7 @@ from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
 from .rungs import fewer_blocks
 from .rungs.small_launch_limits import SmallLaunches, small_launches
-from .sharing.shared_runs import SharedRuns
+from .sharing.shared_runs import GENERAL, SharedRuns
 from .verdict import Failure, Rung, Verdict
 
 INSTANCES = 24
@@ -229,8 +236,24 @@ def assistant(
     workload = with_optional_pointers(workload, same, variant, seed)
     oracle = oracle_for(same, workload, variant, seed)
     oracle.shared = shared
-    Job(oracle.original, candidate, oracle, [], workload, shared=shared)
+    job = Job(oracle.original, candidate, oracle, [], workload, shared=shared)
+    shared.join = lambda name: _join(job, name)
     return True
+
+
+def _join(job: Job, name: str) -> None:
+    """Know a member that the process which leads has named."""
+    assert job.shared is not None
+    original, work, oracle = job.original, job.workload, job.oracle
+    try:
+        if name.startswith(GENERAL):
+            general = generalised(original, work, oracle.variant, oracle.seed)
+            if not isinstance(general, General):
+                return
+            original, work, oracle = general.original, general.workload, oracle_of(general, oracle)
+        Job(original, job.shared.member_of(name), oracle, [], work, shared=job.shared, name=name)
+    except (KtcError, OSError):
+        return  # the verdict is there, and its folder gone
 
 
 def _by_members(job: Job) -> tuple[Job, dict[str, Callable[[Job], Outcome]]]:

@@ -34,7 +34,8 @@ from ktc.ir.walk import keep, map_body, map_expr, substitute, substitute_expr
 from ktc.ir.workload import ArgSpec, Workload, size_expressions
 from ktc.passes.raising.check.constant_sizes import bounds, with_sizes
 from ktc.search.verification.job import Job
-from ktc.search.verification.oracle import oracle_for
+from ktc.search.verification.oracle import Oracle, oracle_for
+from ktc.search.verification.sharing.shared_runs import GENERAL
 
 from .family import Bound, Family, family_of
 from .member_choice import FREE
@@ -169,11 +170,19 @@ def of_literal_sizes(job: Job) -> LiteralSizes | str:
     if made is None or canonical(_plain(made)) != canonical(_plain(candidate)):
         return "its script does not make the candidate of the source as it stands"
     work = general.workload
-    judged = Job(general.original, candidate, oracle_for(general.original, work, oracle.variant, oracle.seed), [], work)
+    theirs = oracle_of(general, oracle)
+    judged = Job(general.original, candidate, theirs, [], work, shared=job.shared, name=GENERAL)
     names = frozenset(general.numbers)
     sizes = work.scenarios[0].sizes
     bound = Bound(names, {n: int(sizes[n]) for n in general.numbers}, dict(sizes))
     return LiteralSizes(judged, bound, general)
+
+
+def oracle_of(general: General, oracle: Oracle) -> Oracle:
+    """The oracle of the general original, where ``oracle`` is that of the source."""
+    found = oracle_for(general.original, general.workload, oracle.variant, oracle.seed)
+    found.shared = oracle.shared
+    return found
 
 
 def _plain(kernel: Kernel) -> Kernel:
@@ -354,4 +363,4 @@ def _fitting(
     return min(choices, key=beyond)
 
 
-__all__ = ["LiteralSizes", "generalised", "of_literal_sizes"]
+__all__ = ["General", "LiteralSizes", "generalised", "of_literal_sizes", "oracle_of"]

@@ -59,6 +59,7 @@ class MemberRuns:
     jobs: list[Job] = field(default_factory=list)
     _ran: dict[tuple[tuple[str, int], ...], tuple[Job, Outcome]] = field(default_factory=dict)
     """Members of one size stand for themselves in every grain."""
+    _made: dict[tuple[tuple[str, int], ...], Job] = field(default_factory=dict)
 
     def exact(self) -> Outcome:
         """As :func:`ktc.search.verification.rungs.exact.exact`, on all members. That a member fails does not say that
@@ -86,6 +87,7 @@ class MemberRuns:
         if isinstance(members, str):
             return members
         jobs = []
+        self._announce(members)
         for member in members:
             made, outcome = self._exact(member)
             if outcome.status != "pass" or not made.coverage.tried:
@@ -102,11 +104,28 @@ class MemberRuns:
         self.jobs = jobs
         return ""
 
+    def _announce(self, members: list[Member]) -> None:
+        """What all ``members`` will need, to processes that have nothing else to do."""
+        if self.job.shared is None:
+            return
+        made = [job for job in map(self._job_of, members) if job.name]
+        runs = ((job, i, d) for job in made for i in job.instances for d in job.domains[: 1 if job.large else None])
+        self.job.shared.later = tuple(
+            job.planned("candidate", i, d, "exact", d == job.domains[0]) for job, i, d in runs
+        )
+
+    def _job_of(self, member: Member) -> Job:
+        """The job of a member, made once."""
+        key = tuple(member.sizes.items())
+        if key not in self._made:
+            self._made[key] = self._job(member)
+        return self._made[key]
+
     def _exact(self, member: Member) -> tuple[Job, Outcome]:
         """What the rung says of a member, which does not depend on why the member was chosen."""
         key = tuple(member.sizes.items())
         if key not in self._ran:
-            made = self._job(member)
+            made = self._job_of(member)
             outcome = exact(made) if made.instances else Outcome("unknown", "no instance")
             if outcome.status == "pass" and self.find is not None:
                 outcome = next((found for i in made.coverage.tried if (found := _meaningless(made, i))), outcome)
@@ -141,7 +160,12 @@ class MemberRuns:
         one = Maker(kernels, workload, 2 * LIMIT).make(member.sizes) if only else None
         chosen = self._instances(member, workload) if not only else [one] if one is not None else []
         large = any(i.cost > LARGE for i in chosen) or (self.foreseen or _nothing)(member.sizes) > LONG
-        made = Job(job.original, member.kernel, job.oracle, chosen, workload, only=only, large=large)
+        shared = job.shared
+        name = shared.member(member.kernel, self.find is not None) if shared is not None else ""
+        made = Job(
+            job.original, member.kernel, job.oracle, chosen, workload, only=only, large=large,
+            shared=shared if name else None, name=name,
+        )  # fmt: skip
         made.theirs = job.theirs
         return made
 
