@@ -38,7 +38,8 @@ class Job:
     ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
     that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
     sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
-    ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of the runs.
+    ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of the runs;
+    ``name``: by which they know a member that runs in the candidate's place.
     """
 
     original: Kernel
@@ -53,6 +54,7 @@ class Job:
     only: bool = False
     large: bool = False
     shared: SharedRuns | None = None
+    name: str = ""
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
@@ -66,7 +68,7 @@ class Job:
         self.coverage = Coverage(self.candidate, self.workload)
         self.theirs = Coverage(self.original, self.workload, self.coverage.tried)
         if self.shared is not None:
-            self.shared.perform = self.perform
+            self.shared.performers[self.name] = self.perform
 
     def run(
         self,
@@ -84,7 +86,7 @@ class Job:
         first defect that the original has not (``known``: its defects, where ``want`` was not sanitized). What a run
         that did not end has exercised does not count: nothing says that it was right."""
         before = self.steps.get(id(instance), 0)
-        what = planned("candidate", instance.sizes, domain, data, sanitize)
+        what = self.planned("candidate", instance, domain, data, sanitize)
         result = self._against(want, what, known, most, before)
         if not any(f.kind == "fuel" for f in result.findings):
             self.steps[id(instance)] = result.steps
@@ -94,7 +96,13 @@ class Job:
 
     def alone(self, instance: Instance, data: Data, domain: str) -> RunResult:
         """The candidate in a domain in which it is compared with no run of the original."""
-        return self._alone(planned("alone", instance.sizes, domain, data))
+        return self._alone(self.planned("alone", instance, domain, data))
+
+    def planned(
+        self, who: str, instance: Instance, domain: str, data: Data, sanitize: bool = False, fuel: int = FUEL
+    ) -> Planned:
+        """A run that will be needed; see :class:`Planned`."""
+        return planned(who, instance.sizes, domain, data, sanitize, fuel, self.name)
 
     def announce(self, runs: Iterable[Planned]) -> None:
         """Say which runs will be needed from now on, to processes that have nothing else to do."""
@@ -163,4 +171,4 @@ class Job:
         return self.shared.run(what, key, self.candidate, fuel, compute)
 
 
-__all__ = ["Job", "Outcome", "Planned", "planned"]
+__all__ = ["Job", "Outcome", "Planned"]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, print_expr, print_stmt
@@ -30,6 +31,13 @@ from ktc.search.verification.instances.outcomes import is_quotient, one_sided
 from ktc.search.verification.instances.reach import unexplained
 from ktc.search.verification.members.family import bound_by
 from ktc.search.verification.members.knob_members import learn_from_smaller_knobs
+from ktc.search.verification.members.literal_sizes import (
+    General,
+    LiteralSizes,
+    generalised,
+    of_literal_sizes,
+    oracle_of,
+)
 from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.rungs.layers import LAYERS
 
@@ -39,7 +47,7 @@ from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
 from .rungs import fewer_blocks
 from .rungs.small_launch_limits import SmallLaunches, small_launches
-from .sharing.shared_runs import SharedRuns
+from .sharing.shared_runs import GENERAL, SharedRuns
 from .verdict import Failure, Rung, Verdict
 
 INSTANCES = 24
@@ -185,7 +193,8 @@ def _climb(
     if not chosen and (idle := launched_always((original, candidate), workload)) > LARGER * MAX_ELEMENTS:
         chosen = instances(original, candidate, workload, count=FEW, limit=idle + MAX_ELEMENTS)
     job = Job(original, candidate, oracle, chosen, workload, shared=shared)
-    climbed = {**LAYERS, **_by_members(job)}
+    judged, in_its_place = (job, {}) if job.instances else _by_members(job)
+    climbed = {**LAYERS, **in_its_place}
     rungs: list[Rung] = []
     failure: Failure | None = None
     for name in layers:
@@ -200,10 +209,10 @@ def _climb(
     if last.status == "fail":
         return Verdict("REJECTED", last.name, last.detail, tuple(rungs), seconds, failure)
     if any(r.name == "exact" and r.status == "pass" for r in rungs):
-        missing = not_exercised(job)
-        if missing and job.instances:
-            learn_from_smaller_knobs(job)
-            missing = not_exercised(job)
+        missing = not_exercised(judged)
+        if missing and judged.instances:
+            learn_from_smaller_knobs(judged)
+            missing = not_exercised(judged)
         rungs += [Rung("coverage", "unknown", missing)] if missing else []
     unknown = next((r for r in rungs if r.status == "unknown"), None)
     if unknown is not None:
@@ -227,17 +236,38 @@ def assistant(
     workload = with_optional_pointers(workload, same, variant, seed)
     oracle = oracle_for(same, workload, variant, seed)
     oracle.shared = shared
-    Job(oracle.original, candidate, oracle, [], workload, shared=shared)
+    job = Job(oracle.original, candidate, oracle, [], workload, shared=shared)
+    shared.join = lambda name: _join(job, name)
     return True
 
 
-def _by_members(job: Job) -> dict[str, Callable[[Job], Outcome]]:
-    """The rungs that run the candidate, where it binds sizes for which that takes too long."""
-    bound = None if job.instances else bound_by(job.original, job.candidate, job.workload)
-    if bound is None:
-        return {}
-    runs = MemberRuns(job, bound)
-    return {"exact": lambda _: runs.exact(), "float": lambda _: runs.floats()}
+def _join(job: Job, name: str) -> None:
+    """Know a member that the process which leads has named."""
+    assert job.shared is not None
+    original, work, oracle = job.original, job.workload, job.oracle
+    try:
+        if name.startswith(GENERAL):
+            general = generalised(original, work, oracle.variant, oracle.seed)
+            if not isinstance(general, General):
+                return
+            original, work, oracle = general.original, general.workload, oracle_of(general, oracle)
+        Job(original, job.shared.member_of(name), oracle, [], work, shared=job.shared, name=name)
+    except (KtcError, OSError):
+        return  # the verdict is there, and its folder gone
+
+
+def _by_members(job: Job) -> tuple[Job, dict[str, Callable[[Job], Outcome]]]:
+    """The rungs that run the candidate, where it binds sizes, or its source has sizes, for which that takes too long;
+    and the job of which they learn what has been exercised."""
+    bound = bound_by(job.original, job.candidate, job.workload)
+    literal = of_literal_sizes(job) if bound is None else ""
+    if isinstance(literal, LiteralSizes):
+        runs = MemberRuns(literal.job, literal.bound, literal.family, literal.said, literal.foreseen)
+    elif bound is not None:
+        runs = MemberRuns(job, bound)
+    else:
+        return job, {"exact": lambda job: Outcome("unknown", f"{LAYERS['exact'](job).detail}; {literal}")}
+    return runs.job, {"exact": lambda _: runs.exact(), "float": lambda _: runs.floats()}
 
 
 def _since(began: float) -> float:

@@ -50,7 +50,7 @@ from .worker_protocol import (
 )  # fmt: skip
 
 READY = 2
-"""Processes of each kind that are started before they are needed."""
+"""Compiling processes that are started before they are needed; all that verify are, for they assist each other."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class LocalExecutor:
     def expect(self, workload: str, variant: str | None) -> None:
         """Have processes ready that will compile and verify candidates of ``workload``."""
         self._compilers.begin(READY, {"do": "ping"})
-        self._gates.begin(READY, {"do": "load", "workload": workload, "variant": variant})
+        self._gates.begin(self._gates.size, {"do": "load", "workload": workload, "variant": variant})
 
     # ------------------------------------------------------------------------------------------------------- measuring
 

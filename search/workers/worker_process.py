@@ -16,6 +16,9 @@ from ktc.ir.support.child_python import python_environment, python_module
 
 from .worker_protocol import MAX_LINE, ProtocolError, pack, unpack
 
+SINGLE_THREADED = {"gate": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
+"""By role, the environment of processes of which there are as many as processors: none takes those of the others."""
+
 
 class WorkerDied(Exception):
     """The process ended without an answer. ``how`` says how: a signal's name or an exit code, and its last words."""
@@ -39,7 +42,8 @@ class Worker:
         with open(folder / f"{role}.log", "ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                pass_fds=(keep,), start_new_session=True, env=python_environment(),
+                pass_fds=(keep,), start_new_session=True,
+                env={**SINGLE_THREADED.get(role, {}), **python_environment()},
             )  # fmt: skip
         os.close(keep)
         self._log = folder / f"{role}.log"

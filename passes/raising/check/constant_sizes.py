@@ -38,13 +38,14 @@ def of_any_size(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
     return with_sizes(kernel, _rounds(kernel)) if least_statements(kernel) > LONG else None
 
 
-def with_sizes(kernel: Kernel, constants: Iterable[int]) -> tuple[Kernel, Numbers] | None:
-    """``kernel`` with a parameter for each of its ``constants``, and these constants; None if there are none."""
+def with_sizes(kernel: Kernel, constants: Iterable[int], derived: bool = True) -> tuple[Kernel, Numbers] | None:
+    """``kernel`` with a parameter for each of its ``constants``, and these constants; None if there are none.
+    ``derived``: what sources compute from such constants is computed from the parameters."""
     assert kernel.launch is not None
     sizes = {n: fresh(f"size_{n}", I32) for n in sorted(set(constants), reverse=True)}
     if not sizes:
         return None
-    known = dict(_derived(sizes)) | {n: Var(s) for n, s in sizes.items()}
+    known = dict(_derived(sizes) if derived else ()) | {n: Var(s) for n, s in sizes.items()}
 
     def general(e: Expr) -> Expr:
         if isinstance(e, Const) and isinstance(t := e.type, Scalar) and t.is_int and t.bits >= 32 and e.value in known:

@@ -92,9 +92,12 @@ def _is_one(values: tuple[int | None, int | None]) -> bool:
     return values[0] is not None and values[0] == values[1]
 
 
-def family_of(original: Kernel, candidate: Kernel, workload: Workload, bound: Bound) -> Family | str:
-    """The family of a candidate; a sentence where it has none that could be found."""
-    rerun, seen, at = Rerun(original, candidate), [numbers(candidate)], [dict(bound.sizes)]
+def family_of(
+    original: Kernel, candidate: Kernel, workload: Workload, bound: Bound, rerun: Rerun | None = None
+) -> Family | str:
+    """The family of a candidate; a sentence where it has none that could be found. ``rerun``: what makes it for other
+    sizes, where it is not its script with other sizes bound."""
+    rerun, seen, at = rerun or Rerun(original, candidate), [numbers(candidate)], [dict(bound.sizes)]
     for name, value in bound.sizes.items():
         for times in TIMES:
             other = {**bound.sizes, name: int(times * value)}

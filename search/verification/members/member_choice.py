@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
@@ -52,12 +52,19 @@ class Member:
     kernel: Kernel
 
 
-def chosen_members(family: Family, original: Kernel, workload: Workload, grain: int) -> list[Member] | str:
+def chosen_members(
+    family: Family,
+    original: Kernel,
+    workload: Workload,
+    grain: int,
+    foreseen: Callable[[Mapping[str, int]], float] | None = None,
+) -> list[Member] | str:
     """The members to run, the smallest first; a sentence where they would not show what the candidate is.
 
-    ``grain``: see :data:`.smaller_sizes.GRAINS`.
+    ``grain``: see :data:`.smaller_sizes.GRAINS`. ``foreseen``: what a run at such sizes takes, as a share of what it
+    may, where that is known.
     """
-    choice, names = _Choice(family, original, workload, grain), list(family.names)
+    choice, names = _Choice(family, original, workload, grain, foreseen), list(family.names)
     found = list(choice.members())
     for mended in range(MOST_MENDED + 1):
         kernels, sizes = (family.candidate, *(m.kernel for m in found)), [family.bound.sizes, *(m.sizes for m in found)]
@@ -79,6 +86,7 @@ class _Choice:
     original: Kernel
     workload: Workload
     grain: int
+    foreseen: Callable[[Mapping[str, int]], float] | None = None
 
     @property
     def fixed(self) -> dict[str, int]:
@@ -150,7 +158,8 @@ class _Choice:
             for e in a.shape if a.role != "scalar" else (0,):
                 n *= size_expressions.evaluate(e, every) if isinstance(e, str) else e
             total += n
-        return total if total <= LIMIT else 0
+        too_long = total > LIMIT or (self.foreseen is not None and self.foreseen(sizes) > 1)
+        return 0 if too_long else total
 
     def member(self, sizes: Mapping[str, int]) -> Member | None:
         """The member for these sizes, if there is one, it is well-formed and its launch is not too large."""

@@ -7,7 +7,7 @@ a branch that one of them entered, a condition that came out one way in one and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ktc.ir.nodes import Expr
@@ -43,14 +43,24 @@ FLOAT_LIMIT = LARGER * MAX_ELEMENTS
 LARGE = 1_000_000
 """Elements and threads from which on a member is run in one exact domain, as the smaller ones are run in all."""
 
+LONG = 1 / 8
+"""The same by what a run takes, as a share of what it may; but for the first, such members are not run on floats."""
+
 
 @dataclass
 class MemberRuns:
-    """The members of one candidate, ``job``, and what came of them."""
+    """The members of one candidate, ``job``, and what came of them. ``find``: finds its family, if that is not found by
+    binding other sizes; ``assumed``: what is assumed by that; ``foreseen``: see :func:`.chosen_members`."""
 
     job: Job
     bound: Bound
+    find: Callable[[], Family | str] | None = None
+    assumed: str = ""
+    foreseen: Callable[[Mapping[str, int]], float] | None = None
     jobs: list[Job] = field(default_factory=list)
+    _ran: dict[tuple[tuple[str, int], ...], tuple[Job, Outcome]] = field(default_factory=dict)
+    """Members of one size stand for themselves in every grain."""
+    _made: dict[tuple[tuple[str, int], ...], Job] = field(default_factory=dict)
 
     def exact(self) -> Outcome:
         """As :func:`ktc.search.verification.rungs.exact.exact`, on all members. That a member fails does not say that
@@ -62,7 +72,8 @@ class MemberRuns:
     def _members(self) -> Outcome:
         """What all members come to: pass, or unknown with the reason."""
         job = self.job
-        family = family_of(job.original, job.candidate, job.workload, self.bound)
+        found = self.find() if self.find is not None else None
+        family = found or family_of(job.original, job.candidate, job.workload, self.bound)
         sizes = " ".join(f"{n}={v}" for n, v in self.bound.sizes.items())
         doubt = f"{sizes} is too much to run, and smaller sizes do not stand for it"
         if isinstance(family, str):
@@ -71,20 +82,21 @@ class MemberRuns:
         if all(doubts):
             return Outcome("unknown", f"{doubt}: {doubts[0]}")
         told = "; ".join(" ".join(f"{n}={v}" for n, v in j.coverage.tried[0].sizes.items()) for j in self.jobs)
-        return Outcome("pass", f"{len(self.jobs)} members of the candidate's family, for {told}")
+        detail = f"{len(self.jobs)} members of the candidate's family, for {told}"
+        return Outcome("pass", f"{detail}, with {self.assumed}" if self.assumed else detail)
 
     def _run(self, family: Family, grain: int) -> str:
         """Why members of one grain do not stand for the candidate; '' if they do."""
         if self.jobs:
             return ""
         job = self.job
-        members = chosen_members(family, job.original, job.workload, grain)
+        members = chosen_members(family, job.original, job.workload, grain, self.foreseen)
         if isinstance(members, str):
             return members
         jobs = []
+        self._announce(members)
         for member in members:
-            made = self._job(member)
-            outcome = exact(made) if made.instances else Outcome("unknown", "no instance")
+            made, outcome = self._exact(member)
             if outcome.status != "pass" or not made.coverage.tried:
                 small = " ".join(f"{n}={v}" for n, v in member.sizes.items())
                 return f"with {small}, {outcome.detail}"
@@ -99,11 +111,39 @@ class MemberRuns:
         self.jobs = jobs
         return ""
 
+    def _announce(self, members: list[Member]) -> None:
+        """What all ``members`` will need, to processes that have nothing else to do."""
+        if self.job.shared is None:
+            return
+        made = [job for job in map(self._job_of, members) if job.name]
+        runs = ((job, i, d) for job in made for i in job.instances for d in job.domains[: 1 if job.large else None])
+        self.job.shared.later = tuple(
+            job.planned("candidate", i, d, "exact", d == job.domains[0]) for job, i, d in runs
+        )
+
+    def _job_of(self, member: Member) -> Job:
+        """The job of a member, made once."""
+        key = tuple(member.sizes.items())
+        if key not in self._made:
+            self._made[key] = self._job(member)
+        return self._made[key]
+
+    def _exact(self, member: Member) -> tuple[Job, Outcome]:
+        """What the rung says of a member, which does not depend on why the member was chosen."""
+        key = tuple(member.sizes.items())
+        if key not in self._ran:
+            made = self._job_of(member)
+            outcome = exact(made) if made.instances else Outcome("unknown", "no instance")
+            if outcome.status == "pass" and self.find is not None:
+                outcome = next((found for i in made.coverage.tried if (found := _meaningless(made, i))), outcome)
+            self._ran[key] = made, outcome
+        return self._ran[key]
+
     def floats(self) -> Outcome:
         """As the rung of that name, on the members that are small enough; the first that does not pass decides."""
         ratio, count = None, 0
         for made in self.jobs:
-            if max(i.cost for i in made.coverage.tried) > FLOAT_LIMIT:
+            if max(i.cost for i in made.coverage.tried) > FLOAT_LIMIT or (count and self._takes(made) > LONG):
                 continue
             outcome = floats(made)
             self._learn(made)
@@ -126,10 +166,19 @@ class MemberRuns:
         only = set(bound.real) == set(bound.sizes)
         one = Maker(kernels, workload, 2 * LIMIT).make(member.sizes) if only else None
         chosen = self._instances(member, workload) if not only else [one] if one is not None else []
-        large = any(i.cost > LARGE for i in chosen)
-        made = Job(job.original, member.kernel, job.oracle, chosen, workload, only=only, large=large)
+        large = any(i.cost > LARGE for i in chosen) or (self.foreseen or _nothing)(member.sizes) > LONG
+        shared = job.shared
+        name = shared.member(member.kernel, self.find is not None) if shared is not None else ""
+        made = Job(
+            job.original, member.kernel, job.oracle, chosen, workload, only=only, large=large,
+            shared=shared if name else None, name=name,
+        )  # fmt: skip
         made.theirs = job.theirs
         return made
+
+    def _takes(self, made: Job) -> float:
+        """What a run of a member takes, as a share of what it may."""
+        return max((self.foreseen or _nothing)(i.sizes) for i in made.coverage.tried)
 
     def _instances(self, member: Member, workload: Workload) -> list[Instance]:
         for limit in (MAX_ELEMENTS, FLOAT_LIMIT, LIMIT):
@@ -151,6 +200,16 @@ class MemberRuns:
             if k in places:
                 mine.outcomes[places[k]] = mine.outcomes.get(places[k], 0) | seen
         mine.several |= _wide(made)
+
+
+def _meaningless(job: Job, instance: Instance) -> Outcome | None:
+    """That an original which nobody has written for such sizes has a defect there, which the candidate may share."""
+    found = job.defects_for(instance.sizes)
+    return Outcome("unknown", f"the original has a defect: {found[0].message}") if found else None
+
+
+def _nothing(sizes: Mapping[str, int]) -> float:
+    return 0.0
 
 
 def _wide(job: Job) -> set[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -32,27 +32,35 @@ MOST_TRIES = 40
 
 @dataclass
 class Rerun:
-    """The script of one ``candidate``, from ``original`` on."""
+    """The script of one ``candidate``, from ``original`` on, or from what ``start`` makes of values of its sizes."""
 
     original: Kernel
     candidate: Kernel
+    start: Callable[[Mapping[str, int]], Kernel] | None = None
     _known: Memo = field(default_factory=dict)
 
     def at(self, bound: Mapping[str, int], size: int, times: Fraction) -> Kernel | None:
         """What the passes make with parameters ``bound`` to other values, those for one ``size`` so many ``times`` as
         large, if they make the candidate's statements; None if they do not."""
+        original = self.original
+        if self.start is not None:
+            original, self._known = self.start(bound), {}
         texts = [_bound(step, bound) for step in self.candidate.trace]
         places = [(k, m.start(), m.end()) for k, text in enumerate(texts) for m in _numbers(text)]
         likely = [p for p in places if int(_at(texts, p)) == size]
         for chosen in itertools.islice(_choices(likely, places, times), MOST_TRIES):
-            made = self._made(_scaled(texts, chosen))
+            made = self._made(original, _scaled(texts, chosen))
             if made is not None and same_statements(made, self.candidate):
                 return made
         return None
 
-    def _made(self, texts: Sequence[str]) -> Kernel | None:
+    def again(self, bound: Mapping[str, int]) -> Kernel | None:
+        """What the passes make at these values of the sizes, with the script as it is."""
+        return self._made(self.original if self.start is None else self.start(bound), self.candidate.trace)
+
+    def _made(self, original: Kernel, texts: Sequence[str]) -> Kernel | None:
         try:
-            applied = apply_script(self.original, parse_script(" | ".join(texts)), self._known)
+            applied = apply_script(original, parse_script(" | ".join(texts)), self._known)
             if applied.refused:
                 return None
             values = self.candidate.knob_values

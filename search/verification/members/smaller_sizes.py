@@ -19,6 +19,12 @@ MOST_VALUES = 7
 
 MOST_COMBINATIONS = 4096
 
+AFFORDABLE = 1_000_000
+"""Cost up to which nothing is said against sizes that divide each other as the bound ones do."""
+
+IN_PROPORTION = 4
+"""How much more those may cost beyond that."""
+
 GRAINS = (4, 8, 32, 256)
 """What divides smaller sizes if it divides the bound ones: vectors of so many elements, tiles of so many."""
 
@@ -26,14 +32,21 @@ GRAINS = (4, 8, 32, 256)
 def smaller(
     real: Sizes, cost: Callable[[Sizes], int], grain: int, kept: Sizes | None = None
 ) -> Iterator[dict[str, int]]:
-    """Smaller sizes than ``real``, ``kept`` ones at their values: those in proportion first, the cheapest first.
-    ``cost`` is 0 for sizes that cannot be."""
+    """Smaller sizes than ``real``, ``kept`` ones at their values: those in proportion first that cost no more than
+    :data:`AFFORDABLE`, the cheapest first; of the others, those in proportion may cost :data:`IN_PROPORTION` times as
+    much. ``cost`` is 0 for sizes that cannot be."""
     kept = kept or {}
     values = {
         n: [kept[n]] if n in kept else list(itertools.islice(_divisors(v, grain), MOST_VALUES)) for n, v in real.items()
     }
     made = (dict(zip(values, c)) for c in itertools.islice(itertools.product(*values.values()), MOST_COMBINATIONS))
-    priced = [(not _in_proportion(real, s, grain), price, k, s) for k, s in enumerate(made) if (price := cost(s))]
+    priced = []
+    for k, sizes in enumerate(made):
+        price = cost(sizes)
+        if price:
+            alike = _in_proportion(real, sizes, grain)
+            first = alike and price <= AFFORDABLE
+            priced.append((not first, price if alike else IN_PROPORTION * price, k, sizes))
     yield from (s for *_, s in sorted(priced, key=lambda x: x[:3]))
 
 

@@ -51,8 +51,14 @@ def same_statements(a: Kernel, b: Kernel) -> bool:
     return _skeleton(a) == _skeleton(b)
 
 
+def without_extents(kernel: Kernel) -> Kernel:
+    """``kernel`` without what is known of the elements that it touches: that follows from its numbers."""
+    return kernel.with_(params=tuple(dataclasses.replace(p, touches=()) for p in kernel.params))
+
+
 def _skeleton(kernel: Kernel) -> Kernel:
-    return canonical(_replaced(kernel, lambda _: BLANK).with_(flags=frozenset(), knobs=(), trace=()))
+    blank = without_extents(_replaced(kernel, lambda _: BLANK))
+    return canonical(blank.with_(flags=frozenset(), knobs=(), trace=()))
 
 
 def _replaced(kernel: Kernel, number: Replacement) -> Kernel:
@@ -114,4 +120,4 @@ def _expression(e: Expr, number: Replacement) -> Expr:
     return with_children(e, lambda x: x if x is width else _expression(x, number))
 
 
-__all__ = ["Number", "numbers", "same_statements", "with_numbers"]
+__all__ = ["Number", "numbers", "same_statements", "with_numbers", "without_extents"]

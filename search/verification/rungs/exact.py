@@ -23,7 +23,7 @@ from ktc.search.verification.instances.instances import (
 )
 from ktc.search.verification.instances.outcome_sizes import sizes_for_outcomes
 from ktc.search.verification.instances.outcomes import hangs_on_data, one_sided
-from ktc.search.verification.job import Job, Outcome, Planned, planned
+from ktc.search.verification.job import Job, Outcome, Planned
 from ktc.search.verification.verdict import Failure
 
 STEPS = 16_000
@@ -105,7 +105,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     Shortest first, by the original's statements: one long loop must not use up what many short instances cost.
     """
     done = {}
-    job.announce(planned("original", i.sizes, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
+    job.announce(job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
     shortest = sorted(job.instances, key=lambda i: _length(job, i))
     job.announce([*_sanitized_runs(job, shortest), *_other_runs(job, shortest)])
     for instance in shortest:
@@ -129,12 +129,12 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
 
 
 def _sanitized_runs(job: Job, chosen: Iterable[Instance]) -> Iterator[Planned]:
-    return (planned("candidate", i.sizes, job.domains[0], "exact", True, STEPS) for i in chosen)
+    return (job.planned("candidate", i, job.domains[0], "exact", True, STEPS) for i in chosen)
 
 
 def _other_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
     domains = () if job.large else job.domains[1:]
-    return (planned("candidate", i.sizes, d, "exact", job.unsure, STEPS) for i in chosen for d in domains)
+    return (job.planned("candidate", i, d, "exact", job.unsure, STEPS) for i in chosen for d in domains)
 
 
 def _extra(job: Job) -> Iterator[tuple[Instance, int]]:

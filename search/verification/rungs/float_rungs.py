@@ -31,7 +31,7 @@ from ktc.search.verification.floats.accuracy import (
 )
 from ktc.search.verification.instances.instances import Instance
 from ktc.search.verification.instances.wide_rows import wide_rows
-from ktc.search.verification.job import Job, Outcome, Planned, planned
+from ktc.search.verification.job import Job, Outcome, Planned
 from ktc.search.verification.oracle import INTEGERS
 from ktc.search.verification.verdict import Failure
 
@@ -173,15 +173,15 @@ def _counted(job: Job, chosen: list[Instance]) -> list[Instance]:
 def _planned(job: Job, runs: list[tuple[Instance, str]], identical: bool) -> Iterator[Planned]:
     """What the runs of a sweep need, as :meth:`_Sweep.failure` asks for it."""
     for instance, data in runs:
-        yield planned("candidate", instance.sizes, "float", data, job.unsure)
+        yield job.planned("candidate", instance, "float", data, job.unsure)
         if not (identical or data in ENDS or data in INTEGERS):
-            yield planned("alone", instance.sizes, "bound", data)
+            yield job.planned("alone", instance, "bound", data)
             domains = ("float64",) if job.candidate.may_lose_accuracy else ("float64", "terms")
-            yield from (planned("original", instance.sizes, d, data) for d in domains)
+            yield from (job.planned("original", instance, d, data) for d in domains)
 
 
 def _rounding_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
-    return (planned("candidate", i.sizes, "roundings", "plain") for i in _counted(job, chosen))
+    return (job.planned("candidate", i, "roundings", "plain") for i in _counted(job, chosen))
 
 
 def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[Instance, str]]:

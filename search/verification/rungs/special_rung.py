@@ -17,7 +17,7 @@ from ktc.search.verification.floats.accuracy import is_float
 from ktc.search.verification.floats.special_inputs import draws, kinds_of, rounds_to_integers
 from ktc.search.verification.floats.special_values import SpecialRows, unlike
 from ktc.search.verification.instances.instances import Instance
-from ktc.search.verification.job import Job, Planned, planned
+from ktc.search.verification.job import Job, Planned
 from ktc.search.verification.verdict import Failure
 
 from .exact import defect, endless
@@ -37,7 +37,7 @@ def special_failure(job: Job, chosen: list[Instance]) -> Failure | None:
 
 def special_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
     """The candidate's runs that :func:`special_failure` asks for."""
-    return (planned("candidate", i.sizes, "float", data) for i, data in _runs(job, chosen, kinds_for(job)))
+    return (job.planned("candidate", i, "float", data) for i, data in _runs(job, chosen, kinds_for(job)))
 
 
 def kinds_for(job: Job) -> tuple[str, ...]:

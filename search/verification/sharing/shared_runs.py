@@ -24,11 +24,15 @@ from typing import Any
 
 from ktc.ir.interp import FUEL, RunResult
 from ktc.ir.kernel import Kernel
+from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.search.verification.floats.special_values import SpecialRows
 
 from . import run_files
 
 PLAN = "plan.json"
+
+GENERAL = "general-"
+"""What names of members begin with whose original is general in the numbers of its source."""
 
 PAUSE_S = 0.003
 """How long an assistant waits before it looks again for something to do."""
@@ -40,7 +44,8 @@ Data = str | SpecialRows
 class Planned:
     """A run that will be needed: of the ``original``, of the ``candidate`` against it, or of the candidate ``alone``,
     whose errors are bounded. ``sanitize`` as for :func:`ktc.ir.interp.run`; ``fuel``: statements of the original beyond
-    which it is not needed."""
+    which it is not needed. ``kernel``: the name of a member that runs in the candidate's place, as
+    :meth:`SharedRuns.member` gives it; '' for the candidate itself."""
 
     who: str
     sizes: tuple[tuple[str, int], ...]
@@ -48,43 +53,80 @@ class Planned:
     data: Data
     sanitize: bool = False
     fuel: int = field(default=FUEL, compare=False)
+    kernel: str = ""
 
     @property
     def name(self) -> str:
-        return hashlib.sha256(json.dumps(self.to_json()[:-1]).encode()).hexdigest()[:32]
+        *parts, _ = self.to_json()
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def to_json(self) -> list[Any]:
         data = self.data
         special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only]
-        return [self.who, [list(s) for s in self.sizes], self.domain, special, self.sanitize, self.fuel]
+        return [self.who, [list(s) for s in self.sizes], self.domain, special, self.sanitize, self.kernel, self.fuel]
 
     @staticmethod
     def from_json(m: list[Any]) -> Planned:
-        who, sizes, domain, data, sanitize, fuel = m
+        who, sizes, domain, data, sanitize, kernel, fuel = m
         if not isinstance(data, str):
             data = SpecialRows(tuple(data[0]), data[1], data[2])
-        return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel)
+        return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel, kernel)
 
 
 def planned(
-    who: str, sizes: Mapping[str, int], domain: str, data: Data, sanitize: bool = False, fuel: int = FUEL
+    who: str,
+    sizes: Mapping[str, int],
+    domain: str,
+    data: Data,
+    sanitize: bool = False,
+    fuel: int = FUEL,
+    kernel: str = "",
 ) -> Planned:
-    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel)
+    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel, kernel)
 
 
 @dataclass
 class SharedRuns:
     """The folder of one verdict, ``own``, and that of the originals' runs, ``common``; ``leads``: as the process whose
-    verdict it is. ``perform`` makes a planned run; it goes through :meth:`run` or :meth:`known`."""
+    verdict it is. ``performers`` make planned runs, by kernel, and go through :meth:`run` or :meth:`known`; ``join``
+    adds that of a member. ``later``: runs that will be needed after those that are announced."""
 
     own: Path
     common: Path
     leads: bool
-    perform: Callable[[Planned], None] | None = None
+    performers: dict[str, Callable[[Planned], None]] = field(default_factory=dict)
+    join: Callable[[str], None] | None = None
+    later: tuple[Planned, ...] = ()
     _plan: dict[Planned, None] = field(default_factory=dict)
     _seen: tuple[int, int] = (0, 0)
     _ahead: dict[str, tuple[RunResult, int]] = field(default_factory=dict)
     _working_ahead: bool = False
+
+    def perform(self, what: Planned) -> None:
+        """Make a planned run, if its kernel is known."""
+        if what.kernel not in self.performers and self.join is not None:
+            self.join(what.kernel)
+        if what.kernel in self.performers:
+            self.performers[what.kernel](what)
+
+    # ---------------------------------------------------------------------------------------------------------- members
+
+    def member(self, kernel: Kernel, general: bool) -> str:
+        """The name under which others find ``kernel``, which runs in the candidate's place; '' where its text does not
+        say all of it. ``general``: against the original that is general in the numbers of its source."""
+        text = print_kernel(kernel)
+        if canonical(parse_kernel(text)) != canonical(kernel):
+            return ""
+        name = f"{GENERAL if general else ''}{hashlib.sha256(text.encode()).hexdigest()}"
+        with contextlib.suppress(OSError):
+            path = self.own / f"{name}.{os.getpid()}.tmp"
+            path.write_text(text, encoding="utf-8")
+            os.replace(path, self.own / f"{name}.ktir")
+        return name
+
+    def member_of(self, name: str) -> Kernel:
+        """The member of that name. Raises OSError where there is none (any more)."""
+        return parse_kernel((self.own / f"{name}.ktir").read_text(encoding="utf-8"))
 
     # -------------------------------------------------------------------------------------------------------- originals
 
@@ -122,7 +164,7 @@ class SharedRuns:
 
     def announce(self, runs: Iterable[Planned]) -> None:
         """From now on these are the runs that will be needed, the most urgent first."""
-        self._plan = dict.fromkeys(runs)
+        self._plan = dict.fromkeys((*runs, *self.later))
         text = json.dumps([p.to_json() for p in self._plan])
         path = self.own / f"{PLAN}.{os.getpid()}.tmp"
         with contextlib.suppress(OSError):
@@ -131,7 +173,6 @@ class SharedRuns:
 
     def _meanwhile(self, what: Planned) -> None:
         """Until ``what`` is not in anybody's hands any more: what nobody has begun yet, and then wait."""
-        assert self.perform is not None
         for p in list(self._plan):
             if not self._in_hands(what, wait=False):
                 return
@@ -169,7 +210,6 @@ class SharedRuns:
                 continue
             what, fd = begun
             try:
-                assert self.perform is not None
                 self.perform(what)
             finally:
                 os.close(fd)  # whoever waits for it goes on
@@ -218,4 +258,4 @@ def _usable(result: RunResult, had: int, fuel: int) -> bool:
     return result.steps <= fuel
 
 
-__all__ = ["Data", "Planned", "SharedRuns", "planned"]
+__all__ = ["GENERAL", "Data", "Planned", "SharedRuns", "planned"]

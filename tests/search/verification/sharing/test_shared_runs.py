@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 
 from ktc.ir.interp import FUEL, RunResult, run
+from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.workload import Workload
 from ktc.search.verification import SharedRuns, assistant, verify
 from ktc.search.verification.floats.special_values import SpecialRows
 from ktc.search.verification.sharing import run_files
 from ktc.search.verification.sharing.shared_runs import PLAN, Planned, planned
 from tests.ir.interp.interp_samples import ROWS_TREE, kernel
 from tests.search.verification.gate_samples import ROWS
+from tests.search.verification.members import test_literal_sizes as literals
 
 RACY = """
 kernel racy(y: f32* restrict, x: f32 const* restrict, n: i32)
@@ -91,8 +94,8 @@ def pair(folder) -> tuple[SharedRuns, SharedRuns]:
     for name in ("own", "common"):
         (folder / name).mkdir()
     leader, helper = (SharedRuns(folder / "own", folder / "common", leads) for leads in (True, False))
-    helper.perform = lambda what: helper.run(what, "key", K, FUEL, lambda: RESULT) and None
-    leader.perform = lambda what: None
+    helper.performers[""] = lambda what: helper.run(what, "key", K, FUEL, lambda: RESULT) and None
+    leader.performers[""] = lambda what: None
     return leader, helper
 
 
@@ -147,7 +150,7 @@ def test_the_leader_waits_for_what_is_being_done_and_does_the_rest_meanwhile(tmp
         leader.run(what, "later", K, FUEL, lambda: RESULT)
         done.set()
 
-    helper.perform, leader.perform = slow, meanwhile
+    helper.performers[""], leader.performers[""] = slow, meanwhile
     looks = iter([False, True])
     assisting = threading.Thread(target=lambda: helper.assist(lambda: next(looks)))
     assisting.start()
@@ -170,28 +173,45 @@ def test_runs_of_an_original_are_there_for_others(tmp_path):
     assert two.known("a", K, 39, lambda: RunResult({}, steps=1)).steps == 1
 
 
-def test_a_verdict_is_the_same_with_runs_of_others(tmp_path):
+def named_step() -> tuple[Kernel, Kernel, Workload]:
+    return kernel(ROWS_TREE), kernel(ROWS_TREE.replace(*NAMED)), ROWS
+
+
+def literal_sizes() -> tuple[Kernel, Kernel, Workload]:
+    original = parse_kernel(literals.ROWS)
+    return original, parse_kernel(print_kernel(literals.made(original))), literals.workload()
+
+
+@pytest.mark.parametrize("case", [named_step, literal_sizes])
+def test_a_verdict_is_the_same_with_runs_of_others(tmp_path, case):
     """What an assistant leaves of all that was ever announced changes nothing in the verdict but who did the work."""
     leader, helper = pair(tmp_path)
-    original, candidate = kernel(ROWS_TREE), kernel(ROWS_TREE.replace(*NAMED))
-    plans: list[Planned] = []
+    original, candidate, workload = case()
+    plans: dict[Planned, None] = {}
     announce = leader.announce
-    leader.announce = lambda runs: (plans.extend(found := list(runs)), announce(found))[0]
-    alone = verify(original, candidate, ROWS, shared=leader)
+
+    def noted(runs) -> None:
+        announce(runs)
+        plans.update(leader._plan)
+
+    leader.announce = noted
+    alone = verify(original, candidate, workload, shared=leader)
     assert plans and (tmp_path / "own" / PLAN).exists() and alone.ok
+    assert any(p.kernel for p in plans) == (case is literal_sizes)
     for mark in (tmp_path / "own").glob("*.begun"):
         mark.unlink()
-    announce(dict.fromkeys(plans))
-    assert assistant(original, candidate, ROWS, variant=None, seed=0, shared=helper)
-    made = helper.assist(lambda: len(list((tmp_path / "own").glob("*.begun"))) >= len(set(plans)))
-    assert made == len(set(plans))
+    announce(plans)
+    assert assistant(original, candidate, workload, variant=None, seed=0, shared=helper)
+    assert helper.assist(lambda: len(list((tmp_path / "own").glob("*.begun"))) >= len(plans)) == len(plans)
     second = SharedRuns(leader.own, leader.common, True)
     asked: list[Planned] = []
     run_it = second.run
-    second.run = lambda what, key, k, fuel, compute: run_it(
-        what, key, k, fuel, lambda: (asked.append(what), compute())[1]
-    )
-    again = verify(original, candidate, ROWS, shared=second)
+
+    def watched(what, key, k, fuel, compute) -> RunResult:
+        return run_it(what, key, k, fuel, lambda: (asked.append(what), compute())[1])
+
+    second.run = watched
+    again = verify(original, candidate, workload, shared=second)
     assert _without_times(again) == _without_times(alone) and not asked
 
 
