@@ -55,7 +55,34 @@ def emit(program: Program, target: str, kind: str, values: Mapping[str, int], ar
     Raises:
         KtcError: unknown or infeasible knobs, a construct the target lacks, no compiler for ptx and cubin.
     """
-    return _KINDS[kind](program, target, dict(values), arch)
+    output = _KINDS[kind](program, target, dict(values), arch)
+    if kind not in _RUN or not program.trace:
+        return output
+    return dataclasses.replace(output, notes=(*output.notes, *fallbacks(program, values)))
+
+
+def fallbacks(program: Program, values: Mapping[str, int]) -> tuple[str, ...]:
+    """For which scenarios of the workload a launcher runs the source's kernel in place of ``program``, a sentence for
+    each thing that ``program`` takes for granted and that is not so there."""
+    from ktc.ir.workload.scenario_facts import unmet
+
+    if program.workload is None or program.original is None:
+        return ()
+    kernel, missing = program.bind(**values).kernel, dict[str, list[str]]()
+    for s in program.workload.scenarios:
+        if (why := unmet(kernel, program.workload, s.sizes)) and not unmet(program.original, program.workload, s.sizes):
+            missing.setdefault(why, []).append(s.name)
+    several = len(program.workload.scenarios)
+    return tuple(
+        f"the launcher runs the source's kernel for {_scenarios(names, several)}: '{why}' does not hold"
+        for why, names in missing.items()
+    )
+
+
+def _scenarios(names: list[str], several: int) -> str:
+    if len(names) == several:
+        return "every scenario of the workload"
+    return f"the scenario{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def resting(program: Program, target: str, values: Mapping[str, int]) -> Resting:
@@ -200,6 +227,9 @@ def _ptx(program: Program, target: str, values: dict[str, int], arch: str | None
 def _cubin(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
     return _device_code(program, target, values, arch, "cubin")
 
+
+_RUN = frozenset({"source", "launcher", "launcher-cupy", "launcher-torch", "ptx", "cubin"})
+"""Forms with bound knobs, to be launched."""
 
 _KINDS: dict[str, Printer] = {
     "source": _source,

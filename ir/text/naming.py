@@ -39,16 +39,20 @@ def symbols(root: Any) -> tuple[Sym, ...]:
     stack = [root]
     while stack:
         v = stack.pop()
-        if isinstance(v, Sym):
-            if id(v) not in found and not isinstance(v.type, Scalar):
-                stack.append(v.type)
-            found[id(v)] = v
-        elif isinstance(v, tuple):
+        kind = type(v)
+        if kind is Sym:
+            if id(v) not in found:
+                found[id(v)] = v
+                if type(v.type) is not Scalar:
+                    stack.append(v.type)
+        elif kind is tuple:
             stack += v[::-1]
-        elif isinstance(v, Stmt) and v is not root:
-            found.update((id(s), s) for s in _in_statement(v) if id(s) not in found)
+        elif (names := fields_of(kind)) and v is not root and isinstance(v, Stmt):
+            for s in _in_statement(v):
+                found.setdefault(id(s), s)
         else:
-            stack += [getattr(v, name) for name in reversed(fields_of(type(v)))]
+            for name in names[::-1]:
+                stack.append(getattr(v, name))
     return tuple(found.values())
 
 

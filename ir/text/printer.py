@@ -10,6 +10,7 @@ from ktc.ir.types import I32, Type, scalar_of
 from .naming import unique_names
 from .print_exprs import quote
 from .print_stmts import INDENT, StmtPrinter
+from .stable_names import stems_to_say
 from .syntax import spell_name
 
 HEADER_WIDTH = 110
@@ -104,4 +105,6 @@ class Printer(StmtPrinter):
             lines.append(f"assume {self.expr(a.expr)}" + (f" origin {a.origin}" if a.origin != "declared" else ""))
         lines += [f"flags {', '.join(sorted(map(spell_name, k.flags)))}"] if k.flags else []
         lines += [self.repeat(k.repeat)] if k.repeat else []
+        stems = [f"{spell_name(name)}: {spell_name(stem)}" for name, stem in stems_to_say(k, self.names)]
+        lines += [f"stems {', '.join(stems)}"] if stems else []
         return lines + [f"trace {quote(t)}" for t in k.trace] + [f"staging {quote(t)}" for t in k.staging]

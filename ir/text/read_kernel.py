@@ -9,12 +9,13 @@ from ktc.ir import nodes as n
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import ORIGINS, TESTABLE, Assume, Kernel, KnobDecl, Launch, Param, Repeat
 from ktc.ir.nodes import Expr
-from ktc.ir.types import BOOL, I32, I64, scalar_of
+from ktc.ir.types import BOOL, I32, I64, Scalar, scalar_of
 
 from .read_stmts import StmtReader
 from .read_types import Node, plain, unquote
+from .stable_names import with_stems
 
-_HEADERS = ("launch", "knob_decl", "where", "assume", "flags", "repeat", "trace", "staging")
+_HEADERS = ("launch", "knob_decl", "where", "assume", "flags", "repeat", "stems", "trace", "staging")
 
 
 class KernelReader(StmtReader):
@@ -32,12 +33,13 @@ class KernelReader(StmtReader):
         if len(parts["launch"]) > 1:
             self.fail(heads[-1], "a kernel has one launch line")
         body = self.stmts([c for c in rest if c.data != "param" and c.data not in _HEADERS])
-        return Kernel(
+        read = Kernel(
             plain(name), params, parts["launch"][0] if parts["launch"] else None, body, tuple(parts["knob_decl"]),
             tuple(parts["where"]), tuple(parts["assume"]), tuple(parts["trace"]),
             frozenset(f for fs in parts["flags"] for f in fs), next(iter(parts["repeat"]), None),
             tuple(parts["staging"]), self.loc(name), self.comments.get(name.line, ()),
         )  # fmt: skip
+        return with_stems(read, {name: stem for line in parts["stems"] for name, stem in line})
 
     def param(self, symbol: n.Sym, t: Node) -> Param:
         host, _, _, *facts = t.children
@@ -68,11 +70,16 @@ class KernelReader(StmtReader):
         if t.data in ("noalias", "readonly"):
             return True
         if t.data == "scratch":
-            return self.value(t.children[0], I32)
+            return self.count_of(t.children[0])
         if t.data == "touches":
             return tuple(self.value(c, I64) for c in t.children[0].children)
         values = [None if c is None else self.sint(c) for c in t.children[:-1]]
         return tuple(values) if t.data == "range" else values[0]
+
+    def count_of(self, t: Node) -> Expr:
+        """A number of elements, in the type of integers that it has."""
+        e = self.expr(t)
+        return e if isinstance(e.type, Scalar) and e.type.is_int else self.value(t, I32)
 
     def h_launch(self, t: Node) -> Launch:
         given: dict[str, tuple[Expr, ...]] = {str(c.children[0]): self.exprs(c.children[1]) for c in t.children}
@@ -112,6 +119,9 @@ class KernelReader(StmtReader):
         read, written, sweeps, launches = t.children
         counts = (1 if c is None else int(str(c)) for c in (sweeps, launches))
         return Repeat((plain(read), plain(written)), *counts)
+
+    def h_stems(self, t: Node) -> list[tuple[str, str]]:
+        return [(plain(c.children[0]), plain(c.children[1])) for c in t.children]
 
     def h_trace(self, t: Node) -> str:
         return unquote(t.children[0])

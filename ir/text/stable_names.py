@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ktc.ir.kernel import Kernel
@@ -42,6 +42,39 @@ def _settled(kernel: Kernel) -> Kernel:
 def by_stem(kernel: Kernel) -> Kernel:
     """``kernel`` with every symbol called what the source, or the pass that made it, called it."""
     return _renamed(kernel, {s: (s.stem, s.stem) for s in symbols(kernel)})
+
+
+def stems_to_say(kernel: Kernel, names: Mapping[Sym, str]) -> list[tuple[str, str]]:
+    """Names in the text of ``kernel`` whose stems are not the ones that its reader takes them to have, with these."""
+    likely = _LikelyStems(names.values(), {names[p.sym] for p in kernel.params})
+    return [(name, s.stem) for s, name in names.items() if s.stem != likely.of(name)]
+
+
+def with_stems(kernel: Kernel, said: Mapping[str, str]) -> Kernel:
+    """``kernel``, as it was read, with stems by name: those that the text says, others as they are likely to be."""
+    several = symbols(kernel)
+    likely = _LikelyStems((s.name for s in several), {p.sym.name for p in kernel.params})
+    return _renamed(kernel, {s: (s.name, said.get(s.name) or likely.of(s.name)) for s in several})
+
+
+class _LikelyStems:
+    """Stems as names say them, where they were given one after the other: beside ``c``, that of ``c_1`` is ``c``, and
+    that of ``c_1_tile`` is ``c_tile``. A parameter is called as it is."""
+
+    def __init__(self, names: Iterable[str], params: Collection[str]) -> None:
+        self.names = set(names)
+        self.params = params
+
+    def of(self, name: str) -> str:
+        if name in self.params:
+            return name
+        base, _, number = name.rpartition("_")
+        if number.isdecimal() and base in self.names:
+            return self.of(base)
+        for end in range(len(name) - 1, 0, -1):
+            if name[:end] in self.names and not re.match(r"[A-Za-z0-9]", name[end:]):
+                return self.of(name[:end]) + name[end:]
+        return name
 
 
 def _given(kernel: Kernel, before: Kernel) -> dict[Sym, tuple[str, str]]:
@@ -127,4 +160,4 @@ def _rebuilt(v: T, on: Callable[[Sym], Sym]) -> T:
     return replaced(v, new) if new else v
 
 
-__all__ = ["by_stem", "named_apart"]
+__all__ = ["by_stem", "named_apart", "stems_to_say", "with_stems"]

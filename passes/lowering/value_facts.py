@@ -74,10 +74,14 @@ class Facts:
         if form is None:
             return False
         c = form.coeffs.get(j.owner)
-        if c is None or self.decide.value(c) != 1 or j.var in self.variation.of(form.rest):
+        if c is None or not self._is_one(c) or j.var in self.variation.of(form.rest):
             return False
         first = total(form.rest, self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
         return self.decide.divisible(first, j.extent)
+
+    def _is_one(self, stride: Expr) -> bool:
+        n = self.decide.value(stride)
+        return n == 1 if n is not None else self.decide.equal(stride, i32(1))
 
     def unturned(self, e: Expr, j: Jam) -> Expr:
         """``x`` of a column swizzled, ``x ^ m``, or in a panel, ``x % m``: whole vectors stay whole when ``m`` is a

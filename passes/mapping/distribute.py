@@ -34,6 +34,8 @@ from ktc.passes.core.script import DistSpec, LevelSpec
 from ktc.passes.shared.distribution_coverage import assume, needed
 from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
+from .lane_strides import scalar_accesses
+
 DOMAINS = {
     "vec": (1, 2, 4, 8, 16),
     "unroll": (1, 2, 4, 8),
@@ -165,7 +167,9 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, owner
     spread = {s.var: s for s in loops(kernel)}
     facts = [a for s in found for a in needed(kernel, spread[s.var], levels, tail == "exact")]
     kernel = assume(kernel.with_(constraints=(*kernel.constraints, *constraints)), facts)
-    return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
+    lanes = next((lv.n for lv in levels if lv.kind == "vec" and lv.n is not None), i32(1))
+    scalar = () if lanes == i32(1) else (note for s in found for note in scalar_accesses(kernel, s, lanes))
+    return Result(kernel, (*(f"{s.var.name}: {len(levels)} levels" for s in found), *scalar))
 
 
 def sized_levels(kernel: Kernel, found: list[Loop], spec: DistSpec, owner: str) -> tuple[Kernel, Dist]:

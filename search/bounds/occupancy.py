@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ktc.ir.launch_limits import WARP
+
 KIB = 1024
 
 
@@ -36,7 +38,6 @@ TABLE: dict[str, Multiprocessor] = {
 }
 REGISTER_UNIT = 256
 SHARED_UNIT = 128
-WARP = 32
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def main() -> None:
 
 def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float):
     """One row a tuned or held-out scenario of ``entry``."""
-    from ktc.search.verification.instances.sizes import runnable
+    from ktc.ir.workload.scenario_facts import runnable
     from tests.bench.serving import buffer_sets
 
     work = _work(entry)

@@ -29,11 +29,11 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.support.child_python import python_environment, python_module
 from ktc.ir.workload import Scenario, Workload
+from ktc.ir.workload.scenario_facts import runnable
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.search.space.knob_space import completed
-from ktc.search.verification.instances.sizes import runnable
 from ktc.search.workers.executor import FromWorkload
 from tests.code_hash import code_hash
 from tests.paths import KERNELS

@@ -54,11 +54,11 @@ class Bench:
 
     def configurations(self, work: Any, variant: str, script: str, sizes: Mapping[str, int], budget: int) -> list[str]:
         """Up to ``budget`` scripts with knobs bound that fit ``sizes`` and the device: default, then a sample."""
+        from ktc.ir.workload.scenario_facts import scalars_of
         from ktc.passes.core.language import parse_script
         from ktc.passes.core.pipeline import apply_script
         from ktc.passes.lowering import materialise
         from ktc.search.space.device_limits import space_of
-        from ktc.search.verification.instances.sizes import scalars_of
 
         applied = apply_script(work.load_kernel(variant or None), parse_script(script))
         if applied.refused is not None:

@@ -2,7 +2,9 @@
 
 Threads of the source that touched one element without an order would race. Two iterations of one thread have an order
 there, and none in the loop. Where their elements are known to differ nothing is assumed; rows at a distance that is a
-parameter are checked by the launcher; of anything else (a scatter) it is said.
+parameter are checked by the launcher; of anything else (a scatter) it is said. Facts are not asked whether the step
+from one iteration's element to the next may be 0: where a thread has two iterations, other threads have one each, and
+all of them would race over one element in the source. A block of one thread has no such loop after raising.
 """
 
 from __future__ import annotations

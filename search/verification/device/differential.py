@@ -36,13 +36,13 @@ from ktc.ir.nodes import Binary, Call, Const
 from ktc.ir.types import Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs
 from ktc.ir.workload import Workload
+from ktc.ir.workload.scenario_facts import runnable
 from ktc.search.verification.floats.accuracy import DRAWS, is_float, lost_accuracy, outside_bound
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS
 from ktc.search.verification.floats.condition_numbers import Conditions, conditions, ill_conditioned
 from ktc.search.verification.floats.large import too_far
 from ktc.search.verification.floats.moments import spreads
 from ktc.search.verification.instances.instances import MAX_ELEMENTS, instances
-from ktc.search.verification.instances.sizes import runnable
 from ktc.search.verification.verdict import Failure, Rung, Verdict
 
 from .any_order import any_order, unordered

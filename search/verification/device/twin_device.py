@@ -14,7 +14,7 @@ from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import SCALARS, U64, Scalar, scalar_of
 from ktc.ir.workload import Workload
-from ktc.search.verification.instances.sizes import runnable
+from ktc.ir.workload.scenario_facts import runnable
 from ktc.search.verification.verdict import Failure, Rung, Verdict
 
 from .arena import POISONS, launch_checked

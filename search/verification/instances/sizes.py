@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const
-from ktc.ir.null_pointers import known_nulls
 from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import all_exprs, walk_expr
-from ktc.ir.workload import Workload, size_expressions
+from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
+from ktc.ir.workload.scenario_facts import runnable, scalars_of
 
 FIXED = (1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 33, 64, 97, 128, 257)
 TILE_LIMIT = 1 << 15
@@ -30,41 +29,10 @@ REMEMBERED = 1 << 14
 """Sizes of which is kept what a workload and a kernel make of them: an original meets them with every candidate."""
 
 
-def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | float]:
-    """The scalar arguments for these sizes, without making arrays."""
-    out: dict[str, int | float] = {}
-    for a in workload.args:
-        if a.role == "scalar" and a.value is not None:
-            out[a.name] = size_expressions.evaluate(a.value, sizes) if isinstance(a.value, str) else a.value
-    return out
-
-
 @by_identity(REMEMBERED)
 def scalar_arguments(workload: Workload, sizes: Sizes) -> Mapping[str, int | float]:
     """The scalar arguments for these sizes."""
     return scalars_of(workload, dict(sizes))
-
-
-def runnable(
-    kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
-) -> bool:
-    """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false.
-
-    ``known``: the scalar arguments for them, if somebody has them already.
-    """
-    scalars = scalars_of(workload, sizes) if known is None else known
-    env = kernel.environment({**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
-    for p in kernel.params:
-        v = env.get(p.sym.name)
-        low, high = p.range
-        if v is None:
-            continue
-        if v % max(p.divisible_by, 1) or (low is not None and v < low) or (high is not None and v > high):
-            return False
-    nulls = {a.name: a.is_null(sizes) for a in workload.args}
-    if any(nulls.get(s.name, null) != null for s, null in known_nulls(kernel).items()):
-        return False
-    return not any(evaluate(a.expr, env) in (False, 0) for a in kernel.assumptions)
 
 
 def tiles(kernel: Kernel, workload: Workload) -> set[int]:

@@ -8,10 +8,11 @@ from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
+from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.integers.reaching import one_round
 
 from .instances import MAX_ELEMENTS, MOST_ROWS, MOST_THREADS, WIDE, Instance, Maker
-from .sizes import BEYOND, multiple, scalars_of
+from .sizes import BEYOND, multiple
 
 
 def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[Instance]:

@@ -46,7 +46,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, walk
 from ktc.ir.workload import Workload
-from ktc.search.verification.instances.sizes import runnable, scalars_of
+from ktc.ir.workload.scenario_facts import runnable, scalars_of
 
 from .formulas import increment
 from .intervals import Interval, elements_of, is_whole

@@ -16,7 +16,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.types import Scalar
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
-from ktc.search.verification.instances.sizes import runnable, scalars_of
+from ktc.ir.workload.scenario_facts import runnable, scalars_of
 
 from .number_formulas import Formula, Itself, formula
 from .other_sizes import Rerun

@@ -20,6 +20,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.verifier import verify as check_ir
 from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import all_exprs, knobs_in
+from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.instances import (
     LARGER,
     MAX_ELEMENTS,
@@ -28,7 +29,7 @@ from ktc.search.verification.instances.instances import (
     extents,
     instances,
 )
-from ktc.search.verification.instances.sizes import BEYOND, scalars_of
+from ktc.search.verification.instances.sizes import BEYOND
 from ktc.search.verification.job import Job
 from ktc.search.verification.rungs.exact import exact
 

@@ -19,8 +19,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.verifier import verify as check_ir
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.reference import names as names_in
+from ktc.ir.workload.scenario_facts import runnable, scalars_of
 from ktc.search.verification.instances.instances import LAUNCHED, impossible
-from ktc.search.verification.instances.sizes import runnable, scalars_of
 
 from .family import Family
 from .relations_seen import AT_MOST, Unseen, unseen_relation

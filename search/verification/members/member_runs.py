@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ktc.ir.nodes import Expr
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 from ktc.ir.workload import Scenario, Workload
+from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.coverage import Coverage
 from ktc.search.verification.instances.instances import (
     AXES,
@@ -23,7 +24,6 @@ from ktc.search.verification.instances.instances import (
     extents,
     instances,
 )
-from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.job import Job, Outcome
 from ktc.search.verification.rungs.exact import exact, told
 from ktc.search.verification.rungs.float_rungs import floats

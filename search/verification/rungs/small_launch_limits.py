@@ -27,8 +27,8 @@ from ktc.ir.nodes import Cast, Expr
 from ktc.ir.text import print_expr
 from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import all_exprs, map_expr, walk_expr
+from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
-from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.job import Job
 
 from .replaced_numbers import WAYS, Way, small_numbers, strides, with_numbers

@@ -21,7 +21,7 @@ from ktc.ir.text import print_expr, print_stmt
 from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload, size_expressions
-from ktc.search.verification.instances.sizes import scalars_of
+from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.integers.launchable import impossible
 from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
 from ktc.search.verification.integers.witness import Witness, witness

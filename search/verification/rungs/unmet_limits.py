@@ -17,8 +17,8 @@ from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, For, HwIndex, Knob, Var
 from ktc.ir.walk import walk, walk_expr
+from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.reach import promised
-from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.integers.intervals import Scope
 from ktc.search.verification.job import Job
 

@@ -152,6 +152,40 @@ def test_canonical_tells_types_and_structure_apart_and_ignores_names() -> None:
     assert same(a, b) and not same(a, c) and not same(wide, narrow)
 
 
+ROWS = """\
+kernel k(x: f32* restrict, x_1: f32* restrict, n: i32)
+  par c in 0..n
+    x[c] = 0.0
+  par c_1 in 0..n
+    let c_1_square: i32 = c_1 * c_1
+    x_1[c_1] = c_1_square
+  par r_1 in 0..n
+    x[r_1] = 1.0
+"""
+
+
+def test_symbols_are_read_with_the_stems_that_their_names_say() -> None:
+    """Beside ``c``, ``c_1`` is another ``c``; what there is one of, and a parameter, is called as it is."""
+    stems = {s.name: s.stem for s in ktir.symbols(ktir.parse_kernel(ROWS))}
+    assert (stems["c_1"], stems["c_1_square"]) == ("c", "c_square")
+    assert (stems["x_1"], stems["r_1"]) == ("x_1", "r_1")
+    assert ktir.print_kernel(ktir.parse_kernel(ROWS)) == ROWS
+
+
+def test_stems_that_names_do_not_say_are_said() -> None:
+    head, body = ROWS.split("\n", 1)
+    text = f"{head}\n  stems c_1: c_1, r_1: r\n{body}"
+    k = ktir.parse_kernel(text)
+    stems = {s.name: s.stem for s in ktir.symbols(k)}
+    assert (stems["c_1"], stems["r_1"]) == ("c_1", "r")
+    assert ktir.print_kernel(k).splitlines()[1] == "  stems c_1: c_1, r_1: r"
+
+
+def test_working_memory_is_as_long_as_the_text_says() -> None:
+    text = "kernel k(w: u32* scratch(n * 4_i64), n: i32)\n  w[0] = 1\n"
+    assert ktir.print_kernel(ktir.parse_kernel(text)) == text
+
+
 def test_signed_zero_and_nan_survive() -> None:
     zero = ktir.parse_expr(ktir.print_expr(n.Const(-0.0, F32)), {})
     assert isinstance(zero, n.Const) and math.copysign(1, zero.value) == -1

@@ -1,0 +1,74 @@
+"""Whether a kernel is the one that runs for a workload's sizes, or the launcher falls back on the source's: what the
+kernel takes for granted, against the numbers of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.fold import evaluate, is_const
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Cast, Const, Expr, Knob, i32
+from ktc.ir.null_pointers import known_nulls
+from ktc.ir.text import print_expr
+from ktc.ir.walk import map_expr
+
+from . import size_expressions
+from .workloads import Workload
+
+
+def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | float]:
+    """The scalar arguments for these sizes, without making arrays."""
+    out: dict[str, int | float] = {}
+    for a in workload.args:
+        if a.role == "scalar" and a.value is not None:
+            out[a.name] = size_expressions.evaluate(a.value, sizes) if isinstance(a.value, str) else a.value
+    return out
+
+
+def runnable(
+    kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
+) -> bool:
+    """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false.
+
+    ``known``: the scalar arguments for them, if somebody has them already.
+    """
+    return not unmet(kernel, workload, sizes, known)
+
+
+def unmet(
+    kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
+) -> str:
+    """What ``kernel`` takes for granted that is not so for these sizes; '' if it runs for them. ``known``: as above."""
+    scalars = scalars_of(workload, sizes) if known is None else known
+    env = kernel.environment({**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
+    for p in kernel.params:
+        v = env.get(p.sym.name)
+        low, high = p.range
+        if v is None:
+            continue
+        if v % max(p.divisible_by, 1):
+            return f"{p.sym.name} % {p.divisible_by} == 0"
+        if (low is not None and v < low) or (high is not None and v > high):
+            within = f"{'' if low is None else low}..{'' if high is None else high}"
+            return f"{p.sym.name} == {low}" if low == high else f"{p.sym.name} in {within}"
+    nulls = {a.name: a.is_null(sizes) for a in workload.args}
+    for s, null in known_nulls(kernel).items():
+        if nulls.get(s.name, null) != null:
+            return f"{s.name} {'==' if null else '!='} null"
+    return next((_said(a.expr, kernel) for a in kernel.assumptions if evaluate(a.expr, env) in (False, 0)), "")
+
+
+def _said(e: Expr, kernel: Kernel) -> str:
+    """``e`` for a reader: knobs by their values, integers without their types."""
+
+    def on(x: Expr) -> Expr:
+        if isinstance(x, Knob):
+            return i32(kernel.knob_values[x.name])
+        if isinstance(x, Const) and is_const(x) and x.ty.is_int:
+            return i32(int(x.value))
+        return x.x if isinstance(x, Cast) and x.style == "implicit" else x
+
+    return print_expr(map_expr(e, on))
+
+
+__all__ = ["runnable", "scalars_of", "unmet"]

@@ -1,0 +1,72 @@
+"""Accesses along the lanes of a vector of which too little is known for one wide access: lowering prints one a lane.
+
+    par i in 0..n @ [vec 4, ...]
+      y[i] = x[i * s]                 wide where s is shown to be 1
+      z[r * p + i] = 0                wide where 4 is shown to divide p
+
+Where numbers of the program say that an access cannot be wide, that is no matter of knowledge, and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktc.ir.analysis.defs import expand, integer_constants
+from ktc.ir.arith import LOWERING, facts_of
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.polynomial import total
+from ktc.ir.fold import evaluate, i32
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr, Load, Par, Reduce, Store, Sym, Var
+from ktc.ir.storage import is_private
+from ktc.ir.text import print_expr
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
+
+
+def scalar_accesses(kernel: Kernel, loop: Par | Reduce, lanes: Expr) -> tuple[str, ...]:
+    """A sentence for each access in ``loop``, a loop of ``kernel`` with so many ``lanes``, that would be wide if more
+    were known of parameters."""
+    defs = integer_constants(kernel.body)
+    out: dict[str, None] = {}
+    for buffer, index in _accesses(loop):
+        form = linear_form(expand(index, defs), {loop.var})
+        stride = None if form is None else form.coeffs.get(loop.var)
+        missing = "" if form is None or stride is None else _missing(stride, total(form.rest, loop.lo), lanes, kernel)
+        if missing:
+            out[f"{buffer.name}[{print_expr(index)}]: an access a lane, unless {missing}"] = None
+    return tuple(out)
+
+
+def _missing(stride: Expr, first: Expr, lanes: Expr, kernel: Kernel) -> str:
+    """What is not known of the place of an access that moves on by ``stride`` from ``first`` on; '' where it is known
+    how wide it can be."""
+    facts, params = facts_of(kernel, LOWERING), {p.sym for p in kernel.params}
+    n = evaluate(stride, kernel.knob_values)
+    if n is None and not facts.equal(stride, i32(1)):
+        bind = f": specialize{{{print_expr(stride)}=1}}" if isinstance(stride, Var) and stride.sym in params else ""
+        return f"'{print_expr(stride)}' is known to be 1{bind}"
+    if n not in (None, 1) or facts.divides(lanes, first):
+        return ""
+    pitches: dict[str, None] = {}
+    for factors, k in facts.polynomial(first).items():
+        if k % (evaluate(lanes, kernel.knob_values) or 1) == 0 or any(facts.divides(lanes, f) for f in factors):
+            continue
+        sizes = [f.sym.name for f in factors if isinstance(f, Var) and f.sym in params]
+        if len(sizes) != 1:
+            return ""
+        pitches[sizes[0]] = None
+    named = " and ".join(map(repr, pitches))
+    return f"{print_expr(lanes)} is known to divide {named}" if named else ""
+
+
+def _accesses(loop: Par | Reduce) -> Iterator[tuple[Sym, Expr]]:
+    """Memory that ``loop`` loads and stores, with the index along which elements lie side by side."""
+    for s in walk((loop,)):
+        if isinstance(s, Store) and not is_private(s.buffer):
+            yield s.buffer, s.index[-1]
+        for x in (x for e in stmt_exprs(s) for x in walk_expr(e)):
+            if isinstance(x, Load) and not is_private(x.buffer):
+                yield x.buffer, x.index[-1]
+
+
+__all__ = ["scalar_accesses"]
