@@ -35,6 +35,8 @@ WIDE = ("vec $V, ", "")
 
 ROWS, LANES = "$ROWS:(4,8,16)", "$LANES:(32,64,128)"
 TILES = (8, 16, 32, 64)
+WIDEST, BLOCK_THREADS = 4, 1024
+"""Elements of a vector, and threads of a block, at most."""
 BLOCKS = 4
 """Blocks a compute unit, at least, that the first tile of rows leaves: their reads wait for each other's no longer."""
 """Iterations of a block: the more there are, the fewer atomics; the fewer, the more blocks."""
@@ -193,7 +195,7 @@ def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts])
     for n in sums:
         over |= {place_of(tiled, s): "seq" for s in n.loops}
         first = n.lanes(tiled) or n.summed[-1]
-        over[place_of(tiled, first)] = f"vec $VSUM:(1,4), thread.x {LANES}, thread.y {ROWS}, seq"
+        over[place_of(tiled, first)] = f"{_sum_vectors(first, facts)}thread.x {LANES}, thread.y {ROWS}, seq"
     names = [place_of(tiled, s) for s in lanes]
     why = "rows on lanes, their updates as sums over a block's rows"
     in_registers = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, unroll $U:(1,2,3,4,6,8)")
@@ -203,6 +205,13 @@ def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts])
         yield f"{head} | {_map(block | side | in_registers | over)} | {keep}{fits}", f"{why}, each row read once", 20.0
     in_rounds = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, seq")
     yield f"{head} | {_map(block | side | in_rounds | over)}", why, 18.0
+
+
+def _sum_vectors(loop: Loop, facts: Sequence[KernelFacts]) -> str:
+    """A level of vectors for sums over a tile's rows; none where a block has more threads than ``loop`` has vectors:
+    a thread an element keeps more of them at work."""
+    trips = [x.trip for f in facts for x in f.loops if x.stem == loop.var.stem and x.trip is not None]
+    return "" if trips and max(trips) < WIDEST * BLOCK_THREADS else f"vec $VSUM:(1,{WIDEST}), "
 
 
 def _tile(loop: Par, units: int, facts: Sequence[KernelFacts]) -> str:
