@@ -17,6 +17,7 @@ from .planner import Outcome, Proposal
 from .report import ScenarioResult, StepShare
 from .state import FINALISTS, Finalist, Run
 from .step_shares import Winner, without_idle_steps
+from .stopping import Stopping
 
 FITTED = 4096
 """Knob tuples of a script, at most, that are looked through for the nearest that fits."""
@@ -25,7 +26,8 @@ FITTED = 4096
 def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     """The winner of ``scenario``: the largest ratio among the verified finalists, or the original itself.
 
-    Faster means that the whole 95 % interval of the ratio lies above 1. Once the time is over, the verdicts on the
+    Faster means that the whole 95 % interval of the ratio lies above 1. Where the first leaves nothing to gain, no other
+    is looked at. Once the time is over, the verdicts on the
     fastest are waited for as long again; longer only while nothing at all is accepted.
     """
     original, *rest = run.finalists[scenario.name]
@@ -35,6 +37,7 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
         for f in rest[:FINALISTS]:
             run.verdicts.begin(f.candidate, f.knobs)
     met: list[Winner] = []
+    stopping = run.stopping.get(scenario.name, Stopping())
 
     def meet(f: Finalist) -> None:
         verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
@@ -43,7 +46,7 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
 
     open_: list[Finalist] = []
     for f in rest:
-        if len(met) == FINALISTS:
+        if len(met) == FINALISTS or any(stopping.is_near(m.found.after.median) for m in met):
             break
         late = run.is_late(scenario)
         asked = not late or run.verdicts.of(f.candidate, f.knobs) is not None

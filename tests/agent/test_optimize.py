@@ -168,6 +168,8 @@ def test_a_search_ends_near_the_speed_of_light_and_says_so(work, tmp_path):
     report, _, _ = run(work, tmp_path / "near", lab=lab, scenarios=["many"])
     assert report.scenarios[0].after.median == fastest and len(lab.measured) < len(everything.measured)
     assert "many: stopped at 98 % of the least time that the memory allows" in report.notes
+    duels = [c for c in lab.compared if len(c) == 2]
+    assert duels == [(report.scenarios[0].script, "many")], "what leaves nothing to gain meets the original alone"
 
 
 def test_a_time_that_cannot_be_is_said(work, tmp_path):
