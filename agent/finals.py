@@ -26,9 +26,9 @@ FITTED = 4096
 def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     """The winner of ``scenario``: the largest ratio among the verified finalists, or the original itself.
 
-    Faster means that the whole 95 % interval of the ratio lies above 1. Where the first leaves nothing to gain, no other
-    is looked at. Once the time is over, the verdicts on the
-    fastest are waited for as long again; longer only while nothing at all is accepted.
+    Faster means that the whole 95 % interval of the ratio lies above 1. Where the first leaves nothing to gain, no
+    other is looked at. Once the time is over, the verdicts on the fastest are waited for as long again; longer only
+    while nothing at all is accepted.
     """
     original, *rest = run.finalists[scenario.name]
     if run.is_late(scenario):  # those that were asked about come first: nothing new is begun but for want of any
