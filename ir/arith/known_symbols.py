@@ -13,6 +13,7 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Call,
+    Const,
     Decl,
     Expr,
     For,
@@ -142,8 +143,12 @@ def _operators(body: Body) -> frozenset[object]:
     found: set[object] = set()
     while left:
         x = left.pop()
-        found.add(x.op if isinstance(x, Binary | Unary) else type(x))
-        left += children(x)
+        kind = type(x)
+        if kind is Var or kind is Const:
+            found.add(kind)
+        else:
+            found.add(x.op if isinstance(x, Binary | Unary) else kind)
+            left += children(x)
     return frozenset(found)
 
 

@@ -41,7 +41,10 @@ def _settled(kernel: Kernel) -> Kernel:
 
 def by_stem(kernel: Kernel) -> Kernel:
     """``kernel`` with every symbol called what the source, or the pass that made it, called it."""
-    return _renamed(kernel, {s: (s.stem, s.stem) for s in symbols(kernel)})
+    several = symbols(kernel)
+    if all(s.name == s.stem for s in several):
+        return kernel
+    return _renamed(kernel, {s: (s.stem, s.stem) for s in several})
 
 
 def stems_to_say(kernel: Kernel, names: Mapping[Sym, str]) -> list[tuple[str, str]]:

@@ -90,11 +90,29 @@ def accesses(
     ``around`` is the list that ``s`` stands in, whose assignments may change what its expressions mean, as do the
     variables ``moved``.
     """
-    written = assigned(around)
+    written = _written(around)
     moves = {v for v in (*written, *moved) if isinstance(v.type, Scalar)}
-    inside = set(declared((s,))) | assigned((s,)) | written | moves
+    inside = {*_named_inside(s), *written, *moves}
     out = _accesses(s, axes, (), {}, Changing(inside, moves, frozenset(windows)))
-    return landed(out) if any(isinstance(x, AsyncWait) for x in walk((s,))) else out
+    return landed(out) if _waits(s) else out
+
+
+@by_identity(64)
+def _written(body: Body) -> frozenset[Sym]:
+    """What a list assigns: asked for each statement in it."""
+    return frozenset(assigned(body))
+
+
+@by_identity(4096)
+def _named_inside(s: Stmt) -> frozenset[Sym]:
+    """What ``s`` declares or assigns, nested statements included."""
+    return frozenset({*declared((s,)), *assigned((s,))})
+
+
+@by_identity(4096)
+def _waits(s: Stmt) -> bool:
+    """Whether the thread waits for its copies in ``s``."""
+    return any(isinstance(x, AsyncWait) for x in walk((s,)))
 
 
 @dataclass(frozen=True)
