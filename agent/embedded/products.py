@@ -122,7 +122,8 @@ def _waves(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> int
 
 def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> Iterator[str]:
     """What is tried for one tile, best first, on a device with ``shared`` bytes a block: copies by a producer, results
-    stored over a factor's tile; then with fewer of these.
+    stored over a factor's tile; then with fewer of these. As many steps are in flight as memory has room for: over a
+    tile of unknown depth no results can be stored.
 
     Warpgroups take whole steps only; warps take what is left of the terms as well."""
     a, b = p.a.buffer.name, p.b.buffer.name
@@ -146,9 +147,8 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     by_producer = [("producer", f" by=producer}}{x}") for x in (*stores, "")] if exact else []
     for who, copied in (*by_producer, ("threads", " slack=1}" if exact else "}")):
         most = max(2, min(MOST_STAGES[who], shared // t.stage_bytes))
-        stages = f"$STAGES:({most - 1},{most})" if most > 2 else "2"
         for last in dict.fromkeys((order_of_blocks, "")):
-            yield f"{product} | multi-buffer{{loop={whole} stages={stages}{copied}{swizzles}{last}"
+            yield f"{product} | multi-buffer{{loop={whole} stages={most}{copied}{swizzles}{last}"
 
 
 def _runs_along_terms(kernel: Kernel, p: Product, factor: str) -> bool:

@@ -48,6 +48,11 @@ def test_blocks_are_ordered_only_if_there_are_more_than_units() -> None:
     assert "block-swizzle" in ideas(HALF, n=4096)[0] and "block-swizzle" not in ideas(HALF, n=1024)[0]
 
 
+def test_results_are_stored_over_a_factor_s_tile_by_a_producer_s_block() -> None:
+    first = ideas(HALF)[0]
+    assert "stages=8 by=producer" in first and "stage-store{array=out over=w_s}" in first
+
+
 def test_rows_of_a_factor_that_run_along_the_sum_need_no_panels() -> None:
     turned = HALF.replace("w[c * hidden + h]", "w[h * inner + c]")
     assert "fragment=m64n" in ideas(turned)[0] and "panel-shared" not in ideas(turned)[0]
