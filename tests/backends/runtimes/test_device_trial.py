@@ -14,7 +14,7 @@ import pytest
 
 from ktc.backends import check_compile, emit
 from ktc.backends.base import CompileFailure
-from ktc.backends.runtimes import device_trial, open_device
+from ktc.backends.runtimes import device_trial, early_trials, open_device
 from ktc.backends.runtimes.device_trial import gist, prove, run_trial, trial_code
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel, print_kernel
@@ -97,7 +97,7 @@ def test_a_trial_that_kills_its_process_is_a_reason(cache: Path, monkeypatch: py
         "-c",
         "import os, sys; print('error: no AVX here', file=sys.stderr, flush=True); os.abort()",
     ]
-    monkeypatch.setattr(device_trial, "python_module", lambda *args: dies)
+    monkeypatch.setattr(early_trials, "python_module", lambda *args: dies)
     with pytest.raises(KtcError, match=r"ended with code -6: error: no AVX here"):
         prove(open_device("numba"), "numba")
 

@@ -83,6 +83,7 @@ def test_before_and_after() -> None:
         body_of(applied(LINE, "temporal-block{steps=3 tile=4}"))
         == """\
   repeat swap a, b sweeps 3
+  stems a_0: a_0, a_1: a_1
   par i_tile in 0..cdiv(n - 2, 4) @ [block.x]
     array a_0: shared f32[10] align 16
     array a_1: shared f32[10] align 16

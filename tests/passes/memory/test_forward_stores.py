@@ -35,6 +35,7 @@ def test_before_and_after() -> None:
     assert (
         body_of(applied(parse_kernel(FIRST), "forward-stores{loop=j}"))
         == """\
+  stems y_1: y_1
   par r in 0..m @ [thread.x 32, block.x]
     var y_1: f32 = 1 < n ? y[r * 40] : 0.0
     for j in 1..n
