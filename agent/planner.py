@@ -24,12 +24,14 @@ MAX_STEPS = 16
 
 @dataclass(frozen=True)
 class Proposal:
-    """A script with open knobs. ``predicted`` is the expected speed-up over the original (None: no opinion)."""
+    """A script with open knobs. ``predicted`` is the expected speed-up over the original (None: no opinion); ``whole``:
+    someone asked for these very steps, and none is left out."""
 
     script: str
     reason: str
     predicted: float | None = None
     planner: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True)

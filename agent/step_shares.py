@@ -1,6 +1,6 @@
 """What each step of a winner is worth: without it, the kernel meets the winner once more.
 
-A step without which the kernel is not shown to be slower is dropped, once the ladder accepts what is left; of the
+A step without which the kernel is shown to be as fast is dropped, once the ladder accepts what is left; of the
 others the report says how much slower the kernel is without them. A step that later ones stand on cannot be left out
 alone.
 """
@@ -28,6 +28,10 @@ LEAST_SECONDS = 5.0
 SHARE_OF_RUN = 0.2
 """And as a share of what the run took so far."""
 
+AS_FAST = 0.98
+"""What is as fast: it may be as fast or faster by the interval of a duel, and is no slower than this. A duel that is too
+noisy to say so drops nothing."""
+
 WHY = "a winner without what it does not need"
 
 
@@ -44,8 +48,11 @@ class Winner:
 def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
     """``winner`` without steps that have no effect on its time, and the share of each that is left.
 
-    Nothing is tried once the time for ``scenario`` is over; what there was no time for has no share.
+    Nothing is tried once the time for ``scenario`` is over; what there was no time for has no share. A script that was
+    asked for as it is stays so.
     """
+    if (proposal := winner.finalist.candidate.proposal) is not None and proposal.whole:
+        return winner
     until = time.monotonic() + max(LEAST_SECONDS, SHARE_OF_RUN * (time.monotonic() - run.started))
     measured: dict[str, StepShare] = {}
     won, dropped = winner, []
@@ -61,7 +68,8 @@ def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
             measured[step] = StepShare(step, None, less)
             continue
         f, ratio = less
-        if ratio[2] >= 1.0 and (verdict := _accepted(run, f, until)) and not run.is_withdrawn(f.candidate):
+        idle = ratio[1] >= AS_FAST and ratio[2] >= 1.0
+        if idle and (verdict := _accepted(run, f, until)) and not run.is_withdrawn(f.candidate):
             won = replace(won, finalist=f, verdict=verdict)
             dropped.append(step)
         else:

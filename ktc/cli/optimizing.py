@@ -146,7 +146,7 @@ def tune(
 
         def propose(self, observation: Any, k: int) -> list[Proposal]:
             tried = {o.script for o in observation.history}
-            return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name)]
+            return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name, whole=True)]
 
     export.space_of(template.kernel)
     _run(program, device, budget, time_limit, Given(), scenario, out, fresh, False, seed, json_, export)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ktc.agent.report import StepShare
@@ -41,6 +43,18 @@ def test_a_step_without_effect_is_dropped_and_the_others_have_their_share(work, 
     assert any(not any("cache-hints" in t for t in k.trace) for k in lab.gated), "what is left was verified itself"
 
 
+def test_a_noisy_duel_drops_nothing(work, tmp_path):
+    class Noisy(FakeLab):
+        def compare(self, c, knobs, scenario, rival=None):
+            found = super().compare(c, knobs, scenario, rival)
+            spread = (0.8, 1.2) if rival is not None else (0.99, 1.01)
+            return replace(found, ratio=(found.ratio[0], *(found.ratio[0] * x for x in spread)))
+
+    report, _, _ = only(work, tmp_path, Noisy(seconds))
+    (many,) = report.scenarios
+    assert many.script == BOUNDED and many.shares[-1].factor == pytest.approx(1.0)
+
+
 def test_what_is_left_must_be_accepted(work, tmp_path):
     """Bounds do nothing here; but what is left without them is wrong, and so the winner keeps them."""
     lab = FakeLab(
@@ -65,6 +79,15 @@ def test_a_step_that_others_stand_on_has_no_share_of_its_own(work, tmp_path):
     report, _, _ = run(work, tmp_path, Fixed(script), lab, scenarios=["many"], budget=3)
     tile, *_ = report.scenarios[0].shares
     assert tile == StepShare("tile{loops=i sizes=1024}", None, "others stand on it")
+
+
+def test_a_script_that_was_asked_for_keeps_its_steps(work, tmp_path):
+    class Asked(Fixed):
+        def propose(self, observation, k):
+            return [replace(p, whole=True) for p in super().propose(observation, k)]
+
+    report, _, events = run(work, tmp_path, Asked(BOUNDED), FakeLab(seconds), scenarios=["many"], budget=3)
+    assert report.best_script == BOUNDED and not [e for e in events if e["event"] == "left_out"]
 
 
 def test_nothing_is_left_out_once_the_time_is_over(work, tmp_path, monkeypatch):
