@@ -29,8 +29,8 @@ SHARE_OF_RUN = 0.2
 """And as a share of what the run took so far."""
 
 AS_FAST = 0.98
-"""What is as fast: it may be as fast or faster by the interval of a duel, and is no slower than this. A duel that is too
-noisy to say so drops nothing."""
+"""What is as fast: by the interval of a duel it may be as fast or faster, and is no slower than this. A duel that is
+too noisy to say so drops nothing."""
 
 WHY = "a winner without what it does not need"
 
