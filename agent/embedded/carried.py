@@ -30,6 +30,7 @@ from .ordered_rows import ordered_rows
 from .rows import walk_apart
 from .tables import tables
 from .taps import taps
+from .trials import wherever
 
 BYTE = 256
 
@@ -205,13 +206,11 @@ def _chunks(kernel: Kernel, p: Par, units: int, facts: Sequence[KernelFacts]) ->
 def _counted_anew(raised: Kernel) -> tuple[str, Kernel]:
     """Steps (each with a bar behind it) by which blocks no longer count as the source has them do, where it does, and
     the kernel after them: one loop over what is counted."""
-    steps, kernel = "", raised
-    for name in ("unprivatize-atomics", "collapse"):
-        for step in (site.step for site in PASSES[name].sites(kernel)):
-            steps, kernel = f"{steps}{step} | ", apply_script(kernel, Script((step,))).kernel
-        if not steps:
-            break
-    return steps, kernel
+    direct, kernel = wherever(raised, "unprivatize-atomics")
+    if not direct:
+        return "", raised
+    whole, kernel = wherever(kernel, "collapse")
+    return direct + whole, kernel
 
 
 # ---------------------------------------------------------------------------------------------------------- the loops

@@ -21,7 +21,6 @@ from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.types import F32
 from ktc.ir.walk import used, walk
-from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import PARALLEL, place_of, places_of
@@ -31,6 +30,7 @@ from ktc.passes.memory.row_lengths import most
 
 from .ideas import Idea
 from .rows import plain_sweeps
+from .trials import wherever
 from .whole_rows import whole_row
 
 NORMALISE = Step("normalise")
@@ -69,42 +69,30 @@ WIDE = ("vec $V, ", "")
 def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered, ``seen`` are
     facts at the sizes that it is tuned for."""
-    before, kernel = _plain(raised)
+    alone, narrow = wherever(raised, "narrow")
+    before, kernel = _plain(narrow)
     for outer in loops(kernel):
         nest = _nest(kernel, outer)
         if nest is not None:
             ideas = [*(_kept(kernel, nest, seen) if nest.several else ()), *nest.maps()]
             for steps, why in ideas:
-                first = next((x for x in (before + s for s in steps) if able(x)), None)
+                first = next((x for x in (alone + before + s for s in steps) if able(x)), None)
                 if first is not None:
                     yield first, f"{why}: neighbouring lanes take neighbouring elements", GAIN
             break
-    alone, _ = _stepped(raised, "narrow")
     if alone:
         yield alone.removesuffix(" | "), "all iterations compute what one of them stores: that one alone", GAIN
 
 
 def _plain(raised: Kernel) -> tuple[str, Kernel]:
-    """Steps (each with a bar behind it) that leave out iterations which do nothing, make loops parallel, leave out
-    stores which a later sweep reads and overwrites, and choose values where threads would branch on data; and the
-    kernel after them."""
-    before, kernel = _stepped(raised, "narrow")
-    normal = apply_step(kernel, NORMALISE)
+    """Steps (each with a bar behind it) that make loops parallel, leave out stores which a later sweep reads and
+    overwrites, and choose values where threads would branch on data; and the kernel after them."""
+    normal = apply_step(raised, NORMALISE)
     if isinstance(normal, Refused):
-        return before, kernel
+        return "", raised
     deferred, kernel = plain_sweeps(normal.kernel)
-    chosen, kernel = _stepped(kernel, "if-convert")
-    return f"{before}{NORMALISE} | {deferred}{chosen}", kernel
-
-
-def _stepped(kernel: Kernel, name: str) -> tuple[str, Kernel]:
-    """The steps of the pass ``name`` that apply to ``kernel``, each with a bar behind it, and it after them."""
-    before = ""
-    for step in (site.step for site in PASSES[name].sites(kernel)):
-        done = apply_step(kernel, step)
-        if not isinstance(done, Refused):
-            before, kernel = f"{before}{step} | ", done.kernel
-    return before, kernel
+    chosen, kernel = wherever(kernel, "if-convert")
+    return f"{NORMALISE} | {deferred}{chosen}", kernel
 
 
 def _kept(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[tuple[list[str], str]]:

@@ -18,8 +18,6 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par
 from ktc.ir.walk import walk
 from ktc.passes.core.argument_kinds import Loops
-from ktc.passes.core.language import parse_script
-from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import allowed
 from ktc.passes.mapping.parallelize import spread
@@ -29,6 +27,7 @@ from ktc.passes.shared.serial_sums import counted_to
 from .ideas import Idea
 from .quotients import with_fast_quotients
 from .rows import outermost, walk_apart
+from .trials import after
 
 ROWS, COLUMNS = "$R:(8,16,32)", "$C:(32,64,128)"
 """Rows of a block, of which each has a thread that goes along it, and columns of a tile in shared memory: the longer
@@ -58,7 +57,7 @@ def ordered_rows(raised: Kernel) -> Iterator[Idea]:
     kept = "".join(
         f"forward-stores{{loop={place_of(raised, s)}}} | "
         for s in loops
-        if _applied(raised, f"forward-stores{{loop={place_of(raised, s)}}}")
+        if after(raised, f"forward-stores{{loop={place_of(raised, s)}}}") is not None
     )
     name, axis = row.var.name, row.dist[-1].axis or "x"
     if walk_apart(raised, row, loops):
@@ -94,15 +93,11 @@ def _staged(raised: Kernel, kept: str, row: str, loops: Sequence[For]) -> str:
         ]
         for array in dict.fromkeys(along):
             more = f"{steps} | stage-rows{{array={array} loop={name} rows={AT_ONCE}}}"
-            if _applied(raised, more):
+            if after(raised, more) is not None:
                 steps, arrays = more, [*arrays, array]
     pads = "".join(f" | pad-shared{{array={a}_s by=1}}" for a in dict.fromkeys(arrays))
     ahead = "".join(f" | unroll{{loop={place_of(raised, s)} factor={UNROLLED}}}" for s in loops)
     return steps + pads + ahead if arrays else ""
-
-
-def _applied(raised: Kernel, steps: str) -> bool:
-    return apply_script(raised, parse_script(steps)).refused is None
 
 
 __all__ = ["ordered_rows"]

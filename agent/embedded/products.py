@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from math import prod
 
 from ktc.driver.printing import fragments_of
-from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fragments import FRAGMENTS, PANEL
 from ktc.ir.kernel import Kernel
 from ktc.passes.tensor.contractions import Product, products
 from ktc.search.target import DeviceInfo
+
+from .thread_products import results, runs_along
 
 GAIN = 20.0
 """What tensor cores give over one element a thread, to order of magnitude: it only ranks the ideas."""
@@ -140,25 +141,13 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
         f" | stage-shared{{array={a} loop={k} vec=8}} | stage-shared{{array={b} loop={k} vec=8}}"
         f" | async-copy{{loop={whole}}}"
     )
-    panels = f" | panel-shared{{array={b}_s}}" if exact and not _runs_along_terms(kernel, p, b) else ""
+    panels = f" | panel-shared{{array={b}_s}}" if exact and not runs_along(kernel, p, p.b) else ""
     swizzles = f"{panels} | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
     order_of_blocks = f" | block-swizzle{{loop={order[0]}_tile group=8}}" if waves > 1 else ""
-    stores = [f" | stage-store{{array={c} over={b}_s}}" for c in _stored(kernel, p)]
+    stored = {x.buffer.name for x in results(kernel, p)}
+    stores = [f" | stage-store{{array={c} over={b}_s}}" for c in stored if len(stored) == 1]
     by_producer = [("producer", f" by=producer}}{x}") for x in (*stores, "")] if exact else []
     for who, copied in (*by_producer, ("threads", " slack=1}" if exact else "}")):
         most = max(2, min(MOST_STAGES[who], shared // t.stage_bytes))
         for last in dict.fromkeys((order_of_blocks, "")):
             yield f"{product} | multi-buffer{{loop={whole} stages={most}{copied}{swizzles}{last}"
-
-
-def _runs_along_terms(kernel: Kernel, p: Product, factor: str) -> bool:
-    """Whether neighbouring terms of a ``factor`` lie side by side."""
-    mine = [a for a in accesses(kernel) if a.buffer.name == factor and any(x.stmt is p.loop for x in a.axes)]
-    return bool(mine) and all(a.pattern(p.loop.var.name) == "unit" for a in mine)
-
-
-def _stored(kernel: Kernel, p: Product) -> list[str]:
-    """The buffer that the product's rows and columns are stored to, where it is one."""
-    around = {p.rows.var.name, p.cols.var.name}
-    found = {a.buffer.name for a in accesses(kernel) if a.mode != "read" and around <= {x.name for x in a.axes}}
-    return sorted(found) if len(found) == 1 else []

@@ -22,13 +22,13 @@ from ktc.ir.nodes import Body, For, Par, Reduce, bodies
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk
 from ktc.passes.core.catalogue import PASSES
-from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.core.script import Script
 from ktc.passes.shared.serial_sums import counted_to
 
 from .ideas import Shape, shape_of
+from .trials import after
 
 THREADS = 256
 
@@ -49,8 +49,8 @@ def shared_rows(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
     sweeps = places_of(raised, serial, SERIAL)
     steps += "".join(f" | parallelize{{loop={n} map=[thread.x {THREADS}, seq]}}" for n in sweeps)
     steps += packed(raised, serial)
-    done = apply_script(raised, parse_script(steps))
-    return None if done.refused is not None else (steps, shape_of(facts(done.kernel, f.sizes)))
+    done = after(raised, steps)
+    return None if done is None else (steps, shape_of(facts(done, f.sizes)))
 
 
 def _row_a_thread(raised: Kernel) -> tuple[Par, list[For]] | None:
@@ -84,7 +84,7 @@ def _as_vectors(raised: Kernel, name: str, n: int) -> str:
     """The step that takes ``n`` elements by the widest accesses that apply; '' if none does."""
     maps = (f"vec {v}" if v == n else f"vec {v}, unroll {n // v}" for v in reversed(PACKS) if v <= n)
     steps = (f"split-reduction{{loop={name} map=[{m}]}}" for m in maps)
-    step = next((s for s in steps if apply_script(raised, parse_script(s)).refused is None), "")
+    step = next((s for s in steps if after(raised, s) is not None), "")
     return step and f" | {step}"
 
 
@@ -124,8 +124,8 @@ def rows_alone(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
         return None  # columns: neighbours read neighbouring elements together
     axis = next(lv.axis or "x" for lv in row.dist if lv.kind == "block")
     steps = f"distribute{{loop={row.var.name} map=[block.{axis}]}}"
-    done = apply_script(raised, parse_script(steps))
-    return None if done.refused is not None else (steps, shape_of(facts(done.kernel, f.sizes)))
+    done = after(raised, steps)
+    return None if done is None else (steps, shape_of(facts(done, f.sizes)))
 
 
 def _side_by_side(raised: Kernel, row: Par) -> bool:

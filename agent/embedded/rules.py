@@ -9,9 +9,6 @@ from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.driver.printing import exchanges_lanes
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.kernel import Kernel
-from ktc.passes.core.catalogue import PASSES
-from ktc.passes.core.pipeline import apply_step
-from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import DistSpec
 
 from .carried import carried
@@ -23,6 +20,7 @@ from .products import tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
+from .trials import wherever
 from .turned import turned
 from .updates import repeated_updates
 
@@ -195,13 +193,9 @@ def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
 
 def _with(kernel: Kernel, name: str, **more: int) -> Iterator[tuple[str, Kernel]]:
     """The steps of the pass ``name`` that apply to ``kernel``, and it after them; nothing if none does."""
-    before = ""
-    for step in (site.step.with_(**more) for site in PASSES[name].sites(kernel)):
-        done = apply_step(kernel, step)
-        if not isinstance(done, Refused):
-            before, kernel = f"{before}{step} | ", done.kernel
+    before, done = wherever(kernel, name, **more)
     if before:
-        yield before, kernel
+        yield before, done
 
 
 GPUS = ("cuda", "hip")

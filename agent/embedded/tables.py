@@ -16,16 +16,13 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par
 from ktc.ir.walk import walk
-from ktc.passes.core.catalogue import PASSES
-from ktc.passes.core.language import parse_script
-from ktc.passes.core.pipeline import apply_script, apply_step
 from ktc.passes.core.places import place_of
-from ktc.passes.core.refusals import Refused
 from ktc.passes.shared.serial_sums import counted_to
 
 from .ideas import Idea
 from .quotients import with_fast_quotients
 from .rows import outermost
+from .trials import after, wherever
 
 THREADS, PLANE = "$R:(32,64,128,256)", ("$TY:(4,8,16)", "$TX:(32,64)")
 """Threads of a block along a line, and of one over a plane, rows first."""
@@ -39,7 +36,7 @@ TAPS = 64
 
 def tables(raised: Kernel) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain."""
-    before, kernel = _in_variables(raised)
+    before, kernel = wherever(raised, "promote")  # what is updated again and again, in variables
     spread = [s for s in walk(kernel.body) if isinstance(s, Par) and {"thread", "block"} <= {lv.kind for lv in s.dist}]
     if not 1 <= len(spread) <= len(PLANE):
         return
@@ -56,21 +53,11 @@ def tables(raised: Kernel) -> Iterator[Idea]:
         else:
             tiled = f"{steps} | tile{{loops={name} sizes={STEPS}}} | register-tile{{loop={name}_tile}}"
             idea = f"{tiled} | tabulate{{loop={name}}} | unroll{{loop={name} factor=$U:(1,2,4)}}"
-        if apply_script(raised, parse_script(idea)).refused is None:
+        if after(raised, idea) is not None:
             why = "what all threads compute alike, once a block"
             fast = "" if taps else with_fast_quotients(raised, idea)
             yield from ([(fast, f"{why}, quotients without branches", 8.0)] if fast else [])
             yield idea, why, 4.0
-
-
-def _in_variables(raised: Kernel) -> tuple[str, Kernel]:
-    """Steps (each with a bar behind it) after which what loops update again and again is in variables."""
-    before, kernel = "", raised
-    for site in PASSES["promote"].sites(raised):
-        done = apply_step(kernel, site.step)
-        if not isinstance(done, Refused):
-            before, kernel = f"{before}{site.step} | ", done.kernel
-    return before, kernel
 
 
 def _short(loop: For) -> Sequence[For]:

@@ -22,14 +22,13 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par
 from ktc.ir.walk import walk
-from ktc.passes.core.language import parse_script
-from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import place_of
 from ktc.passes.scalar.fast_math import present
 from ktc.passes.shared.serial_sums import counted_to
 
 from .ideas import Idea
 from .rows import outermost
+from .trials import after
 
 MOST_TAPS = 128
 """Iterations of all the loops that are written out."""
@@ -72,10 +71,10 @@ def _apart(raised: Kernel, spread: Sequence[Par], axes: Sequence[str], nest: Seq
     for name, axis in zip(names, axes):
         steps += f" | distribute{{loop={name} map=[{INSIDE[axis]}]}}"
     steps += f" | split-edges{{loop={names[-1]}_tile}}"
-    if apply_script(raised, parse_script(steps)).refused is not None:
+    if after(raised, steps) is None:
         return ""
     table = f"{steps} | tabulate{{loop={','.join(name for name, _ in reversed(nest))}}}"
-    return table if apply_script(raised, parse_script(table)).refused is None else steps
+    return table if after(raised, table) is not None else steps
 
 
 def _nest(raised: Kernel, inner: Par) -> list[tuple[str, int]]:

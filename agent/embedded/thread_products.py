@@ -90,21 +90,30 @@ AS_IT_IS = ("vec=4", "")
 
 def layout_of(kernel: Kernel, p: Product) -> Layout:
     """The loop along which what is stored moves by one element lies across the threads."""
-    found = accesses(kernel)
 
     def ways(x: Load) -> tuple[str, ...]:
-        mine = [a for a in found if a.buffer == x.buffer and a.mode == "read" and any(y.stmt is p.loop for y in a.axes)]
-        return TURNED if mine and all(a.pattern(p.loop.var.name) == "unit" for a in mine) else AS_IT_IS
+        return TURNED if runs_along(kernel, p, x) else AS_IT_IS
 
-    stored = [a for a in found if a.mode != "read" and _inside(a, p)]
+    stored = results(kernel, p)
     turn = bool(stored) and all(a.pattern(p.rows.var.name) == "unit" for a in stored)
     factors = tuple((x.buffer.name, ways(x)) for x in (p.a, p.b))
     down, across = (p.cols, p.rows) if turn else (p.rows, p.cols)
     return Layout(down, across, factors[::-1] if turn else factors)
 
 
-def _inside(a: Access, p: Product) -> bool:
-    return {p.rows.var.name, p.cols.var.name} <= {x.name for x in a.axes}
+def runs_along(kernel: Kernel, p: Product, x: Load) -> bool:
+    """Whether neighbouring terms of the factor ``x`` lie side by side."""
+    mine = [
+        a for a in accesses(kernel)
+        if a.buffer == x.buffer and a.mode == "read" and any(y.stmt is p.loop for y in a.axes)
+    ]  # fmt: skip
+    return bool(mine) and all(a.pattern(p.loop.var.name) == "unit" for a in mine)
+
+
+def results(kernel: Kernel, p: Product) -> list[Access]:
+    """The accesses that store in both the rows and the columns of ``p``."""
+    around = {p.rows.var.name, p.cols.var.name}
+    return [a for a in accesses(kernel) if a.mode != "read" and around <= {x.name for x in a.axes}]
 
 
 def staged_products(

@@ -18,14 +18,14 @@ from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce, Stmt, Sym, bodies
 from ktc.ir.walk import walk
-from ktc.passes.core.language import parse_script
 from ktc.passes.core.named_loops import Loop, loops
-from ktc.passes.core.pipeline import apply_script, apply_step
+from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import Step
 
 from .ideas import Idea
+from .trials import after
 
 Able = Callable[[str], bool]
 """Whether steps after ``raise`` can be lowered."""
@@ -35,11 +35,13 @@ WIDE = ("vec $V, ", "")
 
 ROWS, LANES = "$ROWS:(4,8,16)", "$LANES:(32,64,128)"
 TILES = (8, 16, 32, 64)
-WIDEST, BLOCK_THREADS = 4, 1024
-"""Elements of a vector, and threads of a block, at most."""
+"""Iterations of a block: the more there are, the fewer atomics; the fewer, the more blocks."""
+
 BLOCKS = 4
 """Blocks a compute unit, at least, that the first tile of rows leaves: their reads wait for each other's no longer."""
-"""Iterations of a block: the more there are, the fewer atomics; the fewer, the more blocks."""
+
+WIDEST, BLOCK_THREADS = 4, 1024
+"""Elements of a vector, and threads of a block, at most."""
 
 SHARES = "block.y $P:(8,16,32,64)"
 """Blocks that share each of several sums."""
@@ -53,11 +55,11 @@ def repeated_updates(raised: Kernel, units: int, facts: Sequence[KernelFacts], a
     for loop in (s for s in loops(kernel) if isinstance(s, Par)):
         name = place_of(kernel, loop)
         alone = f"reduce-atomics{{loop={name}}}"
-        after = _applied(kernel, alone)
-        if after is None:
+        summed = after(kernel, alone)
+        if summed is None:
             continue
-        if not any(s.var == loop.var for s in loops(after)):
-            ideas = _sums(after, units, alone, {s.var for s in loops(kernel)})
+        if not any(s.var == loop.var for s in loops(summed)):
+            ideas = _sums(summed, units, alone, {s.var for s in loops(kernel)})
         else:
             ideas = _beside(kernel, loop, units, facts)
         for idea, why, gain in ideas:
@@ -65,11 +67,6 @@ def repeated_updates(raised: Kernel, units: int, facts: Sequence[KernelFacts], a
             if first is not None:
                 yield first, why, gain
         return
-
-
-def _applied(kernel: Kernel, steps: str) -> Kernel | None:
-    done = apply_script(kernel, parse_script(steps))
-    return None if done.refused is not None else done.kernel
 
 
 # ----------------------------------------------------------------------------------------------- nothing but the sums
@@ -121,10 +118,10 @@ def along(kernel: Kernel, candidates: Sequence[Loop]) -> Loop | None:
     return best if best is not None and units[id(best)] else None
 
 
-def _sums(after: Kernel, units: int, steps: str, before: Collection[Sym]) -> Iterator[Idea]:
+def _sums(summed: Kernel, units: int, steps: str, before: Collection[Sym]) -> Iterator[Idea]:
     """Levels of the nests that ``steps`` made, by blocks that share the sums and by blocks that do not."""
-    found = [n for n in nests(after.body) if n.summed[0].var not in before]
-    joined = "".join(f" | reduce-strategy{{loop={place_of(after, n.summed[0])} strategy=atomic}}" for n in found)
+    found = [n for n in nests(summed.body) if n.summed[0].var not in before]
+    joined = "".join(f" | reduce-strategy{{loop={place_of(summed, n.summed[0])} strategy=atomic}}" for n in found)
     for last, shared, why in (
         (joined, True, "one atomic a block and element"),
         ("", True, "blocks share each sum, the last to arrive updates the element"),
@@ -134,7 +131,7 @@ def _sums(after: Kernel, units: int, steps: str, before: Collection[Sym]) -> Ite
             continue  # one block for everything
         levels: dict[str, str] = {}
         for n in found:
-            levels |= _levels(after, n, units, shared)
+            levels |= _levels(summed, n, units, shared)
         yield f"{steps} | {_map(levels)}{last}", f"updates as sums: {why}", 20.0
 
 
@@ -171,7 +168,7 @@ def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts])
     """A tile of the iterations of ``loop`` a block: what each does, then the sums over the tile."""
     name = place_of(kernel, loop)
     head = f"tile{{loops={name} sizes={_tile(loop, units, facts)}}} | reduce-atomics{{loop={name}}}"
-    tiled = _applied(kernel, head)
+    tiled = after(kernel, head)
     if tiled is None:
         return
     (tile,) = (
@@ -228,11 +225,11 @@ def _tile(loop: Par, units: int, facts: Sequence[KernelFacts]) -> str:
 def _fused(kernel: Kernel, name: str, units: int) -> Iterator[Idea]:
     """Iterations of single elements: what they do and the sums over them in one loop."""
     steps = f"reduce-atomics{{loop={name}}} | fuse{{first={name}}}"
-    after = _applied(kernel, steps)
-    if after is None:
+    fused = after(kernel, steps)
+    if fused is None:
         return
-    for r in (s for s in after.body if isinstance(s, Reduce)):
-        own = place_of(after, r)
+    for r in (s for s in fused.body if isinstance(s, Reduce)):
+        own = place_of(fused, r)
         levels = f"{{wide}}thread.x $T, unroll $U:(1,2,4), {_grid(units)}, seq"
         why = "updates as sums, in the loop that does the rest: one atomic a block"
         yield f"{steps} | {_map({own: levels})} | reduce-strategy{{loop={own} strategy=atomic}}", why, 10.0

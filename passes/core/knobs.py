@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from ktc.ir.fold import KnobValues
 from ktc.ir.kernel import Kernel, KnobDecl
 from ktc.ir.nodes import Expr, Knob, Var, i32
 
@@ -44,6 +45,11 @@ def declare_knob(
         raise Refusal("E-KNOB-EMPTY", f"no value of ${ref.name} fits")
     decl = KnobDecl(ref.name, domain, _default(domain, wish), doc, owner, ref.value)
     return kernel.with_(knobs=(*kernel.knobs, decl))
+
+
+def largest(kernel: Kernel) -> KnobValues:
+    """The knobs of ``kernel`` at their values, the open ones at their largest."""
+    return KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in kernel.knobs)
 
 
 def _default(domain: Sequence[int], wish: int | None) -> int:

@@ -51,7 +51,7 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_removable
 from ktc.ir.text import print_expr
 from ktc.ir.types import Array, Ptr
-from ktc.ir.walk import assigned, loads_in, map_body, stmt_exprs, used, walk
+from ktc.ir.walk import assigned, loads_in, map_body, stmt_exprs, used, walk, with_bodies
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -59,7 +59,7 @@ from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tile_comparisons import Tile, is_signed, outcomes
+from ktc.passes.shared.tile_comparisons import Tile, chosen_by, is_signed, outcomes
 from ktc.passes.shared.tiles import Path, is_blocked, paths
 
 
@@ -88,12 +88,7 @@ class SkipMasked(Pass[Arguments]):
 
 
 def _skipping(kernel: Kernel, loop: Par) -> Par:
-    around = next(p for p in paths(kernel.body) if p[-1] is loop)
-    inner = any(isinstance(s, Par) and is_blocked(s) for s in walk(loop.body))
-    if not all(isinstance(s, Par) and is_blocked(s) for s in around) or inner:
-        why = f"'{loop.var.name}' is not the innermost of loops over blocks alone"
-        raise Refusal("E-MASKED-LOOP", why, places(loop), "tile makes such loops")
-    tiles = {s.var for s in around if isinstance(s, Par)}
+    tiles = chosen_by(kernel, loop, "E-MASKED-LOOP")
     stores = [p for p in paths(loop.body) if isinstance(p[-1], Store) and isinstance(p[-1].buffer.type, Ptr)]
     others = [s for s in walk(loop.body) if is_global_effect(s) and not any(s is p[-1] for p in stores)]
     if others or not stores:
@@ -169,12 +164,7 @@ def _storing(s: Stmt, values: Mapping[int, Expr]) -> Stmt:
     """``s`` with each store of ``values`` storing that."""
     if isinstance(s, Store) and id(s) in values:
         return dataclasses.replace(s, value=values[id(s)])
-    changes = {
-        name: tuple(_storing(x, values) for x in body)
-        for name in ("body", "then", "orelse")
-        if isinstance(body := getattr(s, name, None), tuple)
-    }
-    return dataclasses.replace(s, **changes) if changes else s  # type: ignore[arg-type]
+    return with_bodies(s, lambda body: tuple(_storing(x, values) for x in body))
 
 
 def _live(body: Body) -> Body:

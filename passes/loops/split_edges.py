@@ -32,7 +32,7 @@ from ktc.ir.analysis.order import places
 from ktc.ir.arith.loop_extents import is_static, upper_bounds
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial
 from ktc.ir.fields import with_children
-from ktc.ir.fold import KnobValues, both, evaluate, i32
+from ktc.ir.fold import both, evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
@@ -60,12 +60,13 @@ from ktc.ir.walk import assigned, declared, refresh, substitute_expr, used, walk
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.knobs import largest
 from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tile_comparisons import Tile, is_signed, outcomes
-from ktc.passes.shared.tiles import is_blocked, paths
+from ktc.passes.shared.tile_comparisons import Tile, chosen_by, is_signed, outcomes
+from ktc.passes.shared.tiles import is_blocked
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,7 @@ class SplitEdges(Pass[Arguments]):
 
 
 def _split(kernel: Kernel, loop: Par) -> Par:
-    around = next(p for p in paths(kernel.body) if p[-1] is loop)
-    inner = any(isinstance(s, Par) and is_blocked(s) for s in walk(loop.body))
-    if not all(isinstance(s, Par) and is_blocked(s) for s in around) or inner:
-        why = f"'{loop.var.name}' is not the innermost of loops over blocks alone"
-        raise Refusal("E-EDGES-LOOP", why, places(loop), "tile makes such loops")
-    tiles = {s.var for s in around if isinstance(s, Par)}
-    inside = _Interior(Tile(kernel, tiles))
+    inside = _Interior(Tile(kernel, chosen_by(kernel, loop, "E-EDGES-LOOP")))
     body = inside.body(loop.body)
     if not inside.decided:
         why = f"no comparison in '{loop.var.name}' comes out alike for all iterations of a tile"
@@ -261,8 +256,7 @@ class _Interior:
     def _is_usual(self, cond: Expr) -> bool:
         """Whether ``cond`` holds for a tile in the middle of large arguments."""
         sizes: Mapping[Sym, Expr] = {v: i32(8 if v in self.tile.tiles else USUAL) for v in used(cond)}
-        knobs = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in self.tile.kernel.knobs)
-        return bool(evaluate(substitute_expr(cond, sizes), knobs))
+        return bool(evaluate(substitute_expr(cond, sizes), largest(self.tile.kernel)))
 
 
 def _is_int(t: object) -> bool:

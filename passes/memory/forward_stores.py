@@ -57,7 +57,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, map_body, substitute_expr
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
-from ktc.passes.core.places import place_of
+from ktc.passes.core.places import place_of, rewrite_loops
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.certain_loads import certain_loads
 from ktc.passes.shared.restricted import restricted
@@ -116,12 +116,7 @@ def _forwarded(kernel: Kernel, loop: For) -> Result:
         raise Refusal("E-FORWARD-NONE", why, places(loop), hint)
     new = _on_variables(loop, found, facts)
     names = ", ".join(c.store.buffer.name for c in found)
-    after = kernel.with_(body=map_body(kernel.body, lambda s: new if _is(s, loop) else s))
-    return Result(restricted(after), (f"{names}: kept",))
-
-
-def _is(s: Stmt, loop: For) -> bool:
-    return isinstance(s, For) and s.var == loop.var
+    return Result(restricted(rewrite_loops(kernel, [loop], lambda _: new).kernel), (f"{names}: kept",))
 
 
 def _chains(kernel: Kernel, loop: For, facts: Facts) -> Iterator[Chain]:

@@ -65,7 +65,7 @@ from ktc.passes.core.script import KnobRef
 from ktc.passes.shared.bands import with_arrays
 from ktc.passes.shared.certain_loads import certain_loads
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tiles import Path, is_blocked, paths, trips
+from ktc.passes.shared.tiles import Path, is_blocked, iterations, paths
 
 
 @dataclass(frozen=True)
@@ -223,10 +223,5 @@ def _copy(r: Rows, tile: Sym, at_once: Expr, into: bool) -> Par:
     across = (threads, Level("unroll", simplify(cdiv(r.size[1], threads.n))))
     free = "z" if threads.axis == "y" else "y"
     down = (Level("thread", at_once, free), Level("unroll", simplify(cdiv(r.size[0], at_once))))
-    columns = Par(column, cast(i32(0), u), _length(r.loop.init, end, u), across, (move,))
+    columns = Par(column, cast(i32(0), u), iterations(cast(r.loop.init, u), cast(end, u), u), across, (move,))
     return Par(row, r.band.lo, r.band.hi, down, (columns,), loc=r.loop.loc)
-
-
-def _length(lo: Expr, hi: Expr, t: Scalar) -> Expr:
-    v = fresh("j", t)
-    return trips(Par(v, cast(lo, t), cast(hi, t), (), ()))

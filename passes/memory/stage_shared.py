@@ -37,7 +37,7 @@ from ktc.ir.analysis.dependence import noalias
 from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
 from ktc.ir.analysis.order import places
 from ktc.ir.diagnostics import Loc
-from ktc.ir.fold import KnobValues, evaluate
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -60,6 +60,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, 
 from ktc.passes.core.argument_kinds import Arrays, KnobSpec, Loops, Size
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.knobs import largest
 from ktc.passes.core.places import LoopStmt, place_of
 from ktc.passes.core.refusals import Refusal, Result, accepted, allowed, attempted
 from ktc.passes.shared.distribution_coverage import assume
@@ -271,8 +272,7 @@ def _known_by(kernel: Kernel, group: Sequence[Read]) -> str:
 
 def _most(kernel: Kernel, e: Expr) -> int | None:
     """The largest value of a static expression: knobs at their largest."""
-    knobs = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in kernel.knobs)
-    value = evaluate(e, knobs)
+    value = evaluate(e, largest(kernel))
     return None if value is None else int(value)
 
 

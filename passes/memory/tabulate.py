@@ -30,7 +30,7 @@ from ktc.ir.analysis.order import pinned, places
 from ktc.ir.arith.loop_extents import Extent, extent
 from ktc.ir.arith.polynomial import from_polynomial, minus, polynomial
 from ktc.ir.fields import with_children
-from ktc.ir.fold import KnobValues, add, cast, evaluate, fold_node, i32, is_const, product, simplify
+from ktc.ir.fold import add, cast, evaluate, fold_node, i32, is_const, product, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -56,11 +56,12 @@ from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, wal
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.knobs import largest
 from ktc.passes.core.places import SERIAL, place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.bands import with_arrays
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tiles import is_blocked, paths, trips
+from ktc.passes.shared.tiles import is_blocked, iterations, paths
 
 from .tile_copy import thread_levels
 
@@ -161,8 +162,8 @@ def _has_blocks(s: Par) -> bool:
 def _has_size(kernel: Kernel, t: Table) -> None:
     """The size of ``t`` is known before launch and no larger than shared memory is, or it is refused."""
     reach = [_reach(s) for s in t.along]
-    largest = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in kernel.knobs)
-    sizes = [None if r.cap is None else evaluate(r.cap, largest) for r in reach]
+    knobs = largest(kernel)
+    sizes = [None if r.cap is None else evaluate(r.cap, knobs) for r in reach]
     if any(n is None for n in sizes) or (len(reach) > 1 and any(r.clips for r in reach)):
         names = ", ".join(s.var.name for s in t.along)
         hint = "tile makes a loop of known length out of a long one"
@@ -251,5 +252,5 @@ def _fill(t: Table, threads: Dist) -> Par:
     starts = {s.var: add(s.init, cast(a, s.var.type)) for s, a in zip(t.along, at)}  # type: ignore[arg-type]
     end = counted_to(first)
     assert end is not None
-    hi = trips(Par(k, cast(first.init, u), cast(end, u), (), ())) if len(t.along) == 1 else simplify(product(sizes))
+    hi = iterations(cast(first.init, u), cast(end, u), u) if len(t.along) == 1 else simplify(product(sizes))
     return Par(k, cast(i32(0), u), hi, threads, (Store(t.sym, tuple(at), substitute_expr(t.value, starts)),))

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.analysis.order import places
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, plus, polynomial, scaled
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, Load, Sym, Var
+from ktc.ir.nodes import Binary, Expr, Load, Par, Sym, Var
 from ktc.ir.types import I32, I64, Scalar
-from ktc.ir.walk import used, walk_expr
+from ktc.ir.walk import used, walk, walk_expr
+from ktc.passes.core.refusals import Refusal
+
+from .tiles import is_blocked, paths
 
 SIDES: Mapping[str, tuple[tuple[bool, int, int], ...]] = {
     "<": ((True, 1, -1), (False, -1, 0)),
@@ -72,9 +76,19 @@ class Tile:
         return p
 
 
+def chosen_by(kernel: Kernel, loop: Par, code: str) -> set[Sym]:
+    """The variables of ``loop`` and the loops around it, of which an iteration is a tile; refused with ``code`` unless
+    it is the innermost of loops over blocks alone."""
+    around = next(p for p in paths(kernel.body) if p[-1] is loop)
+    if not all(map(is_blocked, around)) or any(map(is_blocked, walk(loop.body))):
+        why = f"'{loop.var.name}' is not the innermost of loops over blocks alone"
+        raise Refusal(code, why, places(loop), "tile makes such loops")
+    return {s.var for s in around if isinstance(s, Par)}
+
+
 def is_signed(t: object) -> bool:
     """Whether ``t`` is a type of signed integers, of which differences may be negative."""
     return isinstance(t, Scalar) and t.is_int and t.is_signed
 
 
-__all__ = ["Tile", "is_signed", "outcomes"]
+__all__ = ["Tile", "chosen_by", "is_signed", "outcomes"]

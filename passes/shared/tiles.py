@@ -60,11 +60,15 @@ def is_blocked(s: Stmt) -> bool:
 
 
 def trips(s: Par) -> Expr:
-    """Iterations of ``s``: the static cap, clipped by what the sizes leave."""
-    reach = extent(s.lo, s.hi)
+    """Iterations of ``s``, as :func:`iterations` has them."""
+    assert isinstance(s.var.type, Scalar)
+    return iterations(s.lo, s.hi, s.var.type)
+
+
+def iterations(lo: Expr, hi: Expr, t: Scalar) -> Expr:
+    """Iterations from ``lo`` to ``hi``, of type ``t``: the static cap, clipped by what the sizes leave."""
+    reach = extent(lo, hi)
     every = [*([reach.cap] if reach.cap is not None else []), *reach.clips]
-    t = s.var.type
-    assert isinstance(t, Scalar)
     out = cast(every[0], t)
     for e in every[1:]:
         out = fold_node(Call("min", (out, cast(e, t)), t))

@@ -74,7 +74,9 @@ def save(path: Path, kernel: Kernel, result: RunResult, fuel: int) -> None:
         return
     text = json.dumps(header, separators=(",", ":"), default=int).encode()
     with contextlib.suppress(OSError):
-        _write(path, [len(text).to_bytes(8, "little"), text, *(np.ascontiguousarray(x).tobytes() for _, x in arrays)])
+        write_whole(
+            path, [len(text).to_bytes(8, "little"), text, *(np.ascontiguousarray(x).tobytes() for _, x in arrays)]
+        )
 
 
 def load(path: Path, kernel: Kernel) -> tuple[RunResult, int] | None:
@@ -107,8 +109,8 @@ def load(path: Path, kernel: Kernel) -> tuple[RunResult, int] | None:
     return result, m["fuel"]
 
 
-def _write(path: Path, parts: list[bytes]) -> None:
-    """A file that is there as a whole or not at all."""
+def write_whole(path: Path, parts: list[bytes]) -> None:
+    """Write a file that is there as a whole or not at all. Raises OSError."""
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as f:
         f.writelines(parts)
     os.replace(f.name, path)
@@ -139,4 +141,4 @@ def _read_finding(m: list[Any], places: Places) -> Finding:
     return Finding(kind, message, where, buffer, index, thread, block, count, stmt, certain)
 
 
-__all__ = ["load", "save"]
+__all__ = ["load", "save", "write_whole"]

@@ -119,9 +119,7 @@ class SharedRuns:
             return ""
         name = f"{GENERAL if general else ''}{hashlib.sha256(text.encode()).hexdigest()}"
         with contextlib.suppress(OSError):
-            path = self.own / f"{name}.{os.getpid()}.tmp"
-            path.write_text(text, encoding="utf-8")
-            os.replace(path, self.own / f"{name}.ktir")
+            run_files.write_whole(self.own / f"{name}.ktir", [text.encode()])
         return name
 
     def member_of(self, name: str) -> Kernel:
@@ -166,10 +164,8 @@ class SharedRuns:
         """From now on these are the runs that will be needed, the most urgent first."""
         self._plan = dict.fromkeys((*runs, *self.later))
         text = json.dumps([p.to_json() for p in self._plan])
-        path = self.own / f"{PLAN}.{os.getpid()}.tmp"
         with contextlib.suppress(OSError):
-            path.write_text(text, encoding="utf-8")
-            os.replace(path, self.own / PLAN)
+            run_files.write_whole(self.own / PLAN, [text.encode()])
 
     def _meanwhile(self, what: Planned) -> None:
         """Until ``what`` is not in anybody's hands any more: what nobody has begun yet, and then wait."""
