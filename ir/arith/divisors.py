@@ -10,7 +10,7 @@ known                             shows
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ktc.ir.nodes import Call, Expr, For, Var
 
@@ -38,14 +38,7 @@ def residue(p: Polynomial, facts: Facts) -> Congruence:
 
 def divides(d: Polynomial, p: Polynomial, facts: Facts) -> bool:
     """Whether ``d``, of one term, is shown to divide ``p``."""
-    rest = _undivided(p, d, facts)
-    if not rest:
-        return True
-    for multiple, by in facts.multiples:
-        left = (r for _, r in _taken_off(rest, multiple)) if quotient(by, d) is not None else ()
-        if any(not _undivided(r, d, facts) for r in left):
-            return True
-    return False
+    return _divides(d, p, _Known(facts, tuple(m for m, by in facts.multiples if quotient(by, d) is not None)))
 
 
 def quotient(p: Polynomial, divisor: Polynomial) -> Polynomial | None:
@@ -66,20 +59,44 @@ def quotient(p: Polynomial, divisor: Polynomial) -> Polynomial | None:
     return out
 
 
-def _undivided(p: Polynomial, d: Polynomial, facts: Facts) -> Polynomial:
+class _Known(NamedTuple):
+    """``multiples``: polynomials that the divisor is known to divide, and that may still be taken off.
+
+    Taking one off can bring in atoms whose arguments it can be taken off again, without end: within what is left of a
+    polynomial, it is not tried again.
+    """
+
+    facts: Facts
+    multiples: tuple[Polynomial, ...]
+
+    def without(self, multiple: Polynomial) -> _Known:
+        return self._replace(multiples=tuple(m for m in self.multiples if m is not multiple))
+
+
+def _divides(d: Polynomial, p: Polynomial, known: _Known) -> bool:
+    rest = _undivided(p, d, known)
+    return not rest or any(
+        not _undivided(r, d, known.without(multiple))
+        for multiple in known.multiples
+        for _, r in _taken_off(rest, multiple)
+    )
+
+
+def _undivided(p: Polynomial, d: Polynomial, known: _Known) -> Polynomial:
     """The terms of ``p`` that ``d`` does not divide one by one."""
     return {
         factors: k
         for factors, k in p.items()
-        if quotient({factors: k}, d) is None and not any(_atom_divided(a, d, facts) for a in factors)
+        if quotient({factors: k}, d) is None and not any(_atom_divided(a, d, known) for a in factors)
     }
 
 
-def _atom_divided(atom: Expr, d: Polynomial, facts: Facts) -> bool:
+def _atom_divided(atom: Expr, d: Polynomial, known: _Known) -> bool:
     """Whether ``d`` divides both of two, or where a loop begins and what its counter moves on by."""
+    facts = known.facts
     match atom:
         case Call(fn="min" | "max", args=args):
-            return all(facts.whole(a) and divides(d, facts.polynomial(a), facts) for a in args)
+            return all(facts.whole(a) and _divides(d, facts.polynomial(a), known) for a in args)
         case Var(sym=s) if isinstance(loop := facts.symbols.loops.get(s), For):
             step = counted_up(loop)
             if (
@@ -90,7 +107,7 @@ def _atom_divided(atom: Expr, d: Polynomial, facts: Facts) -> bool:
             ):
                 return False
             ends = (facts.polynomial(loop.init), facts.polynomial(step[1]))
-            return all(divides(d, e, facts) for e in ends) and rises(loop, facts)
+            return all(_divides(d, e, known) for e in ends) and rises(loop, facts)
     return False
 
 

@@ -46,6 +46,15 @@ def test_an_unknown_divisor_divides_what_its_multiples_do() -> None:
     assert not facts.divides(t, v(m))
 
 
+def test_a_known_multiple_that_contains_the_minimum_it_is_taken_off_of_is_tried_once() -> None:
+    n, m, t = size("n"), size("m"), Knob("T")
+    rest = op("-", v(n), minimum(v(n), t))
+    whole = Assume(op("==", op("%", rest, t), i32(0)))
+    facts = Facts(Kernel("k", (n, m), None, (), knobs=(KnobDecl("T", (2, 4), 2),), assumptions=(whole,)), REWRITES)
+    assert not facts.divides(t, v(n))  # the minimum of T and n is n itself where n is below T
+    assert facts.divides(t, op("*", rest, v(m)))
+
+
 def test_what_divides_an_exact_quotient_divides_more_of_what_it_is_of() -> None:
     d = size("d", divisible_by=2)
     half = op("==", op("%", op("/", v(d), 2), 8), 0)
