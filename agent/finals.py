@@ -22,13 +22,16 @@ from .stopping import Stopping
 FITTED = 4096
 """Knob tuples of a script, at most, that are looked through for the nearest that fits."""
 
+LAST_RESORT = 3.0
+"""Time limits, after the end of the first, that verdicts are waited for while nothing was accepted."""
+
 
 def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     """The winner of ``scenario``: the largest ratio among the verified finalists, or the original itself.
 
     Faster means that the whole 95 % interval of the ratio lies above 1. Where the first leaves nothing to gain, no
-    other is looked at. Once the time is over, the verdicts on the fastest are waited for as long again; longer only
-    while nothing at all is accepted.
+    other is looked at. Once the time is over, the verdicts on the fastest are waited for as long again, and
+    :data:`LAST_RESORT` times as long while nothing at all is accepted.
     """
     original, *rest = run.finalists[scenario.name]
     if run.is_late(scenario):  # those that were asked about come first: nothing new is begun but for want of any
@@ -39,8 +42,8 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     met: list[Winner] = []
     stopping = run.stopping.get(scenario.name, Stopping())
 
-    def meet(f: Finalist) -> None:
-        verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
+    def meet(f: Finalist, seconds: float = math.inf) -> None:
+        verdict = run.gate_final(f.candidate, f.knobs, seconds) if not run.is_withdrawn(f.candidate) else ""
         if verdict and (found := compare(run, f, scenario)) is not None:
             met.append(Winner(f, found, verdict))
 
@@ -55,10 +58,12 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             open_.append(f)
         elif run.is_verified(f) or not late:
             meet(f)
-    for f in open_:  # time is over: only for want of any other
-        if not met:
-            meet(f)
-        elif run.verdicts.of(f.candidate, f.knobs) is not None and not run.is_withdrawn(f.candidate):
+    for f in open_:  # time is over
+        left = run.patience(scenario, LAST_RESORT)
+        if not met and left:
+            meet(f, left)
+        case = run.verdicts.of(f.candidate, f.knobs)
+        if case is not None and case.verdict is None and not run.is_withdrawn(f.candidate):
             run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({f.seconds * 1e6:.3g} us)")
     while (best := _fastest(run, met)) is not None:
         won = without_idle_steps(run, scenario, best)

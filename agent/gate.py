@@ -15,7 +15,7 @@ from ktc.ir.workload import Workload
 from ktc.search.verification import Verdict, verdict_cache, verdict_key, verify
 from ktc.search.workers.executor import Reply
 
-MOST_PROCESSES = 8
+MOST_PROCESSES = 12
 """Processes that verify, at most: each holds the original's runs and an interpreter."""
 
 

@@ -31,6 +31,10 @@ RAISED = Proposal("raise", "")
 FINALISTS = 3
 """Configurations per scenario that meet the original in the shoot-out."""
 
+AT_ONCE = 3
+"""Verdicts that are open at a time: processes without one of their own assist the oldest, so that a few come soon
+instead of many late."""
+
 CONTENDERS = 16
 """Configurations per template and scenario that may become finalists, when faster ones fail the gate at the end."""
 
@@ -99,10 +103,10 @@ class Run:
         """Whether the time for ``scenario`` is over."""
         return not self.stopping.get(scenario.name, Stopping()).seconds_left
 
-    def patience(self, scenario: Scenario) -> float:
-        """Seconds left for verdicts on what was measured: as long again as the time limit, counted from its end."""
+    def patience(self, scenario: Scenario, times: float = 1.0) -> float:
+        """Seconds left for verdicts on what was measured: ``times`` the time limit, counted from its end."""
         deadline = self.stopping.get(scenario.name, Stopping()).deadline
-        return max(0.0, deadline + self.time_limit - time.monotonic())
+        return max(0.0, deadline + times * self.time_limit - time.monotonic())
 
     def _unverified_leader(self, scenario: Scenario) -> Finalist | None:
         leader = min(self.finalists.get(scenario.name, ()), key=lambda f: f.seconds, default=None)
@@ -142,7 +146,8 @@ class Run:
             settled = self.verdicts.settled()
             for case in settled:
                 self._settled(case)
-            leader = self._next_to_verify() if self.verdicts.running < max(1, self.lab.gates) else None
+            most = min(max(1, self.lab.gates), AT_ONCE)
+            leader = self._next_to_verify() if self.verdicts.running < most else None
             if leader is not None:
                 self.verdicts.begin(leader.candidate, leader.knobs)
             busy = bool(settled) or leader is not None
@@ -232,18 +237,21 @@ class Run:
             return True
         return bool(self.gate_final(c, completed(c.kernel, {})))
 
-    def gate_final(self, c: Candidate, knobs: Mapping[str, int]) -> str:
-        """The ladder at the very knobs that would win; '' when it does not accept them, else what to say of it. What
-        they were built on, and is on trial, is waited for."""
+    def gate_final(self, c: Candidate, knobs: Mapping[str, int], seconds: float = math.inf) -> str:
+        """The ladder at the very knobs that would win; '' when it does not accept them (after ``seconds`` at most), else
+        what to say of it. What they were built on, and is on trial, is waited for."""
+        until = time.monotonic() + seconds
         case = self.verdicts.begin(c, knobs)
         open_ = [case]
         while open_:
             for each in open_:
-                self.verdicts.wait(each)
+                self.verdicts.wait(each, until - time.monotonic())
             self.hear()
+            if time.monotonic() > until:
+                return ""
             open_ = self._open_parents(c)
         if not case.accepted:  # then nothing of its template is tried before that is accepted
-            self.verdicts.wait(self.verdicts.begin(c, completed(c.kernel, {})))
+            self.verdicts.wait(self.verdicts.begin(c, completed(c.kernel, {})), until - time.monotonic())
             self.hear()
         return case.status if case.accepted and not self.is_withdrawn(c) else ""
 

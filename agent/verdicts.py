@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -103,10 +104,11 @@ class Verdicts:
         return list(new.values())
 
     def wait(self, case: Case, seconds: float = math.inf) -> None:
-        """Wait for the verdict of ``case``, so long at most for each of its knobs."""
+        """Wait for the verdict of ``case``, for ``seconds`` at most."""
+        until = time.monotonic() + seconds
         with contextlib.suppress(TimeoutError):
             while case.verdict is None:
-                case.coming.result(seconds if seconds < math.inf else None)
+                case.coming.result(max(0.0, until - time.monotonic()) if seconds < math.inf else None)
                 self._take(case)
 
     def _take(self, case: Case) -> None:

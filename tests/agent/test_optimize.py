@@ -238,6 +238,17 @@ def test_what_is_verified_wins_when_the_verdict_on_something_faster_does_not_com
     assert any("not verified in time" in n and SPLIT in n for n in report.notes)
 
 
+def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
+    class Open(LateLab):
+        def gate(self, kernel):
+            return Future()
+
+    began = time.monotonic()
+    report, _, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), Open(seconds), scenarios=["many"], time_limit=1.0)
+    assert report.scenarios[0].script == "" and time.monotonic() - began < 20
+    assert any("not verified in time" in n for n in report.notes)
+
+
 def test_measurements_go_on_while_the_ladder_is_climbed(work, tmp_path):
     _, _, events = run(work, tmp_path, lab=LateLab(seconds), scenarios=["many"])
     kinds = [e["event"] for e in events]
