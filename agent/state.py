@@ -238,8 +238,8 @@ class Run:
         return bool(self.gate_final(c, completed(c.kernel, {})))
 
     def gate_final(self, c: Candidate, knobs: Mapping[str, int], seconds: float = math.inf) -> str:
-        """The ladder at the very knobs that would win; '' when it does not accept them (after ``seconds`` at most), else
-        what to say of it. What they were built on, and is on trial, is waited for."""
+        """The ladder at the very knobs that would win: what to say of it, '' when it does not accept them within
+        ``seconds``. What they were built on, and is on trial, is waited for."""
         until = time.monotonic() + seconds
         case = self.verdicts.begin(c, knobs)
         open_ = [case]
