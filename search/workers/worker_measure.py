@@ -24,6 +24,7 @@ from ktc.search.verification.device.repeated_launches import in_step, launch_in_
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
 from ktc.search.verification.floats.condition_numbers import conditions, ill_conditioned
 from ktc.search.verification.floats.moments import spreads
+from ktc.search.verification.floats.sum_lengths import terms_added
 
 from .timing import rotation
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
@@ -237,7 +238,10 @@ class Measurer:
 
 
 def _terms(code: Emitted, data: Resident) -> dict[str, float]:
-    """About how many terms the elements are sums of that ``code`` adds to by atomics: what there is to add, shared out
-    among them."""
-    most = max((v.size for v in data.host.values() if isinstance(v, np.ndarray)), default=0)
-    return {n: most / max(data.host[n].size, 1) for n in unordered(code.kernel) & {*data.outputs}}
+    """About how many terms an element of each output is the sum of: what ``code`` adds up, or has there to add by
+    atomics, shared out among the elements."""
+    arrays = [v.size for v in data.host.values() if isinstance(v, np.ndarray)]
+    numbers = {n: int(v) for n, v in data.host.items() if isinstance(v, int | np.integer)}
+    added, free = terms_added(code.kernel, numbers), unordered(code.kernel)
+    most = {n: max(added, max(arrays, default=0) if n in free else 0) for n in data.outputs}
+    return {n: most[n] / max(data.host[n].size, 1) for n in data.outputs}

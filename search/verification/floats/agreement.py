@@ -10,7 +10,7 @@ ordinary data exceeds this by orders of magnitude; rounding in another order doe
 rms(g) stands for what rounding errors are relative to where terms cancel. The few elements of a sum to a scalar say
 nothing of it: there their *spread* does, the root of the sum of the squares of their terms (``verification/moments``).
 
-Atomics add one term after another, in an order of their own: sums of h terms by them are allowed 6 sqrt(h) u_f32 where
+Long sums err by more: h terms one after another, or in whatever order atomics come, are allowed 6 sqrt(h) u_f32 where
 that is more than 64 u_f32 (``ktc.ir.interp.domains.terms`` has the source of the formula).
 """
 
@@ -40,7 +40,7 @@ def disagreement(
     """'' if ``got`` agrees with ``want``, else the worst element and by how much it is off.
 
     ``spread``: of each element, of its shape; it counts for an output of few elements. ``terms``: that an element is
-    the sum of, where atomics add them.
+    the sum of.
     """
     a, b = want.reshape(-1), got.reshape(-1)
     if a.dtype.name not in UNIT_ROUNDOFF:

@@ -33,7 +33,7 @@ def test_infinities_and_nan_have_places() -> None:
         assert disagreement("y", want, got).startswith(f"y[{at}]")
 
 
-def test_sums_of_many_terms_by_atomics_come_in_any_order() -> None:
+def test_sums_of_many_terms_come_in_any_order() -> None:
     """A lost term of many still shows; rounding in another order does not."""
     rng = np.random.default_rng(0)
     terms = rng.standard_normal((100, 20_000)).astype(np.float32)
