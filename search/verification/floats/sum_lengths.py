@@ -1,4 +1,4 @@
-"""About how many terms an element of a kernel's outputs is the sum of: by which rounding errors of two orders may differ.
+"""About how many terms an element of a kernel's outputs is the sum of: by which rounding in two orders may differ.
 
 for k in 0..1024                    c[i, j]: 2 terms an iteration, 1024 iterations of each of the elements
   c[i, j] += a[i, k] * b[j, k] + b[i, k] * a[j, k]
