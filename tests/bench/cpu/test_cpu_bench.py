@@ -1,0 +1,58 @@
+"""The yardstick's C loops do what the kernels do, at small sizes; a wrong result is not timed."""
+
+import numpy as np
+import pytest
+
+import ktc
+
+from .c_loops import compiler, loops
+from .contest import Contender, Contest, difference
+from .entries import ENTRIES
+from .report import table
+
+
+def _contest(entry):
+    work = entry.workload()
+    odd = next(s for s in work.scenarios if s.name.startswith("odd"))
+    args = work.make_inputs(odd.sizes, entry.variant or None, seed=1)
+    return work, Contest(work, args, entry.variant or None)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+def test_c_loops_agree_with_the_reference(entry):
+    if compiler() is None:
+        pytest.skip("no gcc")
+    work, ring = _contest(entry)
+    kernel = ktc.load(str(work.path.parent), variant=entry.variant or None).kernel
+    before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in ring.args.items()}
+    want = work.reference(before)
+    for build, call in loops(kernel, entry.folder).items():
+        got = ring.result(Contender(build, call))
+        for name, values in want.items():
+            stored = values.astype(ring.args[name].dtype)
+            assert not difference(name, got[name], stored, 3e-4), (build, name)
+
+
+def test_wrong_results_are_named():
+    entry = next(e for e in ENTRIES if e.name == "saxpy")
+    _, ring = _contest(entry)
+    want = ring.result(Contender("right", lambda a: np.copyto(a["y"], 2 * a["x"])))
+    wrong = Contender("wrong", lambda a: np.copyto(a["y"], 2.1 * a["x"]))
+    ring.judge(wrong, want)
+    assert wrong.differs.startswith("y differs by")
+
+
+def test_inputs_come_back_between_measurements():
+    entry = next(e for e in ENTRIES if e.name == "saxpy")
+    _, ring = _contest(entry)
+    before = ring.args["y"].copy()
+    c = Contender("grows", lambda a: np.multiply(a["y"], 2, out=a["y"]))
+    ring.race([c], 0.0)
+    ring.restore()
+    assert np.array_equal(ring.args["y"], before) and len(c.samples) >= 3
+
+
+def test_the_table_gives_ratios():
+    row = {"kernel": "dense/saxpy", "scenario": "s", "machine": "m", "wrong": {},
+           "times": {"source": [2.0, 2.0, 2.0, 5], "raise": [1.0, 1.0, 1.0, 5], "C": [3.0, 3.0, 3.0, 5]}}  # fmt: skip
+    assert "3.00x" in table([row])
