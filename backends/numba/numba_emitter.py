@@ -22,6 +22,7 @@ from ktc.ir.walk import used
 from ktc.ir.workload.input_data import initial_array
 
 from . import numba_prelude
+from .disjoint_arrays import NOALIAS, apart, as_views
 from .numba_expressions import ExprPrinter
 from .numba_parallel import GridPrinter, check_parallel
 from .numba_spmd import SpmdPrinter, has_global_atomics
@@ -41,7 +42,7 @@ def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = No
     top. Raises KtcError E-NUMBA-UNSUPPORTED for
     constructs that have no meaning on a CPU (inline assembly, carried-through text).
     """
-    x = ExprPrinter(Facts(kernel, CHECKED))
+    x = ExprPrinter(Facts(kernel, CHECKED), kernel.environment({}))
     for k in kernel.knobs:
         x.reserve(k.name)
     entry = x.reserve(kernel.name)
@@ -58,11 +59,12 @@ def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = No
 
 def _header(kernel: Kernel, x: ExprPrinter, mode: str) -> list[str]:
     out = [f'"""{kernel.name} on the CPU. Call {kernel.name}({", ".join(p.sym.name for p in kernel.params)})."""', ""]
-    out += ["import math", "", "import numpy as np", "from numba import njit, prange"]
-    if "fma" in x.helpers:
-        out.append("from numba.extending import intrinsic")
+    out += numba_prelude.imports(x.helpers, NOALIAS if apart(kernel) else ())
     out += ["", "f32, i64, u64 = np.float32, np.int64, np.uint64"]
     out.append('OPTIONS = dict(error_model="numpy", cache=True)')
+    if apart(kernel):
+        out += ["", "# @njit(noalias=True): the arrays of a call do not overlap"]
+        out.append('CPUTargetOptions.noalias = TargetOptions.Mapping("noalias")')
     if kernel.knobs:
         out.append("")
     for k in kernel.knobs:
@@ -71,8 +73,9 @@ def _header(kernel: Kernel, x: ExprPrinter, mode: str) -> list[str]:
         comment = "; ".join(c for c in (domain, k.doc) if c)
         out.append(f"{k.name} = {value}" + (f"  # {comment}" if comment else ""))
     out += ["", ""]
-    helpers = numba_prelude.source(x.helpers)
-    return [*out, *helpers.rstrip("\n").splitlines(), "", ""] if helpers else out
+    for block in (numba_prelude.source(x.helpers).rstrip("\n").splitlines(), x.at_top):
+        out += [*block, "", ""] if block else []
+    return out
 
 
 def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: str) -> list[str]:
@@ -142,7 +145,7 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
     printer = SpmdPrinter(kernel, x)
     passed = [*params, *(["shared_bytes"] if dynamic else [])]
     block, grid = x.reserve(f"{entry}_block"), x.reserve(f"{entry}_grid")
-    out = printer.block_function(block, passed, "@njit(**OPTIONS)")
+    out = printer.block_function(block, passed, serial(kernel))
     dims = [f"{k}_{a}" for k in ("grid", "dim") for a in "xyz"]
     loop = "range" if has_global_atomics(kernel.body) else "prange"
     out += ["", "", _grid_decorator(kernel, notes)]
@@ -152,7 +155,8 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
         "block_y": "i64(block) // grid_x % grid_y",
         "block_z": "i64(block) // (grid_x * grid_y)",
     }  # prange counts in uint64
-    out.append(f"        {block}({', '.join([*passed, *(where.get(h, h) for h in printer.hardware())])})")
+    given = as_views(kernel, x, [p.sym for p in kernel.params]) + passed[len(params) :]
+    out.append(f"        {block}({', '.join([*given, *(where.get(h, h) for h in printer.hardware())])})")
     launch = kernel.launch
     extra = [f"grid_{a} = {_plain(x, e)}" for a, e in zip("xyz", launch.grid)]
     extra += [f"dim_{a} = {_plain(x, e)}" for a, e in zip("xyz", launch.block)]
@@ -168,7 +172,7 @@ def _parallel(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> l
     params = [x.name(p.sym) for p in kernel.params]
     grid = x.reserve(f"{entry}_grid")
     printer = GridPrinter(kernel, x, grid, "range" if has_global_atomics(kernel.body) else "prange")
-    out = printer.print(params, "@njit(**OPTIONS)", _grid_decorator(kernel, notes))
+    out = printer.print(params, serial(kernel), _grid_decorator(kernel, notes))
     return [*out, "", "", *_entry(kernel, x, entry, [], f"{grid}({', '.join(params)})")]
 
 
@@ -178,6 +182,11 @@ def _grid_decorator(kernel: Kernel, notes: list[str]) -> str:
         return "@njit(parallel=True, **OPTIONS)"
     notes.append("blocks run one after the other: the kernel has global atomics")
     return "@njit(**OPTIONS)"
+
+
+def serial(kernel: Kernel) -> str:
+    """The decorator of what runs on one core."""
+    return "@njit(noalias=True, **OPTIONS)" if apart(kernel) else "@njit(**OPTIONS)"
 
 
 def _plain(x: ExprPrinter, e: Expr) -> str:

@@ -5,7 +5,7 @@ One :class:`ExprPrinter` serves a whole module, with the names that the module u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ktc.ir.arith import Facts, Interval
 from ktc.ir.nodes import (
@@ -30,6 +30,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import I32, U32, U64, Array, Ptr, Scalar, Vec
 
+from .local_arrays import constant
 from .numba_calls import print_call
 from .numba_names import Names
 from .numba_types import NARROW_FLOATS, unsupported
@@ -46,11 +47,12 @@ Text = tuple[str, int]
 
 
 class ExprPrinter(Names):
-    """Prints expressions. ``helpers`` collects the names of prelude functions the text uses."""
+    """Prints expressions. ``helpers`` collects the prelude functions that the text uses; ``knobs``: their values."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, knobs: Mapping[str, int]) -> None:
         super().__init__()
         self.facts = facts
+        self.knobs = knobs
 
     # ------------------------------------------------------------------------------------------------- expressions
 
@@ -256,6 +258,7 @@ class ExprPrinter(Names):
             else:
                 parts[-1] = f"{self.subscript(index[-1], 10)} + {lane}"
         ref = self.ref(buffer)
+        parts = [unsigned(p) for p in parts]
         if ref.endswith("]"):  # a per-thread array: x_t[t] becomes x_t[t, i]
             return f"{ref[:-1]}, {', '.join(parts)}]"
         return f"{ref}[{', '.join(parts)}]"
@@ -288,8 +291,18 @@ class ExprPrinter(Names):
             return self.text(e.args[int(lane)])
         raise unsupported(f"{type(e).__name__} of vectors")
 
+    def constant(self, n: int | Expr) -> int | None:
+        """The value of ``n`` where its text is plain arithmetic on numbers and knobs."""
+        return constant(n, self.knobs)
+
     def count(self, n: int | Expr) -> str:
         return str(n) if isinstance(n, int) else self.text(n, 12)
+
+
+def unsigned(index: str) -> str:
+    """An index as numba takes it as it is: for a signed one it asks whether it counts from the end, which no kernel
+    means, and LLVM does not vectorise what is behind the question."""
+    return index if index.isdigit() else f"u64({index})"
 
 
 def scalar_type(buffer: Sym) -> Scalar:

@@ -9,7 +9,8 @@ from ktc.ir.nodes import Sym
 
 from .numba_prelude import HELPERS
 
-_RESERVED = "np math f32 i64 u64 njit prange intrinsic OPTIONS LANES t threads block shared_bytes first last"
+_IMPORTED = "np math njit prange intrinsic types ir cgutils arrayobj numpy_support CPUTargetOptions TargetOptions"
+_RESERVED = f"{_IMPORTED} f32 i64 u64 OPTIONS LANES t threads block shared_bytes first last"
 _TAKEN = (
     set(keyword.kwlist)
     | set(dir(builtins))
@@ -21,12 +22,13 @@ _TAKEN = (
 
 class Names:
     """``helpers`` collects the prelude functions the text uses. Where a symbol is spelled differently in some region (a
-    per-thread array ``x[t]``), ``spell`` holds the replacement."""
+    per-thread array ``x[t]``), ``spell`` holds the replacement. ``at_top``: lines of the module behind its helpers."""
 
     def __init__(self) -> None:
         self.helpers: set[str] = set()
         self.names: dict[int, str] = {}
         self.spell: dict[int, str] = {}
+        self.at_top: list[str] = []
         self._taken = set(_TAKEN)
 
     def reserve(self, name: str) -> str:

@@ -18,6 +18,7 @@ from ktc.ir.nodes import (
     Cast,
     Decl,
     Expr,
+    For,
     HwIndex,
     Par,
     Reduce,
@@ -26,17 +27,24 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     WarpOp,
+    While,
     fresh,
     i32,
 )
 from ktc.ir.types import F64, Array, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, declared, used_in, walk
 
+from .disjoint_arrays import as_views
+from .full_tiles import full_tiles
 from .lane_helpers import TREES
 from .numba_expressions import ExprPrinter
 from .numba_statements import StmtPrinter
 from .numba_types import NARROW_FLOATS, unsupported, value_dtype
 from .partial_results import NEUTRAL, has_lanes, pays
+
+LOOPS = (For, While, Par, Reduce, Scan)
+VECTOR = 8
+"""Iterations of a loop that LLVM had better vectorise than write out."""
 
 _COMBINE = {"+": "{0} + {1}", "*": "{0} * {1}", "&": "{0} & {1}", "|": "{0} | {1}", "^": "{0} ^ {1}"}
 
@@ -57,6 +65,17 @@ class ParallelPrinter(StmtPrinter):
         super().__init__(exprs)
         self.allocated: set[Sym] = set()
 
+    def body(self, body: Body) -> None:
+        tiles = full_tiles(body, self.x.constant)
+        if tiles is None:
+            super().body(body)
+            return
+        whole, full = tiles
+        with self.block(f"if {self.x.text(whole)}:"):
+            super().body(full)
+        with self.block("else:"):
+            super().body(body)
+
     def stmt(self, s: Stmt) -> None:
         if isinstance(s, Par):
             self._par(s)
@@ -75,8 +94,17 @@ class ParallelPrinter(StmtPrinter):
         return f"range({self.x.text(hi)})" if start == "0" else f"range({start}, {self.x.text(hi)})"
 
     def _par(self, s: Par) -> None:
-        with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
+        over = self._range(s.lo, s.hi)
+        with self.block(f"for {self.x.ref(s.var)} in {self._rolled(s) or over}:"):
             self.body(s.body)
+
+    def _rolled(self, s: Par) -> str | None:
+        """The range of an innermost loop with a constant number of iterations, enough to fill a vector register."""
+        n = self.x.constant(s.hi)
+        innermost = not any(isinstance(x, LOOPS) for x in walk(s.body))
+        if not innermost or n is None or n < VECTOR or self.x.text(s.lo) != "0":
+            return None
+        return f"range({self.x.need('rolled')}({self.x.text(s.hi)}))"
 
     def _reduce(self, s: Reduce) -> None:
         """Sums and products of floats in double, rounded once: what a device combines as a tree, and so with an error
@@ -110,15 +138,16 @@ class ParallelPrinter(StmtPrinter):
             for a, total in kept:
                 if total in lanes:
                     neutral = NEUTRAL.get(a.op, x.ref(total))
-                    self.line(f"{lanes[total]} = np.full(LANES, {neutral}, {value_dtype(total.type)})")
+                    self.line(f"{lanes[total]} = {self.local(lanes[total], ['LANES'], value_dtype(total.type))}")
+                    self.line(f"{lanes[total]}[:] = {neutral}")
             with (
                 self.block(f"for {start} in range({first}, {last}, LANES):"),
-                self.block(f"for {lane} in range(LANES):"),
+                self.block(f"for {lane} in range({x.need('rolled')}(LANES)):"),
             ):
                 self.line(f"{x.ref(s.var)} = {start} + {lane}")
                 self.body(s.body)
                 for a, total in kept:
-                    target = f"{lanes[total]}[{lane}]" if total in lanes else x.ref(total)
+                    target = f"{lanes[total]}[u64({lane})]" if total in lanes else x.ref(total)
                     self._accumulate(target, total.type, a.op, x.text(a.value, 12))
             for a, total in kept:
                 if total in lanes:
@@ -213,7 +242,7 @@ class GridPrinter:
         fn = self.x.reserve(f"{self.name}_body" if not self.functions else f"{self.name}_body{len(self.functions)}")
         inner = ParallelPrinter(self.x)
         free = sorted(used_in(s.body) - set(declared(s.body)) - {s.var}, key=lambda v: v.id)
-        args = [self.x.name(v) for v in free]
+        args, given = [self.x.name(v) for v in free], as_views(self.kernel, self.x, free)
         tile = tile_of(s)
         tiled = self.x.text(tile) != "1"
         lo, hi = self.x.text(s.lo), self.x.text(s.hi)
@@ -230,7 +259,7 @@ class GridPrinter:
         if not tiled:
             where = f"{self.over}({hi})" if lo == "0" else f"{self.over}({lo}, {hi})"
             with self.grid.block(f"for {self.x.ref(s.var)} in {where}:"):
-                self.grid.line(f"{fn}({', '.join([*args, f'i64({self.x.ref(s.var)})'])})")  # prange counts in uint64
+                self.grid.line(f"{fn}({', '.join([*given, f'i64({self.x.ref(s.var)})'])})")  # prange counts in uint64
             return
         self.x.need("ceil_div")
         size = self.x.text(tile, 12)
@@ -239,7 +268,7 @@ class GridPrinter:
         tile_var = self.x.reserve("tile")
         with self.grid.block(f"for {tile_var} in {self.over}(ceil_div({count}, {self.x.text(tile)})):"):
             self.grid.line(f"first = {base}i64({tile_var}) * {size}")
-            self.grid.line(f"{fn}({', '.join([*args, 'first', f'min(first + {size}, {hi})'])})")
+            self.grid.line(f"{fn}({', '.join([*given, 'first', f'min(first + {size}, {hi})'])})")
 
     def _hoist_arrays(self, body: Body, inner: ParallelPrinter) -> None:
         """Allocate the body's arrays once, in front, when their shapes are known there."""

@@ -6,9 +6,12 @@ the ones it uses, dependencies first. Every helper is branch-light so that LLVM 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ktc.backends.field_text import NUMBA_TEXT
 
 from .lane_helpers import LANE_HELPERS
+from .local_arrays import LOCAL_ARRAYS
 from .narrow_floats import NARROW
 
 REDUCTIONS = {
@@ -113,6 +116,18 @@ def fma(typingctx, a, b, c):
         return builder.fma(x, y, z)
 
     return a(a, a, a), build
+'''),
+    "muladd": ((), '''
+@intrinsic
+def muladd(typingctx, a, b, c):
+    """a * b + c, rounded once where the processor does both in one instruction."""
+
+    def build(context, builder, sig, args):
+        x, y, z = (context.cast(builder, v, t, sig.return_type) for v, t in zip(args, sig.args))
+        both = ir.FunctionType(z.type, [z.type] * 3)
+        return builder.call(builder.module.declare_intrinsic("llvm.fmuladd", [z.type], both), [x, y, z])
+
+    return c(a, b, c), build
 '''),
     "f32_bits": ((), '''
 @njit(**OPTIONS)
@@ -258,7 +273,27 @@ def vote_all(lanes, t, mask):
             return False
     return True
 '''),
-} | LANE_HELPERS  # fmt: skip
+} | LANE_HELPERS | LOCAL_ARRAYS  # fmt: skip
+
+
+_INTRINSIC = ("numba.extending", "intrinsic")
+_LLVM = (("llvmlite", "ir"), ("numba", "types"), ("numba.core", "cgutils"), _INTRINSIC)
+IMPORTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "fma": (_INTRINSIC,),
+    "muladd": (("llvmlite", "ir"), _INTRINSIC),
+    "rolled": _LLVM,
+    "local_array": (*_LLVM, ("numba.np", "arrayobj"), ("numba.np", "numpy_support")),
+}
+"""name: (module, what the helper imports of it)"""
+
+
+def imports(names: set[str], further: Iterable[tuple[str, str]] = ()) -> list[str]:
+    """The import lines of a module that uses the helpers ``names``."""
+    wanted = {("numba", "njit"), ("numba", "prange"), *further}
+    wanted |= {pair for name in closure(names) for pair in IMPORTS.get(name, ())}
+    modules = sorted({module for module, _ in wanted})
+    lines = [f"from {m} import {', '.join(sorted(n for module, n in wanted if module == m))}" for m in modules]
+    return ["import math", "", "import numpy as np", *lines]
 
 
 def closure(names: set[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 
 from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
@@ -26,6 +26,7 @@ from ktc.ir.nodes import (
     Fence,
     For,
     If,
+    Load,
     Return,
     Stmt,
     Store,
@@ -34,9 +35,10 @@ from ktc.ir.nodes import (
     VecMake,
     While,
 )  # fmt: skip
-from ktc.ir.types import F32, Array, Ptr, Scalar, Vec
+from ktc.ir.types import F32, F64, Array, Ptr, Scalar, Vec, scalar_of
 
 from .counted_ranges import range_of
+from .local_arrays import on_stack
 from .numba_expressions import ExprPrinter, scalar_type
 from .numba_types import NARROW_FLOATS, unsupported, value_dtype, zero_of
 
@@ -105,11 +107,24 @@ class StmtPrinter:
             self.fill(s.sym, s.value)
             return
         ref, v = self.x.ref(s.sym), s.value
+        fused = self._multiply_add(Var(s.sym), v)
+        if fused is not None:
+            self.line(f"{ref} = {fused}")
+            return
         plain = isinstance(v, Binary) and v.op in "+-*" and v.a == Var(s.sym)
         if plain and self._in_place(v):  # type: ignore[arg-type]
             self.line(f"{ref} {v.op}= {self.x.text(v.b)}")  # type: ignore[attr-defined]
         else:
             self.line(f"{ref} = {self.x.text(v)}")
+
+    def _multiply_add(self, old: Expr, new: Expr) -> str | None:
+        """Text of ``new`` where it adds a product to ``old``: one instruction, as a GPU's compiler makes of it too."""
+        if not isinstance(new, Binary) or new.op != "+" or new.type not in (F32, F64):
+            return None
+        total, product = (new.a, new.b) if new.a == old else (new.b, new.a)
+        if total != old or not isinstance(product, Binary) or product.op != "*":
+            return None
+        return f"{self.x.need('muladd')}({self.x.text(product.a)}, {self.x.text(product.b)}, {self.x.text(old)})"
 
     def _in_place(self, v: Binary) -> bool:
         t = v.a.type
@@ -143,7 +158,8 @@ class StmtPrinter:
                 lambda l, v: self.line(f"{self.x.place(s.buffer, s.index, l)} = {self.x.stored(s.buffer, v, None)}"),
             )
             return
-        self.line(f"{self.x.place(s.buffer, s.index)} = {self.stored(s.buffer, s.value)}")
+        fused = self._multiply_add(Load(s.buffer, s.index), s.value)
+        self.line(f"{self.x.place(s.buffer, s.index)} = {fused or self.stored(s.buffer, s.value)}")
 
     def stored(self, buffer: Sym, value: Expr) -> str:
         """``value`` in the buffer's storage; the rounding of an outermost narrowing cast happens in the conversion."""
@@ -252,14 +268,27 @@ class StmtPrinter:
     # ---------------------------------------------------------------------------------------------------- allocation
 
     def allocate(self, sym: Sym, lead: str = "") -> None:
-        """``np.empty`` for an array or vector variable; ``lead`` is an extra leading dimension (one row a thread)."""
-        dims = [lead] if lead else []
+        """Memory for an array or vector variable: the stack's for a small private one of constant shape, else
+        ``np.empty``; ``lead`` is an extra leading dimension (one row a thread)."""
+        shape: list[int | Expr] = []
         t = sym.type
+        shared = isinstance(t, Array) and t.space != "local"
         while isinstance(t, Array | Vec):
-            dims += [self.x.count(n) for n in (t.shape if isinstance(t, Array) else (t.n,))]
+            shape += t.shape if isinstance(t, Array) else (t.n,)
             t = t.elem
-        shape = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
-        self.line(f"{self.x.name(sym)} = np.empty({shape}, {value_dtype(t)})")
+        dims = ([lead] if lead else []) + [self.x.count(n) for n in shape]
+        if not lead and not shared and on_stack(tuple(shape), scalar_of(t).bytes, self.x.knobs):
+            self.line(f"{self.x.name(sym)} = {self.local(self.x.name(sym), dims, value_dtype(t))}")
+        else:
+            counts = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
+            self.line(f"{self.x.name(sym)} = np.empty({counts}, {value_dtype(t)})")
+
+    def local(self, name: str, dims: Sequence[str], dtype: str) -> str:
+        """An array on the stack (:mod:`.local_arrays`), as an expression."""
+        maker = self.x.reserve(f"{name}_array")
+        counts = f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
+        self.x.at_top.append(f"{maker} = {self.x.need('local_array')}({counts}, {dtype})")
+        return f"{maker}()"
 
 
 _METHODS: dict[type[Stmt], Callable[..., None]] = {

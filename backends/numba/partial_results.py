@@ -6,9 +6,10 @@ one runs. So the text says which element goes to which partial result, and the b
 
     for i in range(n):                       whole = whole_lanes(n)
         total += x[i]                        if whole > 0:
-                                                 part = np.full(LANES, -0.0, np.float64)
+                                                 part = part_array()
+                                                 part[:] = -0.0
                                                  for start in range(0, whole, LANES):
-                                                     for lane in range(LANES):
+                                                     for lane in range(rolled(LANES)):
                                                          i = start + lane
                                                          part[lane] += x[i]
                                                  total += sum_of_lanes(part)

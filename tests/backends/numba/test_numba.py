@@ -33,7 +33,8 @@ def runtime(tmp_path_factory):
     patch.undo()
 
 
-def arguments(kernel, seed=0):
+def arguments(kernel, seed=0, whole=False):
+    """Arguments for ``kernel``; ``whole``: floats that are small integers."""
     rng = np.random.default_rng(seed)
     args = {}
     for p in kernel.params:
@@ -41,6 +42,7 @@ def arguments(kernel, seed=0):
         if isinstance(t, Ptr):
             dtype = np.dtype(DTYPES[scalar_of(t).name])
             values = rng.integers(0, 1000, 8000) if dtype.kind in "iu" else rng.standard_normal(8000)
+            values = np.rint(4 * values) if whole and dtype.kind == "f" else values
             args[p.sym.name] = (values - 500 if dtype.kind == "i" and "divisions" in kernel.name else values).astype(
                 dtype
             )
@@ -52,11 +54,12 @@ def arguments(kernel, seed=0):
 @pytest.mark.parametrize("name", [*numba_kernels.ALL, *SPMD, *PARALLEL])
 def test_agrees_with_the_interpreter(runtime, name):
     kernel = parse_kernel({**numba_kernels.ALL, **SPMD, **PARALLEL}[name])
-    args = arguments(kernel)
+    emitted = emit_numba(kernel)
+    args = arguments(kernel, whole="muladd" in emitted.text)  # which rounds once or twice: no matter to integers
     if name in ("row_sum", "forward_tree", "shuffle", "shuffle_sum", "par_rms", "par_silu", "par_rowmax"):
         args["n"] = 5
     device = {k: runtime.to_device(v) if isinstance(v, np.ndarray) else v for k, v in args.items()}
-    runtime.compile(emit_numba(kernel)).launch(device)
+    runtime.compile(emitted).launch(device)
     want = run(kernel, args, sanitize=False).outputs
     assert want
     for out, value in want.items():
@@ -147,7 +150,7 @@ def test_text_is_deterministic_and_complete():
     imported = {
         n.module if isinstance(n, ast.ImportFrom) else n.names[0].name for n in tree.body if hasattr(n, "names")
     }
-    assert imported <= {"math", "numpy", "numba", "numba.extending"}
+    assert {name.partition(".")[0] for name in imported} <= {"math", "numpy", "numba", "llvmlite"}
     assert text.index("def rownorm_block(") < text.index("def rownorm_grid(") < text.index("def rownorm(")
 
 

@@ -101,7 +101,7 @@ def test_a_sum_of_zeros_with_a_sign_keeps_it(runtime):
 def test_doubles_integers_and_short_loops():
     """Sums of doubles have partial results too; integers need none, nor does what is known to be short, or has a loop
     inside."""
-    assert "s_lanes = np.full(LANES, -0.0, np.float64)" in emit_numba(reduction("+", "0.0", elem="f64")).text
+    assert "s_lanes_array = local_array((LANES,), np.float64)" in emit_numba(reduction("+", "0.0", elem="f64")).text
     assert "whole_lanes" not in emit_numba(reduction("+", "0", elem="i32")).text
     assert "whole_lanes" not in emit_numba(reduction("+", "0.0", end=str(2 * LANES - 1))).text
     nested = "      reduce(+) t: f32 = 0.0 over j in 0..n @ [seq]\n        yield x[j]\n"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,7 +89,7 @@ def test_compile_run_and_time(lab):
 
 def test_compile_errors_are_told_and_do_no_harm(lab):
     good = code_for(lab)
-    bad = dataclasses.replace(good, text=good.text.replace("x[i]", "no_such_name[i]"))
+    bad = dataclasses.replace(good, text=re.sub(r"\bx\[", "no_such_name[", good.text))
     reply = lab.compile(bad).result(120)
     assert reply.status == "compile-error" and "no_such_name" in reply.data["message"]
     said = lab.time(bad, INPUTS)

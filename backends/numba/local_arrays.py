@@ -1,0 +1,77 @@
+"""Arrays of constant shape on the stack: what LLVM can keep in registers.
+
+numpy arrays come from the heap, and what is in them goes through memory for every access. A small array whose shape is
+known is memory of the function instead: where the loops over it have constant ends too, LLVM turns its elements into
+(vector) registers. Shapes may contain knobs: the maker of an array is a line at the top of the module::
+
+    acc_array = local_array((TM, 64), np.float32)          in the function:   acc = acc_array()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ktc.ir.fold import evaluate
+from ktc.ir.nodes import Binary, Const, Expr, Knob
+from ktc.ir.walk import walk_expr
+
+MOST_BYTES = 16 * 1024
+"""Of one array: stacks of worker threads may be as small as half a megabyte."""
+
+LOCAL_ARRAYS: dict[str, tuple[tuple[str, ...], str]] = {
+    "local_array": ((), '''
+def local_array(shape, dtype):
+    """A function that makes arrays of this shape in the caller's stack frame: valid until that returns."""
+    array, item = types.Array(numpy_support.from_dtype(np.dtype(dtype)), len(shape), "C"), np.dtype(dtype).itemsize
+    strides = [item * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+
+    @intrinsic
+    def make(typingctx):
+        def build(context, builder, sig, args):
+            memory = cgutils.alloca_once(builder, ir.ArrayType(context.get_data_type(array.dtype), math.prod(shape)))
+            memory.align = 64
+            made = arrayobj.make_array(array)(context, builder)
+            sizes, steps = ([context.get_constant(types.intp, n) for n in ns] for ns in (shape, strides))
+            data = builder.bitcast(memory, made.data.type)
+            arrayobj.populate_array(made, data, sizes, steps, context.get_constant(types.intp, item), None)
+            return made._getvalue()
+
+        return array(), build
+
+    return make
+'''),
+    "rolled": ((), '''
+@intrinsic
+def rolled(typingctx, n):
+    """n, which LLVM gets to know when it vectorises: it would write short loops out before, one element at a time."""
+
+    def build(context, builder, sig, args):
+        pointer, bit = ir.IntType(8).as_pointer(), ir.IntType(1)
+        size = ir.FunctionType(ir.IntType(64), [pointer, bit, bit, bit])
+        size_of = cgutils.get_or_insert_function(builder.module, size, "llvm.objectsize.i64.p0")
+        nothing = builder.call(size_of, [ir.Constant(pointer, None), bit(1), bit(1), bit(0)])  # unknown, and then 0
+        return builder.add(context.cast(builder, args[0], sig.args[0], types.int64), nothing)
+
+    return types.int64(n), build
+'''),
+}  # fmt: skip
+"""name: (helpers it needs, source)"""
+
+_PLAIN = (Const, Knob, Binary)
+
+
+def on_stack(shape: tuple[int | Expr, ...], item_bytes: int, knobs: Mapping[str, int]) -> bool:
+    """Whether an array of ``shape`` goes onto the stack: a constant for given ``knobs``, and small."""
+    counts = [constant(n, knobs) or 0 for n in shape]
+    return min(counts, default=1) > 0 and prod(counts) * item_bytes <= MOST_BYTES
+
+
+def constant(n: int | Expr, knobs: Mapping[str, int]) -> int | None:
+    """The value of ``n`` where its text is plain arithmetic on numbers and knobs."""
+    if isinstance(n, int):
+        return n
+    if not all(isinstance(e, _PLAIN) and (not isinstance(e, Binary) or e.op in "+-*") for e in walk_expr(n)):
+        return None
+    value = evaluate(n, knobs)
+    return None if value is None else int(value)

@@ -1,0 +1,105 @@
+"""The printed loops are such that LLVM makes vector instructions of them, and keeps accumulators in registers."""
+
+import numpy as np
+import pytest
+
+from ktc.backends.numba.numba_emitter import emit_numba
+from ktc.backends.runtimes.cpu_runtime import CpuRuntime
+from ktc.ir.text import parse_kernel
+
+from .assembly import IS_X86, hot
+
+HEAD = "kernel k(x: f32 const* restrict, y: f32* restrict, n: i32, m: i32)\n  launch grid(1) block(32)\n"
+
+LOOPS = {
+    "stream": "  par i in 0..n @ [thread.x 32, block.x]\n    y[i] = x[i] * 2.0 + y[i]\n",
+    "tiles of a few": "  par b in 0..n @ [block.x]\n    for t in 0..m\n      par i in 0..32 @ [thread.x 32, seq]\n"
+    "        y[(b * m + t) * 32 + i] = x[(b * m + t) * 32 + i] * 2.0\n",
+    "stencil": "  par r in 1..n - 1 @ [block.x]\n    par c in 1..m - 1 @ [thread.x 32, seq]\n"
+    "      y[r * m + c] = x[r * m + c - 1] + x[r * m + c + 1] + x[(r - 1) * m + c] + x[(r + 1) * m + c]\n",
+    "sum": "  par r in 0..n @ [block.x]\n    reduce(+) s: f32 = 0.0 over i in 0..m @ [thread.x 32, seq]\n"
+    "      yield x[r * m + i] * x[r * m + i]\n    y[r] = s\n",
+    "maximum": "  par r in 0..n @ [block.x]\n    reduce(max) s: f32 = -inf over i in 0..m @ [thread.x 32, seq]\n"
+    "      yield x[r * m + i]\n    y[r] = s\n",
+    "tile of registers": "  par r in 0..cdiv(n, 4) @ [block.x]\n    array acc: f32[4, 32]\n"
+    "    par a in 0..4 @ [seq]\n      par c in 0..32 @ [thread.x 32, seq]\n        acc[a, c] = 0.0\n"
+    "    for k in 0..m\n"
+    "      par a in 0..min(4, n - r * 4) @ [seq]\n        par c in 0..32 @ [thread.x 32, seq]\n"
+    "          acc[a, c] += x[(r * 4 + a) * m + k] * x[k * 32 + c]\n"
+    "    par a in 0..min(4, n - r * 4) @ [seq]\n      par c in 0..32 @ [thread.x 32, seq]\n"
+    "        y[(r * 4 + a) * 32 + c] = acc[a, c]\n",
+}
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory):
+    """With a cache of its own: of what is in a cache there is no assembly."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("KTC_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield CpuRuntime()
+    patch.undo()
+
+
+def assembly(runtime, body, head=HEAD):
+    """Of the function that one iteration of the outermost loop runs."""
+    exe = runtime.compile(emit_numba(parse_kernel(head + body)))
+    return "\n".join(exe.module.k_grid_body.inspect_asm().values())
+
+
+@pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_hot_loop_is_made_of_vector_instructions(runtime, name):
+    loop = hot(assembly(runtime, LOOPS[name]))
+    assert loop.packed > loop.scalar == 0 and not loop.calls, loop.lines
+
+
+@pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
+@pytest.mark.parametrize("name", ["sum", "maximum", "tile of registers"])
+def test_accumulators_are_registers(runtime, name):
+    loop = hot(assembly(runtime, LOOPS[name]))
+    assert not loop.stores, loop.lines
+
+
+@pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
+def test_many_arrays_that_do_not_overlap(runtime):
+    """More of them than LLVM compares the addresses of."""
+    names = "abcdefgh"
+    inputs = ", ".join(f"{n}: f32 const* restrict" for n in names)
+    outputs = ", ".join(f"{n}_out: f32* restrict" for n in names)
+    head = f"kernel k({inputs}, {outputs}, n: i32)\n  launch grid(1) block(32)\n"
+    body = "  par i in 0..n @ [thread.x 32, block.x]\n" + "".join(f"    {n}_out[i] = {n}[i] + 1.0\n" for n in names)
+    assert hot(assembly(runtime, body, head)).packed >= len(names)
+
+
+def test_sums_of_products_are_rounded_once_or_twice_a_step(runtime):
+    body = (
+        "  par r in 0..n @ [block.x]\n    var s: f32 = y[r]\n    for i in 0..m\n      s += x[i] * x[r]\n    y[r] = s\n"
+    )
+    emitted = emit_numba(parse_kernel(HEAD + body))
+    assert "s = muladd(" in emitted.text
+    x = np.random.default_rng(0).standard_normal(8).astype(np.float32)
+    y = np.ones(8, np.float32)
+    runtime.compile(emitted).launch({"x": x, "y": y, "n": 8, "m": 1})
+    once = (x[0].astype(np.float64) * x + 1).astype(np.float32)
+    assert np.all((y == once) | (y == x[0] * x + np.float32(1)))
+
+
+def test_overlapping_arrays_give_what_the_order_gives(runtime):
+    """The option that arrays do not overlap is for kernels that say so."""
+    body = "  par r in 0..1 @ [block.x]\n    for i in 0..n\n      y[i] = x[i] * 2.0 + y[i]\n"
+    exe = runtime.compile(emit_numba(parse_kernel(HEAD.replace(" restrict", "") + body)))
+    memory = np.arange(100, dtype=np.float32)
+    want = memory.copy()
+    for i in range(99):
+        want[i + 1] = want[i] * 2 + want[i + 1]
+    exe.launch({"x": memory[:99], "y": memory[1:], "n": 99, "m": 1})
+    assert np.array_equal(memory, want)
+
+
+def test_cut_off_tiles_are_right(runtime):
+    exe = runtime.compile(emit_numba(parse_kernel(HEAD + LOOPS["tile of registers"])))
+    for n in (1, 4, 7, 8):
+        a = np.random.default_rng(n).integers(-3, 4, n * 32 if n > 32 else 32 * 32).astype(np.float32)
+        y = np.zeros(n * 32, np.float32)
+        exe.launch({"x": a, "y": y, "n": n, "m": 32})
+        assert np.array_equal(y.reshape(n, 32), a[: n * 32].reshape(n, 32) @ a[: 32 * 32].reshape(32, 32))
