@@ -8,13 +8,13 @@ of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ktc.backends.base import Emitted
 from ktc.ir.arith import Facts, Trust
 from ktc.ir.fact_origins import ORIGINS, launch_tests
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Const, Expr
+from ktc.ir.nodes import Atomic, Const, Expr, Par, Stmt
 from ktc.ir.null_pointers import pointers_asked_about, pointers_in
 from ktc.ir.text import print_expr
 from ktc.ir.types import Ptr, Scalar, scalar_of
@@ -148,7 +148,7 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
     out = printer.block_function(block, passed, serial(kernel))
     dims = [f"{k}_{a}" for k in ("grid", "dim") for a in "xyz"]
     loop = "range" if has_global_atomics(kernel.body) else "prange"
-    out += ["", "", _grid_decorator(kernel, notes)]
+    out += ["", "", _grid_decorator([*kernel.body], notes)]
     out += [f"def {grid}({', '.join([*passed, *dims])}):", f"    for block in {loop}(grid_x * grid_y * grid_z):"]
     where = {
         "block_x": "i64(block) % grid_x",
@@ -171,14 +171,15 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
 def _parallel(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[str]:
     params = [x.name(p.sym) for p in kernel.params]
     grid = x.reserve(f"{entry}_grid")
-    printer = GridPrinter(kernel, x, grid, "range" if has_global_atomics(kernel.body) else "prange")
-    out = printer.print(params, serial(kernel), _grid_decorator(kernel, notes))
+    printer = GridPrinter(kernel, x, grid, has_global_atomics)
+    tasks = [s for s in kernel.body if not isinstance(s, Atomic)]  # what a loop summed up goes to memory once
+    out = printer.print(params, serial(kernel), _grid_decorator(tasks, notes))
     return [*out, "", "", *_entry(kernel, x, entry, [], f"{grid}({', '.join(params)})")]
 
 
-def _grid_decorator(kernel: Kernel, notes: list[str]) -> str:
-    """Blocks in parallel, unless they update shared places through atomics."""
-    if not has_global_atomics(kernel.body):
+def _grid_decorator(tasks: Sequence[Stmt], notes: list[str]) -> str:
+    """Blocks in parallel, unless all that there are update shared places through atomics."""
+    if not has_global_atomics(tuple(tasks)) or any(isinstance(s, Par) and not has_global_atomics((s,)) for s in tasks):
         return "@njit(parallel=True, **OPTIONS)"
     notes.append("blocks run one after the other: the kernel has global atomics")
     return "@njit(**OPTIONS)"

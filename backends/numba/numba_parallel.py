@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ktc.ir.analysis.accumulators import is_own_place, joins, together
 from ktc.ir.fold import mul
 from ktc.ir.kernel import Kernel
@@ -210,8 +212,9 @@ def tile_of(s: Par) -> Expr:
 class GridPrinter:
     """Prints the grid function and one function for the body of each outermost parallel loop."""
 
-    def __init__(self, kernel: Kernel, exprs: ExprPrinter, name: str, over: str = "prange") -> None:
-        self.kernel, self.x, self.name, self.over = kernel, exprs, name, over
+    def __init__(self, kernel: Kernel, exprs: ExprPrinter, name: str, in_turn: Callable[[Body], bool]) -> None:
+        """``in_turn``: whether the iterations of a loop with this body may not run beside each other."""
+        self.kernel, self.x, self.name, self.in_turn = kernel, exprs, name, in_turn
         self.functions: list[list[str]] = []
         self.grid = ParallelPrinter(exprs)
 
@@ -243,7 +246,7 @@ class GridPrinter:
         inner = ParallelPrinter(self.x)
         free = sorted(used_in(s.body) - set(declared(s.body)) - {s.var}, key=lambda v: v.id)
         args, given = [self.x.name(v) for v in free], as_views(self.kernel, self.x, free)
-        tile = tile_of(s)
+        tile, over = tile_of(s), "range" if self.in_turn(s.body) else "prange"
         tiled = self.x.text(tile) != "1"
         lo, hi = self.x.text(s.lo), self.x.text(s.hi)
         inner.line(self.decorator)
@@ -257,7 +260,7 @@ class GridPrinter:
                 inner.body(s.body)
         self.functions.append(inner.lines)
         if not tiled:
-            where = f"{self.over}({hi})" if lo == "0" else f"{self.over}({lo}, {hi})"
+            where = f"{over}({hi})" if lo == "0" else f"{over}({lo}, {hi})"
             with self.grid.block(f"for {self.x.ref(s.var)} in {where}:"):
                 self.grid.line(f"{fn}({', '.join([*given, f'i64({self.x.ref(s.var)})'])})")  # prange counts in uint64
             return
@@ -266,7 +269,7 @@ class GridPrinter:
         base = "" if lo == "0" else f"{self.x.text(s.lo, 10)} + "
         count = hi if lo == "0" else f"{self.x.text(s.hi, 10)} - {self.x.text(s.lo, 11)}"
         tile_var = self.x.reserve("tile")
-        with self.grid.block(f"for {tile_var} in {self.over}(ceil_div({count}, {self.x.text(tile)})):"):
+        with self.grid.block(f"for {tile_var} in {over}(ceil_div({count}, {self.x.text(tile)})):"):
             self.grid.line(f"first = {base}i64({tile_var}) * {size}")
             self.grid.line(f"{fn}({', '.join([*given, 'first', f'min(first + {size}, {hi})'])})")
 

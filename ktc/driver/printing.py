@@ -10,7 +10,7 @@ from ktc.backends.profiles import profile_for
 from ktc.ir.arith import LOWERING
 from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Reduce, Scan, Stmt
+from ktc.ir.nodes import Barrier, Reduce, Scan, Stmt
 from ktc.ir.walk import map_body
 
 READS_PARALLEL = frozenset({"numba"})
@@ -24,13 +24,18 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
         KtcError: E-BACKEND-... or a lowering error: the target cannot express it.
     """
     if kernel.is_parallel and profile_for(target).backend in READS_PARALLEL:
+        from ktc.passes.lowering.jammed import jammed
         from ktc.passes.shared.known_ranges import decided
 
         kernel = kernel.with_(body=decided(kernel, LOWERING, sized=False))
+        kernel = jammed(kernel) if mode == "source" else kernel
     elif kernel.is_parallel:
-        from ktc.passes.lowering import materialise
+        from ktc.passes.lowering import LoweringError, materialise
 
         kernel = materialise(_affordable(kernel, target))
+        if any(isinstance(s, Barrier) and s.scope == "grid" for s in kernel.body):
+            why = "a loop over blocks waits for all of the one before it, as the blocks of a launch cannot"
+            raise LoweringError("E-LOWER-BLOCKS", why, kernel.loc, "this is a schedule for a CPU: --backend numba")
     return emit(kernel, target, mode)
 
 

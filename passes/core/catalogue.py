@@ -60,6 +60,7 @@ ROWS: dict[str, str] = {
     "online-reduction": "reductions.online_reduction:OnlineReduction",
     "rows-mapping": "mapping.rows_mapping:RowsMapping",
     "split-reduction": "reductions.split_reduction:SplitReduction",
+    "rfactor": "reductions.rfactor:RFactor",
     "scan": "reductions.scan:ScanPass",
     "reduce-strategy": "reductions.reduce_strategy:ReduceStrategy",
     "privatize-atomics": "reductions.privatize_atomics:PrivatizeAtomics",

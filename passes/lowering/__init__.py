@@ -35,6 +35,7 @@ from ktc.passes.lowering.distribution.owned import reserve
 from ktc.passes.lowering.distribution.scope import Scope
 from ktc.passes.lowering.sync.block_waits import check_blocks
 from ktc.passes.lowering.sync.single_thread import check_known
+from ktc.passes.lowering.sync.stages import staged
 from ktc.passes.lowering.tensor.carried_products import carried
 from ktc.passes.lowering.tensor.overlap import overlapped
 from ktc.passes.shared.known_ranges import decided
@@ -59,7 +60,7 @@ def materialise(kernel: Kernel) -> Kernel:
     if not kernel.is_parallel:
         return kernel
     kernel = by_stem(_with_staging(kernel))
-    check_blocks(kernel)
+    kernel = _without_waits(kernel)
     kernel = lower_scans(kernel)
     kernel = _with_body(kernel, split_axes(kernel.body, Decider(kernel)))
     kernel = _with_body(kernel, counted_alike(kernel.body, Decider(kernel)))
@@ -78,6 +79,23 @@ def materialise(kernel: Kernel) -> Kernel:
     kernel = with_scratch(kernel, st)
     kernel = clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
     return kernel.with_(body=decided(kernel, LOWERED, sized=False))
+
+
+def _without_waits(kernel: Kernel) -> Kernel:
+    """``kernel``, in stages where loops over blocks pass arrays on to each other.
+
+    Raises:
+        LoweringError: E-LOWER-BLOCKS, blocks would have to wait for each other in another way.
+    """
+    try:
+        check_blocks(kernel)
+    except LoweringError:
+        apart = staged(kernel)
+        if apart is kernel:
+            raise
+        check_blocks(apart)
+        return apart
+    return kernel
 
 
 def _with_body(kernel: Kernel, body: Body) -> Kernel:

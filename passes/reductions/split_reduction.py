@@ -106,7 +106,7 @@ class SplitReduction(Pass[Arguments]):
             why = "the kernel says what each thread does: threads that share the sum may not all come to it"
             raise Refusal("E-SPLIT-PLACE", why, hint="run raise first")
         spec = args.map
-        kernel, var = _as_reduction(kernel, args.loop)
+        kernel, var = as_reduction(kernel, args.loop)
         target = next(s for s in loops(kernel) if s.var == var)
         assert isinstance(target, Reduce)
         locs = places(target)
@@ -123,7 +123,7 @@ class SplitReduction(Pass[Arguments]):
         return Result(done.kernel.with_(flags=flags), (f"{var.name}: shared by {len(spec.levels)} levels",))
 
 
-def _as_reduction(kernel: Kernel, named: Loops) -> tuple[Kernel, Sym]:
+def as_reduction(kernel: Kernel, named: Loops) -> tuple[Kernel, Sym]:
     """``kernel`` with the sum over the loop ``named`` as one ``reduce``, and its loop variable."""
     found = named.find(kernel)
     if any(isinstance(s, For) for s in found):

@@ -39,7 +39,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32, Array, Scalar
-from ktc.ir.walk import all_exprs, map_body, refresh, stmt_exprs, substitute, walk, walk_expr
+from ktc.ir.walk import all_exprs, declared, map_body, refresh, stmt_exprs, substitute, used, walk, walk_expr
 
 from .tile_edges import read_by_all
 
@@ -97,15 +97,30 @@ def whole_tiles(body: Body, path: Path = ()) -> Body:
     needs no guards. ``path``: the loops around ``body``.
     """
     full = set(filled(body))
+    serial: set[Sym] = set()
 
     def on(s: Stmt) -> Stmt:
         if isinstance(s, For):
+            serial.add(s.var)
             return dataclasses.replace(s, body=tuple(map(on, s.body)))
         if not (isinstance(s, Par) and harmless(s.body, full, read_by_all(s, path))):
             return s
+        if not all(used(i) <= serial | set(declared((s,))) for i in _private_indices((s,))):
+            return s  # an array of more than the tile: beyond the edge is another tile's part, or the array's end
         return map_body((s,), uncut)[0]
 
     return tuple(on(s) for s in body)
+
+
+def _private_indices(body: Body) -> Iterator[Expr]:
+    """The subscripts of private arrays in ``body``."""
+    for s in walk(body):
+        if isinstance(s, Store) and is_local_array(s.buffer):
+            yield from s.index
+    for x in all_exprs(body):
+        for e in walk_expr(x):
+            if isinstance(e, Load) and is_local_array(e.buffer):
+                yield from e.index
 
 
 def uncut(s: Stmt) -> Stmt:

@@ -12,6 +12,7 @@ round of a serial loop around it. Statements under the same loops over blocks ag
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ktc.ir.analysis.dependence import conflict
@@ -23,6 +24,7 @@ from ktc.ir.nodes import Body, For, Par, Reduce, Scan, Stmt, Sym, While, bodies,
 from ktc.ir.types import Ptr
 from ktc.ir.walk import walk
 from ktc.passes.lowering.errors import LoweringError
+from ktc.passes.lowering.sync.stages import is_stage_barrier
 
 Spread = Par | Reduce | Scan
 
@@ -39,7 +41,8 @@ def check_blocks(kernel: Kernel) -> None:
         LoweringError: E-LOWER-BLOCKS.
     """
     every = frozenset[str]().union(*(block_axes(s) for s in walk(kernel.body)))
-    _check(kernel.body, every, every)
+    for _, stage in itertools.groupby(kernel.body, is_stage_barrier):
+        _check(tuple(stage), every, every)
 
 
 def _check(body: Body, idle: frozenset[str], every: frozenset[str]) -> None:

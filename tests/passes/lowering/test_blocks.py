@@ -7,6 +7,7 @@ import pytest
 
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Barrier
 from ktc.ir.text import parse_kernel
 from ktc.passes.lowering import LoweringError, materialise
 
@@ -79,7 +80,6 @@ WAITING = {
     "spread in another way": (LOOP, "  y[i] = x[i]", "par j in 0..n @ [thread.x 8, block.y]", "  s[j] = y[j]"),
     "in the next round": ("for t in 0..3", f"  {LOOP}", "    y[i] = y[i + 1]"),
     "by other threads": ("par j in 0..n @ [thread.x 4, seq]", "  s[j] = x[j]", LOOP, "  y[i] = x[i]", "s[50] = s[1]"),
-    "a part of each block's own": ("array p: local f32[16]", LOOP, "  p[i] = x[i]", "s[0] = p[3]"),
 }  # fmt: skip
 
 
@@ -88,3 +88,29 @@ def test_blocks_cannot_wait_for_each_other(name: str) -> None:
     with pytest.raises(LoweringError) as e:
         materialise(kernel(*WAITING[name]))
     assert e.value.code == "E-LOWER-BLOCKS" and e.value.hint
+
+
+PASSED_ON = {
+    "an element": ("array p: local f32[16]", LOOP, "  p[i] = x[i]", "s[0] = p[n - 1]"),
+    "a neighbour's": ("array p: local f32[16]", LOOP, "  p[i] = x[i]", LOOP, "  s[i] = i > 0 ? p[i - 1] : 0.0"),
+    "rows": ("array p: local f32[3, n]", "par r in 0..3 @ [block.x]", f"  {LOOP}", "    p[r, i] = x[r * n + i]",
+             LOOP, "  s[i] = p[0, i] + p[2, i]"),
+    "and filled again": ("array p: local f32[16]", LOOP, "  p[i] = x[i]", LOOP, "  s[i] = p[n - 1 - i]",
+                         LOOP, "  p[i] = s[i]", LOOP, "  y[i] = p[n - 1 - i]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_arrays_that_loops_over_blocks_pass_on_are_memory(name: str) -> None:
+    """In stages, between which all blocks wait: schedules for a CPU are checked so."""
+    same(kernel(*PASSED_ON[name]))
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_every_barrier_between_stages_is_needed(name: str) -> None:
+    k = materialise(kernel(*PASSED_ON[name]))
+    args: dict = {b: np.ones(200, np.float32) for b in "yxs"} | {"n": N}
+    waits = [s for s in k.body if isinstance(s, Barrier) and s.scope == "grid"]
+    assert waits
+    for wait in waits:
+        assert run(k.with_(body=tuple(s for s in k.body if s is not wait)), args).findings

@@ -1,0 +1,114 @@
+"""Stages of a kernel: what one loop over blocks leaves in an array, the next one reads once all blocks are done.
+
+before                                              after
+    array parts: f32[8, d]                              (parts: a scratch parameter of 8 * d elements)
+    par part in 0..8 @ [block.y]                        par part in 0..8 @ [block.y]
+      par j in 0..d @ [block.x]                           par j in 0..d @ [block.x]
+        parts[part, j] = f(part, j)                         parts[part * d + j] = f(part, j)
+    par j in 0..d @ [block.x]                           grid barrier
+      reduce(+) s over part in 0..8 @ [seq]             par j in 0..d @ [block.x]
+        yield parts[part, j]                              reduce(+) s over part in 0..8 @ [seq]
+                                                            yield parts[part * d + j]
+
+In parallel form a loop begins when the one before it has ended. A CPU's text says just that. Here, where blocks are
+threads of one launch, the array is memory that all of them see, and a barrier of the whole grid stands between the
+loops: this is how such kernels are checked. GPU texts are not printed with a barrier that the source does not have
+(:func:`ktc.driver.printing.printed`): the blocks of a launch are in general not all resident at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from ktc.ir.fold import add, cast, i32, mul, product, simplify
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Alloc, Atomic, Barrier, Body, Expr, Load, Par, Reduce, Stmt, Store, Sym, fresh
+from ktc.ir.storage import is_local_array
+from ktc.ir.types import I32, Array, Ptr
+from ktc.ir.walk import assigned, map_body, used_in, walk
+
+
+def staged(kernel: Kernel) -> Kernel:
+    """``kernel`` with the arrays that its loops over blocks pass on to each other in memory, and barriers between."""
+    arrays = _passed_on(kernel.body)
+    if not arrays:
+        return kernel
+    taken = {p.sym.name for p in kernel.params}
+    memory: dict[Sym, Sym] = {}
+    params: list[Param] = []
+    for a in arrays:
+        assert isinstance(a.type, Array)
+        unique = next(n for n in (a.name, *(f"{a.name}{k}" for k in range(2, 99))) if n not in taken)
+        taken.add(unique)
+        memory[a] = fresh(unique, Ptr(a.type.elem, "global", restrict=True))  # type: ignore[arg-type]
+        size = simplify(product([cast(n, I32) for n in a.type.shape]))
+        params.append(Param(memory[a], align=16, scratch=size))
+    body = _with_barriers(kernel.body, arrays)
+    return kernel.with_(body=_in_memory(body, memory), params=(*kernel.params, *params))
+
+
+def is_stage_barrier(s: Stmt) -> bool:
+    """Whether ``s`` makes all blocks wait for each other."""
+    return isinstance(s, Barrier) and s.scope == "grid"
+
+
+def _passed_on(body: Body) -> list[Sym]:
+    """Arrays declared beside loops over blocks, of which one fills them and another statement reads them."""
+    out = []
+    for a in (s.sym for s in body if isinstance(s, Alloc) and is_local_array(s.sym)):
+        users = [s for s in body if not isinstance(s, Alloc) and a in used_in((s,)) | assigned((s,))]
+        if len(users) > 1 and any(_over_blocks(s) and a in assigned((s,)) for s in users):
+            out.append(a)
+    return out
+
+
+def _over_blocks(s: Stmt) -> bool:
+    return any(lv.kind == "block" for x in walk((s,)) if isinstance(x, Par | Reduce) for lv in x.dist)
+
+
+def _with_barriers(body: Body, arrays: Collection[Sym]) -> Body:
+    """``body`` without the declarations of ``arrays``, and a barrier before what touches one that may be written still;
+    what is written after it was read waits, too."""
+    out: list[Stmt] = []
+    read: set[Sym] = set()
+    written: set[Sym] = set()
+    for s in body:
+        if isinstance(s, Alloc) and s.sym in arrays:
+            continue
+        reads, writes = used_in((s,)) & set(arrays), assigned((s,)) & set(arrays)
+        if (reads | writes) & written or writes & read:
+            out.append(Barrier("grid", loc=s.loc))
+            read, written = set(), set()
+        read |= reads
+        written |= writes
+        out.append(s)
+    return tuple(out)
+
+
+def _in_memory(body: Body, memory: Mapping[Sym, Sym]) -> Body:
+    """``body`` with the arrays in ``memory``, row by row."""
+
+    def on(s: Stmt) -> Stmt:
+        if isinstance(s, Store | Atomic) and s.buffer in memory:
+            return dataclasses.replace(s, buffer=memory[s.buffer], index=(_flat(s.buffer, s.index),))
+        return s
+
+    def read(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer in memory:
+            return dataclasses.replace(e, buffer=memory[e.buffer], index=(_flat(e.buffer, e.index),))
+        return e
+
+    return map_body(body, on, read)
+
+
+def _flat(a: Sym, index: tuple[Expr, ...]) -> Expr:
+    """The position of an element, row-major."""
+    assert isinstance(a.type, Array)
+    out: Expr = i32(0)
+    for i, n in zip(index, a.type.shape):
+        out = add(mul(out, cast(n, I32)), cast(i, I32))
+    return simplify(out)
+
+
+__all__ = ["is_stage_barrier", "staged"]
