@@ -32,10 +32,11 @@ class Candidate:
 
 
 class Builder:
-    """Builds scripts on one kernel, each at most once, and steps that scripts begin with alike (``raise``) once too."""
+    """Builds scripts on one kernel, each at most once, and steps that scripts begin with alike (``raise``) once too.
+    ``as_loops``: loops are printed as they stand, so that two orders are two candidates."""
 
-    def __init__(self, original: Kernel) -> None:
-        self.original = original
+    def __init__(self, original: Kernel, as_loops: bool = False) -> None:
+        self.original, self.as_loops = original, as_loops
         self._built: dict[str, Candidate | Outcome] = {}
         self._steps: Memo = {}
 
@@ -78,5 +79,7 @@ class Builder:
         text = print_kernel(canonical(lowered.with_(trace=()))) + repr(
             [(k.name, k.domain, k.value) for k in applied.kernel.knobs]
         )
+        if self.as_loops:
+            text += print_kernel(canonical(applied.kernel.with_(trace=())))
         notes = tuple(n for r in applied.results for n in r.notes)
         return Candidate(p.script, applied.kernel, hashlib.sha256(text.encode()).hexdigest()[:16], notes, p)

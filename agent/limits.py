@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ktc.driver.printing import prints_loops
 from ktc.ir.fold import cast, i32, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Const, Decl, Expr
@@ -33,7 +34,8 @@ def space_for(kernel: Kernel, device: DeviceInfo, sizes: Mapping[str, int | floa
     from ktc.passes.lowering import materialise
 
     lowered = materialise(kernel)
-    limits = (*private_limits(lowered), *portable_block(lowered))
+    room = own_cache(device) if prints_loops(device.profile) else PRIVATE_BYTES
+    limits = (*private_limits(lowered, room), *portable_block(lowered))
     return space_of(lowered.with_(constraints=(*lowered.constraints, *limits)), device, [sizes])
 
 
@@ -45,15 +47,20 @@ def portable_block(lowered: Kernel) -> list[Expr]:
     return [Binary("<=", mul(mul(x, y), z), Const(MAX_BLOCK, I64))]
 
 
-def private_limits(lowered: Kernel) -> list[Expr]:
-    """Each private array whose size depends on knobs fits the registers of a thread."""
+def private_limits(lowered: Kernel, room: int) -> list[Expr]:
+    """Each private array whose size depends on knobs fits ``room`` bytes: a thread's registers, a core's cache."""
     out: list[Expr] = []
     for s in walk(lowered.body):
         if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array) and s.sym.type.space == "local":
             size = _bytes(s.sym.type)
             if knobs_in(size):
-                out.append(Binary("<=", size, Const(PRIVATE_BYTES, I64)))
+                out.append(Binary("<=", size, Const(room, I64)))
     return out
+
+
+def own_cache(device: DeviceInfo) -> int:
+    """Bytes of the cache that a core of a CPU has for itself; an eighth of the last one where that is not known."""
+    return int(device.extra.get("core_l2_bytes", 0)) or max(device.l2_bytes // 8, 256 << 10)
 
 
 def _bytes(t: Array) -> Expr:

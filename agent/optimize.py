@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ktc.agent.embedded.rounds import TOO_SLOW, observe, remember, search
+from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.verification import check_original
@@ -88,6 +89,7 @@ def optimize(
         raise
     if lab is None:
         lab = Bench(work, original, variant=variant, ledger=out / LEDGER, seed=seed, opening=opening)
+    builder.as_loops = prints_loops(lab.device.profile)
     try:
         run = Run(
             work, original, lab, mind, budget, progress or _silent, memory, builder,

@@ -7,11 +7,13 @@ from itertools import chain
 
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.driver.printing import exchanges_lanes
-from ktc.ir.analysis.planner_facts import facts
+from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.script import DistSpec
 
 from .carried import carried
+from .cpu_nests import PROFILE as CPU
+from .cpu_nests import cpu_nests
 from .halos import halo_tiles
 from .ideas import LONG, RULES, Idea, Shape, packed_elements, shape_of
 from .lanes import lanes
@@ -43,7 +45,9 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         yield from self._refinements(o, 0, EARLY)
-        if o.raised is not None:
+        if o.raised is not None and o.device.profile == CPU:
+            yield from self._on_cores(o, o.raised)
+        elif o.raised is not None:
             gpu = o.device.profile.startswith(GPUS)
             for before, kernel in hidden_products(o.raised) if gpu else ():  # no one else tiles products by threads
                 yield from self._products(o, before, kernel)
@@ -71,7 +75,18 @@ class Rules:
                 yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
         for place in range(REFINED):
             yield from self._refinements(o, place, REFINING)
-        yield from self._sites(o)
+        if o.raised is None or o.device.profile != CPU:
+            yield from self._sites(o)
+
+    def _on_cores(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
+        """Nests for a CPU, and the kernel as loops, whatever these do."""
+
+        def seen(kernel: Kernel) -> Sequence[KernelFacts]:
+            return o.facts if kernel is raised else [facts(kernel, f.sizes) for f in o.facts]
+
+        for steps, why, gain in cpu_nests(raised, o.device, seen, _able(o)):
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
+        yield Proposal("raise", "loops instead of threads", 1.2, self.name)
 
     def _reuse(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
         """What keeps values that several threads read where they reach them: fragments, tiles, halos, planes.

@@ -120,8 +120,10 @@ class CpuRuntime(TimedRuntime):
                 exe.launch(s)
             return (time.perf_counter() - start) / n
 
-        run(1)
-        batch = max(1, int(BATCH_SECONDS / max(run(1), 1e-7)))
+        seconds = run(1)  # with what only a first launch does, which matters to short ones
+        if seconds < 100 * BATCH_SECONDS:
+            seconds = run(1)
+        batch = max(1, int(BATCH_SECONDS / max(seconds, 1e-7)))
         return lambda: run(batch)
 
 

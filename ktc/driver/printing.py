@@ -17,13 +17,18 @@ READS_PARALLEL = frozenset({"numba"})
 """Targets whose emitter takes the parallel form as it is; for the others it is lowered first."""
 
 
+def prints_loops(target: str) -> bool:
+    """Whether ``target`` (a language or a profile's name) has the loops of a kernel in parallel form as they stand."""
+    return profile_for(target).backend in READS_PARALLEL
+
+
 def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
     """Code of ``kernel`` (knobs bound, or open in ``template`` mode) for ``target``: a language or a profile's name.
 
     Raises:
         KtcError: E-BACKEND-... or a lowering error: the target cannot express it.
     """
-    if kernel.is_parallel and profile_for(target).backend in READS_PARALLEL:
+    if kernel.is_parallel and prints_loops(target):
         from ktc.passes.lowering.jammed import jammed
         from ktc.passes.shared.known_ranges import decided
 
