@@ -1,0 +1,122 @@
+# ruff: noqa: E501
+"""Nests for a CPU: which one a kernel's accesses ask for, that it can be built, and that it computes the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.agent.build import Builder, Candidate
+from ktc.agent.embedded.cpu_nests import Cores, cpu_nests
+from ktc.agent.embedded.rules import Rules
+from ktc.agent.limits import space_for
+from ktc.agent.planner import Observation, Proposal
+from ktc.ir.analysis.planner_facts import facts
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel
+from ktc.search.target import DeviceInfo
+from tests.passes.checks import applied, differs
+
+CPU = DeviceInfo("numba", "a CPU", "numba", 2, 1024, 1 << 20, l2_bytes=32 << 20, extra={"core_l2_bytes": "1048576"})
+
+HEAD = "kernel k(c: f32* restrict noalias, a: f32 const* restrict noalias, b: f32 const* restrict noalias, n: i32, m: i32, k: i32)\n"
+PLANE = "  par i in 0..n @ [thread.y 4, block.y]\n    par j in 0..m @ [thread.x 8, block.x]\n"
+SIZES = {"n": 2000, "m": 3000, "k": 700}
+SMALL = [{"n": n, "m": m, "k": k} for n, m, k in ((1, 1, 1), (5, 4, 3), (9, 12, 6))]
+
+PRODUCT = (
+    PLANE
+    + "      var s: f32 = 0.0\n      for q in 0..k\n        s += a[i * k + q] * b[q * m + j]\n      c[i * m + j] = s\n"
+)
+ACROSS = PRODUCT.replace("par i in 0..n @ [thread.y 4, block.y]", "par j in 0..m @ [thread.x 8, block.x]", 1).replace(
+    "    par j in 0..m @ [thread.x 8, block.x]\n      var", "    par i in 0..n @ [thread.y 4, block.y]\n      var"
+)
+COLUMNS = "  par j in 0..m @ [thread.x 8, block.x]\n    var s: f32 = 0.0\n    for i in 0..n\n      s += a[i * m + j]\n    c[j] = s\n"
+RUNNING = COLUMNS.replace(
+    "      s += a[i * m + j]\n    c[j] = s\n", "      s += a[i * m + j]\n      c[i * m + j] = s\n"
+)
+EVERYTHING = "  reduce(+) s: f32 = 0.0 over i in 0..n @ [thread.x 32, block.x]\n    yield a[i]\n  c[0] = s\n"
+TURNED = PLANE + "      c[j * n + i] = a[i * m + j]\n"
+WRONG_ORDER = "  par j in 0..m @ [block.y]\n    par i in 0..n @ [block.x]\n      par q in 0..k @ [thread.x 32, seq]\n        c[(i * m + j) * k + q] = 2.0 * a[(i * m + j) * k + q]\n"
+STREAM = "  par i in 0..n @ [thread.x 8, block.x]\n    c[i] = 2.0 * a[i]\n"
+
+FIRST = {
+    "a product": (PRODUCT, "tile{loops=i,j sizes=$R:(4,8),$C:("),
+    "a product, rows innermost": (ACROSS, "interchange{outer=j} | tile{loops=i,j sizes=$R:(4,8),$C:("),
+    "columns": (COLUMNS, "rfactor{loop=i parts=$P:(2,8,32)} | tile{loops=j sizes=$C:("),
+    "running sums of columns": (RUNNING, "tile{loops=j sizes=$C:("),
+    "everything": (EVERYTHING, "rfactor{loop=i parts=$P:(2,8,32)}"),
+    "a transposition": (
+        TURNED,
+        "tile{loops=i,j sizes=$R:(8,16,32),$C:(64,256,1024)} | map{i=[unroll $R, seq] j=[seq]}",
+    ),
+    "loops across memory": (WRONG_ORDER, "interchange{outer=j}"),
+    "a stream": (STREAM, "map{i=[seq $TASK:("),
+}
+
+
+def ideas(kernel: Kernel, sizes: dict[str, int] | None = None) -> list[str]:
+    builder = Builder(kernel)
+    seen = [*cpu_nests(kernel, CPU, lambda k: [facts(k, sizes or SIZES)], lambda s: builder.attempt(s) is None)]
+    return [steps for steps, _, _ in seen]
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_idea_follows_from_the_accesses(name: str) -> None:
+    body, begins = FIRST[name]
+    found = ideas(parse_kernel(HEAD + body))
+    assert found and found[0].startswith(begins), found
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_every_idea_can_be_built_and_computes_the_same(name: str) -> None:
+    kernel = parse_kernel(HEAD + FIRST[name][0])
+    for steps in ideas(kernel):
+        small = steps
+        for wide, narrow in (("$C:(", "$C:(4,"), ("$R:(", "$R:(2,"), ("$TASK:(", "$TASK:(3,")):
+            small = small.replace(wide, narrow)
+        knobs = {k.name: min(k.domain) for k in applied(kernel, small).knobs}
+        assert differs(kernel, applied(kernel, small), SMALL, elements=1000, knobs=knobs) is None, small
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_default_is_among_the_configurations(name: str) -> None:
+    kernel = parse_kernel(HEAD + FIRST[name][0])
+    for steps in ideas(kernel):
+        built = Builder(kernel).build(Proposal(steps, ""))
+        assert isinstance(built, Candidate)
+        space = space_for(built.kernel, CPU, SIZES)
+        assert space.contains({k.name: k.default for k in built.kernel.knobs}), steps
+
+
+def test_names_do_not_matter() -> None:
+    other = PRODUCT.replace("par i ", "par down ").replace("[i * ", "[down * ").replace("for q", "for term")
+    other = other.replace("+ q]", "+ term]").replace("b[q ", "b[term ")
+    assert ideas(parse_kernel(HEAD + other))[0] == ideas(parse_kernel(HEAD + PRODUCT))[0].replace(
+        "loops=i,", "loops=down,"
+    ).replace("i.*=", "down.*=").replace("loops=q", "loops=term").replace("q_tile", "term_tile").replace(
+        "loop=q ", "loop=term "
+    )
+
+
+def test_the_planner_asks_for_loops_on_a_cpu_and_for_threads_elsewhere() -> None:
+    kernel = parse_kernel(HEAD + PRODUCT)
+    seen = (facts(kernel, SIZES),)
+    builder = Builder(kernel)
+
+    def scripts(device: DeviceInfo) -> list[str]:
+        attempt = lambda s: builder.attempt(s.removeprefix("raise | ") if s != "raise" else "")  # noqa: E731
+        return [p.script for p in Rules().propose(Observation(kernel, kernel, seen, device, attempt=attempt), 4)]
+
+    assert "stage-shared" not in "".join(scripts(CPU)) and "thread." not in "".join(scripts(CPU))
+    assert scripts(CPU)[0].startswith("raise | tile{loops=i,j")
+    gpu = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10)
+    assert "thread." in scripts(gpu)[0]
+
+
+def test_small_rows_leave_a_task_for_each_core() -> None:
+    steps = ideas(parse_kernel(HEAD + STREAM), {"n": 1000, "m": 1, "k": 1})
+    assert steps[0] == "map{i=[seq $TASK:(125), block.x]}"
+
+
+def test_caches_that_are_not_known_are_those_of_most_processors() -> None:
+    assert Cores.of(DeviceInfo("numba", "", "numba", 0, 0, 0)) == Cores(1, 32 << 10, 512 << 10, 8 << 20)
