@@ -43,6 +43,14 @@ FLOAT_CALLS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 """Functions of floats. ``1.0 / x`` and friends are computed as written, then brought to the result type."""
 
+F32_CALLS: dict[str, tuple[str, str]] = {
+    name: (f"{name}_f32({{0}})", f"{name}_f32") for name in ("exp", "exp2", "log", "tanh", "erf")
+} | {
+    "rsqrt": ("(f32(1.0) / math.sqrt({0}))", ""), "rcp": ("(f32(1.0) / ({0}))", ""),
+    "fast_rcp": ("(f32(1.0) / ({0}))", ""),
+}  # fmt: skip
+"""The same in single precision, and for what is computed in it: no calls (:mod:`.vector_math`) and no doubles."""
+
 _ALIASES = {f"fast_{n}": n for n in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "pow")} | {
     "fast_exp10": "exp10", "fast_log10": "log10", "sqrt_rn": "sqrt", "fma_rn": "fma", "rcp_rn": "rcp",
     "rsqrt_rn": "rsqrt",
@@ -74,13 +82,18 @@ def print_call(p: ExprPrinter, e: Call) -> Text:
 
 def _float_call(p: ExprPrinter, e: Call, args: list[str]) -> Text:
     fn = _ALIASES.get(e.fn, e.fn)
+    t = e.ty
+    if fn in F32_CALLS and isinstance(t, Scalar) and t.name != "f64":
+        text, helper = F32_CALLS[fn]
+        if helper:
+            p.need(helper)
+        return p.round(text.format(*args), 15, t)
     row = FLOAT_CALLS.get(fn)
     if row is None:
         raise unsupported(f"the function {e.fn}()")
     text = row[0].format(*args)
     if row[1]:
         p.need(row[1])
-    t = e.ty
     if not isinstance(t, Scalar) or not t.is_float:
         return (text, 15)
     if t.name == "f64":

@@ -13,6 +13,7 @@ from ktc.backends.field_text import NUMBA_TEXT
 from .lane_helpers import LANE_HELPERS
 from .local_arrays import LOCAL_ARRAYS
 from .narrow_floats import NARROW
+from .vector_math import VECTOR_MATH
 
 REDUCTIONS = {
     "add": "total + x",
@@ -273,7 +274,7 @@ def vote_all(lanes, t, mask):
             return False
     return True
 '''),
-} | LANE_HELPERS | LOCAL_ARRAYS  # fmt: skip
+} | LANE_HELPERS | LOCAL_ARRAYS | VECTOR_MATH  # fmt: skip
 
 
 _INTRINSIC = ("numba.extending", "intrinsic")
