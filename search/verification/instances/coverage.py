@@ -18,7 +18,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Stmt
 from ktc.ir.walk import used
 from ktc.ir.workload import Workload
-from ktc.search.verification.integers.first_thread import FIRST, LAST, LATE, MIDDLE, FirstThread, followed
+from ktc.search.verification.integers.first_thread import ENTERING, FIRST, LAST, LATE, MIDDLE, FirstThread, followed
 from ktc.search.verification.integers.reaching import Does, arguments, least_value, rounds
 
 from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, open_axes, single_axes
@@ -150,10 +150,12 @@ class Coverage:
                     yield from self._one_of(maker, base, name, almost)
 
     def _within_one_round(self, maker: Maker, name: str) -> bool:
-        """Whether the first thread comes to a loop up to a size that never goes round it twice."""
+        """Whether the first thread goes round a loop up to a size, and no value of that size takes it round twice. A
+        loop that is over at once where the size is largest, as one up to a quotient by it, has less to show there."""
         longest = self._scalars({**maker.few(), name: maker.longest(name)})
+        enters = followed(self.candidate, *ENTERING).reaches
         return any(
-            self._ends_at(s, name) and self._first.comes(k, longest) and not self._first.reaches(k, longest)
+            self._ends_at(s, name) and enters(k, longest) and not self._first.reaches(k, longest)
             for k, s in enumerate(self._first.loops)
         )
 

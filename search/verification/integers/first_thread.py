@@ -130,6 +130,9 @@ def _last_value(s: For, env: Mapping[str, int]) -> int | None:
 FIRST, LAST, LATE, MIDDLE = ("first", None), ("last", None), ("last", 2), ("middle", None)
 """The threads that are asked about: see :class:`FirstThread`. The late one is the last block's, twice round a loop."""
 
+ENTERING = ("first", 1)
+"""The first thread, once round a loop."""
+
 
 @by_identity(32)
 def followed(kernel: Kernel, block: str, rounds: int | None) -> FirstThread:
@@ -151,4 +154,4 @@ def _put(env: dict[str, int], name: str, value: int | bool | None) -> None:
         env[name] = int(value)
 
 
-__all__ = ["FIRST", "LAST", "LATE", "MIDDLE", "FirstThread", "followed"]
+__all__ = ["ENTERING", "FIRST", "LAST", "LATE", "MIDDLE", "FirstThread", "followed"]

@@ -10,8 +10,10 @@ import pytest
 
 from ktc.ir.interp import FUEL, run
 from ktc.ir.nodes import Atomic, Binary, Const, For, HwIndex, If, Store, fresh, i32
+from ktc.ir.text import parse_kernel
 from ktc.ir.types import U32
 from ktc.ir.walk import map_body, map_expr, rename, walk
+from ktc.ir.workload import ArgSpec
 from ktc.search.verification import verify
 from ktc.search.verification.instances.instances import MAX_ELEMENTS, Maker, instances
 from ktc.search.verification.instances.sizes import BEYOND
@@ -26,7 +28,7 @@ from tests.ir.interp.interp_samples import MATMUL_PARALLEL, kernel
 from tests.mutation.campaign import OPERATORS
 from tests.mutation.operators.operators import apply, places
 from tests.mutation.subjects import replayed
-from tests.search.verification.gate_samples import COPY, MATMUL, ROWS
+from tests.search.verification.gate_samples import COPY, MATMUL, ROWS, _workload
 
 exact = importlib.import_module("ktc.search.verification.rungs.exact")
 coverage = importlib.import_module("ktc.search.verification.instances.coverage")
@@ -423,6 +425,21 @@ def test_a_loop_within_one_round_has_exactly_the_most_that_is_promised() -> None
     verdict = verify(subject.original, subject.candidate.with_(body=body), subject.workload, variant="bf16")
     assert verdict.status == "REJECTED" and verdict.failure is not None, verdict
     assert verdict.failure.kind == "out-of-bounds" and verdict.failure.sizes["d"] == 1024, verdict
+
+
+@pytest.mark.parametrize("end, promised", [("heads", True), ("64 / heads", False)])
+def test_a_loop_that_the_largest_size_ends_at_once_does_not_ask_for_it(end: str, promised: bool) -> None:
+    """Thousands of heads have thousands of blocks: no price to pay for a loop up to a quotient by their number."""
+    text = (
+        "kernel rows(y: f32*, x: f32 const*, heads: i32)\n  launch grid(heads) block(32)\n"
+        f"  for k in i32(threadIdx.x) * 1024..{end} step 32768\n    y[blockIdx.x] = x[blockIdx.x]\n"
+    )
+    arrays = (ArgSpec("y", "f32", "out", ("heads",)), ArgSpec("x", "f32", "in", ("heads",)))
+    heads = ArgSpec("heads", "i32", "scalar", value="heads", range=(1, 4096))
+    work, rows = _workload("rows", (*arrays, heads), {"heads": 12}), parse_kernel(text)
+    maker = Maker((rows, rows), work, 192 * MAX_ELEMENTS)
+    sizes = [i.sizes["heads"] for i in coverage.Coverage(rows, work).sizes_below_rounds(maker)]
+    assert (4096 in sizes) is promised, sizes
 
 
 def test_rows_behind_peeled_ones_are_longer_than_a_round() -> None:
