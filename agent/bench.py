@@ -19,7 +19,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.bounds.compulsory_work import Work
-from ktc.search.bounds.measured_rates import Rates
+from ktc.search.bounds.rates import Rates
 from ktc.search.bounds.speed_of_light import Bound, bound, ceilings
 from ktc.search.bounds.workload_work import work_of
 from ktc.search.records.ledger import Ledger, StudyKey
@@ -33,7 +33,7 @@ from .gate import Gate, strict, verifying_processes
 from .lab import Comparison, Configuration, Tuned
 from .limits import space_for
 from .report import Timed
-from .station import Opening, Station, is_cpu
+from .station import EVERYWHERE, Opening, Station, is_cpu
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Timing
@@ -143,8 +143,9 @@ class Bench:
 
     @functools.cached_property
     def _rates(self) -> Rates:
-        """What the device attains; of a CPU nothing, whose other users a measurement would show as well."""
-        return Rates() if is_cpu(self.device) else self.station.executor.rates()
+        """What the device attains; of a CPU that is reached through OpenCL nothing."""
+        known = self.device.backend == EVERYWHERE or not is_cpu(self.device)
+        return self.station.executor.rates() if known else Rates()
 
     def _work(self, scenario: Scenario) -> Work:
         found = self._works.get(scenario.name)

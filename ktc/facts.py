@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ktc.ir.analysis.planner_facts import KernelFacts
     from ktc.search.bounds.compulsory_work import Work
     from ktc.search.bounds.occupancy import Occupancy
-    from ktc.search.bounds.speed_of_light import Bound
+    from ktc.search.bounds.speed_of_light import Bound, Ceilings
 
     from .api import Program
 
@@ -44,8 +44,11 @@ class ProgramFacts:
         return dataclasses.asdict(self)
 
 
-def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capability: str = "9.0") -> ProgramFacts:
-    """The facts of ``program`` at ``sizes`` (by default the workload's largest tuned scenario).
+def facts_of(
+    program: Program, sizes: Mapping[str, int] | None = None, capability: str = "9.0", device: str = ""
+) -> ProgramFacts:
+    """The facts of ``program`` at ``sizes`` (by default the workload's largest tuned scenario). ``device``: one of this
+    machine, as :func:`ktc.backends.runtimes.open_runtime` takes it, whose bound is wanted too.
 
     Raises:
         KtcError: the program was refused, or a size names no parameter.
@@ -86,7 +89,7 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
         shared,
         occupancy(block, min(registers, 255), shared, capability) if block else None,
         work,
-        {} if work is None else _bounds(work),
+        {} if work is None else _bounds(work, device),
         tuple(sorted(edges, key=repr)),
         missing,
         launch,
@@ -148,9 +151,20 @@ def _work(program: Program, at: Mapping[str, int], given: Mapping[str, int]) -> 
     return compulsory_work(source, at, granule=SECTOR)
 
 
-def _bounds(work: Work) -> dict[str, Bound]:
-    """The least time on each device of the table, by datasheet."""
+def _bounds(work: Work, device: str) -> dict[str, Bound]:
+    """The least time on ``device``, if one is named, by what it attains, and on each of the table, by datasheet."""
     from ktc.backends.device_table import DEVICES
     from ktc.search.bounds.speed_of_light import bound, datasheet
 
-    return {" ".join(row.names): bound(work, datasheet(" ".join(row.names))) for row in DEVICES}
+    known = {} if not device else {name: bound(work, c) for name, c in (_attained(device),)}
+    return known | {" ".join(row.names): bound(work, datasheet(" ".join(row.names))) for row in DEVICES}
+
+
+def _attained(device: str) -> tuple[str, Ceilings]:
+    """A device of this machine, by name, and its ceilings as measured: now, or of a CPU within a day."""
+    from ktc.backends.runtimes import open_runtime
+    from ktc.search.bounds.attained_rates import attained_rates
+    from ktc.search.bounds.speed_of_light import ceilings
+
+    runtime = open_runtime(device)
+    return f"{runtime.device.name}, measured", ceilings(runtime.device, attained_rates(runtime))

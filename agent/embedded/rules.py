@@ -73,8 +73,9 @@ class Rules:
                 yield from self._packed(o, shape)
                 yield from self._rules(o, shape, without=without)
                 yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
+        refining = REFINING if o.device.profile != CPU else EARLY
         for place in range(REFINED):
-            yield from self._refinements(o, place, REFINING)
+            yield from self._refinements(o, place, refining)
         if o.raised is None or o.device.profile != CPU:
             yield from self._sites(o)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Option
-from .options import Json, Passes, Sets, apply_script, knob_values, with_program
+from .options import Device, Json, Passes, Sets, apply_script, knob_values, with_program
 from .output import print_json, styled, table
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def facts(
     passes: Passes = "",
     sets: Sets = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006
+    device: Device = "",
     graph: Annotated[bool, Option("--dependences", help="List every dependence, with its distance.")] = False,
     json_: Json = False,
 ) -> None:
@@ -35,12 +36,13 @@ def facts(
 
     Examples:
       ktc facts silu_and_mul
+      ktc facts silu_and_mul --device numba
       ktc facts sgemm -p raise --size M=1024 --size N=1024 --size K=1024 --dependences
     """
     from ktc.facts import facts_of
 
     program = apply_script(program, passes).bind(**knob_values(sets))
-    found = facts_of(program, _sizes(size))
+    found = facts_of(program, _sizes(size), device=device)
     if json_:
         return print_json(found.as_json())
     _show(found, graph)

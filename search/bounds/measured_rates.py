@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ktc.backends.base import Runtime
+
+from .rates import Rates
 
 COPY = """
 kernel copy4(out: f32* restrict align 16, in: f32 const* restrict align 16, n: i32)
@@ -50,19 +52,8 @@ FMA = (
 """As many chains of dependent steps as hide a step's latency, of finite values: with m = 0 all stay 0."""
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Attained rates, per second: bytes of a copy (read plus written) and of a read, operations in 32-bit floats (a
-    fused multiplication and addition being two). 0: not measured."""
-
-    copy_bytes: float = 0.0
-    read_bytes: float = 0.0
-    f32_flops: float = 0.0
-
-
 def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) -> Rates:
-    """The rates of ``runtime``'s device; of a CPU those of its memory alone, since what a compiler makes of a chain of
-    scalar operations there says little about its vector units.
+    """The rates of ``runtime``'s device, a GPU (:mod:`.cpu_rates` has a CPU's).
 
     Args:
         megabytes: of source data; by default 8 times the last-level cache, between 64 and 1024.
@@ -74,8 +65,6 @@ def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) 
     zero, one = np.float32(0), np.float32(1)
     wide: dict[str, Any] = {"out": runtime.full(n, zero), "in": runtime.full(n, one), "n": n}
     memory = Rates(2 * 4 * n / _seconds(runtime, COPY, wide, budget_s), 4 * n / _seconds(runtime, READ, wide, budget_s))
-    if runtime.device.backend == "numba":
-        return memory
     narrow: dict[str, Any] = {"out": runtime.full(threads, zero), "in": runtime.full(threads, zero), "n": threads}
     return replace(memory, f32_flops=2 * CHAINS * ROUNDS * threads / _seconds(runtime, FMA, narrow, budget_s))
 

@@ -21,7 +21,7 @@ from ktc.backends.base import DeviceInfo
 from ktc.backends.device_table import LAUNCH_FLOOR_S, peaks_of
 
 from .compulsory_work import Work
-from .measured_rates import Rates
+from .rates import Rates
 
 ALARM = 1.02
 """A fraction above this is reported: 2 % allows for the error of the measured ceiling."""
@@ -29,6 +29,11 @@ ALARM = 1.02
 LANES_PER_SPECIAL = 8
 """Lanes of 32-bit arithmetic per lane of the special unit: 128 to 16 on every NVIDIA device since compute capability
 5.0 (CUDA C++ Programming Guide, arithmetic instructions), 4 to 1 on AMD's, for which 8 is an upper count."""
+
+
+ISSUED_BESIDE = {"numba": 2}
+"""Backend -> vector instructions that a core issues in the time of one fused multiplication and addition: today's
+processors have units for as many others beside those (Intel's ports 0, 1 and 5; AMD's pipes for additions)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,8 @@ def ceilings(device: DeviceInfo, measured: Rates | None = None) -> Ceilings:
     copy = _lower(m.copy_bytes, table)
     read = max(copy, _lower(m.read_bytes, table) if m.read_bytes else copy)
     slower = 2 / copy - 1 / read if copy else 0.0
-    rates = {"f32": flops, "f16": 2 * flops, "special": flops / 2 / LANES_PER_SPECIAL, "issue": flops / 2}
+    issue = flops / 2 * ISSUED_BESIDE.get(device.backend, 1)
+    rates = {"f32": flops, "f16": 2 * flops, "special": flops / 2 / LANES_PER_SPECIAL, "issue": issue}
     rates |= {"f64": peaks.f64_flops, "matrix": max(peaks.f16_matrix_flops, flops)} if peaks else {"matrix": flops}
     source = (peaks.source if peaks else "no datasheet entry") + ("; measured" if m.copy_bytes else "")
     return Ceilings(read, 1 / slower if slower else 0.0, rates, LAUNCH_FLOOR_S.get(device.backend, 0.0), source)

@@ -30,7 +30,7 @@ import numpy as np
 
 from ktc.backends.base import DeviceInfo, Emitted, Timing
 from ktc.ir.diagnostics import KtcError
-from ktc.search.bounds.measured_rates import Rates
+from ktc.search.bounds.rates import Rates
 
 from .assistance import Assistance
 from .crew import Crew, reply_of

@@ -18,7 +18,7 @@ from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Repeat
 from ktc.ir.text import parse_kernel
-from ktc.search.bounds.measured_rates import measure_rates
+from ktc.search.bounds.attained_rates import attained_rates
 from ktc.search.verification.device.any_order import unordered
 from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
@@ -92,7 +92,7 @@ class Measurer:
 
     def rates(self, m: Mapping[str, Any]) -> dict[str, Any]:
         """What the device attains on kernels with nothing in their way."""
-        return {"rates": dataclasses.asdict(measure_rates(self.runtime))}
+        return {"rates": dataclasses.asdict(attained_rates(self.runtime))}
 
     @property
     def target(self) -> str:

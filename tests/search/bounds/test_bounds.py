@@ -1,13 +1,18 @@
 """The speed of light: bytes, operations, ceilings, alarms; and how many buffers make a measurement cold."""
 
+from pathlib import Path
+
 import pytest
 
 from ktc.backends.base import DeviceInfo, Timing
 from ktc.backends.runtimes import open_runtime
 from ktc.backends.timing_stats import Interval
+from ktc.search.bounds import cpu_rates
+from ktc.search.bounds.attained_rates import attained_rates
 from ktc.search.bounds.compulsory_work import Work
-from ktc.search.bounds.measured_rates import Rates, measure_rates
+from ktc.search.bounds.cpu_rates import measure_cores
 from ktc.search.bounds.operations import Operations
+from ktc.search.bounds.rates import Rates
 from ktc.search.bounds.speed_of_light import Ceilings, bound, ceilings, datasheet
 from ktc.search.workers.timing import Comparison, rotation
 
@@ -56,8 +61,41 @@ def test_a_copy_takes_the_time_of_a_copy_and_a_read_that_of_a_read():
 
 
 def test_rates_of_this_machine_are_plausible():
-    found = measure_rates(open_runtime("numba"), megabytes=16, budget_s=0.02)
+    found = measure_cores(open_runtime("numba"), megabytes=16, budget_s=0.02)
     assert 1e8 < found.copy_bytes < 1e13 and 1e8 < found.read_bytes < 1e13
+    assert 1e9 < found.f32_flops < 1e15
+
+
+def test_the_best_rates_of_a_machine_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Other programs on the cores only slow them down: what was reached once can be reached."""
+    monkeypatch.setenv("KTC_CACHE", str(tmp_path))
+    runtime = open_runtime("numba")
+    measured = iter([Rates(2.0, 5.0, 9.0), Rates(3.0, 4.0, 8.0), Rates(1.0, 1.0, 10.0)])
+    monkeypatch.setattr(cpu_rates, "measure_cores", lambda runtime: next(measured))
+    assert cpu_rates.kept_rates(runtime.device) is None
+    assert attained_rates(runtime) == attained_rates(runtime) == Rates(2.0, 5.0, 9.0)
+    monkeypatch.setattr(cpu_rates, "A_DAY", 0.0)
+    assert attained_rates(runtime) == Rates(3.0, 5.0, 9.0)
+    assert attained_rates(runtime) == cpu_rates.kept_rates(runtime.device) == Rates(3.0, 5.0, 10.0)
+
+
+def test_damaged_rates_are_measured_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KTC_CACHE", str(tmp_path))
+    runtime = open_runtime("numba")
+    monkeypatch.setattr(cpu_rates, "measure_cores", lambda runtime: Rates(2.0, 5.0, 9.0))
+    attained_rates(runtime)
+    (file,) = (tmp_path / "rates").iterdir()
+    for text in ("", "[]", '{"copy_bytes": "many"}', '{"other": 1.0}'):
+        file.write_text(text)
+        assert attained_rates(runtime) == Rates(2.0, 5.0, 9.0)
+
+
+def test_cores_issue_other_instructions_beside_products() -> None:
+    cores = DeviceInfo("numba", "some CPU", "numba", 2, 1024, 1 << 20)
+    limits = ceilings(cores, Rates(4e10, 5e10, 2e11))
+    assert limits.rates["f32"] == 2e11 and limits.rates["issue"] == 2e11
+    adds = Work(4, 4, Operations(f32=1e9))
+    assert bound(adds, limits).seconds == pytest.approx(1e9 / 2e11)
 
 
 def test_rotation_leaves_the_cache():
