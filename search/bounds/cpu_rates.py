@@ -1,8 +1,8 @@
 """Rates that the cores of this machine reach together, on kernels with nothing in their way.
 
-Memory is read (sums of integers), and updated in place: there nothing is read that is only written, as in a copy through
-the caches, so that it says what a byte written costs at least. Arithmetic is a chain of fused multiplications and
-additions on elements of the first cache, several of them in flight.
+Memory is read (sums of integers), and updated in place: there nothing is read that is only written, as in a copy
+through the caches, so that it says what a byte written costs at least. Arithmetic is a chain of fused multiplications
+and additions on elements of the first cache, several of them in flight.
 
 Other programs on the cores make all of this slower than it can be, never faster: of what was measured the best is kept
 in the cache folder, for each processor, number of threads and version of numba, and a day later measured again.
