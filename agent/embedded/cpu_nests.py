@@ -5,8 +5,9 @@ raised, with sums in variables, with flat indices taken apart, with serial loops
 come, most promising first:
 
 * sums of products: rows of the result beside each other in a tile, columns innermost (:mod:`.cpu_products`);
-* sums over rows of columns, and sums of everything: parts of them as tasks (:mod:`.cpu_sums`);
+* sums over rows of columns, sums of everything and counts: parts of them as tasks (:mod:`.cpu_sums`);
 * loops in the order in which memory lies, and tiles where two accesses want different orders (:mod:`.cpu_orders`);
+* rows whose steps wait for each other, several at a time;
 * tasks as large as a core is busy with for a while, and as many as there are cores at least.
 """
 
@@ -19,9 +20,9 @@ from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.search.target import DeviceInfo
 
-from .cpu_orders import in_memory_order, tasks, transposed
+from .cpu_orders import chains, in_memory_order, tasks, transposed
 from .cpu_products import cache_products
-from .cpu_sums import column_tasks, part_sums
+from .cpu_sums import column_tasks, part_sums, task_counts
 from .ideas import Idea
 from .trials import wherever
 
@@ -49,7 +50,9 @@ class Cores:
 Sketch = Callable[[Kernel, Cores, Sequence[KernelFacts]], Iterator[Idea]]
 """Ideas of one kind: steps after the form, why, and the gain that they are ranked by."""
 
-SKETCHES: tuple[Sketch, ...] = (cache_products, column_tasks, part_sums, transposed, in_memory_order, tasks)
+SKETCHES: tuple[Sketch, ...] = (
+    cache_products, column_tasks, part_sums, task_counts, transposed, in_memory_order, chains, tasks,
+)  # fmt: skip
 """Most promising first: what a kernel is none of says nothing."""
 
 

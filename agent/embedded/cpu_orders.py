@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ktc.ir.analysis.access_nests import Access, accesses
+from ktc.ir.analysis.dependence import carried_scalars
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -33,7 +34,7 @@ TASK = (4096, 32768, 262144)
 EACH = 4
 """Tasks a core, at least, where there are iterations for them."""
 
-TURNED, ORDERED, SIZED = 6.0, 4.0, 1.3
+TURNED, ORDERED, CHAINED, SIZED = 6.0, 4.0, 1.5, 1.3
 """Gains that ideas are ranked by, to order of magnitude."""
 
 
@@ -117,6 +118,29 @@ def _iterations(x: Access, f: KernelFacts) -> float:
     return out
 
 
+def chains(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
+    """Rows whose steps wait for each other (running sums): a few rows at a time keep the core busy meanwhile."""
+    trips = {x.name: x.trip for f in facts for x in f.loops}
+    for band in bands(kernel):
+        outer, inner = band[0], band[-1]
+        waits = [s for s in inner.body if isinstance(s, For) and carried_scalars(s.body)]
+        if not waits or len(band) > 1 or not any(lv.kind == "block" for lv in outer.dist):
+            continue
+        name = place_of(kernel, outer)
+        rows = max(1, (trips.get(name) or 1 << 20) // (EACH * cores.count * AT_A_TIME[-1]))
+        ways = ",".join(map(str, AT_A_TIME))
+        levels = f"[unroll $U:({ways}), seq {min(rows, AT_A_TIME[-1])}, block.{_block_axis(outer)}]"
+        yield f"map{{{name}={levels}}}", "several rows at a time, whose steps do not wait for each other", CHAINED
+
+
+AT_A_TIME = (2, 4)
+"""Rows at a time: more of them, a power of two apart in memory, do not fit the ways of the first cache."""
+
+
+def _block_axis(s: Par) -> str:
+    return next((lv.axis or "x" for lv in s.dist if lv.kind == "block"), "x")
+
+
 def tasks(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
     """The outermost loops' iterations in tasks, where blocks are of another size than cores like them."""
     trips = {x.name: x.trip for f in facts for x in f.loops}
@@ -125,13 +149,14 @@ def tasks(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterato
         outer = band[0]
         n, inside = trips.get(place_of(kernel, outer)), _work(outer, trips)
         threads = any(lv.kind == "thread" for lv in outer.dist)
-        blocks = next((lv.axis or "x" for lv in outer.dist if lv.kind == "block"), "")
-        if not threads or not blocks:
+        if not threads or not any(lv.kind == "block" for lv in outer.dist):
             continue
         most = max(1, (n or 1 << 30) // (EACH * cores.count))
         sizes = [size // inside for size in TASK if size // inside >= 1]
         fit = [s for s in sizes if s <= most] or [max(1, min(most, sizes[0] if sizes else 1))]
-        levels[place_of(kernel, outer)] = f"[seq $TASK:({','.join(map(str, dict.fromkeys(fit)))}), block.{blocks}]"
+        levels[place_of(kernel, outer)] = (
+            f"[seq $TASK:({','.join(map(str, dict.fromkeys(fit)))}), block.{_block_axis(outer)}]"
+        )
     if levels:
         written = " ".join(f"{name}={dist}" for name, dist in levels.items())
         yield f"map{{{written}}}", "tasks that keep a core busy for a while", SIZED
@@ -153,4 +178,4 @@ def _inside(kernel: Kernel, s: Stmt) -> list[Access]:
     return [x for x in accesses(kernel) if x.space == "global" and any(a.stmt is s for a in x.axes)]
 
 
-__all__ = ["in_memory_order", "tasks", "transposed"]
+__all__ = ["chains", "in_memory_order", "tasks", "transposed"]

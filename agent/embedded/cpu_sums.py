@@ -1,4 +1,4 @@
-"""Sums on a CPU that no loop inside a task adds up in the order in which memory lies: columns, and everything.
+"""Sums on a CPU that no loop inside a task adds up in the order in which memory lies: columns, everything, counts.
 
     par j: for i: s += x[i, j]        neighbours of j are side by side, those of i a row apart
 
@@ -22,7 +22,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import products
 
 from .ideas import Idea
-from .trials import after
+from .trials import after, wherever
 
 if TYPE_CHECKING:
     from .cpu_nests import Cores
@@ -72,6 +72,18 @@ def part_sums(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Ite
             yield f"rfactor{{loop={name} parts=$P:({parts(cores)})}}", "a part of the sum for each task", SUM_GAIN
 
 
+def task_counts(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
+    """Elements that the data choose are updated in an array of each task; a source that does so by blocks is first
+    taken back to one loop over everything."""
+    before, whole = "", kernel
+    for name in ("unprivatize-atomics", "collapse"):
+        more, whole = wherever(whole, name)
+        before += more
+    for site in PASSES["rfactor-atomics"].sites(whole):
+        steps = str(site.step).replace("$PARTS", f"$P:({parts(cores)})")
+        yield f"{before}{steps}", "each task counts for itself", SUM_GAIN
+
+
 def _crossed(kernel: Kernel) -> Iterator[tuple[Par, For]]:
     """Each serial loop directly inside a parallel one along which most of what both move is side by side."""
     found = accesses(kernel)
@@ -98,4 +110,4 @@ def _axis(p: Par) -> str:
     return next((lv.axis or "x" for lv in p.dist if lv.kind == "block"), "x")
 
 
-__all__ = ["column_tasks", "part_sums"]
+__all__ = ["column_tasks", "part_sums", "task_counts"]

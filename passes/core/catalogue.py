@@ -61,6 +61,7 @@ ROWS: dict[str, str] = {
     "rows-mapping": "mapping.rows_mapping:RowsMapping",
     "split-reduction": "reductions.split_reduction:SplitReduction",
     "rfactor": "reductions.rfactor:RFactor",
+    "rfactor-atomics": "reductions.rfactor_atomics:RFactorAtomics",
     "scan": "reductions.scan:ScanPass",
     "reduce-strategy": "reductions.reduce_strategy:ReduceStrategy",
     "privatize-atomics": "reductions.privatize_atomics:PrivatizeAtomics",

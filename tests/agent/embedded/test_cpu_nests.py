@@ -39,6 +39,9 @@ TURNED = PLANE + "      c[j * n + i] = a[i * m + j]\n"
 WRONG_ORDER = "  par j in 0..m @ [block.y]\n    par i in 0..n @ [block.x]\n      par q in 0..k @ [thread.x 32, seq]\n        c[(i * m + j) * k + q] = 2.0 * a[(i * m + j) * k + q]\n"
 STREAM = "  par i in 0..n @ [thread.x 8, block.x]\n    c[i] = 2.0 * a[i]\n"
 
+COUNTS = "  par i in 0..n @ [thread.x 32, block.x]\n    atomic add c[i32(u8(i))], a[i]\n"
+CHAIN = "  par i in 0..n @ [thread.x 8, block.x]\n    var s: f32 = 0.0\n    for j in 0..m\n      s += a[i * m + j]\n      c[i * m + j] = s\n"
+
 FIRST = {
     "a product": (PRODUCT, "tile{loops=i,j sizes=$R:(4,8),$C:("),
     "a product, rows innermost": (ACROSS, "interchange{outer=j} | tile{loops=i,j sizes=$R:(4,8),$C:("),
@@ -50,6 +53,8 @@ FIRST = {
         "tile{loops=i,j sizes=$R:(8,16,32),$C:(64,256,1024)} | map{i=[unroll $R, seq] j=[seq]}",
     ),
     "loops across memory": (WRONG_ORDER, "interchange{outer=j}"),
+    "counts": (COUNTS, "rfactor-atomics{loop=i bins=256 parts=$P:(2,8,32)}"),
+    "running sums of rows": (CHAIN, "map{i=[unroll $U:(2,4), seq 4, block.x]}"),
     "a stream": (STREAM, "map{i=[seq $TASK:("),
 }
 
