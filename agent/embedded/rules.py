@@ -224,7 +224,7 @@ judge: the optimiser accepts it only where the error stays within the bound and 
 
 UNASKED = ("raise", "specialize", "fast-math", "rfactor", "rfactor-atomics")
 """Passes that are no idea of their own: the first is everywhere, the second gives up generality, which is the user's to
-decide, the third is worth its accuracy only on a winner, the last two are part of a CPU's schedules (:mod:`.cpu_nests`)."""
+decide, the third is worth its accuracy only on a winner, the last two are for a CPU's schedules (:mod:`.cpu_nests`)."""
 
 EARLY = ("fast-math",)
 """Of these, what is tried on the best script before any other idea."""

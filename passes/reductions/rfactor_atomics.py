@@ -157,9 +157,14 @@ def _parts(loop: Par, atomic: Atomic, own: Sym, parts: Expr, bins: int) -> Par:
 
     step = add(Var(loop.var), cast(i32(1), t))
     walked = For(
-        var=loop.var, init=lo, cond=Binary("<", Var(loop.var), hi), step=step, body=map_body(loop.body, on), loc=loop.loc,
+        var=loop.var,
+        init=lo,
+        cond=Binary("<", Var(loop.var), hi),
+        step=step,
+        body=map_body(loop.body, on),
+        loc=loop.loc,
         comments=loop.comments,
-    )  # fmt: skip
+    )
     return Par(part, i32(0), parts, (Level("block", None, "x"),), (clear, walked))
 
 
