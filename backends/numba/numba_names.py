@@ -10,7 +10,7 @@ from ktc.ir.nodes import Sym
 from .numba_prelude import HELPERS
 
 _IMPORTED = "np math njit prange intrinsic types ir cgutils arrayobj numpy_support CPUTargetOptions TargetOptions"
-_RESERVED = f"{_IMPORTED} f32 i64 u64 OPTIONS LANES t threads block shared_bytes first last"
+_RESERVED = f"{_IMPORTED} get_host_cpu_features f32 i64 u64 OPTIONS LANES t threads block shared_bytes first last"
 _TAKEN = (
     set(keyword.kwlist)
     | set(dir(builtins))

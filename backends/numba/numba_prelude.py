@@ -279,7 +279,10 @@ def vote_all(lanes, t, mask):
 
 _INTRINSIC = ("numba.extending", "intrinsic")
 _LLVM = (("llvmlite", "ir"), ("numba", "types"), ("numba.core", "cgutils"), _INTRINSIC)
+_HALF = (("llvmlite", "ir"), ("llvmlite.binding", "get_host_cpu_features"), ("numba", "types"), _INTRINSIC)
 IMPORTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "f16_to_f32": _HALF,
+    "f32_to_f16": _HALF,
     "fma": (_INTRINSIC,),
     "muladd": (("llvmlite", "ir"), _INTRINSIC),
     "rolled": _LLVM,

@@ -97,15 +97,22 @@ def test_floats_become_integers_as_in_the_interpreter(runtime, source):
 
 
 def convert(names, loop):
-    """A module with the helpers ``names`` and a function ``go(x, out)`` that runs ``out[i] = loop`` over all i."""
-    head = "import math\nimport numpy as np\nfrom numba import njit\nf32, i64, u64 = np.float32, np.int64, np.uint64\n"
-    head += 'OPTIONS = dict(error_model="numpy")\n'
+    """A module with the helpers ``names`` and a function ``go(x, out)`` that runs ``out[i] = loop`` over all i. A name
+    ``NAME by hand`` is NAME as a processor without instructions for it runs it."""
+    plain = {n.removesuffix(" by hand") for n in names}
+    head = [*numba_prelude.imports(plain), "f32, i64, u64 = np.float32, np.int64, np.uint64"]
+    head.append('OPTIONS = dict(error_model="numpy")')
+    helpers = numba_prelude.source(plain)
+    if plain != set(names):
+        assert 'get_host_cpu_features().get("f16c")' in helpers
+        helpers = helpers.replace('get_host_cpu_features().get("f16c")', "False")
     body = f"@njit(**OPTIONS)\ndef go(x, out):\n    for i in range(x.size):\n        out[i] = {loop}\n"
-    return load_module(head + numba_prelude.source(set(names)) + "\n\n" + body).go
+    return load_module("\n".join([*head, helpers, "", body])).go
 
 
 NARROW = {
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2
+    "f16": np.float16, "f16 by hand": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
 }  # fmt: skip
 
 
@@ -114,7 +121,8 @@ def test_every_narrow_value_widens_exactly(runtime, name):
     dtype = np.dtype(NARROW[name])
     bits = np.arange(1 << (8 * dtype.itemsize), dtype=f"u{dtype.itemsize}")
     got = np.zeros(bits.size, np.float32)
-    convert([f"{name}_to_f32"], f"{name}_to_f32(x[i])")(bits, got)
+    name, _, how = name.partition(" ")
+    convert([f"{name}_to_f32 {how}".strip()], f"{name}_to_f32(x[i])")(bits, got)
     want = bits.view(dtype).astype(np.float32)
     assert np.array_equal(got, want, equal_nan=True)
     assert np.array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
@@ -132,7 +140,8 @@ def test_narrowing_rounds_to_nearest_even(runtime, name):
     x = np.concatenate([finite, ties, np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(9e9)), noise])
     x = np.concatenate([x, np.array([0.0, -0.0, np.inf, -np.inf, np.nan], np.float32)])
     got = np.zeros(x.size, f"u{dtype.itemsize}")
-    convert([f"f32_to_{name}"], f"f32_to_{name}(x[i])")(x, got)
+    name, _, how = name.partition(" ")
+    convert([f"f32_to_{name} {how}".strip()], f"f32_to_{name}(x[i])")(x, got)
     with np.errstate(all="ignore"):
         largest = {"e4m3": 448, "e5m2": 57344}.get(name, np.inf)  # CUDA's constructors of 8-bit floats saturate
         want = np.where(np.isnan(x), x, np.clip(x, -largest, largest)).astype(dtype)

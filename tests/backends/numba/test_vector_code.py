@@ -61,6 +61,23 @@ def test_accumulators_are_registers(runtime, name):
 
 
 @pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
+@pytest.mark.parametrize("narrow", ["f16", "bf16", "e4m3", "e5m2"])
+def test_narrow_floats_are_converted_in_vectors(runtime, narrow):
+    head = HEAD.replace("f32", narrow)
+    body = "  par i in 0..n @ [thread.x 32, block.x]\n    y[i] = " + f"{narrow}(f32(x[i]) * 2.0 + f32(y[i]))\n"
+    loop = hot(assembly(runtime, body, head))
+    assert loop.packed > loop.scalar == 0 and not loop.calls, loop.lines
+
+
+@pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
+@pytest.mark.parametrize("function", ["exp", "exp2", "log", "tanh", "erf", "sqrt", "rsqrt", "abs", "floor", "rint"])
+def test_functions_are_vector_instructions(runtime, function):
+    body = f"  par i in 0..n @ [thread.x 32, block.x]\n    y[i] = {function}(x[i]) * 2.0\n"
+    loop = hot(assembly(runtime, body))
+    assert loop.packed > loop.scalar == 0 and not loop.calls, loop.lines
+
+
+@pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
 def test_many_arrays_that_do_not_overlap(runtime):
     """More of them than LLVM compares the addresses of."""
     names = "abcdefgh"
