@@ -81,13 +81,15 @@ def to_u64(x):
 @njit(**OPTIONS)
 def fmin(a, b):
     """C's fmin: a NaN operand loses."""
-    return b if a != a else (a if (b != b or a < b) else b)
+    least = a if a < b else b  # b where a is NaN
+    return a if b != b else least
 '''),
     "fmax": ((), '''
 @njit(**OPTIONS)
 def fmax(a, b):
     """C's fmax: a NaN operand loses."""
-    return b if a != a else (a if (b != b or a > b) else b)
+    largest = a if a > b else b  # b where a is NaN
+    return a if b != b else largest
 '''),
     "fdim": ((), '''
 @njit(**OPTIONS)

@@ -34,38 +34,39 @@ def horner(name: str, x: str) -> str:
 
 
 VECTOR_MATH: dict[str, tuple[tuple[str, ...], str]] = {
-    "power_of_two": ((), '''
+    "scaled": ((), '''
 @njit(**OPTIONS)
-def power_of_two(n):
-    """2**n for an int32 -126 <= n <= 127."""
-    return np.int32((n + 127) << 23).view(np.float32)
+def scaled(p, shifted):
+    """p * 2**n for n = shifted - 1.5 * 2**23, -151 <= n <= 129: in two steps, so that neither power is out of range."""
+    below = shifted < f32(12582912.0)
+    n = np.int32(np.float32(shifted).view(np.int32) << 23)  # what stands above the bits of n falls out
+    power = np.int32(n + (np.int32(159 << 23) if below else np.int32(95 << 23))).view(np.float32)  # 2**(n +- 32)
+    return p * power * (f32(2.3283064365386963e-10) if below else f32(4294967296.0))
 '''),
-    "exp_f32": (("muladd", "power_of_two"), f'''
+    "exp_f32": (("muladd", "scaled"), f'''
 @njit(**OPTIONS)
 def exp_f32(x):
     """e**x within 1.0 units in the last place."""
-    c = f32(-104.0) if x < f32(-104.0) else (f32(89.0) if x > f32(89.0) else x)
+    c = f32(89.0) if f32(89.0) < x else x
+    c = f32(-104.0) if f32(-104.0) > c else c
     shifted = muladd(c, f32(1.4426950216293335), f32(12582912.0))  # its last bits: c / log(2), rounded
     n = shifted - f32(12582912.0)
     r = muladd(n, f32(-1.428606765330187e-06), muladd(n, f32(-0.693145751953125), c))
     p = {horner("exp", "r")}
-    k = np.int32(np.float32(shifted).view(np.int32) - 0x4B400000)
-    half = np.int32(k >> 1)
-    return (muladd(p, r * r, r) + f32(1.0)) * power_of_two(half) * power_of_two(np.int32(k - half))
+    return scaled(muladd(p, r * r, r) + f32(1.0), shifted)
 '''),
-    "exp2_f32": (("muladd", "power_of_two"), f'''
+    "exp2_f32": (("muladd", "scaled"), f'''
 @njit(**OPTIONS)
 def exp2_f32(x):
     """2**x within 1.1 units in the last place."""
-    c = f32(-151.0) if x < f32(-151.0) else (f32(129.0) if x > f32(129.0) else x)
+    c = f32(129.0) if f32(129.0) < x else x
+    c = f32(-151.0) if f32(-151.0) > c else c
     shifted = c + f32(12582912.0)  # its last bits: c, rounded
     rest = c - (shifted - f32(12582912.0))
     r = rest * f32(0.6931471824645996)
     low = muladd(rest, f32(0.693145751953125), -r) + rest * f32(1.428606765330187e-06)
     p = {horner("exp", "r")}
-    k = np.int32(np.float32(shifted).view(np.int32) - 0x4B400000)
-    half = np.int32(k >> 1)
-    return (muladd(p, r * r, low) + r + f32(1.0)) * power_of_two(half) * power_of_two(np.int32(k - half))
+    return scaled(muladd(p, r * r, low) + r + f32(1.0), shifted)
 '''),
     "log_f32": (("muladd",), f'''
 @njit(**OPTIONS)

@@ -67,7 +67,9 @@ class Contest:
     def judge(self, c: Contender, want: Mapping[str, np.ndarray]) -> None:
         """Set ``c.differs`` by comparing with ``want``."""
         got, limit = self.result(c), TOLERANCES[self.work.tolerance_class]
-        c.differs = "; ".join(d for n in want if (d := difference(n, got[n], want[n], limit)))
+        terms = max(a.size for a in self.args.values() if isinstance(a, np.ndarray))
+        found = (difference(n, got[n], want[n], limit, (terms / max(want[n].size, 1)) ** 0.5) for n in want)
+        c.differs = "; ".join(filter(None, found))
 
     def race(self, contenders: list[Contender], seconds: float) -> None:
         """Measure all in turn for about ``seconds``, beginning with another one in each round."""
@@ -91,8 +93,9 @@ class Contest:
         return (time.perf_counter() - start) / n
 
 
-def difference(name: str, got: np.ndarray, want: np.ndarray, limit: float) -> str:
-    """How ``got`` differs from ``want`` by more than ``limit`` times the largest magnitude of ``want``; '' if not."""
+def difference(name: str, got: np.ndarray, want: np.ndarray, limit: float, least: float = 0.0) -> str:
+    """How ``got`` differs from ``want`` by more than ``limit`` times the largest magnitude of ``want``; '' if not.
+    ``least``: a magnitude that counts where that is smaller: sums of many terms of either sign may vanish."""
     if want.dtype.kind in "iu":
         off = np.abs(got.astype(np.int64) - want.astype(np.int64))
         return "" if _nearly(off, limit) else f"{name} differs in {np.mean(off > 0):.1%} of the elements"
@@ -106,7 +109,7 @@ def difference(name: str, got: np.ndarray, want: np.ndarray, limit: float) -> st
         return f"{name} is not finite in other places"
     off = np.abs(np.subtract(got, want, where=finite, out=np.zeros(want.shape, np.float32)), dtype=np.float32)
     worst = float(np.max(off, initial=0.0))
-    return "" if worst <= limit * scale else f"{name} differs by {worst / scale:.1e} of its largest value"
+    return "" if worst <= limit * max(scale, least) else f"{name} differs by {worst / scale:.1e} of its largest value"
 
 
 def _nearly(off: np.ndarray, limit: float) -> bool:
