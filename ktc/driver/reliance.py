@@ -41,7 +41,8 @@ class Resting:
 def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str) -> Resting:
     """``emitted``, which ``script`` made of ``original`` for ``target``, with as few doubtful facts as its text allows.
 
-    Facts are taken away one after the other, and stay away where nothing of the text changes.
+    Facts are taken away all at once, then those of a kind, then one after the other, and stay away where nothing of the
+    text changes.
     """
     doubtful = unvouched(original)
     if not doubtful:
@@ -49,14 +50,24 @@ def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str)
     values = dict(emitted.kernel.knob_values)
     found = emitted
     spared: list[Fact] = []
-    for fewer in (doubtful, *((f,) for f in doubtful)):
+    open_ = [doubtful]
+    while open_:
+        fewer = open_.pop(0)
         again = _again(original, frozenset((f.sym, f.kind) for f in (*spared, *fewer)), script, target, values)
         if again is not None and again.text == emitted.text:
             found = again
             spared += fewer
-            if fewer is doubtful:
-                break
+        else:
+            open_ += _parts(fewer)
     return Resting(found, tuple(f for f in doubtful if f not in spared))
+
+
+def _parts(facts: tuple[Fact, ...]) -> list[tuple[Fact, ...]]:
+    """``facts`` by their kinds; those of one kind, one by one."""
+    kinds = dict.fromkeys(f.kind for f in facts)
+    if len(kinds) == 1:
+        return [(f,) for f in facts] if len(facts) > 1 else []
+    return [tuple(f for f in facts if f.kind == kind) for kind in kinds]
 
 
 @by_identity(64)

@@ -21,7 +21,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import Assume, Kernel, Launch
+from ktc.ir.fact_origins import facts_of, without
+from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
 from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
@@ -66,8 +67,6 @@ class Raise(Pass[NoArguments]):
         return [Site(self.step(), f"the kernel's loops become explicit{said}")]
 
     def apply(self, kernel: Kernel, args: NoArguments) -> Result:
-        from ktc.passes.raising.outcome_cache import remembered  # numpy: not for who only asks what passes there are
-
         if kernel.is_parallel:
             raise Refusal("E-RAISE-DONE", "the kernel is in parallel form already")
         if kernel.launch is None:
@@ -78,11 +77,21 @@ class Raise(Pass[NoArguments]):
             )
         known = _outcomes.get(id(kernel))
         if known is None:
-            launch = kernel.launch
-            known = _outcomes[id(kernel)] = kernel, remembered(kernel, lambda: self._attempt(kernel, launch))
+            known = _outcomes[id(kernel)] = kernel, self._outcome(kernel, kernel.launch)
             if len(_outcomes) > KEPT:
                 _outcomes.popitem(last=False)
         return accepted(known[1])
+
+    def _outcome(self, kernel: Kernel, launch: Launch) -> Result | Refused:
+        """What becomes of ``kernel``, which is the same wherever its buffers begin: kernels that differ in alignments
+        alone share the search, which is most of the work."""
+        from ktc.passes.raising.outcome_cache import remembered  # numpy: not for who only asks what passes there are
+
+        anywhere = _beginning_anywhere(kernel)
+        outcome = remembered(anywhere, lambda: self._attempt(anywhere, launch))
+        if anywhere is kernel or not isinstance(outcome, Result):
+            return outcome
+        return dataclasses.replace(outcome, kernel=_aligned_as(kernel, outcome.kernel))
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:
@@ -173,6 +182,27 @@ class Raise(Pass[NoArguments]):
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ()), refuted
         return unlike(why, hint_of_swaps(kernel)), refuted
+
+
+def _beginning_anywhere(kernel: Kernel) -> Kernel:
+    """``kernel`` without the alignments that no access is too wide for: a run of it is the same without them."""
+    from ktc.ir.interp.memory.access import WIDEST_ACCESS
+
+    facts = [f for f in facts_of(kernel) if f.kind == "align" and f.param.align >= WIDEST_ACCESS]
+    return without(kernel, facts) if facts else kernel
+
+
+def _aligned_as(kernel: Kernel, raised: Kernel) -> Kernel:
+    """``raised`` with the alignments that ``kernel`` knows of its parameters, and where it has them from."""
+    own = {p.sym: p for p in kernel.params}
+
+    def aligned(p: Param) -> Param:
+        before = own.get(p.sym, p)
+        kept = tuple(o for o in before.origins if o[0] == "align" or o in p.origins)
+        origins = kept + tuple(o for o in p.origins if o not in kept)
+        return dataclasses.replace(p, align=before.align, origins=origins)
+
+    return raised.with_(params=tuple(map(aligned, raised.params)))
 
 
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:

@@ -99,10 +99,17 @@ class Job:
         return self._alone(self.planned("alone", instance, domain, data))
 
     def planned(
-        self, who: str, instance: Instance, domain: str, data: Data, sanitize: bool = False, fuel: int = FUEL
+        self,
+        who: str,
+        instance: Instance,
+        domain: str,
+        data: Data,
+        sanitize: bool = False,
+        fuel: int = FUEL,
+        most: int | None = None,
     ) -> Planned:
         """A run that will be needed; see :class:`Planned`."""
-        return planned(who, instance.sizes, domain, data, sanitize, fuel, self.name)
+        return planned(who, instance.sizes, domain, data, sanitize, fuel, self.name, most or 0)
 
     def announce(self, runs: Iterable[Planned]) -> None:
         """Say which runs will be needed from now on, to processes that have nothing else to do."""
@@ -120,7 +127,7 @@ class Job:
             if what.who == "candidate" and not any(f.kind == "fuel" for f in want.findings):
                 first = what.domain == self.domains[0]
                 known = [] if first or not what.sanitize else self.defects_for(sizes)
-                self._against(want, what, known, None, 0)
+                self._against(want, what, known, what.most or None, 0)
         except KtcError:
             return  # said where the run is needed
 

@@ -44,7 +44,7 @@ class Crew:
             return reply_of(worker.ask(request, deadline_s))
         except WorkerHung:
             message = f"the process that was to {self.role} did not finish within {deadline_s:g} s"
-        except (WorkerDied, ProtocolError) as e:
+        except (WorkerDied, ProtocolError, OSError) as e:  # OSError: its pipes were closed, for all is being dismissed
             message = f"the process that was to {self.role} failed: {e}"
         worker.kill()
         self.workers.remove(worker)

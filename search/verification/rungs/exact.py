@@ -113,14 +113,15 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
         done[id(instance)] = instance, rest
         yield failure
     job.unsure = _unsure(job)
-    extra = [i for i, _ in _extra_usual(job)]
-    job.announce([*_sanitized_runs(job, extra), *_other_runs(job, [i for i, rest in done.values() if rest] + extra)])
+    extra = list(_extra_usual(job))
+    beside = [p for i, most in extra for p in (*_sanitized_runs(job, [i], most), *_other_runs(job, [i], most))]
+    job.announce([*_other_runs(job, [i for i, rest in done.values() if rest]), *beside])
     for instance, rest in done.values():
         yield _others(job, instance, () if job.large else rest, progress)
     for instance, most in () if job.only else _extra(job):
         progress.spent, progress.larger, progress.most = 0, True, most
-        if instance not in extra:
-            job.announce([*_sanitized_runs(job, [instance]), *_other_runs(job, [instance])])
+        if (instance, most) not in extra:
+            job.announce([*_sanitized_runs(job, [instance], most), *_other_runs(job, [instance], most)])
         failure, rest = _first(job, instance, progress)
         yield failure or _others(job, instance, rest, progress)
         if job.coverage.tried[-1] is instance and instance not in job.instances:
@@ -128,13 +129,13 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
 
 
-def _sanitized_runs(job: Job, chosen: Iterable[Instance]) -> Iterator[Planned]:
-    return (job.planned("candidate", i, job.domains[0], "exact", True, STEPS) for i in chosen)
+def _sanitized_runs(job: Job, chosen: Iterable[Instance], most: int | None = None) -> Iterator[Planned]:
+    return (job.planned("candidate", i, job.domains[0], "exact", True, STEPS, most) for i in chosen)
 
 
-def _other_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
+def _other_runs(job: Job, chosen: list[Instance], most: int | None = None) -> Iterator[Planned]:
     domains = () if job.large else job.domains[1:]
-    return (job.planned("candidate", i, d, "exact", job.unsure, STEPS) for i in chosen for d in domains)
+    return (job.planned("candidate", i, d, "exact", job.unsure, STEPS, most) for i in chosen for d in domains)
 
 
 def _extra(job: Job) -> Iterator[tuple[Instance, int]]:

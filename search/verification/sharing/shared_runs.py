@@ -44,8 +44,9 @@ Data = str | SpecialRows
 class Planned:
     """A run that will be needed: of the ``original``, of the ``candidate`` against it, or of the candidate ``alone``,
     whose errors are bounded. ``sanitize`` as for :func:`ktc.ir.interp.run`; ``fuel``: statements of the original beyond
-    which it is not needed. ``kernel``: the name of a member that runs in the candidate's place, as
-    :meth:`SharedRuns.member` gives it; '' for the candidate itself."""
+    which it is not needed; ``most``: of the candidate, beyond which it is cut short (0: as :meth:`Job.run` says).
+    ``kernel``: the name of a member that runs in the candidate's place, as :meth:`SharedRuns.member` gives it; '' for
+    the candidate itself."""
 
     who: str
     sizes: tuple[tuple[str, int], ...]
@@ -54,23 +55,25 @@ class Planned:
     sanitize: bool = False
     fuel: int = field(default=FUEL, compare=False)
     kernel: str = ""
+    most: int = field(default=0, compare=False)
 
     @property
     def name(self) -> str:
-        *parts, _ = self.to_json()
+        *parts, _, _ = self.to_json()
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def to_json(self) -> list[Any]:
         data = self.data
         special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only]
-        return [self.who, [list(s) for s in self.sizes], self.domain, special, self.sanitize, self.kernel, self.fuel]
+        sizes = [list(s) for s in self.sizes]
+        return [self.who, sizes, self.domain, special, self.sanitize, self.kernel, self.fuel, self.most]
 
     @staticmethod
     def from_json(m: list[Any]) -> Planned:
-        who, sizes, domain, data, sanitize, kernel, fuel = m
+        who, sizes, domain, data, sanitize, kernel, fuel, most = m
         if not isinstance(data, str):
             data = SpecialRows(tuple(data[0]), data[1], data[2])
-        return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel, kernel)
+        return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel, kernel, most)
 
 
 def planned(
@@ -81,8 +84,9 @@ def planned(
     sanitize: bool = False,
     fuel: int = FUEL,
     kernel: str = "",
+    most: int = 0,
 ) -> Planned:
-    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel, kernel)
+    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel, kernel, most)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_a_kernel_raised_before_is_the_same_kernel(text: str, folder: Path, atte
     assert [s.loc for s in walk(again.kernel.body)] == [s.loc for s in walk(fresh.kernel.body)]
     assert [p.sym for p in again.kernel.params] == [p.sym for p in source.params], "its parameters are the source's"
     assert Writer().plain(again.kernel) == Writer().plain(fresh.kernel)
+
+
+def test_kernels_that_differ_in_alignments_alone_are_raised_once(folder: Path, attempts: list[Kernel]) -> None:
+    source = load(COPY, name="source.cu")
+    p, *others = source.params
+    aligned = dataclasses.replace(p, align=16, origins=(("align", "guessed"),))
+    weak = dataclasses.replace(p, align=4)
+    plain, wide, narrow = (Raise().run(source.with_(params=(q, *others))) for q in (p, aligned, weak))
+    assert len(attempts) == 2, "an alignment that accesses may be too wide for counts"
+    assert all(isinstance(r, Result) for r in (plain, wide, narrow))
+    assert wide.kernel.body == plain.kernel.body and wide.kernel.params[0] == aligned
+    assert plain.kernel.params[0].align == 0 and narrow.kernel.params[0].align == 4
 
 
 def test_a_refusal_is_kept_with_its_reason(folder: Path, attempts: list[Kernel]) -> None:

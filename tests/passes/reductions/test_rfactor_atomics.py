@@ -14,7 +14,10 @@ from ktc.passes.reductions import rfactor_atomics
 from tests.passes.checks import applied, body_of, refused
 
 HEAD = "kernel k(count: u32* restrict, x: u8 const* restrict, n: i32)\n"
-COUNTS = parse_kernel(HEAD + "  par i in 2..n @ [thread.x 32, block.x]\n    let v: u8 = x[i]\n    if v != 3_u8\n      atomic add count[v as i32], 2_u32\n")
+COUNTS = parse_kernel(
+    HEAD
+    + "  par i in 2..n @ [thread.x 32, block.x]\n    let v: u8 = x[i]\n    if v != 3_u8\n      atomic add count[v as i32], 2_u32\n"
+)
 MOST = parse_kernel(HEAD + "  par i in 0..n @ [thread.x 32, block.x]\n    atomic max count[x[i] as i32], i as u32\n")
 
 
@@ -74,12 +77,28 @@ def test_tasks_run_beside_each_other() -> None:
     ("body", "args", "code"),
     [
         ("  for i in 0..n\n    atomic add count[x[i] as i32], 1_u32\n", "loop=i bins=256", "E-RFACTOR-PLACE"),
-        ("  par j in 0..n @ [block.x]\n    par i in 0..n @ [thread.x 32, seq]\n      atomic add count[x[i] as i32], 1_u32\n", "loop=j bins=256", "E-RFACTOR-PLACE"),
+        (
+            "  par j in 0..n @ [block.x]\n    par i in 0..n @ [thread.x 32, seq]\n      atomic add count[x[i] as i32], 1_u32\n",
+            "loop=j bins=256",
+            "E-RFACTOR-PLACE",
+        ),
         ("  par i in 0..n @ [block.x]\n    count[i] = 1_u32\n", "loop=i bins=256", "E-RFACTOR-ATOMIC"),
-        ("  par i in 0..n @ [block.x]\n    atomic add count[x[i] as i32], 1_u32\n", "loop=i bins=255", "E-RFACTOR-BINS"),
+        (
+            "  par i in 0..n @ [block.x]\n    atomic add count[x[i] as i32], 1_u32\n",
+            "loop=i bins=255",
+            "E-RFACTOR-BINS",
+        ),
         ("  par i in 0..n @ [block.x]\n    atomic add count[i], 1_u32\n", "loop=i bins=256", "E-RFACTOR-BINS"),
-        ("  par i in 0..n @ [block.x]\n    atomic add count[x[i] as i32], count[0]\n", "loop=i bins=256", "E-RFACTOR-USED"),
-        ("  par i in 0..n @ [block.x]\n    atomic exch count[x[i] as i32], 1_u32\n", "loop=i bins=256", "E-RFACTOR-USED"),
+        (
+            "  par i in 0..n @ [block.x]\n    atomic add count[x[i] as i32], count[0]\n",
+            "loop=i bins=256",
+            "E-RFACTOR-USED",
+        ),
+        (
+            "  par i in 0..n @ [block.x]\n    atomic exch count[x[i] as i32], 1_u32\n",
+            "loop=i bins=256",
+            "E-RFACTOR-USED",
+        ),
     ],
 )
 def test_refusals(body: str, args: str, code: str) -> None:

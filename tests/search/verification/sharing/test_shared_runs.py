@@ -16,6 +16,9 @@ from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification import SharedRuns, assistant, verify
 from ktc.search.verification.floats.special_values import SpecialRows
+from ktc.search.verification.instances.instances import instances
+from ktc.search.verification.job import Job
+from ktc.search.verification.oracle import oracle_for
 from ktc.search.verification.sharing import run_files
 from ktc.search.verification.sharing.shared_runs import PLAN, Planned, planned
 from tests.ir.interp.interp_samples import ROWS_TREE, kernel
@@ -106,6 +109,7 @@ def refuse() -> RunResult:
 def test_a_planned_run_travels_as_it_is():
     back = Planned.from_json(WHAT.to_json())
     assert back == WHAT and back.fuel == WHAT.fuel and back.name == WHAT.name
+    assert Planned.from_json(dataclasses.replace(WHAT, most=9).to_json()).most == 9
     assert dataclasses.replace(WHAT, fuel=5).name == WHAT.name != dataclasses.replace(WHAT, sanitize=False).name
 
 
@@ -171,6 +175,24 @@ def test_runs_of_an_original_are_there_for_others(tmp_path):
     assert one.known("a", K, 100, lambda: RESULT) is RESULT
     assert same(two.known("a", K, 40, refuse), RESULT)
     assert two.known("a", K, 39, lambda: RunResult({}, steps=1)).steps == 1
+
+
+def test_an_assistant_cuts_a_run_short_where_the_leader_would(tmp_path):
+    leader, helper = pair(tmp_path)
+    rows = kernel(ROWS_TREE)
+    oracle, job = oracle_for(rows, ROWS, None, 0), None
+    instance = instances(rows, rows, ROWS, count=1)[0]
+    for shared in (helper, leader):
+        job = Job(rows, rows.with_(name="same"), oracle, [instance], ROWS, shared=shared)
+        what = job.planned("candidate", instance, "int", "exact", True, most=20)
+        if shared is helper:
+            leader.announce([what])
+            assert helper.assist(lambda: any((tmp_path / "own").glob("*.run"))) == 1
+    leader.announce([what])
+    job._spread = lambda what, fuel, compute, theirs, spread=job._spread: spread(what, fuel, refuse, theirs)
+    want = oracle.run(instance.sizes, "int", "exact")
+    got = job.run(instance, "exact", "int", want, sanitize=True, most=20)
+    assert any(f.kind == "fuel" for f in got.findings)
 
 
 def named_step() -> tuple[Kernel, Kernel, Workload]:
