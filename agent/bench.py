@@ -83,6 +83,11 @@ class Bench:
     def renew(self) -> None:
         self.station.executor.renew()
 
+    def prepare(self, c: Candidate, scenario: Scenario) -> None:
+        space = self._space(c, scenario)
+        if not is_cpu(self.device) and not isinstance(space, KtcError):
+            self.station.prepare(strict(bind(c.kernel, space.default())))
+
     def tune(
         self,
         c: Candidate,

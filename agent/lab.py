@@ -74,6 +74,10 @@ class Lab(Protocol):
         """Measure in a fresh process from now on: a wrong kernel ran in the one before."""
         ...
 
+    def prepare(self, c: Candidate, scenario: Scenario) -> None:
+        """Begin to compile the configuration of ``c`` that is measured first, where that disturbs nothing."""
+        ...
+
     def tune(
         self,
         c: Candidate,

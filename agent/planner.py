@@ -7,7 +7,7 @@ turned out wrong or slow comes back in the next observation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -80,3 +80,9 @@ class Planner(Protocol):
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         """At most ``k`` new scripts, most promising first; an empty list when it has no further idea."""
         ...
+
+
+def proposals(planner: Planner, observation: Observation, k: int) -> Iterator[Proposal]:
+    """What ``planner`` proposes, one after another: of one that has ``ideas``, each as soon as it has come to it."""
+    ideas: Callable[[Observation, int], Iterator[Proposal]] | None = getattr(planner, "ideas", None)
+    yield from ideas(observation, k) if ideas is not None else planner.propose(observation, k)

@@ -8,13 +8,14 @@ the fastest, beside the measurements where there are processors for it, and what
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ktc.agent.build import Candidate
 from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
 from ktc.agent.memory import Lesson, features
-from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.agent.planner import Observation, Outcome, Proposal, proposals
 from ktc.agent.state import Finalist, Run
 from ktc.agent.stopping import Stopping
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
@@ -192,15 +193,13 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
     """New, distinct candidates; everything else becomes an outcome.
 
     Each is measured once as soon as it is built, where the ``budget`` of measurements has room: the ladder begins with
-    the fastest while the others are measured, and the search ends once nothing is left to gain.
+    the fastest while the others are measured, and the search ends once nothing is left to gain. While one is measured,
+    the next one is compiled.
     """
-    proposals = run.planner.propose(observe(run, scenario), PER_ROUND)
-    run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=[p.script for p in proposals])
     fresh: dict[str, Candidate] = {}
-    for p in proposals:
+    for p, built in _built_ahead(run, scenario):
         if fresh and run.why_stop(scenario):
             break
-        built = run.builder.build(p)
         if isinstance(built, Outcome):
             if ("", p.script) not in run.outcomes:
                 run.tell("refused", script=p.script, code=built.code, why=built.detail)
@@ -216,6 +215,22 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
             fresh[built.key] = replace(built, proposal=p)
             budget -= _measured(run, scenario, fresh[built.key], 1) if budget > 0 else 0
     return [c for c in fresh.values() if not run.is_withdrawn(c)]
+
+
+def _built_ahead(run: Run, scenario: Scenario) -> Iterator[tuple[Proposal, Candidate | Outcome]]:
+    """The planner's proposals, built; of each the next one is being compiled when it is given out."""
+    scripts: list[str] = []
+    waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
+    for p in proposals(run.planner, observe(run, scenario), PER_ROUND):
+        scripts.append(p.script)
+        built = run.builder.build(p)
+        if isinstance(built, Candidate):
+            run.lab.prepare(built, scenario)
+        waiting.append((p, built))
+        if len(waiting) > 1:
+            yield waiting.popleft()
+    run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=scripts)
+    yield from waiting
 
 
 def remember(run: Run, scenario: Scenario) -> None:

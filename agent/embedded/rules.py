@@ -33,14 +33,18 @@ class Rules:
     name = "rules"
 
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
+        return list(self.ideas(observation, k))
+
+    def ideas(self, observation: Observation, k: int) -> Iterator[Proposal]:
+        """The ``k`` proposals, one by one: each costs the lowering of what it tries, and no more are looked for."""
         known = {o.script for o in observation.history}
-        first: dict[str, Proposal] = {}
-        for p in self._ideas(observation):  # each costs the lowering of what it tries: no more than are asked for
-            if p.script not in known and p.script not in first and observation.runs(p.script):
-                first[p.script] = p
-            if len(first) == k:
-                break
-        return list(first.values())
+        for p in self._ideas(observation):
+            if k > 0 and p.script not in known and observation.runs(p.script):
+                known.add(p.script)
+                k -= 1
+                yield p
+            if k == 0:
+                return
 
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered

@@ -33,7 +33,7 @@ class FakeLab:
         self.seconds, self.rejects, self.device, self.dies_after = seconds, rejects, device, dies_after
         self.ledger, self.sizes = Ledger(ledger), sizes or {}
         self.measured, self.gated, self.compared, self.closed = [], [], [], False
-        self.renewed, self.waited = 0, []
+        self.renewed, self.waited, self.prepared = 0, [], []
 
     def gate(self, kernel):
         self.gated.append(kernel)
@@ -46,6 +46,9 @@ class FakeLab:
 
     def _space(self, c, scenario):
         return space_for(c.kernel, self.device, scenario.sizes)
+
+    def prepare(self, c, scenario):
+        self.prepared.append(c.script)
 
     def tune(self, c, scenario, total, seeds, seconds=math.inf):
         try:

@@ -238,6 +238,28 @@ def test_what_is_verified_wins_when_the_verdict_on_something_faster_does_not_com
     assert any("not verified in time" in n and SPLIT in n for n in report.notes)
 
 
+def test_the_next_idea_is_compiled_while_one_is_measured(work, tmp_path):
+    class Watched(FakeLab):
+        def tune(self, c, scenario, *rest):
+            if c.script in self.prepared and c.script not in seen:
+                seen[c.script] = len(self.prepared)
+            return super().tune(c, scenario, *rest)
+
+    class Late(Fixed):
+        """Comes to its second idea while the first one is being compiled, and no sooner."""
+
+        def ideas(self, o, k):
+            for p in self.propose(o, k):
+                came_to.append((p.script, list(lab.prepared)))
+                yield p
+
+    seen: dict[str, int] = {}
+    came_to: list[tuple[str, list[str]]] = []
+    lab = Watched(seconds)
+    run(work, tmp_path, Late(WIDE, SPLIT), lab, scenarios=["many"])
+    assert seen == {WIDE: 2, SPLIT: 2} and came_to[:2] == [(WIDE, []), (SPLIT, [WIDE])]
+
+
 def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
     class Open(LateLab):
         def gate(self, kernel):
