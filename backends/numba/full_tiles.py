@@ -18,19 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 from ktc.ir.fold import both
 from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, Par, Stmt, Sym
-from ktc.ir.types import BOOL, Array
+from ktc.ir.types import BOOL, Array, scalar_of
 from ktc.ir.walk import declared, loads_in, map_body, used, walk
+
+REGISTER_BYTES = 4096
+"""Twice what the largest register file of an x86 core holds: of more than that, most accesses are of memory anyway."""
 
 Constant = Callable[[int | Expr], int | None]
 
 
 def full_tiles(body: Body, constant: Constant) -> tuple[Expr, Body] | None:
-    """The condition under which all tiles of ``body`` are whole, and ``body`` for that case; None where there is no
-    private array in it, or nothing cuts a tile off."""
-    if not any(_is_private(s) for s in body):
+    """The condition under which all tiles of ``body`` are whole, and ``body`` for that case; None where it declares no
+    private array for registers, or nothing cuts a tile off."""
+    if not any(_fits_registers(s, constant) for s in body):
         return None
     inside = set(declared(body)) | {s.var for s in walk(body) if hasattr(s, "var")}
     ends = {s.hi: end for s in walk(body) if isinstance(s, Par) and (end := _cut(s, constant, inside)) is not None}
@@ -48,8 +52,12 @@ def full_tiles(body: Body, constant: Constant) -> tuple[Expr, Body] | None:
     return whole, map_body(body, full)
 
 
-def _is_private(s: Stmt) -> bool:
-    return isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array) and s.sym.type.space == "local"
+def _fits_registers(s: Stmt, constant: Constant) -> bool:
+    """Whether ``s`` declares a private array that vector registers may hold."""
+    if not isinstance(s, Alloc | Decl) or not isinstance(s.sym.type, Array) or s.sym.type.space != "local":
+        return False
+    counts = [constant(n) or 0 for n in s.sym.type.shape]
+    return 0 < prod(counts) * scalar_of(s.sym.type).bytes <= REGISTER_BYTES
 
 
 def _cut(s: Par, constant: Constant, inside: set[Sym]) -> tuple[Expr, Expr] | None:
