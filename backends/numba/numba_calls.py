@@ -44,8 +44,9 @@ FLOAT_CALLS: dict[str, tuple[str, str]] = {
 """Functions of floats. ``1.0 / x`` and friends are computed as written, then brought to the result type."""
 
 F32_CALLS: dict[str, tuple[str, str]] = {
-    name: (f"{name}_f32({{0}})", f"{name}_f32") for name in ("exp", "exp2", "log", "tanh", "erf")
+    name: (f"{name}_f32({{0}})", f"{name}_f32") for name in ("exp", "exp2", "log", "tanh", "erf", "sin", "cos")
 } | {
+    "pow": ("pow_f32({0}, {1})", "pow_f32"),
     "rsqrt": ("(f32(1.0) / math.sqrt({0}))", ""), "rcp": ("(f32(1.0) / ({0}))", ""),
     "fast_rcp": ("(f32(1.0) / ({0}))", ""),
 }  # fmt: skip

@@ -21,13 +21,22 @@ COEFFICIENTS: dict[str, tuple[float, ...]] = {
     "erfc": (0.00016039655019994825, -1.1294341087341309, -0.6335435509681702, -0.10801180452108383,
              0.024895086884498596, -0.004053384531289339, 0.0003966707154177129, -1.430490920029115e-05,
              -5.223698735790094e-07),
+    "sin": (-0.16666653752326965, 0.008332128636538982, -0.00019510448328219354),
+    "cos": (0.04166664555668831, -0.0013887247769162059, 2.4425227820756845e-05),
 }  # fmt: skip
 """The constant first."""
 
+IN_DOUBLE: dict[str, tuple[float, ...]] = {
+    "log2": (2.885390081790141, 0.9617966732840488, 0.5770835944797148, 0.4116722176526442, 0.34073835558663684),
+    "exp2": (0.9999999999616819, 0.6931471807284473, 0.24022651198157943, 0.055504103534486336, 0.009618027253645764,
+             0.0013333922562665504, 0.00015469291145016843, 1.5201921822293453e-05),
+}  # fmt: skip
+"""The same, for what is computed in doubles."""
 
-def horner(name: str, x: str) -> str:
+
+def horner(name: str, x: str, double: bool = False) -> str:
     """The polynomial ``name`` of ``x`` as text."""
-    *lower, text = (f"f32({c!r})" for c in COEFFICIENTS[name])
+    *lower, text = map(repr, IN_DOUBLE[name]) if double else (f"f32({c!r})" for c in COEFFICIENTS[name])
     for c in reversed(lower):
         text = f"muladd({text}, {x}, {c})"
     return text
@@ -35,7 +44,7 @@ def horner(name: str, x: str) -> str:
 
 VECTOR_MATH: dict[str, tuple[tuple[str, ...], str]] = {
     "scaled": ((), '''
-@njit(**OPTIONS)
+@njit(forceinline=True, **OPTIONS)
 def scaled(p, shifted):
     """p * 2**n for n = shifted - 1.5 * 2**23, -151 <= n <= 129: in two steps, so that neither power is out of range."""
     below = shifted < f32(12582912.0)
@@ -44,7 +53,7 @@ def scaled(p, shifted):
     return p * power * (f32(2.3283064365386963e-10) if below else f32(4294967296.0))
 '''),
     "exp_f32": (("muladd", "scaled"), f'''
-@njit(**OPTIONS)
+@njit(forceinline=True, **OPTIONS)
 def exp_f32(x):
     """e**x within 1.0 units in the last place."""
     c = f32(89.0) if f32(89.0) < x else x
@@ -56,7 +65,7 @@ def exp_f32(x):
     return scaled(muladd(p, r * r, r) + f32(1.0), shifted)
 '''),
     "exp2_f32": (("muladd", "scaled"), f'''
-@njit(**OPTIONS)
+@njit(forceinline=True, **OPTIONS)
 def exp2_f32(x):
     """2**x within 1.1 units in the last place."""
     c = f32(129.0) if f32(129.0) < x else x
@@ -69,7 +78,7 @@ def exp2_f32(x):
     return scaled(muladd(p, r * r, low) + r + f32(1.0), shifted)
 '''),
     "log_f32": (("muladd",), f'''
-@njit(**OPTIONS)
+@njit(forceinline=True, **OPTIONS)
 def log_f32(x):
     """The natural logarithm within 0.9 units in the last place."""
     tiny = x < f32(1.1754943508222875e-38)
@@ -85,7 +94,7 @@ def log_f32(x):
     return r if x < f32(np.inf) else x
 '''),
     "tanh_f32": (("exp_f32",), f'''
-@njit(**OPTIONS)
+@njit(forceinline=True, **OPTIONS)
 def tanh_f32(x):
     """The hyperbolic tangent within 1.4 units in the last place."""
     a, y = abs(x), x * x
@@ -94,7 +103,7 @@ def tanh_f32(x):
     return near if a < f32(0.6) else (-far if x < f32(0.0) else far)
 '''),
     "erf_f32": (("exp_f32",), f'''
-@njit(**OPTIONS)
+@njit(forceinline=True, **OPTIONS)
 def erf_f32(x):
     """The error function within 1.3 units in the last place."""
     a, y = abs(x), x * x
@@ -102,6 +111,95 @@ def erf_f32(x):
     c = f32(4.0) if a > f32(4.0) else a
     far = f32(1.0) - exp_f32({horner("erfc", "c")})
     return near if a < f32(0.93) else (-far if x < f32(0.0) else far)
+'''),
+    "quarter_turns": ((), '''
+TWO_OVER_PI = np.array(
+    [10680707, 7228996, 1387004, 2578385, 16069853, 12639074, 9804092, 4427841, 16666979], np.float64
+)  # 24 bits each, the highest first
+
+
+@njit(forceinline=True, **OPTIONS)
+def modulo_4(x):
+    return x - 4.0 * np.floor(x * 0.25)
+
+
+@njit(forceinline=True, **OPTIONS)
+def quarter_turns(x):
+    """(r, q) with x = r + q * pi / 2 but for whole turns, |r| <= pi / 4: in doubles, r rounded once.
+
+    Up to 2**20, a multiple of pi / 2 in two parts is taken off, of which the first gives exact products. Beyond, x is
+    an integer times a power of two: of its products with 24 bits of 2 / pi each, which are exact, those count that are
+    no whole turns (M. Payne, R. Hanek, Radian reduction for trigonometric functions, 1983).
+    """
+    d = np.float64(x)
+    shifted = d * 0.6366197723675814 + 6755399441055744.0  # its last bits: the quarter turns, rounded
+    n = shifted - 6755399441055744.0
+    near = (d - n * 1.5707963267341256) - n * 6.077100506506192e-11
+    bits = np.float32(x).view(np.int32)
+    s = np.int32(((bits >> 23) & 0xFF) - 150)
+    m = np.float64(np.int32((bits & 0x7FFFFF) | 0x800000))  # |x| = m * 2**s
+    m = -m if bits < 0 else m
+    k = np.int64(s >= 26) + np.int64(s >= 50) + np.int64(s >= 74) + np.int64(s >= 98)
+    scale = np.int64((np.int64(s) - 24 * k + 999) << 52).view(np.float64)  # 2**(s - 24 (k + 1))
+    high = modulo_4(m * TWO_OVER_PI[u64(k)] * scale)
+    high += modulo_4(m * TWO_OVER_PI[u64(k + 1)] * (scale * 5.960464477539063e-08))
+    middle = m * TWO_OVER_PI[u64(k + 2)] * (scale * 3.552713678800501e-15)
+    low = m * TWO_OVER_PI[u64(k + 3)] * (scale * 2.117582368135751e-22)
+    low += m * TWO_OVER_PI[u64(k + 4)] * (scale * 1.262177448353619e-29)
+    whole = np.floor(high + middle + 0.5)
+    far = (((high - whole) + middle) + low) * 1.5707963267948966
+    big = abs(x) >= f32(1048576.0) and abs(x) < f32(np.inf)
+    q = np.float64(whole + 6755399441055744.0 if big else shifted).view(np.int64)
+    return f32(far if big else near), np.int32(q & 3)
+
+
+@njit(forceinline=True, **OPTIONS)
+def sine_of(r, q):
+    """sin(r + q * pi / 2) for |r| <= pi / 4."""
+    y = r * r
+    sine = r if y < f32(4e-8) else muladd(SIN, r * y, r)  # a zero keeps its sign
+    cosine = muladd(y * y, COS, muladd(y, f32(-0.5), f32(1.0)))
+    value = cosine if q & 1 else sine
+    return -value if q & 2 else value
+'''.replace("SIN,", horner("sin", "y") + ",").replace("COS,", horner("cos", "y") + ",")),
+    "sin_f32": (("muladd", "quarter_turns"), '''
+@njit(forceinline=True, **OPTIONS)
+def sin_f32(x):
+    """The sine within 1.6 units in the last place, of the largest floats too."""
+    r, q = quarter_turns(x)
+    return sine_of(r, q)
+'''),
+    "cos_f32": (("muladd", "quarter_turns"), '''
+@njit(forceinline=True, **OPTIONS)
+def cos_f32(x):
+    """The cosine within 1.6 units in the last place, of the largest floats too."""
+    r, q = quarter_turns(x)
+    return sine_of(r, np.int32(q + 1))
+'''),
+    "pow_f32": (("muladd",), f'''
+@njit(forceinline=True, **OPTIONS)
+def pow_f32(x, y):
+    """x**y within 0.6 units in the last place, in doubles; zeros, infinities and negative x as in C's pow."""
+    a, b = np.float64(abs(x)), np.float64(y)
+    bits = a.view(np.int64)
+    k = np.int64((bits - 0x3FE6A09E667F3BCD) >> 52)  # |x| = 2**k m, m between the roots of 1/2 and 2
+    m = np.int64(bits - (k << 52)).view(np.float64)
+    s = (m - 1.0) / (m + 1.0)
+    log2 = muladd(s, {horner("log2", "(s * s)", True)}, np.float64(k))
+    log2 = log2 if a < np.inf else a
+    t = b * (log2 if a > 0.0 or a != a else -np.inf)
+    t = 160.0 if 160.0 < t else t
+    t = -160.0 if -160.0 > t else t
+    shifted = t + 6755399441055744.0
+    r = t - (shifted - 6755399441055744.0)
+    power = np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
+    value = f32({horner("exp2", "r", True)} * power) if t == t else f32(np.nan)
+    whole = np.trunc(y) == y
+    odd = whole and np.trunc(y * f32(0.5)) != y * f32(0.5) and abs(y) < f32(16777216.0)
+    value = -value if odd and np.float32(x).view(np.int32) < 0 else value
+    value = f32(np.nan) if x < f32(0.0) and x > -f32(np.inf) and not whole else value
+    value = f32(1.0) if a == 1.0 and abs(y) == f32(np.inf) else value
+    return f32(1.0) if x == f32(1.0) or y == f32(0.0) else value
 '''),
 }  # fmt: skip
 """name: (helpers it needs, source)"""

@@ -91,11 +91,12 @@ class Row:
     high: float
     powers: range
     weight: Function
+    precision: type = np.float32
 
     def coefficients(self) -> tuple[list[float], float]:
-        """In single precision, the constant first; the largest weighted error before they are rounded to that."""
+        """In their precision, the constant first; the largest weighted error before they are rounded to that."""
         found, error = remez(self.f, self.low, self.high, self.powers, self.weight)
-        return [float(np.float32(c)) for c in found], error
+        return [float(self.precision(c)) for c in found], error
 
 
 LN2 = math.log(2)
@@ -139,10 +140,14 @@ POLYNOMIALS = {
                lambda y: y),
     "cos": Row(series(lambda k: (-1) ** k * one_over_factorial(2 * k), first=2), 1e-12, 0.63, range(3),
                lambda y: y * y / np.cos(np.sqrt(y))),
+    "log2": Row(series(lambda k: 2 / np.log(LONG(2)) / (2 * k + 1)), 1e-12, (3 - 2 * ROOT2) ** 2, range(5),
+                np.ones_like, np.float64),
+    "exp2": Row(lambda r: np.exp(r * np.log(LONG(2))), -0.5, 0.5, range(8), lambda r: np.exp(-r * np.log(LONG(2))),
+                np.float64),
 }  # fmt: skip
 """exp: of (e^r - 1 - r) / r^2. log: of (log(1 + f) - f + f^2 / 2) / f^3. tanh: of (tanh x - x) / x^3 in x^2. erf: of
 erf(x) / x - 1 in x^2; erfc: of log(erfc(x)). sin: of (sin x - x) / x^3 in
-x^2; cos: of (cos x - 1 + x^2 / 2) / x^4 in x^2."""
+x^2; cos: of (cos x - 1 + x^2 / 2) / x^4 in x^2. log2: of log2((1 + s) / (1 - s)) / s in s^2; exp2: of 2^r."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The largest error of a function of single precision over floats by their bits, in units in the last place.
 
-``python -m tests.backends.numba.ulps [NAME...]`` looks at every float there is (a minute a function on two cores).
+``python -m tests.backends.numba.ulps [NAME...]`` looks at every float there is (a minute a function on two idle cores).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ REFERENCES = {
     "log": lambda x: math.log(x),
     "tanh": lambda x: math.tanh(x),
     "erf": lambda x: math.erf(x),
+    "sin": lambda x: math.sin(x),
+    "cos": lambda x: math.cos(x),
 }
 """In doubles, whose error does not count here."""
 
@@ -51,32 +53,41 @@ def helper(name: str, fused: bool = True):
     return getattr(module, f"{name}_f32")
 
 
-def measure(name: str, stride: int = 1, fused: bool = True) -> Worst:
-    """Over every ``stride``-th float from 0 bits on."""
-    function, reference = helper(name, fused), njit(error_model="numpy")(REFERENCES[name])
+def measure(name: str, stride: int = 1) -> tuple[Worst, Worst]:
+    """Over every ``stride``-th float from 0 bits on: with products and sums rounded together, and apart."""
+    fused, apart, reference = helper(name), helper(name, False), njit(error_model="numpy")(REFERENCES[name])
+
+    @njit(error_model="numpy")
+    def error(got, want):
+        """In units in the last place of ``want``; -1: a NaN or an infinity that should not be, or is missing."""
+        if want != want or abs(want) >= 3.4028235677973366e38:  # no number, or an infinity in single precision
+            return 0.0 if got == np.float32(want) or (got != got and want != want) else -1.0
+        if got - got != 0.0:
+            return -1.0 if got != got or abs(want) < 3.4028234663852886e38 else 0.0
+        exponent = np.int64((np.float64(want).view(np.int64) >> 52) & 0x7FF)
+        return abs(np.float64(got) - want) / np.int64(max(exponent - 23, 1023 - 149) << 52).view(np.float64)
 
     @njit(error_model="numpy", parallel=True)
     def look(count, stride):
         parts = 64
-        errors, at, wrong = np.zeros(parts), np.zeros(parts), np.zeros(parts, np.int64)
+        errors, at, wrong = np.zeros((parts, 2)), np.zeros((parts, 2)), np.zeros((parts, 2), np.int64)
         for part in prange(parts):
             for k in range(count * part // parts, count * (part + 1) // parts):
                 x = np.uint32(k * stride).view(np.float32)
-                got, want = np.float64(function(x)), reference(np.float64(x))
-                if abs(want) >= 3.4028235677973366e38 or want != want:  # an infinity in single precision, or no number
-                    wrong[part] += not (got == np.float32(want) or (got != got and want != want))
-                    continue
-                if got - got != 0:
-                    got = math.copysign(3.4028236692093846e38, got) if got == got else np.inf
-                error = abs(got - want) / max(math.ldexp(1.0, math.frexp(want)[1] - 24), 1.401298464324817e-45)
-                if error > errors[part]:
-                    errors[part], at[part] = error, x
-        return errors, at, wrong.sum()
+                want = reference(np.float64(x))
+                for way in range(2):
+                    e = error(fused(x) if way == 0 else apart(x), want)
+                    wrong[part, way] += e < 0
+                    if e > errors[part, way]:
+                        errors[part, way], at[part, way] = e, x
+        return errors, at, wrong
 
     errors, at, wrong = look((1 << 32) // stride, stride)
-    return Worst(float(errors.max()), float(at[errors.argmax()]), int(wrong))
+    where = errors.argmax(axis=0)
+    one, other = (Worst(float(errors[where[w], w]), float(at[where[w], w]), int(wrong[:, w].sum())) for w in (0, 1))
+    return one, other
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or REFERENCES:
-        print(name, measure(name), measure(name, fused=False), flush=True)
+        print(name, *measure(name), flush=True)
