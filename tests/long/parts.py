@@ -133,6 +133,11 @@ PARTS: Sequence[Part] = (
                              "tests/search"), _tests,
     ),
     Part(
+        "vector math", "functions of single precision on a CPU, over every float",
+        ("tests/backends/numba",),
+        lambda p, s: _python("pytest", "-m", "campaign", "-n", 1, "tests/backends/numba"), _tests,
+    ),
+    Part(
         "launchers", "launcher texts of every pass, through the compilers",
         ("tests/bench/launchers.py", "tests/backends/launchers"),
         lambda p, s: _python("tests.bench.launchers", "--every", max(1, round(1 / s.scale))), of("texts", "refused"),
