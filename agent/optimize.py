@@ -16,6 +16,7 @@ from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.verification import check_original
+from ktc.search.workers.head_start import HeadStart
 
 from .bench import Bench, is_cpu
 from .build import Builder
@@ -49,6 +50,7 @@ def optimize(
     scenarios: Sequence[str] | None = None,
     memory: Memory | None = None,
     lab: Lab | None = None,
+    ahead: HeadStart | None = None,
 ) -> OptimizeReport:
     """Find a faster, verified kernel.
 
@@ -67,6 +69,8 @@ def optimize(
         scenarios: names of scenarios to tune for; None takes every tuned one.
         memory: a knowledge base to learn from and to add to; None uses none.
 
+        ahead: a process that is opening ``device`` already.
+
     Raises:
         KtcError: what the user can act on (no device, unwritable folder, an original that does not run).
     """
@@ -76,7 +80,7 @@ def optimize(
         what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
         raise KtcError("E-BUDGET", f"a budget of {what}", hint="give more than that", exit_code=2)
     out = _folder(Path(out_dir), resume)
-    opening = Opening(device) if lab is None else None
+    opening = Opening(device, ahead) if lab is None else None
     try:
         original = work.load_kernel(variant)
         doubts = check_original(original, work, variant, seed)

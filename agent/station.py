@@ -15,6 +15,7 @@ from ktc.ir.types import SCALARS
 from ktc.ir.workload import Scenario, Workload, size_expressions
 from ktc.search.records.outcome import Outcome
 from ktc.search.workers.executor import Deadlines, FromWorkload, LocalExecutor, Measured, Reply, open_executor
+from ktc.search.workers.head_start import HeadStart
 
 from .gate import verifying_processes
 
@@ -164,10 +165,12 @@ class Opening:
     """An executor that is being opened, while others prepare what it will run; ``device`` as :class:`LocalExecutor`
     takes it."""
 
-    def __init__(self, device: str | None) -> None:
+    def __init__(self, device: str | None, ahead: HeadStart | None = None) -> None:
         self.named = bool(device)
         self._pool = ThreadPoolExecutor(1, "ktc-open")
-        self._coming = self._pool.submit(open_executor, device, gates=verifying_processes(), deadlines=PATIENCE)
+        self._coming = self._pool.submit(
+            open_executor, device, gates=verifying_processes(), deadlines=PATIENCE, ahead=ahead
+        )
         self._pool.submit(self._measure_rates)
         self._pool.shutdown(wait=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ktc.agent.planner import Planner
     from ktc.agent.report import OptimizeReport
     from ktc.api import Program
+    from ktc.search.workers.head_start import HeadStart
 
 LONG = 5.0
 """Seconds of a check that are worth a line: whoever waits should see for what."""
@@ -50,7 +52,16 @@ Out = Annotated[
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 
 
-@functools.partial(with_program, instantiate=True)
+def _opening(options: Mapping[str, Any]) -> AbstractContextManager[HeadStart | None]:
+    """A process that opens the device while the kernel is read and the search is loaded, where one is needed."""
+    if options.get("replay"):
+        return nullcontext()
+    from ktc.search.workers.head_start import head_start
+
+    return head_start(options["device"])
+
+
+@functools.partial(with_program, instantiate=True, ahead=_opening)
 def optimize(
     program: Program,
     device: Device = "",
@@ -71,6 +82,7 @@ def optimize(
     memory: Annotated[bool, Option("--memory/--no-memory", help="Learn from earlier runs on this machine.")] = True,
     seed: Seed = 0,
     json_: Json = False,
+    ahead: Any = None,
 ) -> None:
     """Find a faster, verified kernel: plan pass scripts, tune their knobs, check and time them.
 
@@ -82,10 +94,10 @@ def optimize(
       ktc optimize softmax --time-limit 30
       ktc optimize my_folder_with_workload_toml --planner llm --out runs/first
     """
-    _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_)
+    _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead)
 
 
-@functools.partial(with_program, optional=True, instantiate=True)
+@functools.partial(with_program, optional=True, instantiate=True, ahead=_opening)
 def tune(
     program: Program,
     passes: Passes = "",
@@ -116,6 +128,7 @@ def tune(
     ] = "",
     seed: Seed = 0,
     json_: Json = False,
+    ahead: Any = None,
 ) -> None:
     """Tune the open knobs of one pass script, and compare the best with the original.
 
@@ -149,13 +162,13 @@ def tune(
             return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name, whole=True)]
 
     export.space_of(template.kernel)
-    _run(program, device, budget, time_limit, Given(), scenario, out, fresh, False, seed, json_, export)
+    _run(program, device, budget, time_limit, Given(), scenario, out, fresh, False, seed, json_, ahead, export)
     export.write_measurements()
 
 
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
-    out: str, fresh: bool, memory: bool, seed: int, json_: bool, export: Export | None = None,
+    out: str, fresh: bool, memory: bool, seed: int, json_: bool, ahead: HeadStart | None, export: Export | None = None,
 ) -> None:  # fmt: skip
     from ktc.agent.embedded.rounds import EXIT_BUG
     from ktc.agent.failures import WHAT_TO_SEND
@@ -188,6 +201,7 @@ def _run(
             variant=program.variant,
             scenarios=scenarios or None,
             memory=Memory() if memory else None,
+            ahead=ahead,
         )
     print_json(report.to_json()) if json_ else show(report)
     if report.internal and not report.compared:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,14 +89,19 @@ _SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
 
 
 def with_program(
-    command: Callable[..., None], *, optional: bool = False, instantiate: bool = False
+    command: Callable[..., None],
+    *,
+    optional: bool = False,
+    instantiate: bool = False,
+    ahead: Callable[[Mapping[str, Any]], AbstractContextManager[Any]] | None = None,
 ) -> Callable[..., None]:
     """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``.
 
     ``optional``: the kernel may be left out, and ``program`` is None then. ``instantiate``: see
-    :func:`load_program`.
+    :func:`load_program`. ``ahead``: what is entered before the kernel is loaded, by the command's options; the command
+    receives what it gives as ``ahead``.
     """
-    own = [p for p in parameters(command) if p.name != "program"]
+    own = [p for p in parameters(command) if p.name not in ("program", "ahead")]
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
         for name, (annotation, default) in _SOURCE_PARAMS.items()
@@ -104,8 +110,9 @@ def with_program(
     @functools.wraps(command)
     def run(**kwargs: Any) -> None:
         source = {name: kwargs.pop(name) for name in _SOURCE_PARAMS}
-        program = load_program(**source, instantiate=instantiate) if source["kernel"] or not optional else None
-        command(program=program, **kwargs)
+        with ahead(kwargs) if ahead is not None else nullcontext() as begun:
+            program = load_program(**source, instantiate=instantiate) if source["kernel"] or not optional else None
+            command(program=program, **kwargs, **({"ahead": begun} if ahead is not None else {}))
 
     if optional:
         shared[0] = shared[0].replace(default="")

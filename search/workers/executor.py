@@ -34,6 +34,7 @@ from ktc.search.bounds.rates import Rates
 
 from .assistance import Assistance
 from .crew import Crew, reply_of
+from .head_start import CANARY, HeadStart
 from .worker_deadlines import Deadlines, Patience
 from .worker_process import Worker, WorkerDied, WorkerHung
 from .worker_protocol import (
@@ -116,12 +117,19 @@ class LocalExecutor:
     """
 
     def __init__(
-        self, device: str | None = None, *, compilers: int = 2, gates: int = 1, deadlines: Deadlines | None = None
+        self,
+        device: str | None = None,
+        *,
+        compilers: int = 2,
+        gates: int = 1,
+        deadlines: Deadlines | None = None,
+        ahead: HeadStart | None = None,
     ) -> None:
         self.name = device or "auto"
         self.deadlines = deadlines or Deadlines()
+        first = ahead.take() if ahead is not None and ahead.device == self.name else None
         try:
-            self.folder = Path(tempfile.mkdtemp(prefix="ktc-workers-"))
+            self.folder = first.folder if first is not None else Path(tempfile.mkdtemp(prefix="ktc-workers-"))
         except OSError as e:
             raise KtcError(
                 "E-WORKER-FOLDER", f"no temporary folder: {e.strerror}", exit_code=3, hint="set TMPDIR"
@@ -136,7 +144,7 @@ class LocalExecutor:
         self._questions = Assistance(self._gates, self.folder / "runs")
         try:
             with self._lock:
-                self.device = self._hello(self._start())
+                self.device = self._hello(self._start(first))
             self.name = self.device.extra.get("opened", self.name)  # a process that follows takes the same device
             self._compilers.device = self.name
         except BaseException:
@@ -282,11 +290,12 @@ class LocalExecutor:
             self._worker = None
         return reply
 
-    def _start(self) -> Worker:
-        """A measuring process that got the canary right. Raises KtcError E-WORKER-START, or the device's own error."""
-        worker = Worker("measure", self.name, self.folder)
+    def _start(self, worker: Worker | None = None) -> Worker:
+        """A measuring process (``worker``, if there is one) that got the canary right. Raises KtcError E-WORKER-START,
+        or the device's own error."""
+        worker = worker or Worker("measure", self.name, self.folder)
         try:
-            reply = reply_of(worker.ask({"do": "canary"}, self.deadlines.start))
+            reply = reply_of(worker.ask(CANARY, self.deadlines.start))
         except (WorkerHung, WorkerDied, ProtocolError) as e:
             worker.kill()
             raise KtcError(
@@ -314,11 +323,16 @@ class LocalExecutor:
 
 
 def open_executor(
-    device: str | None = None, *, compilers: int = 2, gates: int = 1, deadlines: Deadlines | None = None
+    device: str | None = None,
+    *,
+    compilers: int = 2,
+    gates: int = 1,
+    deadlines: Deadlines | None = None,
+    ahead: HeadStart | None = None,
 ) -> LocalExecutor:
     """The executor for ``device`` (None: the best there is) on this machine; ``compilers`` and ``gates``: most
-    processes that compile and that verify."""
-    return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines)
+    processes that compile and that verify; ``ahead``: a measuring process that has started already."""
+    return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines, ahead=ahead)
 
 
 __all__ = [

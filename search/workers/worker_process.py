@@ -28,6 +28,10 @@ class WorkerDied(Exception):
         self.how = how
 
 
+BEGIN_S = 1.0
+"""Seconds in which a pipe takes a short request."""
+
+
 class WorkerHung(Exception):
     """No answer within the deadline (seconds)."""
 
@@ -48,24 +52,33 @@ class Worker:
         os.close(keep)
         self._log = folder / f"{role}.log"
         self._buffer = b""
+        self._begun: Mapping[str, Any] | None = None
         self.served = 0
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    def begin(self, request: Mapping[str, Any]) -> None:
+        """Send a request that is asked for later, as the next one; nothing where the worker has ended."""
+        with contextlib.suppress(OSError, WorkerHung):
+            self._send(pack(request), time.monotonic() + BEGIN_S)
+            self._begun = request
+
     def ask(self, request: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
-        """Send one request and wait for its answer.
+        """Send one request, unless it was begun, and wait for its answer.
 
         Raises:
             WorkerDied, WorkerHung, ProtocolError: the worker must be killed and replaced.
         """
         end = time.monotonic() + deadline_s
-        assert self.process.stdin is not None
+        assert self._begun in (None, request), "another request was begun"
         try:
-            self._send(pack(request), end)
+            if self._begun is None:
+                self._send(pack(request), end)
         except BrokenPipeError:
             raise WorkerDied(self._how()) from None
+        self._begun = None
         line = self._read_line(end)
         self.served += 1
         reply = unpack(line)
