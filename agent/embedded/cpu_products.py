@@ -5,6 +5,9 @@
       for k_tile in 0..K step U:                      each trip reads U rows of the right factor, C elements of each
         par row (R together): par col: U terms        R * U factors in registers, R * U products per U + R vectors
 
+Where the right factor is too large to be read from the last cache for each few rows, more rows share a tile of it that
+stays in the core's own cache (panels; Goto, van de Geijn: Anatomy of high-performance matrix multiplication, 2008).
+
 What moves by one element along the columns is read in vectors, once for all R rows; what moves along the rows is one
 number for a whole row. Where the right factor moves by one element along the sum instead (``x * W^T``), a tile of it is
 turned over on the way into an array of the task (packing).
@@ -12,17 +15,21 @@ turned over on the way into an array of the task (packing).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Load, Par
+from ktc.ir.nodes import For, Load, Par, Stmt, Sym
+from ktc.ir.walk import used, walk
+from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import Product, products
 
 from .ideas import Idea
-from .thread_products import layout_of
+from .thread_products import layout_of, runs_along
+from .trials import after
 
 if TYPE_CHECKING:
     from .cpu_nests import Cores
@@ -34,23 +41,108 @@ ROWS, TERMS = (4, 8), (2, 4, 8)
 """Rows that run together and terms of a trip: with four of each, sixteen factors and what is read stay in the vector
 registers of AVX-512; with AVX2's half of these some are read again from the first cache."""
 
-PACKED_TERMS = (64, 128, 256)
-"""Terms of a packed tile: enough to read whole cache lines of the factor that is turned over."""
+PANEL_ROWS, PANEL_COLUMNS, PANEL_TERMS = (32, 64, 128), (128, 256, 512), (128, 256)
+"""Rows and columns of a panel's results, and its terms: the middle ones are 64 KB of results and as much of the factor
+that is read for each few rows, in a cache of half a megabyte or more; twice and half as much."""
+
+FAR = 4
+"""The part of the last cache beyond which the right factor is no longer read from it for every few rows."""
 
 
 def cache_products(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
     """Steps for each product of ``kernel``, of the elements' own type or of narrower ones."""
     seen = set()
+    trips = {x.name: x.trip or 1024 for f in facts for x in f.loops}
     for p in (*products(kernel, plain=True), *products(kernel)):
         if p.loop.var in seen or p.around[-2:] not in ((p.rows, p.cols), (p.cols, p.rows)):
             continue
         seen.add(p.loop.var)
         layout = layout_of(kernel, p)
-        along = _unit_factor(kernel, p, layout.across)
-        if along is None:
-            continue
         turn = f"interchange{{outer={layout.across.var.name}}} | " if p.around[-1] is layout.down else ""
-        yield from _schedules(p, layout.down, layout.across, turn, cores, facts)
+        nest = Nest(p, layout.down, layout.across, turn)
+        unit = _unit_factor(kernel, p, layout.across)
+        other = next((x for x in (p.a, p.b) if runs_along(kernel, p, x) and layout.across.var in used_of(x)), None)
+        if unit is not None:
+            right = unit.type.bytes * trips.get(p.loop.var.name, 1024) * trips.get(layout.across.var.name, 1024)  # type: ignore[attr-defined]
+            ideas = [nest.rows(trips, cores), *nest.panels(kernel, trips, cores)]
+            yield from ideas if FAR * right <= cores.last_cache else ideas[::-1]
+        elif other is not None:
+            yield from nest.panels(kernel, trips, cores, other)
+
+
+def used_of(x: Load) -> set[Sym]:
+    """The variables of the subscripts of ``x``."""
+    return {v for i in x.index for v in used(i)}
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A product with its loop over rows of the result and that over what lies side by side in them; ``turn``: steps by
+    which the first is outside."""
+
+    product: Product
+    down: Par
+    across: Par
+    turn: str
+
+    def rows(self, trips: Mapping[str, int], cores: Cores) -> Idea:
+        """A few whole rows a task, as far as a tile reaches."""
+        i, j = self.down.var.name, self.across.var.name
+        k, stem = self.product.loop.var.name, self.product.loop.var.stem
+        sizes = f"$R:({_listed(ROWS)}),$C:({widths(trips.get(j), cores)})"
+        steps = (
+            f"{self.turn}tile{{loops={i},{j} sizes={sizes}}} | tile{{loops={k} sizes=$U:({_listed(TERMS)}) tail=cut}}"
+            f" | register-tile{{loop={stem}_tile.*}} | map{{{i}.*=[unroll $R, seq] {j}.*=[seq]}}"
+            f" | unroll{{loop={k} factor=$U}}"
+        )
+        return steps, "rows of the result beside each other in the first cache, columns innermost", GAIN
+
+    def panels(
+        self, kernel: Kernel, trips: Mapping[str, int], cores: Cores, packed: Load | None = None
+    ) -> Iterator[Idea]:
+        """Panels of many rows: a tile of the right factor stays in a core's own cache for all of them; ``packed``: it
+        is turned over on the way into an array of the task."""
+        i, j, k = self.down.var.name, self.across.var.name, self.product.loop.var.name
+        most = max(PANEL_ROWS[0], trips.get(i, 1024) // cores.count)
+        rows = _listed(r for r in PANEL_ROWS if r <= most)
+        sizes = f"$R:({rows}),$C:({_listed(PANEL_COLUMNS)})"
+        pack = f" | stage-shared{{array={packed.buffer.name} loop={k}_tile transpose=yes}}" if packed else ""
+        steps = (
+            f"{self.turn}tile{{loops={i},{j} sizes={sizes}}} | tile{{loops={k} sizes=$K:({_listed(PANEL_TERMS)})}}"
+            f" | register-tile{{loop={k}_tile}}{pack} | map{{{i}.*=[unroll {ROWS[0]}, seq] {j}.*=[seq]}}"
+            f" | tile{{loops={k} sizes=4 tail=cut}}"
+        )
+        for step in (self._apart, self._outside, self._outside):
+            more = step(after(kernel, steps))
+            if not more:
+                return
+            steps = f"{steps} | {more}"
+        why = "panels in a core's own cache" + (", the factor that runs along the sum packed" if packed else "")
+        yield f"{steps} | unroll{{loop={k} factor=4}}", why, GAIN
+
+    def _apart(self, tiled: Kernel | None) -> str:
+        """The step that parts whole steps of the sum from what is left of them."""
+        both = (s for s in self._columns(tiled) if len(s.body) == 2)
+        return next((f"fission{{loop={place_of(tiled, s)} at=1}}" for s in both if tiled is not None), "")
+
+    def _outside(self, tiled: Kernel | None) -> str:
+        """The step by which the next of the loops over steps goes outside the columns."""
+        inside = (s for s in self._columns(tiled) if len(s.body) == 1 and isinstance(s.body[0], For))
+        return next((f"interchange{{outer={place_of(tiled, s)}}}" for s in inside if _steps(s.body[0]) and tiled), "")
+
+    def _columns(self, tiled: Kernel | None) -> list[Par]:
+        """The loops over columns of a tile."""
+        found = walk(tiled.body) if tiled is not None else ()
+        return [s for s in found if isinstance(s, Par) and s.var.stem == self.across.var.stem]
+
+
+def _steps(s: Stmt) -> bool:
+    """Whether ``s`` is a loop over steps, with the terms of each inside."""
+    return isinstance(s, For) and len(s.body) == 1 and isinstance(s.body[0], For)
+
+
+def _listed(values: Iterable[int]) -> str:
+    return ",".join(map(str, values))
 
 
 def _unit_factor(kernel: Kernel, p: Product, across: Par) -> Load | None:
@@ -62,27 +154,11 @@ def _unit_factor(kernel: Kernel, p: Product, across: Par) -> Load | None:
     return None
 
 
-def _schedules(
-    p: Product, down: Par, across: Par, turn: str, cores: Cores, facts: Sequence[KernelFacts]
-) -> Iterator[Idea]:
-    i, j, k, stem = down.var.name, across.var.name, p.loop.var.name, p.loop.var.stem
-    trips = {x.name: x.trip for f in facts for x in f.loops}
-    columns = widths(trips.get(j), cores)
-    rows, terms = (",".join(map(str, x)) for x in (ROWS, TERMS))
-    tiles = (
-        f"{turn}tile{{loops={i},{j} sizes=$R:({rows}),$C:({columns})}} | tile{{loops={k} sizes=$U:({terms}) tail=cut}}"
-        f" | register-tile{{loop={stem}_tile.*}} | map{{{i}.*=[unroll $R, seq] {j}.*=[seq]}}"
-        f" | unroll{{loop={k} factor=$U}}"
-    )
-    yield tiles, "rows of the result beside each other in the first cache, columns innermost", GAIN
-
-
 def widths(trip: int | None, cores: Cores) -> str:
     """Columns of a tile: those whose results fit half of the first cache for the rows that run together, and a quarter
     and four times as many, as far as there are any."""
     middle = 1 << (cores.first_cache // 2 // 4 // ROWS[0]).bit_length() - 1
-    found = [n for n in (middle // 4, middle, middle * 4) if trip is None or n < 2 * trip] or [middle // 4]
-    return ",".join(map(str, found))
+    return _listed([n for n in (middle // 4, middle, middle * 4) if trip is None or n < 2 * trip] or [middle // 4])
 
 
 __all__ = ["cache_products", "widths"]

@@ -37,7 +37,6 @@ from ktc.ir.types import F64, Array, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, declared, used_in, walk
 
 from .disjoint_arrays import as_views
-from .full_tiles import full_tiles
 from .lane_helpers import TREES
 from .numba_expressions import ExprPrinter
 from .numba_statements import StmtPrinter
@@ -66,17 +65,6 @@ class ParallelPrinter(StmtPrinter):
     def __init__(self, exprs: ExprPrinter) -> None:
         super().__init__(exprs)
         self.allocated: set[Sym] = set()
-
-    def body(self, body: Body) -> None:
-        tiles = full_tiles(body, self.x.constant)
-        if tiles is None:
-            super().body(body)
-            return
-        whole, full = tiles
-        with self.block(f"if {self.x.text(whole)}:"):
-            super().body(full)
-        with self.block("else:"):
-            super().body(body)
 
     def stmt(self, s: Stmt) -> None:
         if isinstance(s, Par):

@@ -29,11 +29,12 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
         KtcError: E-BACKEND-... or a lowering error: the target cannot express it.
     """
     if kernel.is_parallel and prints_loops(target):
+        from ktc.passes.lowering.full_tiles import with_full_tiles
         from ktc.passes.lowering.jammed import jammed
         from ktc.passes.shared.known_ranges import decided
 
         kernel = kernel.with_(body=decided(kernel, LOWERING, sized=False))
-        kernel = jammed(kernel) if mode == "source" else kernel
+        kernel = jammed(with_full_tiles(kernel)) if mode == "source" else kernel
     elif kernel.is_parallel:
         from ktc.passes.lowering import LoweringError, materialise
 

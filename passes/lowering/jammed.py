@@ -191,6 +191,9 @@ def _together(s: Par, knobs: Mapping[str, int]) -> Body:
     group, groups = fresh(s.var.name, t), simplify(Binary("/", sub(s.hi, cast(s.lo, t)), size))
     body = _jam(s.body, _copies(s, simplify(add(s.lo, mul(Var(group), size))), n))
     whole = dataclasses.replace(rest, var=group, lo=zero, hi=groups, body=body)
+    length = evaluate(reach.cap, knobs) if reach.cap is not None and not reach.clips else None
+    if length is not None and length % n == 0:
+        return (whole,)
     return (whole, _own(dataclasses.replace(rest, lo=simplify(add(s.lo, mul(groups, size))), comments=())))
 
 

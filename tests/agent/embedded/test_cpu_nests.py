@@ -20,7 +20,7 @@ CPU = DeviceInfo("numba", "a CPU", "numba", 2, 1024, 1 << 20, l2_bytes=32 << 20,
 
 HEAD = "kernel k(c: f32* restrict noalias, a: f32 const* restrict noalias, b: f32 const* restrict noalias, n: i32, m: i32, k: i32)\n"
 PLANE = "  par i in 0..n @ [thread.y 4, block.y]\n    par j in 0..m @ [thread.x 8, block.x]\n"
-SIZES = {"n": 2000, "m": 3000, "k": 700}
+SIZES = {"n": 2000, "m": 1000, "k": 700}
 SMALL = [{"n": n, "m": m, "k": k} for n, m, k in ((1, 1, 1), (5, 4, 3), (9, 12, 6))]
 
 PRODUCT = (
@@ -30,6 +30,7 @@ PRODUCT = (
 ACROSS = PRODUCT.replace("par i in 0..n @ [thread.y 4, block.y]", "par j in 0..m @ [thread.x 8, block.x]", 1).replace(
     "    par j in 0..m @ [thread.x 8, block.x]\n      var", "    par i in 0..n @ [thread.y 4, block.y]\n      var"
 )
+ROWS = PRODUCT.replace("b[q * m + j]", "b[j * k + q]")
 COLUMNS = "  par j in 0..m @ [thread.x 8, block.x]\n    var s: f32 = 0.0\n    for i in 0..n\n      s += a[i * m + j]\n    c[j] = s\n"
 RUNNING = COLUMNS.replace(
     "      s += a[i * m + j]\n    c[j] = s\n", "      s += a[i * m + j]\n      c[i * m + j] = s\n"
@@ -45,6 +46,10 @@ CHAIN = "  par i in 0..n @ [thread.x 8, block.x]\n    var s: f32 = 0.0\n    for 
 FIRST = {
     "a product": (PRODUCT, "tile{loops=i,j sizes=$R:(4,8),$C:("),
     "a product, rows innermost": (ACROSS, "interchange{outer=j} | tile{loops=i,j sizes=$R:(4,8),$C:("),
+    "a product of rows": (
+        ROWS,
+        "tile{loops=i,j sizes=$R:(32,64,128),$C:(128,256,512)} | tile{loops=q sizes=$K:(128,256)}",
+    ),
     "columns": (COLUMNS, "rfactor{loop=i parts=$P:(2,8,32)} | tile{loops=j sizes=$C:("),
     "running sums of columns": (RUNNING, "tile{loops=j sizes=$C:("),
     "everything": (EVERYTHING, "rfactor{loop=i parts=$P:(2,8,32)}"),
@@ -77,7 +82,7 @@ def test_every_idea_can_be_built_and_computes_the_same(name: str) -> None:
     kernel = parse_kernel(HEAD + FIRST[name][0])
     for steps in ideas(kernel):
         small = steps
-        for wide, narrow in (("$C:(", "$C:(4,"), ("$R:(", "$R:(2,"), ("$TASK:(", "$TASK:(3,")):
+        for wide, narrow in (("$C:(", "$C:(4,"), ("$R:(", "$R:(2,"), ("$TASK:(", "$TASK:(3,"), ("$K:(", "$K:(8,")):
             small = small.replace(wide, narrow)
         knobs = {k.name: min(k.domain) for k in applied(kernel, small).knobs}
         assert differs(kernel, applied(kernel, small), SMALL, elements=1000, knobs=knobs) is None, small
@@ -125,3 +130,14 @@ def test_small_rows_leave_a_task_for_each_core() -> None:
 
 def test_caches_that_are_not_known_are_those_of_most_processors() -> None:
     assert Cores.of(DeviceInfo("numba", "", "numba", 0, 0, 0)) == Cores(1, 32 << 10, 512 << 10, 8 << 20)
+
+
+def test_a_right_factor_that_the_last_cache_does_not_keep_is_read_in_panels() -> None:
+    large = {"n": 4096, "m": 4096, "k": 4096}
+    first, second = ideas(parse_kernel(HEAD + PRODUCT), large)[:2]
+    assert "$K:(128,256)" in first and first.count("interchange{") == 2 and "stage-shared" not in first
+    assert (
+        second == ideas(parse_kernel(HEAD + PRODUCT))[0].replace(",$C:(256)", ",$C:(256,1024,4096)")
+        or "tail=cut} | register-tile" in second
+    )
+    assert "stage-shared{array=b loop=q_tile transpose=yes}" in ideas(parse_kernel(HEAD + ROWS), large)[0]

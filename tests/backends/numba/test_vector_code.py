@@ -6,6 +6,7 @@ import pytest
 from ktc.backends.numba.numba_calls import F32_CALLS
 from ktc.backends.numba.numba_emitter import emit_numba
 from ktc.backends.runtimes.cpu_runtime import CpuRuntime
+from ktc.driver.printing import printed
 from ktc.ir.text import parse_kernel
 
 from .assembly import IS_X86, hot
@@ -43,7 +44,7 @@ def runtime(tmp_path_factory):
 
 def assembly(runtime, body, head=HEAD):
     """Of the function that one iteration of the outermost loop runs."""
-    exe = runtime.compile(emit_numba(parse_kernel(head + body)))
+    exe = runtime.compile(printed(parse_kernel(head + body), "numba"))
     return "\n".join(exe.module.k_grid_body.inspect_asm().values())
 
 
@@ -116,7 +117,7 @@ def test_overlapping_arrays_give_what_the_order_gives(runtime):
 
 
 def test_cut_off_tiles_are_right(runtime):
-    exe = runtime.compile(emit_numba(parse_kernel(HEAD + LOOPS["tile of registers"])))
+    exe = runtime.compile(printed(parse_kernel(HEAD + LOOPS["tile of registers"]), "numba"))
     for n in (1, 4, 7, 8):
         a = np.random.default_rng(n).integers(-3, 4, n * 32 if n > 32 else 32 * 32).astype(np.float32)
         y = np.zeros(n * 32, np.float32)
