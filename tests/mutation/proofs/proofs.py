@@ -14,7 +14,7 @@
 * what differs is read nowhere, or lies beyond all subscripts (:mod:`..zeros.masked`);
 * a thread reads back what it stored before a barrier;
 * one thread does what another did, or does it twice to no effect (:mod:`..symbolic.single`), or is the only one that
-  comes (:mod:`.arrival`);
+  comes (:mod:`.arrival`), or another one does what concerns the whole block (:mod:`.elected`);
 * what some lanes alone agree on is asked of no others (:mod:`..maxima.lanes`);
 * a definition of which each use says the same (:mod:`.uses`);
 * maxima over the same elements, visited otherwise (:mod:`..maxima.visits`);
@@ -53,6 +53,7 @@ from .arms import same_arms
 from .arrays import other_array
 from .derived import derived
 from .differences import Difference, same_statement, unguarded
+from .elected import elected
 from .extents import extents
 
 ITSELF = "a barrier before, or after, what a thread does with variables of its own"
@@ -144,6 +145,8 @@ class _Search:
                 return ""
             if isinstance(s, Barrier) and t == replace(s, scope="warp") and self._needless(a, k, WARP):
                 return APART
+            if found := elected(self.candidate, a, k, t):
+                return found
             rest = None if after is None else (*a[k + 1 :], *after)
             return self._statements(Difference(self.candidate, self.mutant, s, t, context, a[:k], a[k + 1 :]), rest)
         return ""
