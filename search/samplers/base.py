@@ -53,6 +53,28 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+PAIRS = 500
+"""Pairs of changed knobs that are looked at around one configuration, at most."""
+
+
+def changed(row: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(n, knobs) rows that differ from ``row`` in one knob, all of them, and in two, a sample; ``sizes`` (knobs,) are
+    those of the domains."""
+    knob = np.repeat(np.arange(len(sizes)), sizes)
+    digit = np.concatenate([np.arange(s) for s in sizes])
+    other = digit != row[knob]
+    knob, digit = knob[other], digit[other]
+    single = np.tile(row, (len(knob), 1))
+    single[np.arange(len(knob)), knob] = digit
+    if len(knob) < 2:
+        return single
+    first, second = rng.integers(len(knob), size=(2, PAIRS))
+    first, second = (m[knob[first] != knob[second]] for m in (first, second))
+    double = single[first]
+    double[np.arange(len(second)), knob[second]] = digit[second]
+    return np.concatenate([single, double])
+
+
 def distributions(space: Space) -> dict[str, BaseDistribution]:
     """One categorical per knob, over its domain: dashboards show real values, whatever the sampler models."""
     return {n: CategoricalDistribution(d) for n, d in space.domains.items()}
@@ -66,7 +88,10 @@ class FeasibleSampler(BaseSampler):
     """
 
     startup = 10
-    """Trials proposed at random before the model is asked."""
+    """Trials proposed by :meth:`choose_first` before the model is asked."""
+
+    first_pool = 1
+    """Candidates that :meth:`choose_first` looks at."""
 
     pool = 4096
     """Candidates a model looks at, at most; a uniform sample of a larger set, plus the best points' neighbours."""
@@ -80,6 +105,10 @@ class FeasibleSampler(BaseSampler):
     @abc.abstractmethod
     def choose(self, history: History, candidates: np.ndarray) -> int:
         """Position in ``candidates`` (n, knobs; ordinal coordinates) of the next configuration to measure."""
+
+    def choose_first(self, history: History, candidates: np.ndarray) -> int:
+        """As :meth:`choose`, while there are too few results for a model; by default the first of a random order."""
+        return 0
 
     # ------------------------------------------------------------------------------------------ the protocol of Optuna
 
@@ -106,15 +135,16 @@ class FeasibleSampler(BaseSampler):
             pending=self.space.rows(running),
         )
         model = int(np.count_nonzero(~failed)) >= 2 and len(history) >= self.startup
-        indices = self.candidates(taken, history, self.pool if model else 1)
+        indices = self.candidates(taken, history, self.pool if model else self.first_pool)
         if not indices:
             raise Exhausted
-        return self.space.config(indices[self._chosen(history, indices) if model else 0])
+        return self.space.config(indices[self._chosen(history, indices, model)])
 
-    def _chosen(self, history: History, indices: Sequence[int]) -> int:
+    def _chosen(self, history: History, indices: Sequence[int], model: bool) -> int:
+        choose = self.choose if model else self.choose_first
         # small matrices: BLAS threads gain nothing, and their spinning starves (and is starved by) parallel compiles
         with _blas().limit(limits=1):
-            return self.choose(history, self.space.rows(indices))
+            return choose(history, self.space.rows(indices))
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -129,21 +159,25 @@ class FeasibleSampler(BaseSampler):
 
     def candidates(self, taken: set[int], history: History, limit: int) -> list[int]:
         """Up to ``limit`` feasible indices not in ``taken``: all that are left, or a uniform sample of them together
-        with the neighbours of the three best configurations."""
+        with what is near the three best."""
         if self.space.size <= 4 * limit + len(taken):
-            left = [i for i in range(self.space.size) if i not in taken]
-            return left if len(left) <= limit else [left[i] for i in self.rng.permutation(len(left))[:limit]]
-        drawn = [i for i in self.space.sample_indices(self.rng, limit + len(taken)) if i not in taken]
+            left = np.setdiff1d(np.arange(self.space.size), np.fromiter(taken, np.int64, len(taken)))
+            if len(left) <= limit:
+                return [int(i) for i in left]
+            drawn = [int(i) for i in self.rng.permutation(left)[:limit]]
+        else:
+            drawn = [i for i in self.space.sample_indices(self.rng, limit + len(taken)) if i not in taken][:limit]
         near = [i for i in self._near_best(history) if i not in taken] if limit > 1 else []
-        return list(dict.fromkeys(near + drawn))[:limit]
+        return list(dict.fromkeys(near + drawn))
 
     def _near_best(self, history: History) -> list[int]:
-        best = [i for i in np.argsort(history.values) if not history.failed[i]][:3]
-        configs = [dict(zip(self.space.names, self._values(history.rows[i]))) for i in best]
-        return [self.space.find(n) for c in configs for n in self.space.neighbours(c)]
-
-    def _values(self, row: Sequence[int]) -> list[int]:
-        return [self.space.domains[n][d] for n, d in zip(self.space.names, row)]
+        """What one or two changed knobs make of the three best configurations."""
+        best = [i for i in np.argsort(history.values, kind="stable") if not history.failed[i]][:3]
+        if not best:
+            return []
+        sizes = np.array([len(d) for d in self.space.domains.values()])
+        near = np.concatenate([changed(history.rows[i], sizes, self.rng) for i in best])
+        return [int(i) for i in self.space.find_rows(near) if i >= 0]
 
     def _find(self, trial: FrozenTrial) -> int:
         """Index of a finished trial (its parameters no longer change), or -1 for one of another space."""

@@ -1,123 +1,156 @@
-"""Gaussian-process regression with a Matern-5/2 kernel and one length scale per knob, in numpy.
+"""Gaussian-process regression by several hyperparameters at once, in numpy.
 
-Rasmussen & Williams, *Gaussian Processes for Machine Learning*, eqs. 2.25, 2.26, 4.17 and 5.9. Hyperparameters are the
-maximum a posteriori, found by BFGS on their logarithms with analytic gradients.
+With ten measurements the evidence for one length scale over another is weak, and a process fitted to the most likely
+ones is sure of what it cannot know: it searches where nothing is. So the prediction is the mixture of several processes
+that explain the measurements, weighted by how well they do: the integral over hyperparameters, by importance sampling.
+
+The kernel is a product over the inputs of Matern-5/2 correlations with a length scale each. Knobs have few values: the
+logarithms of correlations are rows of tables, and their sum over knobs is a product of matrices. The amplitude is
+integrated out analytically under a scaled-inverse-chi-squared prior, so that each process is a Student-t process
+(Rasmussen & Williams, *Gaussian Processes for Machine Learning*, eqs. 2.25, 2.26, 4.17; Shah et al., *Student-t
+processes*, 2014, eq. 5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-_JITTER = 1e-9
-_LENGTH_MEAN, _LENGTH_SD = -0.7, 1.5  # prior of log(length scale); inputs lie in [0, 1]
-_SCALE_SD = 1.0  # prior of log(signal variance), around 1: targets are standardised
-_NOISE_MEAN, _NOISE_SD = np.log(1e-3), 2.0  # prior of log(noise variance)
+LENGTH_MEAN, LENGTH_SD = 0.4, 0.8
+"""Normal prior of the log of a length scale; inputs lie in [0, 1]."""
+
+NOISE = (1e-3, 1e-2)
+"""Range of the noise's variance in units of the signal's: repeated timings differ by a few per cent."""
+
+_FREEDOM = 1.0
+"""Degrees of freedom of the amplitude's prior, whose scale is 1: targets are standardised."""
+
+
+class Inputs:
+    """What knobs' values are to the processes: each knob has a table (inputs, values) of numbers in [0, 1]."""
+
+    def __init__(self, knobs: Sequence[int], tables: Sequence[np.ndarray]) -> None:
+        self.knobs, self.tables = list(knobs), list(tables)
+        self.count = sum(len(t) for t in tables)
+        """Inputs in all."""
+        self._starts = np.cumsum([0, *(t.shape[1] for t in tables)])
+
+    def indicators(self, rows: np.ndarray) -> np.ndarray:
+        """(n, values of all knobs) ones where ``rows`` (n, knobs; ordinal positions) have a value."""
+        out = np.zeros((len(rows), self._starts[-1]))
+        out[np.arange(len(rows))[:, None], rows[:, self.knobs] + self._starts[:-1]] = 1
+        return out
+
+    def log_correlations(self, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """(h, n, values of all knobs) logs of the correlations of ``rows`` with each value, for ``lengths`` (h, inputs)
+        on a logarithmic scale."""
+        blocks, at = [], 0
+        for knob, table in zip(self.knobs, self.tables):
+            block = np.zeros((len(lengths), len(rows), table.shape[1]))
+            for positions in table:
+                distance = np.abs(positions[rows[:, knob], None] - positions)
+                block += _log_matern(distance * np.exp(-lengths[:, at])[:, None, None])
+                at += 1
+            blocks.append(block)
+        return np.concatenate(blocks, axis=2)
 
 
 @dataclass(frozen=True)
-class GaussianProcess:
-    """A fitted process: ``x`` (n, d) in [0, 1], ``theta`` the logs of d length scales, signal and noise variance."""
+class Hyperparameters:
+    """Of h processes: ``lengths`` (h, d) the logs of the length scales, ``noise`` (h,) variances relative to the
+    signal's."""
 
-    x: np.ndarray
-    theta: np.ndarray
-    inverse: np.ndarray
+    lengths: np.ndarray
+    noise: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.noise)
+
+    def __getitem__(self, which: slice | np.ndarray) -> Hyperparameters:
+        return Hyperparameters(self.lengths[which], self.noise[which])
+
+    def with_(self, *others: Hyperparameters) -> Hyperparameters:
+        parts = (self, *others)
+        return Hyperparameters(np.concatenate([p.lengths for p in parts]), np.concatenate([p.noise for p in parts]))
+
+
+@dataclass(frozen=True)
+class Processes:
+    """h processes that have seen the same ``rows`` (n, knobs).
+
+    ``chol`` (h, n, n) are Cholesky factors of the covariances, ``alpha`` (h, n) the inverse covariances times the
+    targets, ``scale`` (h,) variances of the signal, ``evidence`` (h,) the log of likelihood times prior, up to a
+    constant.
+    """
+
+    inputs: Inputs
+    rows: np.ndarray
+    hyper: Hyperparameters
+    chol: np.ndarray
     alpha: np.ndarray
+    scale: np.ndarray
+    evidence: np.ndarray
 
-    def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior mean and standard deviation of the noise-free function at ``x`` (m, d)."""
-        k = _matern(_squared(x, self.x, self.theta))[0] * np.exp(self.theta[-2])
-        var = np.exp(self.theta[-2]) - np.einsum("ij,ij->i", k @ self.inverse, k)
-        return k @ self.alpha, np.sqrt(np.maximum(var, 1e-12))
+    def best(self, count: int) -> Processes:
+        """At most ``count`` processes with the most evidence, most first: those that weigh at least a fiftieth of the
+        first."""
+        o = np.argsort(-self.evidence, kind="stable")[:count]
+        o = o[self.evidence[o] > self.evidence[o[0]] - np.log(50)]
+        return Processes(
+            self.inputs, self.rows, self.hyper[o], self.chol[o], self.alpha[o], self.scale[o], self.evidence[o]
+        )
 
+    @property
+    def weights(self) -> np.ndarray:
+        """(h,) that sum to 1."""
+        w = np.exp(self.evidence - self.evidence.max())
+        return w / w.sum()
 
-def fit(x: np.ndarray, y: np.ndarray, theta: np.ndarray | None = None, *, steps: int = 40) -> GaussianProcess:
-    """The process for standardised targets ``y``, its hyperparameters optimised from ``theta`` (``steps=0``: kept)."""
-    start = default_theta(x.shape[1]) if theta is None else theta
-    best = minimise(lambda t: negative_log_posterior(t, x, y), start, steps) if steps else start
-    inverse = np.linalg.inv(_covariance(best, x)[0])
-    return GaussianProcess(x, best, inverse, inverse @ y)
-
-
-def default_theta(d: int) -> np.ndarray:
-    return np.concatenate([np.full(d, _LENGTH_MEAN), [0.0, _NOISE_MEAN]])
-
-
-def _squared(a: np.ndarray, b: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Squared distances (n, m) in units of the length scales."""
-    scale = np.exp(-theta[:-2])
-    a, b = a * scale, b * scale
-    return np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * (a @ b.T), 0)
-
-
-def _matern(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The kernel, and its derivative by the squared distance."""
-    r = np.sqrt(5 * squared)
-    e = np.exp(-r)
-    return (1 + r + 5 / 3 * squared) * e, -5 / 6 * (1 + r) * e
+    def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior means and standard deviations (h, m) of the noise-free function at ``rows`` (m, knobs)."""
+        k = _correlations(self.inputs, self.rows, rows, self.hyper.lengths)
+        mean = np.einsum("hnm,hn->hm", k, self.alpha)
+        whitened = np.linalg.inv(self.chol) @ k
+        variance = 1 - (whitened * whitened).sum(axis=1)
+        return mean, np.sqrt(np.maximum(variance, 1e-9) * self.scale[:, None])
 
 
-def _covariance(theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Covariance of the observations, the kernel, and its derivative by the squared distance."""
-    k, dk = _matern(_squared(x, x, theta))
-    cov = np.exp(theta[-2]) * k
-    cov[np.diag_indices(len(x))] += np.exp(theta[-1]) + _JITTER
-    return cov, k, dk
+def drawn(rng: np.random.Generator, count: int, inputs: int) -> Hyperparameters:
+    """From the prior."""
+    lengths = LENGTH_MEAN + LENGTH_SD * rng.standard_normal((count, inputs))
+    return Hyperparameters(lengths, np.exp(rng.uniform(math.log(NOISE[0]), math.log(NOISE[1]), count)))
 
 
-def negative_log_posterior(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """Of the hyperparameters, up to a constant; and its gradient. Infinite far outside the prior."""
-    if np.any(np.abs(theta) > 15):
-        return np.inf, np.zeros_like(theta)
-    cov, k, dk = _covariance(theta, x)
-    try:
-        chol = np.linalg.cholesky(cov)
-    except np.linalg.LinAlgError:
-        return np.inf, np.zeros_like(theta)
-    inverse = np.linalg.inv(chol)
-    inverse = inverse.T @ inverse
-    alpha = inverse @ y
-    loss = np.log(np.diag(chol)).sum() + 0.5 * y @ alpha
-    w = 0.5 * (inverse - np.outer(alpha, alpha))  # d loss / d cov
-    g = w * dk * np.exp(theta[-2])
-    # sum over pairs of g * (x_a - x_b)^2, for every knob at once
-    pairs = 2 * (g.sum(1) @ (x * x)) - 2 * np.einsum("aj,aj->j", x, g @ x)
-    gradient = np.empty_like(theta)
-    gradient[:-2] = -2 * np.exp(-2 * theta[:-2]) * pairs
-    gradient[-2] = np.sum(w * k) * np.exp(theta[-2])
-    gradient[-1] = np.trace(w) * np.exp(theta[-1])
-    scales = len(theta) - 2
-    sd = np.concatenate([np.full(scales, _LENGTH_SD), [_SCALE_SD, _NOISE_SD]])
-    z = (theta - default_theta(scales)) / sd
-    return float(loss + 0.5 * z @ z), gradient + z / sd
+def moved(rng: np.random.Generator, hyper: Hyperparameters) -> Hyperparameters:
+    """Random steps away from ``hyper``: half of the length scales change."""
+    shape = hyper.lengths.shape
+    steps = np.where(rng.random(shape) < 0.5, 0.5 * rng.standard_normal(shape), 0)
+    noise = np.clip(hyper.noise * np.exp(0.3 * rng.standard_normal(len(hyper))), *NOISE)
+    return Hyperparameters(hyper.lengths + steps, noise)
 
 
-def minimise(f: Callable[[np.ndarray], tuple[float, np.ndarray]], x: np.ndarray, steps: int) -> np.ndarray:
-    """BFGS with a backtracking line search (Nocedal & Wright, algorithms 6.1 and 3.1)."""
-    value, grad = f(x)
-    h = np.eye(len(x))
-    for _ in range(steps):
-        if np.abs(grad).max() < 1e-2:
-            break
-        direction = -h @ grad
-        slope = grad @ direction
-        if slope >= 0:
-            h, direction, slope = np.eye(len(x)), -grad, -grad @ grad
-        length = min(1.0, 2.0 / np.abs(direction).max())
-        while length > 1e-6:
-            trial_value, trial_grad = f(x + length * direction)
-            if trial_value <= value + 1e-4 * length * slope:
-                break
-            length *= 0.5
-        else:
-            break
-        s, yv = length * direction, trial_grad - grad
-        x, value, grad = x + s, trial_value, trial_grad
-        curvature = s @ yv
-        if curvature > 1e-10:
-            rho = 1 / curvature
-            a = np.eye(len(x)) - rho * np.outer(s, yv)
-            h = a @ h @ a.T + rho * np.outer(s, s)
-    return x
+def condition(inputs: Inputs, rows: np.ndarray, y: np.ndarray, hyper: Hyperparameters) -> Processes:
+    """The processes given standardised targets ``y`` (n,) at ``rows`` (n, knobs; ordinal positions)."""
+    n = len(y)
+    covariance = _correlations(inputs, rows, rows, hyper.lengths)
+    covariance[:, range(n), range(n)] += hyper.noise[:, None]
+    chol = np.linalg.cholesky(covariance)
+    alpha = np.linalg.solve(covariance, np.broadcast_to(y[:, None], (len(hyper), n, 1)))[:, :, 0]
+    scale = (alpha @ y + _FREEDOM) / (n + _FREEDOM)
+    likelihood = -np.log(np.diagonal(chol, axis1=1, axis2=2)).sum(axis=1) - 0.5 * (n + _FREEDOM) * np.log(scale)
+    prior = -0.5 * (((hyper.lengths - LENGTH_MEAN) / LENGTH_SD) ** 2).sum(axis=1)
+    return Processes(inputs, rows, hyper, chol, alpha, scale, likelihood + prior)
+
+
+def _correlations(inputs: Inputs, a: np.ndarray, b: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """(h, n, m) correlations of ``a`` (n, knobs) with ``b`` (m, knobs)."""
+    return np.exp(inputs.log_correlations(a, lengths) @ inputs.indicators(b).T)
+
+
+def _log_matern(distance: np.ndarray) -> np.ndarray:
+    """log of the Matern-5/2 correlation at ``distance`` in units of the length scale."""
+    r = np.sqrt(5) * distance
+    return np.log1p(r + r * r / 3) - r

@@ -50,15 +50,26 @@ class Component:
         at = int(np.searchsorted(self.keys, key))
         return at if at < self.size and self.keys[at] == key else -1
 
+    def find_all(self, rows: np.ndarray) -> np.ndarray:
+        """(n,) positions of ``rows`` (n, knobs), -1 for those that are not there."""
+        keys = _keys(rows, self.radix)
+        at = np.minimum(np.searchsorted(self.keys, keys), self.size - 1)
+        return np.where(self.keys[at] == keys, at, -1)
+
 
 def component(names: Sequence[str], radix: Sequence[int], rows: np.ndarray) -> Component:
     """A component from its rows in any order; duplicates are dropped."""
+    keys, first = np.unique(_keys(rows, radix), return_index=True)
+    return Component(tuple(names), tuple(radix), np.ascontiguousarray(rows[first]), keys)
+
+
+def _keys(rows: np.ndarray, radix: Sequence[int]) -> np.ndarray:
+    """Mixed-radix numbers of ``rows``."""
     big = math.prod(radix) >= 1 << 62
     keys = np.zeros(len(rows), object if big else np.int64)
     for j, r in enumerate(radix):
         keys = keys * r + rows[:, j].astype(keys.dtype)
-    keys, first = np.unique(keys, return_index=True)
-    return Component(tuple(names), tuple(radix), np.ascontiguousarray(rows[first]), keys)
+    return keys
 
 
 def enumerate_components(domains: Mapping[str, Sequence[int]], constraints: Sequence[Constraint]) -> list[Component]:

@@ -122,6 +122,17 @@ class Space:
             index = index * c.size + at
         return index
 
+    def find_rows(self, rows: np.ndarray) -> np.ndarray:
+        """(n,) indices of ``rows`` (n, knobs; ordinal positions), -1 for those that are not feasible."""
+        column = {n: j for j, n in enumerate(self.names)}
+        index = np.zeros(len(rows), np.int64 if self.size < 1 << 62 else object)
+        feasible = np.ones(len(rows), bool)
+        for c in self._components:
+            at = c.find_all(rows[:, [column[n] for n in c.names]])
+            feasible &= at >= 0
+            index = index * c.size + at.astype(index.dtype)
+        return np.where(feasible, index, -1)
+
     def contains(self, config: Mapping[str, int]) -> bool:
         return set(config) == set(self.names) and self.find(config) >= 0
 

@@ -13,9 +13,9 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import KnobDecl
 from ktc.ir.nodes import Binary, Knob, i32
 from ktc.search.samplers import SAMPLERS, make
-from ktc.search.samplers.base import Exhausted, FeasibleSampler, distributions
-from ktc.search.samplers.gaussian import default_theta, fit, minimise, negative_log_posterior
-from ktc.search.samplers.gp import features, log_expected_improvement, log_h
+from ktc.search.samplers.base import Exhausted, FeasibleSampler, changed, distributions
+from ktc.search.samplers.gaussian import Hyperparameters, Inputs, condition, drawn
+from ktc.search.samplers.gp import RESULTS, inputs, log_expected_improvement, log_h
 from ktc.search.samplers.tpe import TpeSampler
 from ktc.search.space.knob_space import Space
 from ktc.search.tuning.study import StudyView
@@ -99,10 +99,46 @@ def test_failures_teach_the_model(name: str) -> None:
 
 
 def test_alignment_is_an_input_where_the_domain_is_not_powers_of_two() -> None:
-    assert features(0, (7,)) == []
-    (ordinal,) = features(2, (1, 2, 4))
-    assert ordinal[0] == 2 and list(ordinal[1]) == [0, 0.5, 1]
-    assert [list(t) for _, t in features(1, (16, 32, 48, 64))] == [pytest.approx([0, 1 / 3, 2 / 3, 1]), [0, 0.5, 0, 1]]
+    assert inputs((1, 2, 4)).tolist() == [[0, 0.5, 1]]
+    assert inputs((16, 32, 48, 64)) == pytest.approx(np.array([[0, 1 / 3, 2 / 3, 1], [0, 0.5, 0, 1]]))
+
+
+def test_a_study_begins_in_the_middle_and_with_values_that_were_not_measured() -> None:
+    space = Space([KnobDecl("A", tuple(range(9)), 0), KnobDecl("B", (0, 1), 0), KnobDecl("C", (0, 1), 0)])
+    study = optuna.create_study(sampler=make("gp", space, 0))
+    asked = []
+    for _ in range(8):
+        trial = study.ask(distributions(space))
+        asked.append(trial.params)
+        study.tell(trial, 0.0)
+    assert asked[0]["A"] == 4
+    for knob in "BC":
+        assert sum(c[knob] for c in asked) == 4, "each value of a switch is measured equally often"
+    assert max(sum(c["A"] == v for c in asked) for v in range(9)) <= 2
+
+
+def test_configurations_near_one_differ_in_one_or_two_knobs() -> None:
+    row, sizes = np.array([1, 0, 2]), np.array([3, 1, 4])
+    near = changed(row, sizes, np.random.default_rng(0))
+    differ = (near != row).sum(axis=1)
+    assert set(differ) == {1, 2} and np.all(near < sizes) and np.all(near[:, 1] == 0)
+    assert {tuple(r) for r in near[differ == 1]} == {(0, 0, 2), (2, 0, 2), (1, 0, 0), (1, 0, 1), (1, 0, 3)}
+
+
+def test_rows_are_found_as_their_configurations_are() -> None:
+    space = bowl_space()
+    rows = np.array([[a, b, c] for a in range(8) for b in range(8) for c in range(8)])
+    configs = [dict(zip("ABC", (2 ** int(v) for v in r))) for r in rows]
+    assert space.find_rows(rows).tolist() == [space.find(c) for c in configs]
+
+
+def test_a_proposal_costs_no_more_when_the_study_is_long() -> None:
+    """The processes are conditioned on so many results and no more, the fastest among them."""
+    space = Space([KnobDecl(n, tuple(range(16)), 0) for n in "ABC"])
+    sampler = make("gp", space, 0)
+    y = np.random.default_rng(0).permutation(1000).astype(float)
+    kept = sampler._kept(y)  # type: ignore[attr-defined]
+    assert len(kept) == len(set(kept)) == RESULTS and set(range(20)) <= set(y[kept].astype(int)) and y[kept].max() > 900
 
 
 def test_rebuilding_a_study_gives_the_same_proposals() -> None:
@@ -164,35 +200,54 @@ def _log_h_reference(z) -> float:
     return outside - 0.5 * math.log(2 * math.pi) + math.log(np.trapezoid(integrand, s))
 
 
-def test_gaussian_process_gradient_and_interpolation() -> None:
+def test_processes_are_the_regression_of_the_book() -> None:
+    """Mean and variance against the formulas written out, and the evidence against the integral over the amplitude."""
+    knobs = Inputs([0, 2], [inputs((1, 2, 4, 8)), inputs((16, 32, 48))])
+    rows = np.array([[0, 0, 1], [1, 0, 0], [3, 0, 2], [2, 0, 1]])
+    y = np.array([1.0, -0.5, 0.3, -0.8])
+    hyper = drawn(np.random.default_rng(3), 4, knobs.count)
+    found = condition(knobs, rows, y, hyper)
+    asked = np.array([[0, 0, 0], [3, 0, 1]])
+    mean, sd = found.predict(asked)
+    integrals = []
+    for h in range(4):
+        lengths = np.exp(hyper.lengths[h])
+
+        def kernel(a: np.ndarray, b: np.ndarray) -> float:
+            pairs = [(0, 0, 0), (2, 1, 0), (2, 1, 1)]  # (knob, table, input), one for each length
+            out = 1.0
+            for (knob, t, i), length in zip(pairs, lengths):  # noqa: B023
+                r = abs(knobs.tables[t][i][a[knob]] - knobs.tables[t][i][b[knob]]) / length
+                out *= (1 + math.sqrt(5) * r + 5 / 3 * r * r) * math.exp(-math.sqrt(5) * r)
+            return out
+
+        k = np.array([[kernel(a, b) for b in rows] for a in rows]) + np.eye(4) * hyper.noise[h]
+        cross = np.array([[kernel(a, b) for b in rows] for a in asked])
+        solved = np.linalg.solve(k, y)
+        assert mean[h] == pytest.approx(cross @ solved)
+        scale = (y @ solved + 1) / (4 + 1)
+        assert sd[h] == pytest.approx(np.sqrt(scale * (1 - np.sum(cross * np.linalg.solve(k, cross.T).T, axis=1))))
+        v = np.exp(np.linspace(-9, 12, 20001))  # the amplitude's variance; its prior: scaled inverse chi squared
+        density = np.exp(-0.5 * y @ solved / v - 0.5 / v) * v ** (-4 / 2 - 1 / 2) * np.linalg.det(k) ** -0.5
+        integrals.append(math.log(np.trapezoid(density, np.log(v))))
+    prior = -0.5 * (((hyper.lengths - 0.4) / 0.8) ** 2).sum(axis=1)
+    assert np.diff(found.evidence - prior) == pytest.approx(np.diff(integrals), abs=1e-4)
+
+
+def test_processes_learn_which_knob_matters() -> None:
     rng = np.random.default_rng(0)
-    x = rng.random((30, 3))
-    y = np.sin(5 * x[:, 0]) + 0.5 * x[:, 1]
+    knobs = Inputs([0, 1], [np.linspace(0, 1, 16)[None]] * 2)
+    rows = rng.integers(16, size=(40, 2))
+    y = np.sin(rows[:, 0] / 3)
     y = (y - y.mean()) / y.std()
-    theta = default_theta(3) + rng.normal(0, 0.3, 5)
-    _, gradient = negative_log_posterior(theta, x, y)
-    for j in range(5):
-        step = np.zeros(5)
-        step[j] = 1e-5
-        numeric = (negative_log_posterior(theta + step, x, y)[0] - negative_log_posterior(theta - step, x, y)[0]) / 2e-5
-        assert gradient[j] == pytest.approx(numeric, rel=1e-4, abs=1e-5)
-    gp = fit(x, y)
-    assert negative_log_posterior(gp.theta, x, y)[0] < negative_log_posterior(default_theta(3), x, y)[0]
-    mean, sd = gp.predict(x)
-    assert np.abs(mean - y).max() < 0.1 and sd.max() < 0.2
-    assert gp.theta[2] > gp.theta[0], "the input that does not matter has the longest length scale"
-    far = gp.predict(np.full((1, 3), 9.0))
-    assert far[1][0] == pytest.approx(math.exp(gp.theta[-2] / 2), rel=0.01)
-
-
-def test_minimise_finds_the_minimum_of_rosenbrock() -> None:
-    def rosenbrock(v: np.ndarray) -> tuple[float, np.ndarray]:
-        a, b = v
-        return (1 - a) ** 2 + 100 * (b - a * a) ** 2, np.array(
-            [-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)]
-        )
-
-    assert minimise(rosenbrock, np.array([-1.2, 1.0]), 200) == pytest.approx([1, 1], abs=1e-2)
+    best = condition(knobs, rows, y, drawn(rng, 200, 2)).best(5)
+    assert np.all(best.hyper.lengths[:, 1] > best.hyper.lengths[:, 0] + 0.5)
+    mean, _ = best.predict(rows)
+    assert np.abs(best.weights @ mean - y).max() < 0.2 and best.weights.sum() == pytest.approx(1)
+    beside = best.predict(np.array([[rows[0, 0], 15 - rows[0, 1]]]))[0]
+    assert best.weights @ beside == pytest.approx(y[:1], abs=0.3)
+    steady = Hyperparameters(np.zeros((1, 2)), np.array([1e-3]))
+    assert condition(knobs, rows, y, steady).evidence[0] < best.evidence.max()
 
 
 def test_tpe_density_matches_the_definition() -> None:
