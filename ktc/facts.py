@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
@@ -12,7 +12,9 @@ from ktc.ir.diagnostics import KtcError
 if TYPE_CHECKING:
     from ktc.ir.analysis.memory_costs import Request
     from ktc.ir.analysis.planner_facts import KernelFacts
+    from ktc.ir.kernel import Kernel
     from ktc.search.bounds.compulsory_work import Work
+    from ktc.search.bounds.cost_model import Estimate
     from ktc.search.bounds.occupancy import Occupancy
     from ktc.search.bounds.speed_of_light import Bound, Ceilings
 
@@ -26,6 +28,7 @@ class ProgramFacts:
     ``work``: what one launch of the source must move and compute; ``bounds``: the least time by device of the table,
     where no size is ``missing``; ``dependences``: edges of the dependence graph, as
     ``(line, line, kind, buffer, distance)``. ``guessed``: the launch, where the source has none.
+    ``estimates``: what this schedule will take on devices whose multiprocessors are known, and why.
     """
 
     sizes: Mapping[str, int]
@@ -39,6 +42,7 @@ class ProgramFacts:
     dependences: tuple[tuple[int | None, int | None, str, str, tuple[int | None, ...]], ...]
     missing: tuple[str, ...] = ()
     guessed: str = ""
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -93,6 +97,7 @@ def facts_of(
         tuple(sorted(edges, key=repr)),
         missing,
         launch,
+        {} if missing else _estimates(threads, at, registers),
     )
 
 
@@ -149,6 +154,16 @@ def _work(program: Program, at: Mapping[str, int], given: Mapping[str, int]) -> 
     if program.workload is not None and scenario is not None and set(given) <= set(scenario):
         return work_of(program.workload, {**scenario, **given}, source, program.variant)
     return compulsory_work(source, at, granule=SECTOR)
+
+
+def _estimates(threads: Kernel, at: Mapping[str, int], registers: int) -> dict[str, Estimate]:
+    """What the schedule will take on each device of the table whose multiprocessors are counted there."""
+    from ktc.ir.analysis.schedule_counts import schedule_counts
+    from ktc.search.bounds.cost_model import MULTIPROCESSORS, estimate, machine_of
+
+    counts = schedule_counts(threads, at)
+    found = {n: estimate(counts, registers, machine_of(n)) for n in MULTIPROCESSORS} if counts is not None else {}
+    return {n: e for n, e in found.items() if e is not None}
 
 
 def _bounds(work: Work, device: str) -> dict[str, Bound]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ktc.ir.arith.affine import LinearForm, linear_form, mentions
 from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
 from ktc.ir.fragments import MATRIX_ROW, PANEL
 from ktc.ir.kernel import Kernel
@@ -78,6 +79,9 @@ class Access:
     strides: Mapping[str, Expr | None]
     rest: Expr | None
     cache: str = ""
+    flat: Expr | None = field(default=None, compare=False, repr=False)
+    """The address in elements, by the axes' indices."""
+    stmt: Stmt | None = field(default=None, compare=False, repr=False)
 
     @property
     def elem(self) -> Scalar:
@@ -163,7 +167,7 @@ def _counted(s: For, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> tuple[A
     name = _name(s.var, axes)
     init, step = substitute_expr(s.init, env), loop_step(s)
     if step is None:
-        return Axis(name, "for", s.var, None, (), s), Var(s.var)
+        return Axis(name, "for", s.var, _followed(s, init, env), (), s), Var(s.var)
     step = substitute_expr(step, env)
     iteration = fresh(s.var.name, s.var.type)
     trip = None
@@ -174,8 +178,33 @@ def _counted(s: For, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> tuple[A
         if s.cond.op in ("<=", ">="):
             span = add(span, Const(1, I32))
         size = step if s.cond.op in ("<", "<=", "!=") else simplify(sub(Const(0, I32), step))
+        terms = polynomial(span)
+        if not any(terms):  # what outer loops add to both ends cancels
+            span = Const(terms.get((), 0), I32)
         trip = simplify(cdiv(span, size))
     return Axis(name, "for", iteration, trip, (), s), simplify(add(init, mul(Var(iteration), step)))
+
+
+MOST_FOLLOWED = 64
+"""Iterations that are followed of a loop that does not count by a fixed step: one that halves or doubles has fewer."""
+
+
+def _followed(s: For, init: Expr, env: Mapping[Sym, Expr]) -> Expr | None:
+    """Iterations of a loop between constants, by going through them; None where there are many or values are not
+    known."""
+    value = evaluate(init, {})
+    cond, step = (substitute_expr(e, {k: v for k, v in env.items() if k != s.var}) for e in (s.cond, s.step))
+    for n in range(MOST_FOLLOWED):
+        if value is None:
+            return None
+        here: dict[Sym, Expr] = {s.var: Const(value, scalar_of(s.var.type))}
+        goes_on = evaluate(substitute_expr(cond, here), {})
+        if goes_on is None:
+            return None
+        if not goes_on:
+            return Const(n, I32)
+        value = evaluate(substitute_expr(step, here), {})
+    return None
 
 
 def accesses(kernel: Kernel) -> list[Access]:
@@ -213,13 +242,13 @@ def _access(buffer: Sym, index: tuple[Expr, ...], mode: str, width: int | Expr, 
     form: LinearForm | None = linear_form(flat, tuple(keys))
     if form is not None:
         strides: dict[str, Expr | None] = {keys[k]: c for k, c in form.coeffs.items()}
-        return Access(buffer, mode, width, v.axes, strides, form.rest, cache)
+        return Access(buffer, mode, width, v.axes, strides, form.rest, cache, flat, v.stmt)
     per_axis: dict[str, Expr | None] = {}
     for key, name in keys.items():
         if mentions(flat, (key,)):
             single = linear_form(flat, (key,))
             per_axis[name] = single.coeff(key) if single is not None else None
-    return Access(buffer, mode, width, v.axes, per_axis, None, cache)
+    return Access(buffer, mode, width, v.axes, per_axis, None, cache, flat, v.stmt)
 
 
 def flat_index(t: Type, index: tuple[Expr, ...]) -> Expr:

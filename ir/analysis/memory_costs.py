@@ -9,6 +9,7 @@ beyond what the access's width needs: 1 is free of conflicts.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from dataclasses import dataclass
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Expr
+from ktc.ir.nodes import Const, Expr, HwIndex, Sym, Var
+from ktc.ir.types import scalar_of
+from ktc.ir.walk import map_expr, walk_expr
 
-from .access_nests import Access, accesses
+from .access_nests import Access, Axis, accesses
 
 SECTOR = 32
 BANKS = 32
@@ -74,20 +77,66 @@ def _request(a: Access, block: Sequence[int], env: Mapping[str, int]) -> Request
 
 
 def lane_offsets(a: Access, block: Sequence[int], env: Mapping[str, int]) -> list[int] | None:
-    """Element offsets of the lanes of a block's first warp, relative to lane 0; None when not affine or not known."""
+    """Element offsets of the lanes of a block's first warp, relative to lane 0; None when they are not known.
+
+    Addresses that are not affine in the thread indices (quotients and remainders of a flat index) are evaluated, in the
+    first block and the first iteration of every loop.
+    """
     strides: dict[str, int] = {}
     for name, stride in a.strides.items():
         if not name.startswith("thread."):
             continue
         value = evaluate(stride, env) if isinstance(stride, Expr) else None
         if value is None:
-            return None
+            return _evaluated(a, block, env)
         strides[name] = int(value)
+    return [sum(strides.get(f"thread.{axis}", 0) * i for axis, i in zip("xyz", at)) for at in _lanes(block)]
+
+
+def _lanes(block: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Thread indices (x, y, z) of a block's first warp."""
+    lanes = range(min(WARP, block[0] * block[1] * block[2]))
+    return [(i % block[0], i // block[0] % block[1], i // (block[0] * block[1])) for i in lanes]
+
+
+def _evaluated(a: Access, block: Sequence[int], env: Mapping[str, int]) -> list[int] | None:
+    """Element offsets relative to lane 0 with every other index at zero; None where memory decides."""
+    if a.flat is None:
+        return None
+    values = at_lanes(a.flat, a.axes, block, env, _lanes(block))
+    known = [v for v in values if v is not None]
+    return [v - known[0] for v in known] if len(known) == len(values) else None
+
+
+def at_lanes(
+    e: Expr, axes: Sequence[Axis], block: Sequence[int], env: Mapping[str, int], lanes: Sequence[tuple[int, int, int]]
+) -> list[int | None]:
+    """``e`` at each thread index (x, y, z) of ``lanes`` in the first block and the first iteration of the loops among
+    ``axes``; None where it is not known."""
+    counters = {x.index for x in axes if isinstance(x.index, Sym)}
+    dims = dict(zip("xyz", block))
+
+    def first(x: Expr) -> Expr:
+        if isinstance(x, Var) and x.sym in counters:
+            return Const(0, scalar_of(x.type))
+        if isinstance(x, HwIndex) and x.level in ("block", "block_dim"):
+            return Const(0 if x.level == "block" else dims[x.axis], x.type)
+        return x
+
+    at_first = map_expr(e, first)
+    if not any(isinstance(x, HwIndex) and x.level == "thread" for x in walk_expr(at_first)):
+        value = evaluate(at_first, env)
+        return [None if value is None else int(value)] * len(lanes)
     out = []
-    for lane in range(min(WARP, block[0] * block[1] * block[2])):
-        x, y, z = lane % block[0], lane // block[0] % block[1], lane // (block[0] * block[1])
-        out.append(sum(strides.get(f"thread.{axis}", 0) * i for axis, i in zip("xyz", (x, y, z))))
+    for place in lanes:
+        here = dict(zip("xyz", place))
+        value = evaluate(map_expr(at_first, functools.partial(_thread, here=here)), env)
+        out.append(None if value is None else int(value))
     return out
+
+
+def _thread(e: Expr, here: Mapping[str, int]) -> Expr:
+    return Const(here[e.axis], e.type) if isinstance(e, HwIndex) and e.level == "thread" else e
 
 
 def bank_conflict(starts: Sequence[int], size: int) -> int:

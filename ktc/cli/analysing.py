@@ -92,6 +92,16 @@ def _show(f: ProgramFacts, graph: bool) -> None:
         print(f"  depends on sizes: {' '.join(f'--size {n}=N' for n in f.missing)}")
     else:
         print(table(["device", "us", "limited by"], [(n, f"{b.seconds * 1e6:.2f}", b.limiter) for n, b in shown]))
+    if f.estimates:
+        print(_heading("this schedule, estimated from counts"))
+        print(
+            table(
+                ["device", "us", "limited by"],
+                [(n, f"{e.seconds * 1e6:.1f}", e.limiter) for n, e in f.estimates.items()],
+            )
+        )
+        name, e = next(iter(f.estimates.items()))
+        print("\n".join(f"  {name}: {why}" for why in e.why))
     print(_heading("dependences"))
     arrays = [d for d in f.dependences if d[4] != ()]
     if graph and arrays:

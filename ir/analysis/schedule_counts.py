@@ -1,0 +1,188 @@
+"""What one launch of a kernel in SPMD form asks of a GPU: sectors, turns of shared memory, instructions, barriers.
+
+Plain counts at fixed sizes, without a device: what a cost model divides by the device's rates. Upper bounds where
+conditions decide (both branches count), lower bounds where a trip count is not known (once; listed in ``unknown``).
+
+Sectors are counted twice. ``requested``: every access of every warp by itself. ``missed``: what leaves the
+multiprocessor if its cache holds a warp's lines from one iteration to the next: a loop whose step is shorter than a
+sector asks for the same ones again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ktc.ir.fragments import INSTRUCTIONS
+from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import WARP
+from ktc.ir.nodes import Barrier, If, Mma, TileMma
+from ktc.ir.walk import substitute_expr, walk
+
+from .access_nests import Access, accesses, visits
+from .memory_costs import SECTOR, Request, at_lanes, requests
+from .operation_counts import Counts
+
+
+@dataclass(frozen=True)
+class AccessCounts:
+    """One textual access to global memory over the launch.
+
+    ``requested`` and ``missed`` are sectors of 32 bytes, ``footprint`` distinct bytes, ``lines`` the sectors a warp
+    touches at once, ``used`` the share of their bytes that it asks for (None: addresses are not known).
+    """
+
+    buffer: str
+    mode: str
+    requested: float
+    missed: float
+    footprint: int
+    lines: int
+    used: float | None
+
+
+@dataclass(frozen=True)
+class ScheduleCounts:
+    """Totals of one launch; instructions are those of warps.
+
+    ``shared_turns`` are cycles of shared memory (128 bytes each), ``arithmetic``, ``special`` and ``memory``
+    instructions, ``matrix`` operations (additions and multiplications) on tensor cores, ``barriers`` one thread's,
+    ``atomic_turns`` updates of memory one after another: lanes of a warp that update one address wait for each other,
+    ``loads`` of global memory by one thread.
+    """
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+    accesses: tuple[AccessCounts, ...]
+    shared_turns: float
+    arithmetic: float
+    special: float
+    memory: float
+    matrix: float
+    barriers: float
+    atomic_turns: float
+    loads: float
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def warps(self) -> int:
+        return self.blocks * -(-self.threads // WARP)
+
+
+def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> ScheduleCounts | None:
+    """The counts of ``kernel`` (SPMD form) at ``sizes``; None where its launch is not known."""
+    env = kernel.environment({k: int(v) for k, v in sizes.items() if isinstance(v, int)})
+    count = Counts(kernel, env)
+    threads, blocks = count.extent("thread"), count.extent("block")
+    if kernel.is_parallel or not threads or not blocks:
+        return None
+    warps = blocks * -(-threads // WARP)
+    kept = [a for a in accesses(kernel) if a.space in ("global", "shared")]
+    guards = _guards(kernel, count)
+    rows: list[AccessCounts] = []
+    turns = memory = atomic = loads = 0.0
+    for a, cost in zip(kept, requests(kernel, sizes), strict=True):
+        of_warps, of_lanes = guards.get(id(a.stmt), (1.0, 1.0))
+        each = _repeats(a, count) * of_warps
+        if of_lanes < 1 and cost.sectors is not None:
+            cost = replace(cost, sectors=math.ceil(cost.sectors * of_lanes))
+        memory += warps * each
+        if a.space == "shared":
+            turns += warps * each * (cost.conflict or 1) * max(1.0, cost.bytes_per_lane * WARP / 128)
+        else:
+            rows.append(_access(a, cost, each, warps, count))
+            atomic += warps * each * of_lanes * _waiting(a, threads) if a.mode == "atomic" else 0
+            loads += each if a.mode == "read" else 0
+    n = count.statements(kernel)
+    mma, barriers = _synchronised(kernel, count)
+    per_warp = min(threads, WARP)
+    return ScheduleCounts(
+        blocks,
+        threads,
+        n["shared_bytes"],
+        tuple(rows),
+        turns,
+        n["flops"] / 2 / per_warp,
+        n["special"] / per_warp,
+        memory,
+        mma,
+        barriers,
+        atomic,
+        loads,
+        tuple(sorted(count.unknown)),
+    )
+
+
+def _repeats(a: Access, count: Counts) -> float:
+    """How often one thread makes the access."""
+    return float(count.times(tuple(x for x in a.axes if x.kind not in ("thread", "block"))))
+
+
+def _access(a: Access, cost: Request, each: float, warps: int, count: Counts) -> AccessCounts:
+    lines = cost.sectors if cost.sectors is not None else WARP  # not known: a sector a lane
+    requested = warps * each * lines
+    moving = tuple(x for x in a.axes if a.moves(x.name))
+    width = a.width if isinstance(a.width, int) else count.value(a.width) or 1
+    footprint = count.times(moving) * width * a.elem.bytes
+    return AccessCounts(a.buffer.name, a.mode, requested, requested * _new(a, count), footprint, lines, cost.efficiency)
+
+
+def _new(a: Access, count: Counts) -> float:
+    """The share of a warp's sectors that it did not have in the iteration before, by the innermost serial loop."""
+    serial = [x for x in a.axes if x.kind not in ("thread", "block")]
+    if not serial or (trip := count.trip(serial[-1])) is None or trip < 2:
+        return 1.0
+    inner = serial[-1]
+    if not a.moves(inner.name):
+        return 1.0 / trip
+    stride = count.value(a.strides.get(inner.name))
+    if stride is None:
+        return 1.0
+    return min(1.0, max(abs(stride) * a.elem.bytes / SECTOR, 1 / trip))
+
+
+def _waiting(a: Access, threads: int) -> float:
+    """Turns of one warp's atomic: one a lane where all lanes update one address, else one for eight lanes."""
+    lanes = min(threads, WARP)
+    spread = any(x.kind == "thread" and a.moves(x.name) for x in a.axes)
+    return lanes / 8 if spread else float(lanes)
+
+
+def _guards(kernel: Kernel, count: Counts) -> dict[int, tuple[float, float]]:
+    """By identity of a statement behind conditions on the thread index: the share of warps that execute it, and of the
+    first such warp's lanes. What is not known, or true somewhere else, counts whole."""
+    extents = [count.value(d) or 1 for d in kernel.launch.block] if kernel.launch is not None else [1, 1, 1]
+    threads = extents[0] * extents[1] * extents[2]
+    places = [(i % extents[0], i // extents[0] % extents[1], i // (extents[0] * extents[1])) for i in range(threads)]
+    seen = [*places[:WARP], *places[WARP::WARP]]
+    out: dict[int, tuple[float, float]] = {}
+    for v in visits(kernel):
+        if not isinstance(v.stmt, If):
+            continue
+        truths = at_lanes(substitute_expr(v.stmt.cond, v.env), v.axes, extents, count.env, seen)
+        if None in truths or len({bool(t) for t in truths}) == 1:
+            continue
+        for body, wanted in ((v.stmt.then, True), (v.stmt.orelse, False)):
+            first, others = [bool(t) == wanted for t in truths[:WARP]], [bool(t) == wanted for t in truths[WARP:]]
+            warps = (any(first) + sum(others)) / (1 + len(others))
+            lanes = sum(first) / len(first) if any(first) else 1.0
+            for s in walk(body):
+                w, n = out.get(id(s), (1.0, 1.0))
+                out[id(s)] = (w * warps, n * lanes)
+    return out
+
+
+def _synchronised(kernel: Kernel, count: Counts) -> tuple[float, float]:
+    """Operations on tensor cores of the whole launch, and barriers that one thread passes."""
+    operations = barriers = 0.0
+    for v in visits(kernel):
+        repeats = count.times(tuple(x for x in v.axes if x.kind not in ("thread", "block")))
+        if isinstance(v.stmt, Barrier):
+            barriers += repeats
+        elif isinstance(v.stmt, Mma | TileMma):
+            f = INSTRUCTIONS[v.stmt.fragment]
+            groups = (count.extent("block") or 1) * ((count.extent("thread") or f.warp) / f.warp)
+            operations += 2.0 * f.m * f.n * f.k * repeats * groups
+    return operations, barriers

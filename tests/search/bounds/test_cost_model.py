@@ -1,0 +1,111 @@
+"""Counts of a schedule, and the time that a GPU is expected to take for them: small kernels with known answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.analysis.schedule_counts import schedule_counts
+from ktc.ir.frontend import load
+from ktc.ir.kernel import Kernel
+from ktc.search.bounds.cost_model import Estimate, estimate, machine_of
+
+N = 1 << 22
+
+
+def kernel(body: str, params: str, launch: str) -> Kernel:
+    text = f"__global__ void f({params}) {{ {body} }}\nvoid run({params}) {{ f<<<{launch}>>>(NAMES); }}"
+    names = ", ".join(p.split()[-1].lstrip("*") for p in params.split(","))
+    return load(text.replace("NAMES", names))
+
+
+def guessed(k: Kernel, device: str = "H100", registers: int = 32, **sizes: int) -> Estimate:
+    counts = schedule_counts(k, sizes)
+    assert counts is not None
+    found = estimate(counts, registers, machine_of(device))
+    assert found is not None
+    return found
+
+
+COPY = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i];"
+ARRAYS = "const float *x, float *y, int n"
+
+
+def test_counts_of_a_copy_and_of_one_with_a_stride() -> None:
+    copy = schedule_counts(kernel(COPY, ARRAYS, "n / 256, 256"), {"n": N})
+    assert copy is not None and (copy.blocks, copy.threads, copy.warps) == (N // 256, 256, N // 32)
+    assert [(a.buffer, a.lines, a.requested, a.footprint) for a in copy.accesses] == [
+        ("x", 4, 4 * N / 32, 4 * N),
+        ("y", 4, 4 * N / 32, 4 * N),
+    ]
+    apart = schedule_counts(kernel(COPY.replace("x[i]", "x[i * 8]"), ARRAYS, "n / 256, 256"), {"n": N})
+    assert apart is not None and apart.accesses[0].lines == 32
+
+
+def test_a_row_a_thread_asks_for_the_same_sectors_in_eight_iterations() -> None:
+    body = (
+        "int r = blockIdx.x * blockDim.x + threadIdx.x; float s = 0;"
+        "for (int j = 0; j < 64; j++) s += x[r * 64 + j]; y[r] = s;"
+    )
+    found = schedule_counts(kernel(body, ARRAYS, "n / 256, 256"), {"n": 1 << 16})
+    assert found is not None
+    x = found.accesses[0]
+    assert x.requested == 64 * (1 << 16) and x.missed == x.requested / 8 and found.loads == 64
+
+
+def test_lanes_of_a_flat_index_that_is_taken_apart() -> None:
+    """Quotients and remainders of the thread index are no affine address, yet four lanes share a row of 16."""
+    body = "int i = threadIdx.x; y[i] = x[(i / 16) * n + i % 16];"
+    found = schedule_counts(kernel(body, ARRAYS, "64, 256"), {"n": 1024})
+    assert found is not None and found.accesses[0].lines == 4 and found.accesses[0].used == 1.0
+
+
+def test_what_one_lane_does_counts_for_one() -> None:
+    every = kernel("atomicAdd(&y[blockIdx.x], x[threadIdx.x]);", ARRAYS, "64, 256")
+    one = kernel("if (threadIdx.x == 0) atomicAdd(&y[blockIdx.x], x[threadIdx.x]);", ARRAYS, "64, 256")
+    counts = [schedule_counts(k, {"n": 1}) for k in (every, one)]
+    assert counts[0] is not None and counts[1] is not None
+    assert (counts[0].atomic_turns, counts[1].atomic_turns) == (64 * 256, 64)
+
+
+def test_loops_that_halve_are_followed() -> None:
+    body = (
+        "__shared__ float t[256]; t[threadIdx.x] = x[threadIdx.x]; __syncthreads();"
+        "for (int h = 128; h > 0; h >>= 1) { if (threadIdx.x < h) t[threadIdx.x] += t[threadIdx.x + h];"
+        " __syncthreads(); } if (threadIdx.x == 0) y[blockIdx.x] = t[0];"
+    )
+    found = schedule_counts(kernel(body, ARRAYS, "64, 256"), {"n": 1})
+    assert found is not None and found.barriers == 1 + 8 and not found.unknown and found.shared_bytes == 1024
+
+
+def test_a_copy_takes_as_long_as_memory_needs() -> None:
+    found = guessed(kernel(COPY, ARRAYS, "n / 256, 256"), n=1 << 26)
+    least = 8 * (1 << 26) / 3.35e12
+    assert least <= found.seconds < 1.6 * least and found.waves > 1
+
+
+def test_accesses_apart_take_longer_and_the_reason_names_the_array() -> None:
+    plain = guessed(kernel(COPY, ARRAYS, "n / 256, 256"), n=N)
+    apart = guessed(kernel(COPY.replace("x[i]", "x[(i % 1024) * 4096 + i / 1024]"), ARRAYS, "n / 256, 256"), n=N)
+    assert apart.seconds > 1.8 * plain.seconds, "both arrays fit the last-level cache"
+    assert any(w.startswith("x: a warp's read uses 12%") for w in apart.why)
+    assert not any(w.startswith("x:") for w in plain.why)
+
+
+def test_few_blocks_do_not_fill_the_device() -> None:
+    """The same work in eight blocks that loop: fewer warps keep fewer loads in flight."""
+    body = "for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) y[i] = x[i];"
+    few, many = (guessed(kernel(body, ARRAYS, f"{blocks}, 256"), n=N) for blocks in (8, 4096))
+    assert few.seconds > 5 * many.seconds and few.limiter == "latency"
+    assert any("8 blocks keep" in w for w in few.why)
+
+
+def test_registers_and_shared_memory_bound_the_warps() -> None:
+    k = kernel(COPY, ARRAYS, "n / 256, 256")
+    assert guessed(k, registers=200, n=N).occupancy.limiter == "registers"
+    assert guessed(k, registers=200, n=N).seconds > guessed(k, registers=32, n=N).seconds
+
+
+def test_a_kernel_without_a_launch_and_an_unknown_device_have_no_estimate() -> None:
+    assert schedule_counts(load(f"__global__ void f({ARRAYS}) {{ {COPY} }}"), {"n": N}) is None
+    with pytest.raises(KeyError):
+        machine_of("an abacus")
