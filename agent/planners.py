@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ktc.agent.embedded.rules import Rules
+from ktc.agent.exploring.beam import Beam
+from ktc.agent.exploring.map_elites import MapElites
+from ktc.agent.exploring.mcts import Mcts
 from ktc.ir.diagnostics import KtcError
 
 from .planner import Observation, Outcome, Planner, Proposal
 
-PLANNERS = ("auto", "rules", "llm", "ensemble")
+EMBEDDED: dict[str, Callable[[], Planner]] = {"rules": Rules, "beam": Beam, "mcts": Mcts, "map-elites": MapElites}
+"""Planners that need no LLM, by name."""
+
+PLANNERS = ("auto", *EMBEDDED, "llm", "ensemble")
 NO_LLM = "no LLM is configured (KTC_LLM_BASE_URL or OPENAI_API_KEY): the embedded planner 'rules' does the planning"
 
 
+AHEAD = 2
+"""Ideas of the embedded planner that run before any other's."""
+
+
 class Ensemble:
-    """Several planners' proposals in turn, without repetition: the LLM's first, the rules fill in the rest."""
+    """Several planners' proposals in turn, without repetition, the first part's first.
+
+    ``ahead``: so many of the last part's come before all others while nothing is measured: at small budgets the
+    embedded planner's best ideas always run.
+    """
 
     name = "ensemble"
 
-    def __init__(self, *parts: Planner) -> None:
-        self.parts = parts
+    def __init__(self, *parts: Planner, ahead: int = 0) -> None:
+        self.parts, self.ahead = parts, ahead
 
     @property
     def notes(self) -> list[str]:
@@ -32,7 +47,9 @@ class Ensemble:
 
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         batches = [p.propose(observation, k) for p in self.parts]
-        mixed: dict[str, Proposal] = {}
+        begun = any(h.gain is not None for h in observation.history)
+        first = [] if begun else batches[-1][: self.ahead]
+        mixed = {p.script: p for p in first}
         for n in range(k):
             for batch in batches:
                 if n < len(batch):
@@ -43,7 +60,8 @@ class Ensemble:
 def make_planner(name: str, folder: Path | None = None) -> tuple[str, Planner, str]:
     """(name, planner, one line for the user or '').
 
-    ``auto`` is ``ensemble`` when an LLM is configured, else ``rules``; LLM calls are recorded in ``folder``.
+    ``auto`` is ``ensemble`` when an LLM is configured, else ``rules``; LLM calls are recorded in ``folder``. An
+    ``ensemble`` without an LLM is that of the embedded planners.
 
     Raises:
         KtcError: E-PLANNER-UNKNOWN; E-LLM-CONFIG when the LLM is asked for by name and none is configured.
@@ -51,14 +69,16 @@ def make_planner(name: str, folder: Path | None = None) -> tuple[str, Planner, s
     if name not in PLANNERS:
         known = ", ".join(PLANNERS)
         raise KtcError("E-PLANNER-UNKNOWN", f"no planner named '{name}'", hint=f"known: {known}", exit_code=2)
-    if name == "rules":
-        return "rules", Rules(), ""
+    if name in EMBEDDED:
+        return name, EMBEDDED[name](), ""
     from ktc.agent.llm.chat import LlmConfig
 
     config = LlmConfig.from_env()
     if config is None:
         if name == "auto":
             return "rules", Rules(), NO_LLM
+        if name == "ensemble":
+            return "ensemble", Ensemble(Mcts(), MapElites(), Rules(), ahead=AHEAD), ""
         hint = "set KTC_LLM_BASE_URL (any OpenAI-compatible server) or OPENAI_API_KEY"
         raise KtcError("E-LLM-CONFIG", "no LLM is configured", hint=hint, exit_code=3)
     from ktc.agent.llm.llm_planner import LlmPlanner
@@ -66,7 +86,7 @@ def make_planner(name: str, folder: Path | None = None) -> tuple[str, Planner, s
     llm = LlmPlanner.from_config(config, folder)
     if name == "llm":
         return "llm", llm, ""
-    return "ensemble", Ensemble(llm, Rules()), f"planning with {config.model} and the embedded rules"
+    return "ensemble", Ensemble(llm, Rules(), ahead=AHEAD), f"planning with {config.model} and the embedded rules"
 
 
 __all__ = ["NO_LLM", "PLANNERS", "Ensemble", "Observation", "Outcome", "Planner", "Proposal", "Rules", "make_planner"]

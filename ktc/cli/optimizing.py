@@ -72,8 +72,8 @@ def optimize(
         Option(
             "--planner",
             metavar="NAME",
-            help="Who proposes scripts: rules (embedded), llm, ensemble (both), or auto: ensemble where an LLM is "
-            "configured, else rules.",
+            help="Who proposes scripts: rules, beam, mcts, map-elites (embedded), llm, ensemble (several), or auto: "
+            "ensemble where an LLM is configured, else rules.",
         ),
     ] = "auto",
     scenario: Scenarios = [],  # noqa: B006  nobody mutates the default

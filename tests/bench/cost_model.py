@@ -5,8 +5,8 @@
 
 The first form measures up to ``--schedules`` schedules of each folder that holds a workload, at its largest tuned
 sizes: the source, the scripts beside it, and what the embedded planner proposes at first, each at its defaults, then at
-other feasible values of its knobs, at random (seed 0). Every schedule is a row: kernel, scenario, script, knobs, seconds (or
-why there are none), commit, code and device. Rows that the log has are not made again; nothing is begun after
+other feasible values of its knobs, at random (seed 0). Each is a row: kernel, scenario, script, knobs, seconds (or why
+there are none), commit, code and device. Rows that the log has are not made again; nothing is begun after
 ``--seconds``: the same command goes on where it was interrupted. Schedules are timed, not verified.
 
 The second form predicts each row's time anew, from the sources and for the device that the row names (``--for``: for
