@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,14 +52,22 @@ class CallLedger:
         return _TOKEN.sub("[redacted]", text)
 
     def answered(
-        self, role: str, c: LlmConfig, key: str, messages: Sequence[Mapping[str, str]], reply: Reply, seconds: float
+        self,
+        role: str,
+        c: LlmConfig,
+        key: str,
+        messages: Sequence[Mapping[str, str]],
+        reply: Reply,
+        seconds: float,
+        status: str = "ok",
     ) -> None:
+        """``status`` is "ok" for what can be replayed; an answer that cannot be read is charged all the same."""
         usd = (reply.tokens_in * c.price_in + reply.tokens_out * c.price_out) / 1e6
         tokens = reply.tokens_in + reply.tokens_out
         self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.usd + usd)
         asked = [dict(m) for m in messages]
         self._write(
-            role, c, key, seconds, status="ok", messages=asked, reply=reply.text, finish=reply.finish,
+            role, c, key, seconds, status=status, messages=asked, reply=reply.text, finish=reply.finish,
             tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, usd=usd,
         )  # fmt: skip
 
@@ -82,10 +91,15 @@ class CallLedger:
 
 
 class Recorded:
-    """Answers of an earlier run, by fingerprint of the question; several answers to one question replay in order."""
+    """Answers of an earlier run, by fingerprint of the question; several answers to one question replay in order.
+
+    On another machine the questions differ (device, facts, times), and so do their fingerprints: :meth:`next_of` gives
+    the answers of a role in their order.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._answers: dict[str, list[str]] = {}
+        self._by_role: dict[str, deque[tuple[str, str]]] = {}
         if path is None or not path.exists():
             return
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -95,7 +109,19 @@ class Recorded:
                 continue  # a line torn by a crash
             if isinstance(row, dict) and row.get("status") == "ok":
                 self._answers.setdefault(str(row.get("key")), []).append(str(row.get("reply")))
+                answer = (str(row.get("key")), str(row.get("reply")))
+                self._by_role.setdefault(str(row.get("role")), deque()).append(answer)
 
-    def get(self, key: str) -> str | None:
+    def next_of(self, role: str) -> str | None:
+        """The next answer of ``role`` that was given to no question yet; None when there are no more."""
+        left = self._by_role.get(role)
+        return left.popleft()[1] if left else None
+
+    def get(self, key: str, role: str = "") -> str | None:
+        """The answer to the question with this fingerprint; it is no :meth:`next_of` of its role any more."""
+        rows = self._by_role.get(role, deque())
+        used = next((r for r in rows if r[0] == key), None)
+        if used is not None:
+            rows.remove(used)
         left = self._answers.get(key)
         return left.pop(0) if left and len(left) > 1 else left[0] if left else None

@@ -19,6 +19,16 @@ from .call_ledger import CallLedger, Recorded, fingerprint
 from .replies import Failure, LlmError, Message, Reply, json_object, parse_body
 
 MAX_REPLY_BYTES = 1 << 20
+PARAMETERS = ("max_completion_tokens", "max_tokens", "temperature")
+"""Parameters that an endpoint may refuse and that we can do without; a name before those that are part of it."""
+
+MAX_QUOTED = 2000
+"""Characters of an unreadable answer that go back with the second question."""
+
+AGAIN = (
+    "That holds no JSON object that can be read. Answer with one JSON object that follows the schema, and nothing else."
+)
+
 RETRY_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
@@ -31,7 +41,7 @@ class LlmConfig:
     api_key: str = field(default="", repr=False)
     temperature: float = 0.4
     timeout_s: float = 60.0  # of one attempt
-    wall_s: float = 300.0  # of all calls of a run
+    wall_s: float = 300.0  # of all calls of a run together, not of what happens between them
     max_calls: int = 20  # attempts, failed ones included
     reply_tokens: int = 4096
     total_tokens: int = 200_000
@@ -45,7 +55,13 @@ class LlmConfig:
     @staticmethod
     def from_env(env: Mapping[str, str] | None = None) -> LlmConfig | None:
         """``KTC_LLM_MODEL``, ``KTC_LLM_BASE_URL`` and ``KTC_LLM_API_KEY``, falling back to ``OPENAI_BASE_URL`` and
-        ``OPENAI_API_KEY``; ``KTC_LLM_REPLAY`` answers from a record. None when nothing is configured."""
+        ``OPENAI_API_KEY``; ``KTC_LLM_REPLAY`` answers from a record. Limits: ``KTC_LLM_MAX_CALLS``, ``_MAX_TOKENS``,
+        ``_MAX_SECONDS`` (of calls), ``_MAX_USD``, ``_REPLY_TOKENS``, ``_TIMEOUT`` (of one call), ``_TEMPERATURE``.
+        None when nothing is configured.
+
+        Raises:
+            LlmError: E-LLM-CONFIG: a limit that is no number.
+        """
         e = os.environ if env is None else env
         base = e.get("KTC_LLM_BASE_URL") or e.get("OPENAI_BASE_URL") or ""
         key = e.get("KTC_LLM_API_KEY") or e.get("OPENAI_API_KEY") or ""
@@ -56,12 +72,43 @@ class LlmConfig:
             model=e.get("KTC_LLM_MODEL", "gpt-4o"),
             base_url=base,
             api_key=key,
-            max_usd=float(e.get("KTC_LLM_MAX_USD", "0")),
+            **_limits(e),
             price_in=float(e.get("KTC_LLM_PRICE_IN", "0")),
             price_out=float(e.get("KTC_LLM_PRICE_OUT", "0")),
             record=Path(e["KTC_LLM_RECORD"]) if e.get("KTC_LLM_RECORD") else None,
             replay=Path(replay) if replay else None,
         )
+
+
+_LIMITS: dict[str, tuple[str, type]] = {
+    "KTC_LLM_MAX_CALLS": ("max_calls", int),
+    "KTC_LLM_MAX_TOKENS": ("total_tokens", int),
+    "KTC_LLM_REPLY_TOKENS": ("reply_tokens", int),
+    "KTC_LLM_MAX_SECONDS": ("wall_s", float),
+    "KTC_LLM_TIMEOUT": ("timeout_s", float),
+    "KTC_LLM_MAX_USD": ("max_usd", float),
+    "KTC_LLM_TEMPERATURE": ("temperature", float),
+}
+"""Environment variable -> (field, type)."""
+
+
+def _limits(env: Mapping[str, str]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, (field_, kind) in _LIMITS.items():
+        if env.get(name):
+            try:
+                out[field_] = kind(env[name])
+            except ValueError:
+                raise LlmError("E-LLM-CONFIG", f"{name} is no number: '{env[name]}'") from None
+    return out
+
+
+class Unreadable(LlmError):
+    """An answer that holds no JSON object: its text, and the error that says so."""
+
+    def __init__(self, text: str, e: LlmError) -> None:
+        super().__init__(e.code, e.message)
+        self.text = text
 
 
 class Chat:
@@ -75,7 +122,8 @@ class Chat:
         self.ledger = ledger or CallLedger(config.record, secrets=(config.api_key,))
         self._recorded = Recorded(config.replay or config.record)
         self._formats = ["json_schema", "json_object", ""]  # what the endpoint has not refused, best first
-        self._started = time.monotonic()
+        self._left_out: set[str] = set()  # parameters that the endpoint refuses
+        self._calling = 0.0  # seconds spent waiting for the endpoint
         self._client: Any = None
 
     # ------------------------------------------------------------------------------------------------------- asking
@@ -87,24 +135,45 @@ class Chat:
             LlmError: E-LLM-BUDGET, -TIMEOUT, -RATE, -SERVER, -AUTH, -CONNECT, -REPLY (not a JSON object), -REPLAY.
         """
         key = fingerprint(self.config.model, messages, schema)
-        known = self._recorded.get(key)
+        known = self._recorded.get(key, role)
+        if known is None and self.config.replay:
+            known = self._recorded.next_of(role)
         if known is not None:
             return json_object(known)
         if self.config.replay:
             raise LlmError("E-LLM-REPLAY", "the record holds no answer to this question")
+        try:
+            return self._asked(role, key, messages, schema)
+        except Unreadable as u:  # once more, with what was wrong
+            again = [
+                *messages,
+                {"role": "assistant", "content": u.text[:MAX_QUOTED]},
+                {"role": "user", "content": AGAIN},
+            ]
+            return self._asked(role, key, again, schema)
+
+    def _asked(self, role: str, key: str, messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
         for attempt in range(self.config.retries + 1):
             self._check_budget()
             started = time.monotonic()
             try:
                 reply = self._call(messages, schema)
             except Failure as f:
+                self._calling += time.monotonic() - started
                 self.ledger.failed(role, self.config, key, f.code, f.why, time.monotonic() - started)
                 if f.retry_after is None or attempt == self.config.retries:
                     raise LlmError(f.code, self.ledger.redact(f.why), f.hint) from None
                 self._wait(f, attempt)
                 continue
-            self.ledger.answered(role, self.config, key, messages, reply, time.monotonic() - started)
-            return json_object(reply.text)
+            seconds = time.monotonic() - started
+            self._calling += seconds
+            try:
+                answer = json_object(reply.text)
+            except LlmError as e:
+                self.ledger.answered(role, self.config, key, messages, reply, seconds, status=e.code)
+                raise Unreadable(reply.text, e) from None
+            self.ledger.answered(role, self.config, key, messages, reply, seconds)
+            return answer
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _check_budget(self) -> None:
@@ -121,7 +190,7 @@ class Chat:
                 raise LlmError("E-LLM-BUDGET", f"the budget for the LLM is used up: {why}")
 
     def _left(self) -> float:
-        return self.config.wall_s - (time.monotonic() - self._started)
+        return self.config.wall_s - self._calling
 
     def _wait(self, f: Failure, attempt: int) -> None:
         pause = f.retry_after or min(8.0, 0.5 * 2**attempt)
@@ -129,6 +198,7 @@ class Chat:
             why = f"{f.why}; it asks to wait {pause:g} s, more than is left"
             raise LlmError(f.code, self.ledger.redact(why)) from None
         time.sleep(pause)
+        self._calling += pause
 
     # -------------------------------------------------------------------------------------------------- one attempt
 
@@ -138,9 +208,15 @@ class Chat:
             try:
                 return self._attempt(messages, schema, style)
             except Failure as f:
-                if f.code != "E-LLM-REQUEST" or len(self._formats) == 1 or "response_format" not in f.why:
+                if f.code != "E-LLM-REQUEST":
                     raise
-                self._formats.pop(0)  # this endpoint does not know this way of asking for JSON
+                if len(self._formats) > 1 and "response_format" in f.why:
+                    self._formats.pop(0)  # this endpoint does not know this way of asking for JSON
+                    continue
+                refused = [p for p in PARAMETERS if p in f.why and p not in self._left_out]
+                if not refused:
+                    raise
+                self._left_out.update(refused)
 
     def _attempt(self, messages: Sequence[Message], schema: Mapping[str, Any], style: str) -> Reply:
         import openai
@@ -158,9 +234,8 @@ class Chat:
             stream = self._connect().chat.completions.with_streaming_response.create(
                 model=self.config.model,
                 messages=[dict(m) for m in messages],
-                temperature=self.config.temperature,
-                max_tokens=self.config.reply_tokens,
                 timeout=timeout,
+                **self._parameters(),
                 **extra,
             )
             with stream as response:
@@ -174,6 +249,13 @@ class Chat:
         except openai.OpenAIError as e:
             raise Failure("E-LLM-SERVER", f"{type(e).__name__}: {e}") from None
         return parse_body(body, messages)
+
+    def _parameters(self) -> dict[str, Any]:
+        """What the endpoint has not refused. Newer models take the limit of tokens under another name."""
+        out: dict[str, Any] = {"temperature": self.config.temperature, "max_tokens": self.config.reply_tokens}
+        if "max_tokens" in self._left_out:
+            out["max_completion_tokens"] = self.config.reply_tokens
+        return {k: v for k, v in out.items() if k not in self._left_out}
 
     def _connect(self) -> Any:
         if self._client is None:

@@ -76,17 +76,42 @@ def _count(usage: Any, name: str, chars: int) -> int:
     return n if isinstance(n, int) and n >= 0 else chars // 4 + 1
 
 
+MOST_BRACES = 200
+"""Places where an object may begin that are looked at in one reply."""
+
+
 def json_object(text: str) -> dict[str, Any]:
-    """The JSON object in a reply, with or without a Markdown fence around it.
+    """The JSON object in a reply: alone, in a Markdown fence, after a model's thoughts (``<think>``), or in prose.
 
     Raises:
-        LlmError: E-LLM-REPLY.
+        LlmError: E-LLM-REPLY: there is none, or there are several and none is marked as the answer.
     """
-    fenced = re.search(r"```(?:json)?\s*(.*?)```", text, re.DOTALL)
-    try:
-        value = json.loads(fenced.group(1) if fenced else text)
-    except (ValueError, RecursionError):
-        raise LlmError("E-LLM-REPLY", "the answer is not JSON") from None
-    if not isinstance(value, dict):
+    said = re.sub(r"<think>.*?(</think>|\Z)", "", text, flags=re.DOTALL).rpartition("</think>")[2]
+    fenced = re.findall(r"```(?:json)?\s*(.*?)```", said, re.DOTALL)
+    for part in [*fenced, said]:
+        try:
+            value = json.loads(part)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
         raise LlmError("E-LLM-REPLY", "the answer is not a JSON object")
-    return value
+    found = _objects(said)
+    if len(found) != 1:
+        raise LlmError("E-LLM-REPLY", "the answer is not JSON" if not found else "the answer holds several objects")
+    return found[0]
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """The outermost JSON objects among other text."""
+    reader, out, at = json.JSONDecoder(), [], 0
+    for _ in range(MOST_BRACES):
+        at = text.find("{", at)
+        if at < 0:
+            break
+        try:
+            value, at = reader.raw_decode(text, at)
+            out.append(value)
+        except (ValueError, RecursionError):
+            at += 1
+    return out

@@ -53,6 +53,71 @@ def test_fences_around_the_object_are_dropped(text):
     assert json_object(text) == {"a": 1}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I would do this: {"a": 1} since it is best.',
+        '<think>{"a": 2} or {"a": 3}?</think>{"a": 1}',
+        'thoughts that began before the reply </think> {"a": 1}',
+        '<think>```json\n{"a": 2}\n```</think>\n```json\n{"a": 1}\n```',
+        'A {brace} and then {"a": 1}',
+    ],
+)
+def test_the_object_is_found_in_prose_and_after_thoughts(text):
+    assert json_object(text) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ['{"a": 1} or {"b": 2}', '<think>{"a": 1}', '[{"a": 1}]'])
+def test_what_may_not_be_the_answer_is_none(text):
+    with pytest.raises(LlmError):
+        json_object(text)
+
+
+def test_an_unreadable_answer_is_asked_for_again_and_never_recorded_as_good(tmp_path):
+    record = tmp_path / "calls.jsonl"
+    with Server((200, {}, completion("well...")), GOOD) as s:
+        chat, answer = ask(s, record=record)
+    assert answer == {"a": 1} and len(s.requests) == 2
+    assert [m["role"] for m in s.requests[1]["body"]["messages"]] == ["user", "assistant", "user"]
+    assert [json.loads(x)["status"] for x in record.read_text().splitlines()] == ["E-LLM-REPLY", "ok"]
+    assert (chat.ledger.spent.calls, chat.ledger.spent.tokens) == (2, 240), "both are charged"
+    replayed = Chat(LlmConfig("m", replay=record)).ask("planner", ASK, SCHEMA)
+    assert replayed == {"a": 1}, "by the fingerprint of the first question"
+    with Server((200, {}, completion("well..."))) as s:
+        fails(s, "E-LLM-REPLY")
+    assert len(s.requests) == 2
+
+
+def test_refused_parameters_are_left_out_and_stay_left_out():
+    def picky(body):
+        for name in ("max_tokens", "temperature"):
+            if name in body:
+                return 400, {}, {"error": {"message": f"Unsupported parameter: '{name}'"}}
+        return GOOD
+
+    with Server(picky) as s:
+        chat, answer = ask(s)
+        chat.ask("planner", [{"role": "user", "content": "more"}], SCHEMA)
+    assert answer == {"a": 1} and len(s.requests) == 4
+    assert s.requests[-1]["body"]["max_completion_tokens"] == 4096
+
+
+def test_the_time_limit_is_of_calls_not_of_what_happens_between_them():
+    with Server(GOOD) as s:
+        chat = Chat(config(s, wall_s=0.4))
+        chat.ask("planner", ASK, SCHEMA)
+        time.sleep(0.5)  # a measurement
+        assert chat.ask("planner", [{"role": "user", "content": "more"}], SCHEMA) == {"a": 1}
+
+
+def test_limits_come_from_the_environment():
+    env = {"KTC_LLM_BASE_URL": "http://x", "KTC_LLM_MAX_CALLS": "3", "KTC_LLM_MAX_TOKENS": "500"}
+    found = LlmConfig.from_env({**env, "KTC_LLM_MAX_SECONDS": "7.5"})
+    assert found is not None and (found.max_calls, found.total_tokens, found.wall_s) == (3, 500, 7.5)
+    with pytest.raises(LlmError, match="KTC_LLM_MAX_CALLS"):
+        LlmConfig.from_env({**env, "KTC_LLM_MAX_CALLS": "many"})
+
+
 @pytest.mark.parametrize("text", ["", "no", "[1]", '{"a": 1', "[" * 100_000, '{"a": 1} {"b": 2}'])
 def test_what_is_not_an_object_is_refused(text):
     with pytest.raises(LlmError) as e:

@@ -135,7 +135,8 @@ def test_the_critics_change_to_the_best_so_far_comes_first(observation):
         found = planner(s).propose(seen, 4)
     assert [p.script for p in found] == [GOOD, UNROLLED] and found[0].reason == "limited by: latency"
     assert f"<measured>\n{OTHER}" in s.requests[0]["body"]["messages"][1]["content"]
-    with Server((200, {}, completion("no idea")), says(UNROLLED)) as s:
+    no_idea = (200, {}, completion("no idea"))
+    with Server(no_idea, no_idea, says(UNROLLED)) as s:
         p = planner(s)
         assert [x.script for x in p.propose(seen, 4)] == [UNROLLED] and p.notes
 
@@ -157,6 +158,16 @@ def test_a_recorded_run_replays_without_a_server(observation, tmp_path):
     assert "secret-key" not in record.read_text()
     again = LlmPlanner.from_config(LlmConfig("m", replay=record))
     assert again.propose(observation, 4) == first
+
+
+def test_a_record_replays_where_the_questions_differ(observation, tmp_path):
+    """On another machine the device, and so every question, is another: answers come by role and in order."""
+    with Server(says(BAD), says(GOOD)) as s:
+        first = planner(s, tmp_path).propose(observation, 4)
+    elsewhere = dataclasses.replace(observation, device=dataclasses.replace(observation.device, compute_units=7))
+    again = LlmPlanner.from_config(LlmConfig("m", replay=tmp_path / "llm-calls.jsonl"))
+    assert again.propose(elsewhere, 4) == first
+    assert again.propose(elsewhere, 4) == [] and "E-LLM-REPLAY" in again.notes[-1]
 
 
 def test_without_a_server_the_rules_plan_and_say_so(monkeypatch):
