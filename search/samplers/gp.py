@@ -30,6 +30,9 @@ RENEWED_BELOW = 60
 RESULTS = 100
 """Results that a model is given at most: the faster half are the fastest, the others a sample of the rest."""
 
+CLIPPED_FROM = 60
+"""Results from which on only the faster half is told apart."""
+
 EDGE = 0.1
 """What a start at the edge of the domains costs against one that repeats the values of others."""
 
@@ -119,9 +122,15 @@ def inputs(domain: Sequence[int]) -> np.ndarray:
 
 
 def targets(history: History) -> np.ndarray:
-    """Standardised objective values; failures count as the slowest of the successes."""
+    """Standardised objective values; failures count as the slowest of the successes.
+
+    Once there are :data:`CLIPPED_FROM` results, what is slower than the median counts as the median: first the whole
+    space must be understood, then only its fast end be modelled well.
+    """
     ok = history.values[~history.failed]
     y = np.where(history.failed, ok.max(), history.values)
+    if len(y) >= CLIPPED_FROM:
+        y = np.minimum(y, np.median(ok))
     return (y - y.mean()) / max(y.std(), 1e-9)
 
 
