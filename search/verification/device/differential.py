@@ -42,6 +42,7 @@ from ktc.search.verification.floats.agreement import FEW_ELEMENTS
 from ktc.search.verification.floats.condition_numbers import Conditions, conditions, ill_conditioned
 from ktc.search.verification.floats.large import too_far
 from ktc.search.verification.floats.moments import spreads
+from ktc.search.verification.floats.sum_lengths import terms_added
 from ktc.search.verification.instances.instances import MAX_ELEMENTS, instances
 from ktc.search.verification.verdict import Failure, Rung, Verdict
 
@@ -218,8 +219,13 @@ class _Judge:
         return (bad.index, f"{name}{list(bad.index) if bad.index else ''}: {bad}") if bad else None
 
     def _far(self, got, want, exact, spread):
-        bad = too_far(got, want, exact, spread)
+        bad = too_far(got, want, exact, spread, self._added / max(want.size, 1))
         return bad if bad or exact is None else self._loss(got, want, exact)
+
+    @functools.cached_property
+    def _added(self) -> int:
+        """Terms that a launch of the original adds up."""
+        return terms_added(self.kernels[0], {n: v for n, v in self.inputs.items() if isinstance(v, int)})
 
     def _loss(self, got, want, y):
         return None if self.kernels[1].may_lose_accuracy else lost_accuracy(got, want, y)

@@ -2,8 +2,9 @@
 
 Against the workload's float64 reference: no element may be more than 4 times as far off as the original's worst,
 relative to |y| + rms(y). Without a reference, or beyond what is worth computing one for, the original's result g stands
-in: |h - g| <= (4 u + 256 u_f32) (|g| + rms(g)), u the output's round-off. That leaves room for another order of
-summation and none for a term too many or too few. Where an output has too few elements for their rms to mean anything,
+in: |h - g| <= (4 u + 256 u_f32) (|g| + rms(g)), u the output's round-off, and 6 sqrt(n) u_f32 where an element is the
+sum of so many terms n that this is more. That leaves room for another order of summation and none for a term too many
+or too few. Where an output has too few elements for their rms to mean anything,
 their spreads stand in for it (:mod:`.moments`).
 """
 
@@ -14,6 +15,7 @@ import dataclasses
 import numpy as np
 
 from ktc.ir.interp.domains.rounding import UNIT_ROUNDOFF
+from ktc.ir.interp.domains.terms import PROBABLE
 
 from .accuracy import Excess, outside_bound, unit_roundoff
 from .agreement import pieces, scale_of
@@ -22,12 +24,16 @@ WORSE = 4.0
 
 
 def too_far(
-    got: np.ndarray, want: np.ndarray, exact: np.ndarray | None = None, spread: np.ndarray | None = None
+    got: np.ndarray,
+    want: np.ndarray,
+    exact: np.ndarray | None = None,
+    spread: np.ndarray | None = None,
+    terms: float = 0.0,
 ) -> Excess | None:
     """The element of ``got`` that is too far off, held against ``exact`` (float64) or, without it, the original's
-    result ``want``. All of one shape."""
+    result ``want``. All of one shape. ``terms``: that an element is the sum of."""
     if exact is None:
-        return _outside_blind(got, want, spread)
+        return _outside_blind(got, want, spread, terms)
     return outside_bound(got, exact, _relative_bound(want, exact, spread))
 
 
@@ -46,15 +52,15 @@ def _relative_bound(want: np.ndarray, y: np.ndarray, spread: np.ndarray | None =
     return np.maximum(WORSE * max(largest, unit_roundoff(want.dtype)), least) * scale
 
 
-def _another_order(dtype: np.dtype) -> float:
+def _another_order(dtype: np.dtype, terms: float = 0.0) -> float:
     """The relative error that another order of summation may cause."""
-    return WORSE * unit_roundoff(dtype) + 256 * UNIT_ROUNDOFF["f32"]
+    return WORSE * unit_roundoff(dtype) + max(256, PROBABLE * terms**0.5) * UNIT_ROUNDOFF["f32"]
 
 
-def _outside_blind(got: np.ndarray, want: np.ndarray, spread: np.ndarray | None = None) -> Excess | None:
+def _outside_blind(got: np.ndarray, want: np.ndarray, spread: np.ndarray | None, terms: float) -> Excess | None:
     """The first element too far from the original's own result; in pieces, for these arrays are large."""
     flat, g = got.reshape(-1), want.reshape(-1)
-    beside, unit = scale_of(g, spread), _another_order(want.dtype)
+    beside, unit = scale_of(g, spread), _another_order(want.dtype, terms)
     for p in pieces(g.size):
         bad = outside_bound(flat[p], g[p].astype(np.float64), unit * (np.abs(_finite(g[p])) + beside))
         if bad:
