@@ -16,8 +16,8 @@ from ktc.ir.fold import evaluate
 from ktc.ir.nodes import Binary, Const, Expr, Knob
 from ktc.ir.walk import walk_expr
 
-MOST_BYTES = 16 * 1024
-"""Of one array: stacks of worker threads may be as small as half a megabyte."""
+MOST_BYTES, ALL_BYTES = 16 * 1024, 128 * 1024
+"""Of one array and of all: stacks of worker threads may be as small as half a megabyte."""
 
 LOCAL_ARRAYS: dict[str, tuple[tuple[str, ...], str]] = {
     "local_array": ((), '''
@@ -61,10 +61,11 @@ def rolled(typingctx, n):
 _PLAIN = (Const, Knob, Binary)
 
 
-def on_stack(shape: tuple[int | Expr, ...], item_bytes: int, knobs: Mapping[str, int]) -> bool:
-    """Whether an array of ``shape`` goes onto the stack: a constant for given ``knobs``, and small."""
+def stack_bytes(shape: tuple[int | Expr, ...], item_bytes: int, knobs: Mapping[str, int]) -> int | None:
+    """What an array of ``shape`` takes of the stack, if it goes there: a constant for given ``knobs``, and small."""
     counts = [constant(n, knobs) or 0 for n in shape]
-    return min(counts, default=1) > 0 and prod(counts) * item_bytes <= MOST_BYTES
+    size = prod(counts) * item_bytes
+    return size if min(counts, default=1) > 0 and size <= MOST_BYTES else None
 
 
 def constant(n: int | Expr, knobs: Mapping[str, int]) -> int | None:

@@ -22,13 +22,15 @@ _TAKEN = (
 
 class Names:
     """``helpers`` collects the prelude functions the text uses. Where a symbol is spelled differently in some region (a
-    per-thread array ``x[t]``), ``spell`` holds the replacement. ``at_top``: lines of the module behind its helpers."""
+    per-thread array ``x[t]``), ``spell`` holds the replacement. ``at_top``: lines of the module behind its helpers;
+    ``on_stack``: bytes of arrays there."""
 
     def __init__(self) -> None:
         self.helpers: set[str] = set()
         self.names: dict[int, str] = {}
         self.spell: dict[int, str] = {}
         self.at_top: list[str] = []
+        self.on_stack = 0
         self._taken = set(_TAKEN)
 
     def reserve(self, name: str) -> str:

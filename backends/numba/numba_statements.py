@@ -38,7 +38,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import F32, F64, Array, Ptr, Scalar, Vec, scalar_of
 
 from .counted_ranges import range_of
-from .local_arrays import on_stack
+from .local_arrays import ALL_BYTES, stack_bytes
 from .numba_expressions import ExprPrinter, scalar_type
 from .numba_types import NARROW_FLOATS, unsupported, value_dtype, zero_of
 
@@ -277,7 +277,9 @@ class StmtPrinter:
             shape += t.shape if isinstance(t, Array) else (t.n,)
             t = t.elem
         dims = ([lead] if lead else []) + [self.x.count(n) for n in shape]
-        if not lead and not shared and on_stack(tuple(shape), scalar_of(t).bytes, self.x.knobs):
+        size = None if lead or shared else stack_bytes(tuple(shape), scalar_of(t).bytes, self.x.knobs)
+        if size is not None and self.x.on_stack + size <= ALL_BYTES:
+            self.x.on_stack += size
             self.line(f"{self.x.name(sym)} = {self.local(self.x.name(sym), dims, value_dtype(t))}")
         else:
             counts = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"

@@ -123,3 +123,18 @@ def test_cut_off_tiles_are_right(runtime):
         y = np.zeros(n * 32, np.float32)
         exe.launch({"x": a, "y": y, "n": n, "m": 32})
         assert np.array_equal(y.reshape(n, 32), a[: n * 32].reshape(n, 32) @ a[: 32 * 32].reshape(32, 32))
+
+
+def test_large_private_arrays_are_on_the_heap():
+    """Stacks of threads are small: neither one large array is there, nor many small ones."""
+    body = "  par r in 0..n @ [block.x]\n" + "".join(
+        f"    array a{k}: f32[{size}]\n" for k, size in enumerate([8192] + [4096] * 9)
+    )
+    body += (
+        "".join(f"    a{k}[r] = x[r]\n" for k in range(10))
+        + "    y[r] = "
+        + " + ".join(f"a{k}[r]" for k in range(10))
+        + "\n"
+    )
+    text = emit_numba(parse_kernel(HEAD + body)).text
+    assert text.count("_array()") == 8 and text.count("np.empty(") == 2
