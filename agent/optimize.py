@@ -28,6 +28,8 @@ from .planners import make_planner
 from .report import OptimizeReport, ScenarioResult
 from .state import RAISED, Progress, Run
 from .station import Opening
+from .trajectory import NAME as TRAJECTORY
+from .trajectory import Trajectory
 
 CPU_BYTES = 64 << 20
 """On a CPU, scenarios that move more than this are left out (and the report says so): they would take minutes."""
@@ -49,6 +51,7 @@ def optimize(
     variant: str | None = None,
     scenarios: Sequence[str] | None = None,
     memory: Memory | None = None,
+    intent: str = "",
     lab: Lab | None = None,
     ahead: HeadStart | None = None,
 ) -> OptimizeReport:
@@ -62,11 +65,12 @@ def optimize(
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
             verdicts on the fastest are waited for as long again (longer only while nothing is accepted).
-        out_dir: where the recipe, the kernels, the report and the ledger go.
+        out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
         progress: called with events as they happen: original, propose, refused, verify, verified, rejected,
             tune, rung, improvement, compare, done.
         resume: False starts a new ledger and keeps the old one under another name.
         scenarios: names of scenarios to tune for; None takes every tuned one.
+        intent: what matters to the user, in words ("small batches matter most"): an LLM that plans is told.
         memory: a knowledge base to learn from and to add to; None uses none.
 
         ahead: a process that is opening ``device`` already.
@@ -84,7 +88,9 @@ def optimize(
     try:
         original = work.load_kernel(variant)
         doubts = check_original(original, work, variant, seed)
-        chosen, mind, said = make_planner(planner, out) if isinstance(planner, str) else (planner.name, planner, "")
+        chosen, mind, said = (
+            make_planner(planner, out, intent) if isinstance(planner, str) else (planner.name, planner, "")
+        )
         builder = Builder(original)
         builder.build(RAISED)
     except BaseException:
@@ -95,13 +101,15 @@ def optimize(
         lab = Bench(work, original, variant=variant, ledger=out / LEDGER, seed=seed, opening=opening)
     builder.as_loops = prints_loops(lab.device.profile)
     try:
+        trajectory = Trajectory(out / TRAJECTORY, progress or _silent)
         run = Run(
-            work, original, lab, mind, budget, progress or _silent, memory, builder,
+            work, original, lab, mind, budget, trajectory, memory, builder,
             time_limit=time_limit, started=began,
         )  # fmt: skip
         instead = lab.device.extra.get("instead", "")
         run.notes += [*([said] if said else []), *doubts, *([instead] if instead else [])]
         run.raise_kernel()
+        trajectory.saw(work, run.raised or run.original, {"backend": lab.device.backend, "name": lab.device.name})
         results = _every_scenario(run, scenarios)
         report = _report(run, results, chosen, variant)
     finally:
@@ -159,6 +167,8 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
     lesson = summarise(observe(run, run.work.scenario(results[0].name))) if summarise and script else ""
     run.notes += [f"learnt: {lesson}"] if lesson else []
     run.notes += getattr(run.planner, "notes", [])
+    spending = getattr(run.planner, "spending", "")
+    run.notes += [f"spent on {spending}"] if spending else []
     originals, failures = len(run.finalists), run.failures()
     tried = run.spent + originals
     failed = sum(map(len, run.failed.values()))

@@ -41,6 +41,11 @@ class Ensemble:
         """What went wrong in the parts."""
         return [n for p in self.parts for n in getattr(p, "notes", [])]
 
+    @property
+    def spending(self) -> str:
+        """What the parts that cost something cost."""
+        return "; ".join(s for p in self.parts if (s := getattr(p, "spending", "")))
+
     def summarise(self, observation: Observation) -> str:
         """What the first part that draws lessons has learnt; '' if none does."""
         return next((p.summarise(observation) for p in self.parts if hasattr(p, "summarise")), "")
@@ -57,11 +62,12 @@ class Ensemble:
         return list(mixed.values())[:k]
 
 
-def make_planner(name: str, folder: Path | None = None) -> tuple[str, Planner, str]:
+def make_planner(name: str, folder: Path | None = None, intent: str = "") -> tuple[str, Planner, str]:
     """(name, planner, one line for the user or '').
 
     ``auto`` is ``ensemble`` when an LLM is configured, else ``rules``; LLM calls are recorded in ``folder``. An
-    ``ensemble`` without an LLM is that of the embedded planners.
+    ``ensemble`` without an LLM is that of the embedded planners. ``intent``: what matters to the user, in words, for
+    the LLM.
 
     Raises:
         KtcError: E-PLANNER-UNKNOWN; E-LLM-CONFIG when the LLM is asked for by name and none is configured.
@@ -83,7 +89,7 @@ def make_planner(name: str, folder: Path | None = None) -> tuple[str, Planner, s
         raise KtcError("E-LLM-CONFIG", "no LLM is configured", hint=hint, exit_code=3)
     from ktc.agent.llm.llm_planner import LlmPlanner
 
-    llm = LlmPlanner.from_config(config, folder)
+    llm = LlmPlanner.from_config(config, folder, intent)
     if name == "llm":
         return "llm", llm, ""
     return "ensemble", Ensemble(llm, Rules(), ahead=AHEAD), f"planning with {config.model} and the embedded rules"

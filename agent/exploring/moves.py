@@ -22,7 +22,7 @@ from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script, sites
 from ktc.passes.core.script import Script
 from ktc.passes.lowering import materialise
-from ktc.search.bounds.cost_model import estimate, machine_of
+from ktc.search.bounds.cost_model import Estimate, estimate, machine_of
 from ktc.search.space.knob_space import completed
 
 UNASKED = ("raise", "specialize")
@@ -78,26 +78,34 @@ class Moves:
         """Seconds by the cost model at the script's defaults, the geometric mean of the sizes observed; None where the
         model knows neither the device nor the launch."""
         if script not in self._expected:
-            self._expected[script] = self._estimated(script)
+            found = self._estimates(script)
+            logs = [math.log(e.seconds) for e in found]
+            self._expected[script] = math.exp(sum(logs) / len(logs)) if logs else None
         return self._expected[script]
 
-    def _estimated(self, script: str) -> float | None:
+    def explained(self, script: str) -> Estimate | None:
+        """The estimate of ``script`` at the first of the sizes observed, with its reasons."""
+        found = self._estimates(script)
+        return found[0] if found else None
+
+    def _estimates(self, script: str) -> list[Estimate]:
+        """One for each of the sizes observed; none where one of them has none."""
         device = self.observation.device
         try:
             machine = machine_of(device.name, device.compute_units)
         except KeyError:
-            return None
+            return []
         kernel = self.lowered(script)
         if kernel is None:
-            return None
-        logs = []
+            return []
+        out = []
         for f in self.observation.facts:
             counts = schedule_counts(kernel, f.sizes)
             found = estimate(counts, register_estimate(kernel), machine) if counts is not None else None
             if found is None:
-                return None
-            logs.append(math.log(found.seconds))
-        return math.exp(sum(logs) / len(logs)) if logs else None
+                return []
+            out.append(found)
+        return out
 
     def ranked(self, scripts: Sequence[str]) -> list[str]:
         """``scripts`` by expected time; those without one last, in their order."""

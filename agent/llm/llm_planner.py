@@ -60,19 +60,27 @@ class LlmPlanner:
 
     name = "llm"
 
-    def __init__(self, chat: Chat) -> None:
-        self.chat = chat
+    def __init__(self, chat: Chat, intent: str = "") -> None:
+        """``intent``: what matters to the user, in words; it reaches the planner and the critic."""
+        self.chat, self.intent = chat, intent
         self.notes: list[str] = []
 
+    @property
+    def spending(self) -> str:
+        """What the calls of this run cost, one sentence; '' while there were none."""
+        spent = self.chat.ledger.spent
+        usd = f", {spent.usd:.4f} USD" if spent.usd else ""
+        return f"{self.chat.config.model}: {spent.calls} calls, {spent.tokens} tokens{usd}" if spent.calls else ""
+
     @classmethod
-    def from_config(cls, config: LlmConfig, folder: Path | None = None) -> LlmPlanner:
+    def from_config(cls, config: LlmConfig, folder: Path | None = None, intent: str = "") -> LlmPlanner:
         """Calls are recorded in ``folder``/llm-calls.jsonl; what is recorded there already is not asked again."""
         path = config.record or (folder / "llm-calls.jsonl" if folder is not None else None)
-        return cls(Chat(replace(config, record=path), CallLedger(path, secrets=(config.api_key,))))
+        return cls(Chat(replace(config, record=path), CallLedger(path, secrets=(config.api_key,))), intent)
 
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         """Once something was measured, the critic's one change to the best of it comes first."""
-        asked = prompt("planner", k=k, **_context(observation))
+        asked = prompt("planner", k=k, goal=self._goal, **_context(observation))
         try:
             found = self._improved(observation) + self._proposals(self.chat.ask("planner", asked, PROPOSALS), k)
             good, bad = _tried(found, observation)
@@ -82,6 +90,10 @@ class LlmPlanner:
             self.notes.append(f"{e.message} [{e.code}]")
             return []
         return list({p.script: p for p in good}.values())[:k]
+
+    @property
+    def _goal(self) -> str:
+        return "the least time, verified" + (f". In the user's words: {self.intent}" if self.intent else "")
 
     def _second_chance(
         self, asked: list[dict[str, str]], bad: Sequence[Outcome], observation: Observation, k: int
@@ -117,7 +129,9 @@ class LlmPlanner:
 
     def critique(self, observation: Observation, outcome: Outcome) -> tuple[str, str] | None:
         """(bottleneck, change): the one thing to fix next about a measured script; None when there is no answer."""
-        asked = prompt("critic", script=outcome.script, outcome=_line(outcome), **_context(observation))
+        asked = prompt(
+            "critic", goal=self._goal, script=outcome.script, outcome=_line(outcome), **_context(observation)
+        )
         try:
             answer = self.chat.ask("critic", asked, CRITIQUE)
         except LlmError as e:
@@ -172,7 +186,8 @@ def _context(o: Observation) -> dict[str, str]:
         f"{d.max_threads_per_block} threads and {d.shared_per_block} bytes of shared memory a block",
         "facts": json.dumps([asdict(f) for f in o.facts], default=str),
         "ir": ir_text(o.raised or o.kernel),
-        "catalogue": catalogue(),
+        "catalogue": catalogue(_concerned(o)),
+        "estimates": expectations(o),
         "sites": "\n".join(f"{s.step}  # {s.doc}" for s in o.sites) or "none",
         "history": "\n".join(_line(h) for h in o.history[-MAX_HISTORY:]) or "none yet",
         "remembered": "\n".join(f"{p.script}  # {p.reason}" for p in o.remembered) or "none",
@@ -184,16 +199,54 @@ def _line(o: Outcome) -> str:
     return f"{o.script or '(identity)'} -> {o.status}{gain}: {o.detail[:200]}"
 
 
-def catalogue() -> str:
-    """Every pass with its parameters, one a line."""
+def _concerned(o: Observation) -> frozenset[str]:
+    """Passes that have a site, or that a script of the history or of memory uses."""
+    import re
+
+    scripts = [*(h.script for h in o.history), *(p.script for p in o.remembered)]
+    used = {w for script in scripts for w in re.findall(r"(?:^|\| )([a-z][\w-]*)", script)}
+    return frozenset({s.step.name for s in o.sites} | used)
+
+
+SHORT = 70
+"""Characters of the summary of a pass that does not concern the kernel as it is."""
+
+
+def catalogue(concerned: frozenset[str] | None = None) -> str:
+    """Every pass, one a line: those ``concerned`` (None: all) with their parameters explained, the others in short."""
     from ktc.passes.core.catalogue import PASSES
 
     rows = []
     for name in PASSES:
         p = PASSES[name]
-        args = ", ".join(s.name + ("" if s.required else "?") + f" ({s.doc}: {s.takes})" for s in p.parameters)
-        rows.append(f"{name}{{{args}}}: {p.summary}")
+        if concerned is None or name in concerned:
+            args = ", ".join(s.name + ("" if s.required else "?") + f" ({s.doc}: {s.takes})" for s in p.parameters)
+            rows.append(f"{name}{{{args}}}: {p.summary}")
+        else:
+            args = ", ".join(s.name + ("" if s.required else "?") for s in p.parameters)
+            rows.append(f"{name}{{{args}}}: {p.summary[:SHORT]}")
     return "\n".join(rows)
+
+
+def expectations(o: Observation) -> str:
+    """What the cost model expects of the kernel as it is, and of the best script so far, and why; where the model was
+    wrong is for the reader to see from the history."""
+    import numpy as np
+
+    from ktc.agent.exploring.moves import Moves, measured, root
+
+    moves = Moves(o, np.random.default_rng(0))
+    gains = measured(o.history)
+    best = max(gains, key=lambda s: gains[s])
+    lines = []
+    for script in dict.fromkeys(["", best or root(o)]):
+        found = moves.explained(script)
+        if found is not None:
+            measured_as = f", measured {gains[script]:.2f}x" if script in gains and script else ""
+            lines.append(
+                f"{script or '(identity)'}: {found.seconds * 1e6:.1f} us expected{measured_as}; {'; '.join(found.why)}"
+            )
+    return "\n".join(lines) or "no model of this device"
 
 
 def ir_text(kernel: Kernel) -> str:

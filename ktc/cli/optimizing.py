@@ -76,6 +76,9 @@ def optimize(
             "ensemble where an LLM is configured, else rules.",
         ),
     ] = "auto",
+    intent: Annotated[
+        str, Option("--intent", metavar="TEXT", help="What matters, in words, for an LLM that plans.")
+    ] = "",
     scenario: Scenarios = [],  # noqa: B006  nobody mutates the default
     out: Out = "",
     fresh: Fresh = False,
@@ -92,9 +95,9 @@ def optimize(
       ktc optimize silu_and_mul
       ktc optimize kernels/serving/fused_add_rmsnorm --device opencl --budget 40
       ktc optimize softmax --time-limit 30
-      ktc optimize my_folder_with_workload_toml --planner llm --out runs/first
+      ktc optimize my_folder_with_workload_toml --planner llm --intent "small batches matter most"
     """
-    _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead)
+    _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead, intent=intent)
 
 
 @functools.partial(with_program, optional=True, instantiate=True, ahead=_opening)
@@ -169,6 +172,7 @@ def tune(
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
     out: str, fresh: bool, memory: bool, seed: int, json_: bool, ahead: HeadStart | None, export: Export | None = None,
+    intent: str = "",
 ) -> None:  # fmt: skip
     from ktc.agent.embedded.rounds import EXIT_BUG
     from ktc.agent.failures import WHAT_TO_SEND
@@ -192,6 +196,7 @@ def _run(
             workload,
             device=device or None,
             planner=planner,
+            intent=intent,
             budget=budget,
             time_limit=time_limit,
             out_dir=folder,

@@ -372,6 +372,20 @@ def test_what_a_planner_has_learnt_is_a_note(work, tmp_path):
     assert "learnt: after 2 measured scripts" in report.notes
 
 
+def test_a_run_is_a_trajectory(work, tmp_path):
+    """One line a step: what was seen, proposed, verified and measured, numbered, without a path of this machine."""
+    run(work, tmp_path)
+    text = (tmp_path / "out" / "trajectory.jsonl").read_text()
+    steps = [json.loads(line) for line in text.splitlines()]
+    assert [s["n"] for s in steps] == list(range(len(steps)))
+    assert (
+        steps[0]["event"] == "seen" and "par i in 0..d" in steps[0]["ir"] and set(steps[0]["facts"]) == {"few", "many"}
+    )
+    kinds = [s["event"] for s in steps]
+    assert {"propose", "verified", "tune", "done"} <= set(kinds) and kinds.index("propose") < kinds.index("verified")
+    assert str(tmp_path) not in text
+
+
 def test_checks_are_told_before_and_after(work, tmp_path):
     _, lab, events = run(work, tmp_path)
     kinds = [e["event"] for e in events]

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from ktc.agent.llm.chat import LlmConfig
-from ktc.agent.llm.llm_planner import MAX_IR_CHARS, LlmPlanner, ir_text, prompt
+from ktc.agent.llm.llm_planner import MAX_IR_CHARS, LlmPlanner, _context, catalogue, ir_text, prompt
 from ktc.agent.planner import Outcome
 from ktc.agent.planners import NO_LLM, make_planner
 from ktc.ir.diagnostics import KtcError
@@ -122,7 +122,7 @@ def test_long_ir_is_cut():
 def test_every_role_has_a_complete_prompt(role, observation):
     from ktc.agent.llm.llm_planner import _context
 
-    made = prompt(role, k=3, script=GOOD, outcome="fast", **_context(observation))
+    made = prompt(role, k=3, goal="least time", script=GOOD, outcome="fast", **_context(observation))
     assert [m["role"] for m in made] == ["system", "user"]
     assert ("$V" in made[0]["content"] and "row * d + i" in made[1]["content"]) or role == "summariser"
 
@@ -168,6 +168,34 @@ def test_a_record_replays_where_the_questions_differ(observation, tmp_path):
     again = LlmPlanner.from_config(LlmConfig("m", replay=tmp_path / "llm-calls.jsonl"))
     assert again.propose(elsewhere, 4) == first
     assert again.propose(elsewhere, 4) == [] and "E-LLM-REPLAY" in again.notes[-1]
+
+
+def test_the_prompt_says_what_is_wanted_and_what_the_model_expects(observation):
+    o = dataclasses.replace(
+        observation,
+        device=dataclasses.replace(observation.device, name="NVIDIA H100 80GB HBM3"),
+        history=(Outcome(GOOD, "tuned", gain=1.4),),
+    )
+    with Server(says(OTHER)) as s:
+        p = planner(s)
+        p.intent = "small batches matter most"
+        p.propose(o, 4)
+    for request in s.requests:  # the critic's and the planner's
+        text = request["body"]["messages"][1]["content"]
+        assert "small batches matter most" in text
+        assert "us expected, measured 1.40x" in text and "(identity): " in text
+    assert p.spending == f"m: {len(s.requests)} calls, {120 * len(s.requests)} tokens"
+
+
+def test_prompts_are_short_for_a_kernel_of_a_hundred_lines():
+    """Four characters are about one token. What does not concern the kernel is listed in short."""
+    body = "".join(f"    let v{i}: f32 = x[row + i] * {i}.0\n" for i in range(90))
+    text = ROWS.partition("  for i")[0] + "  for i: i32 = threadIdx.x as i32; i < d; i + blockDim.x as i32\n"
+    text += body.replace("x[row", "in[row").replace(" as i32", "") + "    out[row * d + i] = in[row * d + i]\n"
+    o = observe(text.replace("f32", "f16").replace(".0\n", ".0 as f16\n"), SIZES["rows"])[1]
+    asked = prompt("planner", k=6, goal="the least time", **_context(o))
+    assert sum(len(m["content"]) for m in asked) / 4 < 6000
+    assert len(catalogue(frozenset({"vectorize"}))) < 0.7 * len(catalogue())
 
 
 def test_without_a_server_the_rules_plan_and_say_so(monkeypatch):
