@@ -64,7 +64,7 @@ def optimize(
             ``ensemble``, or a planner object.
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
-            verdicts on the fastest are waited for as long again (longer only while nothing is accepted).
+            verdicts on the fastest are waited for as long again (three times as long while nothing is accepted).
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
         progress: called with events as they happen: original, propose, refused, verify, verified, rejected,
             tune, rung, improvement, compare, done.
