@@ -382,7 +382,7 @@ def test_a_run_is_a_trajectory(work, tmp_path):
         steps[0]["event"] == "seen" and "par i in 0..d" in steps[0]["ir"] and set(steps[0]["facts"]) == {"few", "many"}
     )
     kinds = [s["event"] for s in steps]
-    assert {"propose", "verified", "tune", "done"} <= set(kinds) and kinds.index("propose") < kinds.index("verified")
+    assert {"propose", "verified", "tune"} <= set(kinds) and kinds[-1] == "done"
     assert str(tmp_path) not in text
 
 
