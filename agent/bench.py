@@ -83,10 +83,13 @@ class Bench:
     def renew(self) -> None:
         self.station.executor.renew()
 
-    def prepare(self, c: Candidate, scenario: Scenario) -> None:
+    def prepare(self, c: Candidate, scenario: Scenario) -> Mapping[str, int] | None:
         space = self._space(c, scenario)
-        if not is_cpu(self.device) and not isinstance(space, KtcError):
+        if isinstance(space, KtcError):
+            return None
+        if not is_cpu(self.device):
             self.station.prepare(strict(bind(c.kernel, space.default())))
+        return space.default()
 
     def tune(
         self,

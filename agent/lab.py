@@ -74,8 +74,9 @@ class Lab(Protocol):
         """Measure in a fresh process from now on: a wrong kernel ran in the one before."""
         ...
 
-    def prepare(self, c: Candidate, scenario: Scenario) -> None:
-        """Begin to compile the configuration of ``c`` that is measured first, where that disturbs nothing."""
+    def prepare(self, c: Candidate, scenario: Scenario) -> Mapping[str, int] | None:
+        """The knobs of ``c`` that are measured first; None where none may be. That configuration begins to be compiled,
+        where this disturbs nothing."""
         ...
 
     def tune(

@@ -153,6 +153,11 @@ class Run:
             busy = bool(settled) or leader is not None
         self._tell_improvements()
 
+    def foresee(self, c: Candidate, knobs: Mapping[str, int]) -> None:
+        """Ask for the verdict on what is going to be measured, where nobody has anything else to verify."""
+        if self.lab.gates and not self.verdicts.running and not self.verdicts.asked(c):
+            self.verdicts.begin(c, knobs)
+
     def _next_to_verify(self) -> Finalist | None:
         """Whose verdict to ask for: the fastest configuration of all, then that of each template that was not asked
         about. Where verdicts are waited for, only the fastest, and that once a template."""

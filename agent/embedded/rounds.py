@@ -198,6 +198,7 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
     """
     fresh: dict[str, Candidate] = {}
     for p, built in _built_ahead(run, scenario):
+        run.hear()
         if fresh and run.why_stop(scenario):
             break
         if isinstance(built, Outcome):
@@ -210,7 +211,8 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
             twin = field.get(built.key) or fresh[built.key]
             run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)
         elif run.is_withdrawn(built):
-            run.settle(built, "withdrawn", "built on what was rejected")
+            if ("", built.script) not in run.outcomes:  # else it was rejected itself
+                run.settle(built, "withdrawn", "built on what was rejected")
         elif run.may_be_measured(built):
             fresh[built.key] = replace(built, proposal=p)
             budget -= _measured(run, scenario, fresh[built.key], 1) if budget > 0 else 0
@@ -218,14 +220,15 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
 
 
 def _built_ahead(run: Run, scenario: Scenario) -> Iterator[tuple[Proposal, Candidate | Outcome]]:
-    """The planner's proposals, built; of each the next one is being compiled when it is given out."""
+    """The planner's proposals, built; of each the next one is being compiled when it is given out, and one is being
+    verified."""
     scripts: list[str] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
     for p in proposals(run.planner, observe(run, scenario), PER_ROUND):
         scripts.append(p.script)
         built = run.builder.build(p)
-        if isinstance(built, Candidate):
-            run.lab.prepare(built, scenario)
+        if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:
+            run.foresee(built, first)
         waiting.append((p, built))
         if len(waiting) > 1:
             yield waiting.popleft()

@@ -49,6 +49,7 @@ class FakeLab:
 
     def prepare(self, c, scenario):
         self.prepared.append(c.script)
+        return self._space(c, scenario).default()
 
     def tune(self, c, scenario, total, seeds, seconds=math.inf):
         try:

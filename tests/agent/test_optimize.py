@@ -260,6 +260,25 @@ def test_the_next_idea_is_compiled_while_one_is_measured(work, tmp_path):
     assert seen == {WIDE: 2, SPLIT: 2} and came_to[:2] == [(WIDE, []), (SPLIT, [WIDE])]
 
 
+def test_the_first_idea_is_on_trial_before_it_is_measured(work, tmp_path):
+    """What the ladder rejects before it is measured is rejected, and is never measured."""
+    _, _, events = run(work, tmp_path, Fixed(WIDE, SPLIT), LateLab(seconds), scenarios=["many"])
+    kinds = [(e["event"], e.get("script")) for e in events]
+    assert kinds.index(("verify", WIDE)) < kinds.index(("tune", WIDE))
+
+    class Hasty(LateLab):
+        """Has each verdict at once."""
+
+        def gate(self, kernel):
+            return FakeLab.gate(self, kernel)
+
+    lab = Hasty(seconds, rejects=lambda k: any("block.y" in t for t in k.trace))
+    report, _, _ = run(work, tmp_path, Fixed(SPLIT, WIDE), lab, scenarios=["many"])
+    said = {o.script: o.status for o in report.outcomes}
+    assert said[SPLIT] == "rejected" and report.scenarios[0].script == WIDE
+    assert len({key for key, _, _ in lab.measured}) == 2  # the original's and that of what was accepted
+
+
 def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
     class Open(LateLab):
         def gate(self, kernel):
