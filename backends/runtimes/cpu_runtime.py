@@ -27,6 +27,10 @@ BATCH_SECONDS = 1e-3
 """A measurement covers at least this long, so that the clock's resolution and the call's overhead do not matter."""
 
 
+LONG_SECONDS = 0.1
+"""A launch that takes as long as this has been measured once it has been made."""
+
+
 class CpuExecutable:
     """A loaded module; ``resources`` is empty: a CPU has no per-kernel resource counts."""
 
@@ -121,9 +125,10 @@ class CpuRuntime(TimedRuntime):
             return (time.perf_counter() - start) / n
 
         seconds = run(1)  # with what only a first launch does, which matters to short ones
-        if seconds < 100 * BATCH_SECONDS:
-            seconds = run(1)
-        batch = max(1, int(BATCH_SECONDS / max(seconds, 1e-7)))
+        if seconds >= LONG_SECONDS:
+            measured = [seconds]
+            return lambda: measured.pop() if measured else run(1)
+        batch = max(1, int(BATCH_SECONDS / max(run(1), 1e-7)))
         return lambda: run(batch)
 
 
