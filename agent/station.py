@@ -29,7 +29,7 @@ compared with the original's, and the differential check runs on small sizes."""
 PATIENCE = Deadlines(compile=60.0, run=45.0, verify=120.0)
 CPU_PATIENCE = Deadlines(compile=12.0, run=20.0, verify=30.0)
 """What takes longer to compile or to run is not worth waiting for: others of its template do not. A CPU's compiler
-works on the cores that measure."""
+works on the cores that measure. The original has to be waited for, alone and in duels: without it there is no run."""
 
 EVERYWHERE = "numba"
 """The backend that is always there."""
@@ -91,6 +91,7 @@ class Station:
         compiled = self._compile(code).result()
         if not compiled.ok:
             return _failed(compiled.status, compiled.data)
+        self._wait_for(code)
         wrong = self._differs(code, None, count=1)
         if wrong is not None:
             return wrong
@@ -111,11 +112,17 @@ class Station:
         small = sum(n for _, n in self.argument_bytes(scenario).values()) <= CHECKED_BYTES
         wrong = self._differs(code, scenario if small else None, count=4)
         other = printed(rival, self.device.profile) if rival is not None else self._original()
+        self._wait_for(other)
         said = self.executor.time(code, self._inputs(scenario), baseline=other, budget_s=DUEL_S)
         if said.timing is None or said.baseline is None or said.ratio is None:
             raise KtcError("E-DUEL", f"{said.status}: {said.details.get('message', '')}")
         apart = str(said.details.get("disagreement", ""))
         return said, apart or ("ok" if wrong is None else str(wrong.details["error"]))
+
+    def _wait_for(self, code: Emitted) -> None:
+        """Be as patient on a CPU as ``code`` deserves."""
+        if is_cpu(self.device):
+            self.executor.deadlines = PATIENCE if code.text == self._original().text else CPU_PATIENCE
 
     def _differs(self, code: Emitted, scenario: Scenario | None, count: int) -> Outcome | None:
         """The differential check on the device: a failed outcome, or None when nothing speaks against the candidate.

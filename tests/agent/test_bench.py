@@ -5,7 +5,11 @@ import json
 import pytest
 
 from ktc.agent.optimize import optimize
+from ktc.agent.station import CPU_PATIENCE, PATIENCE, Station
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Workload
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 from tests.agent.agent_kernels import STREAM
 
 WORKLOAD = """
@@ -61,3 +65,24 @@ def test_no_such_device(tmp_path):
     (tmp_path / "workload.toml").write_text(WORKLOAD)
     with pytest.raises(KtcError):
         optimize(tmp_path, device="abacus", out_dir=tmp_path / "out")
+
+
+def test_the_original_is_waited_for_longer_than_its_rewrites(tmp_path):
+    """A naive product of large matrices takes seconds a launch on a CPU: that is what the run is for."""
+    (tmp_path / "kernel.ktir").write_text(STREAM)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    work = Workload.load(tmp_path)
+    original = work.load_kernel(None)
+    station = Station(work, original, variant=None, device="numba")
+    try:
+        asked = []
+        time = station.executor.time
+        station.executor.time = lambda *a, **k: asked.append(station.executor.deadlines) or time(*a, **k)
+        scenario = work.scenarios[0]
+        station.evaluate(original, scenario)
+        other = apply_script(original, parse_script("raise")).kernel
+        station.evaluate(other, scenario)
+        station.compare(other, scenario)
+        assert asked == [PATIENCE, CPU_PATIENCE, PATIENCE]
+    finally:
+        station.close()
