@@ -87,7 +87,7 @@ def test_rows_outermost_and_columns_innermost() -> None:
     assert differs(COLUMNS, k, SIZES) is None
     text = printed(k, "numba").text
     assert text.count("in prange(") == 2
-    assert "for j_1 in range(min(4, d - j_tile * 4)):" in text
+    assert "in range(min(4, d - j_tile * 4)):" in text and "for i in range(part * " in text
 
 
 def test_stages_are_apart_by_a_barrier_of_the_grid() -> None:
