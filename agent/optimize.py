@@ -19,11 +19,12 @@ from ktc.search.verification import check_original
 from ktc.search.workers.head_start import HeadStart
 
 from .bench import Bench, is_cpu
-from .build import Builder
+from .build import Builder, Candidate
+from .expectation import expectation
 from .finals import held_out, overall, shoot_out
 from .lab import Lab
 from .memory import Memory
-from .planner import Planner
+from .planner import Planner, Proposal
 from .planners import make_planner
 from .report import OptimizeReport, ScenarioResult
 from .state import RAISED, Progress, Run
@@ -167,6 +168,7 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
     lesson = summarise(observe(run, run.work.scenario(results[0].name))) if summarise and script else ""
     run.notes += [f"learnt: {lesson}"] if lesson else []
     run.notes += getattr(run.planner, "notes", [])
+    run.notes += _expected(run, results)
     spending = getattr(run.planner, "spending", "")
     run.notes += [f"spent on {spending}"] if spending else []
     originals, failures = len(run.finalists), run.failures()
@@ -195,6 +197,18 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
         rejected=tuple(run.rejected),
         history=tuple(run.history),
     )
+
+
+def _expected(run: Run, results: Sequence[ScenarioResult]) -> list[str]:
+    """What the cost model says of each tuned scenario's winner, beside what was measured."""
+    out = []
+    for r in results:
+        built = run.builder.build(Proposal(r.script, "")) if r.script and not r.heldout else None
+        if not isinstance(built, Candidate):
+            continue
+        said = expectation(built.kernel, r.knobs, run.work.scalars(r.sizes), run.lab.device)
+        out += [f"{r.name}: {r.after.median * 1e6:.4g} us measured, {said}"] if said else []
+    return out
 
 
 def _folder(out: Path, resume: bool) -> Path:

@@ -1,5 +1,6 @@
 """The loop itself, on a made-up device: budgets, refusals, wrong candidates, winners, files, resuming."""
 
+import dataclasses
 import json
 import time
 from concurrent.futures import Future
@@ -403,6 +404,17 @@ def test_a_run_is_a_trajectory(work, tmp_path):
     kinds = [s["event"] for s in steps]
     assert {"propose", "verified", "tune"} <= set(kinds) and kinds[-1] == "done"
     assert str(tmp_path) not in text
+
+
+def test_the_report_says_what_was_expected_of_the_winner(work, tmp_path):
+    _, lab, _ = run(work, tmp_path)
+    device = dataclasses.replace(lab.device, name="NVIDIA H100 80GB HBM3")
+    known, _, _ = run(work, tmp_path / "known", lab=FakeLab(lab.seconds, device=device))
+    unknown, _, _ = run(work, tmp_path / "unknown", lab=FakeLab(lab.seconds))
+    assert any(
+        n.startswith("many: ") and "us measured, " in n and "us expected from counts (" in n for n in known.notes
+    )
+    assert not any("expected from counts" in n for n in unknown.notes)
 
 
 def test_checks_are_told_before_and_after(work, tmp_path):
