@@ -180,7 +180,10 @@ class ExprPrinter(Names):
                 return (f"{self.need('to_u64')}({self.text(e.x)})", 15)
             through = (I32 if to.is_signed else U32) if to.bits < 32 <= frm.bits else to
             all_of = Interval.of_type(through)
-            whole = (f"{self.need('to_int')}({self.text(e.x)}, {all_of.low}, {all_of.high})", 15)
+            if through == I32:
+                whole = (f"{self.need('to_i32')}({self.text(e.x)})", 15)
+            else:
+                whole = (f"{self.need('to_int')}({self.text(e.x)}, {all_of.low}, {all_of.high})", 15)
             return whole if through == to else self.wrap(*whole, to)
         if to.name == "u64":
             return (f"u64({self.text(e.x)})", 15)

@@ -69,6 +69,15 @@ def to_int(x, low, high):
         return np.int64(high)
     return np.int64(x)
 '''),
+    "to_i32": ((), '''
+@njit(**OPTIONS)
+def to_i32(x):
+    """Float -> i32 as CUDA converts: towards zero, saturating, NaN to 0; in 32 bits, which LLVM vectorises."""
+    n = np.int32(x)
+    n = np.int32(2147483647) if x >= f32(2147483648.0) else n
+    n = np.int32(-2147483648) if x <= f32(-2147483648.0) else n
+    return np.int64(n) if x == x else np.int64(0)
+'''),
     "to_u64": ((), '''
 @njit(**OPTIONS)
 def to_u64(x):

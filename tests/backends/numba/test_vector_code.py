@@ -72,6 +72,14 @@ def test_narrow_floats_are_converted_in_vectors(runtime, narrow):
 
 
 @pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
+def test_quantising_is_done_in_vectors(runtime):
+    head = HEAD.replace("y: f32", "y: i8")
+    loop = hot(assembly(runtime, "  par i in 0..n @ [thread.x 32, block.x]\n    y[i] = i8(rint(x[i] * 2.0))\n", head))
+    assert loop.packed > loop.scalar == 0 and not loop.calls, loop.lines
+    assert not any("cvttps2qq" in line for line in loop.lines)
+
+
+@pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
 @pytest.mark.parametrize("function", [*F32_CALLS, "sqrt", "abs", "floor", "rint"])
 def test_functions_are_vector_instructions(runtime, function):
     arguments = "x[i], y[i]" if function == "pow" else "x[i]"
