@@ -28,8 +28,9 @@ from .measured_rates import Rates
 from .occupancy import TABLE, Occupancy, occupancy
 from .speed_of_light import Ceilings, ceilings
 
-LANES = 128
-"""Lanes of 32-bit arithmetic of a multiprocessor: compute capability 8.6 and later (64 before, except 6.x)."""
+LANES = {"7.0": 64, "7.5": 64, "8.0": 64, "8.6": 128, "8.9": 128, "9.0": 128}
+"""Lanes of 32-bit arithmetic of a multiprocessor, by compute capability (CUDA C++ Programming Guide, arithmetic
+instructions: results per cycle)."""
 
 ISSUED = 4
 """Instructions of warps that a multiprocessor issues per cycle (its four schedulers)."""
@@ -111,7 +112,7 @@ def machine(units: int, cache: int, ceilings: Ceilings, capability: str = "9.0")
     Raises:
         KeyError: the compute capability is not in :data:`ktc.search.bounds.occupancy.TABLE`.
     """
-    clock = ceilings.rates["f32"] / (2 * LANES * units)
+    clock = ceilings.rates["f32"] / (2 * LANES[capability] * units)
     return Machine(units, clock, cache, TABLE[capability].shared, capability, ceilings)
 
 

@@ -109,3 +109,11 @@ def test_a_kernel_without_a_launch_and_an_unknown_device_have_no_estimate() -> N
     assert schedule_counts(load(f"__global__ void f({ARRAYS}) {{ {COPY} }}"), {"n": N}) is None
     with pytest.raises(KeyError):
         machine_of("an abacus")
+
+
+@pytest.mark.parametrize(
+    ("name", "clock"), [("H100", 1.98e9), ("A100", 1.41e9), ("V100", 1.53e9), ("RTX 4090", 2.52e9)]
+)
+def test_clocks_follow_from_the_rate_of_arithmetic(name: str, clock: float) -> None:
+    """Boost clocks of the data sheets."""
+    assert machine_of(name).clock == pytest.approx(clock, rel=0.02)
