@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -113,7 +114,7 @@ class Bench:
             space,
             budget=Budget(total, seconds),
             ledger=self.ledger,
-            study_key=self._key(c, scenario),
+            study_key=self._study(c, scenario),
             seeds=seeds,
             seed=self.seed,
             prepare=(lambda config: self.station.prepare(at(config))) if ahead else None,
@@ -174,8 +175,18 @@ class Bench:
                 self._spaces[key] = e
         return self._spaces[key]
 
-    def _key(self, c: Candidate, scenario: Scenario) -> StudyKey:
-        recipe = hashlib.sha256(f"{self._source} {self.variant or ''} {c.key}".encode()).hexdigest()
+    def _study(self, c: Candidate, scenario: Scenario) -> StudyKey:
+        """What the ledger keeps ``c`` under. An original that failed is tried again by the next run, under another key:
+        without it nothing can be compared, and the machine may have been busy."""
+        key = self._key(c, scenario)
+        for n in itertools.count(1) if not c.script else ():
+            if all(r.outcome.ok for r in self.ledger.outcomes(self.ledger.study(key))):
+                break
+            key = self._key(c, scenario, f" tried {n} times")
+        return key
+
+    def _key(self, c: Candidate, scenario: Scenario, more: str = "") -> StudyKey:
+        recipe = hashlib.sha256(f"{self._source} {self.variant or ''} {c.key}{more}".encode()).hexdigest()
         device = f"{self.device.backend}:{self.device.name}"
         shape = json.dumps(dict(scenario.sizes), sort_keys=True)
         return StudyKey(recipe, device, f"ktc {ktc_version()}, {self.device.profile}", f"{scenario.name} {shape}")

@@ -10,6 +10,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from ktc.search.records.outcome import Outcome
 from tests.agent.agent_kernels import STREAM
 
 WORKLOAD = """
@@ -58,6 +59,19 @@ def test_a_real_run_and_its_continuation(tmp_path):
     assert json.loads((tmp_path / "out" / "report.json").read_text())["measured"] == 3
     again = optimize(tmp_path, device="numba", planner="rules", budget=2, out_dir=tmp_path / "out")
     assert again.measured == 0 and again.recalled == 3
+
+
+def test_an_original_that_failed_is_tried_again_by_the_next_run(tmp_path, monkeypatch):
+    (tmp_path / "kernel.ktir").write_text(STREAM)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    evaluate = Station.evaluate
+    monkeypatch.setattr(Station, "evaluate", lambda self, kernel, scenario: Outcome("hang", details={"error": "busy"}))
+    for _ in range(2):
+        with pytest.raises(KtcError, match="takes too long"):
+            optimize(tmp_path, device="numba", planner="rules", budget=1, out_dir=tmp_path / "out")
+    monkeypatch.setattr(Station, "evaluate", evaluate)
+    found = optimize(tmp_path, device="numba", planner="rules", budget=1, out_dir=tmp_path / "out")
+    assert found.scenarios[0].before.median > 0 and found.measured == 2
 
 
 def test_no_such_device(tmp_path):
