@@ -59,10 +59,10 @@ def test_rows_are_measured_once_and_judged(tmp_path: Path, capsys: pytest.Captur
     (folder / "kernel.ktir").write_text(STREAM)
     (folder / "workload.toml").write_text(WORKLOAD)
     command = [str(folder), "--device", "numba", "--log", str(log), "--seconds", "300"]
+    cost_model.main([*command, "--schedules", "2"])
     cost_model.main([*command, "--schedules", "3"])
-    cost_model.main([*command, "--schedules", "4"])
     rows = [json.loads(x) for x in log.read_text().splitlines()]
-    assert len(rows) == 4 and len({cost_model._key(r) for r in rows}) == 4
+    assert len(rows) == 3 and len({cost_model._key(r) for r in rows}) == 3
     assert rows[0]["script"] == "" and all(r["code"] and r["device"] and r["seconds"] > 0 for r in rows)
     cost_model.main(["--table", str(log), "--for", "H100"])
     line = capsys.readouterr().out.splitlines()[-1]

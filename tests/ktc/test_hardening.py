@@ -109,7 +109,7 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds child processes through /proc")
 def test_a_killed_run_continues(kernel: Callable[..., str], ktc_process: Run, tmp_path: Path) -> None:
-    args = ["optimize", kernel(GOOD), "--device", "numba", "--budget", "6", "--no-memory", "--planner", "rules"]
+    args = ["optimize", kernel(GOOD), "--device", "numba", "--budget", "6", "--no-memory", "--planner", "beam"]
     ledger = tmp_path / "ktc-out/k/ledger.sqlite"
     process = subprocess.Popen(
         [sys.executable, "-m", "ktc", *args], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -23,7 +23,23 @@ from collections.abc import Collection, Mapping
 
 from ktc.ir.fold import add, cast, i32, mul, product, simplify
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Alloc, Atomic, Barrier, Body, Expr, Load, Par, Reduce, Stmt, Store, Sym, fresh
+from ktc.ir.nodes import (
+    Alloc,
+    Atomic,
+    Barrier,
+    Binary,
+    Body,
+    Expr,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32, Array, Ptr
 from ktc.ir.walk import assigned, map_body, used_in, walk
@@ -44,7 +60,7 @@ def staged(kernel: Kernel) -> Kernel:
         memory[a] = fresh(unique, Ptr(a.type.elem, "global", restrict=True))  # type: ignore[arg-type]
         size = simplify(product([cast(n, I32) for n in a.type.shape]))
         params.append(Param(memory[a], align=16, scratch=size))
-    body = _with_barriers(kernel.body, arrays)
+    body = _with_barriers(_by_own_blocks(kernel.body), arrays)
     return kernel.with_(body=_in_memory(body, memory), params=(*kernel.params, *params))
 
 
@@ -64,7 +80,29 @@ def _passed_on(body: Body) -> list[Sym]:
 
 
 def _over_blocks(s: Stmt) -> bool:
-    return any(lv.kind == "block" for x in walk((s,)) if isinstance(x, Par | Reduce) for lv in x.dist)
+    return bool(_axes(s))
+
+
+def _axes(s: Stmt) -> set[str]:
+    """The axes of the grid that ``s`` shares its iterations out along."""
+    loops = (x for x in walk((s,)) if isinstance(x, Par | Reduce))
+    return {lv.axis for x in loops for lv in x.dist if lv.kind == "block"}
+
+
+def _by_own_blocks(body: Body) -> Body:
+    """``body`` with each loop over blocks run by the first ones of the axes that it does not use and others do: along
+    these, blocks would do the same work again, and read what another one has written already."""
+    along = {x.dist[0].axis: x for x in walk(body) if isinstance(x, Par) and [lv.kind for lv in x.dist] == ["block"]}
+
+    def first_only(s: Stmt) -> Stmt:
+        for axis in sorted(along.keys() - _axes(s)) if isinstance(s, Par) and _over_blocks(s) else ():
+            other = along[axis]
+            var = fresh(other.var.name, other.var.type)
+            first = If(Binary("==", Var(var), other.lo), (s,), loc=s.loc)
+            s = Par(var, other.lo, other.hi, other.dist, (first,), loc=s.loc)
+        return s
+
+    return tuple(map(first_only, body))
 
 
 def _with_barriers(body: Body, arrays: Collection[Sym]) -> Body:

@@ -22,9 +22,12 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr
 
 LOOPS = Path(__file__).parent / "loops"
-FLAGS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
+FLAGS = ("-O3", "-march=native", "-fopenmp", "-fPIC")
 BUILDS = {"C": (), "C -ffast-math": ("-ffast-math",)}
 """Contender: what is added to the flags."""
+
+LINKING = ("-shared", "-fopenmp")
+"""Without ``-ffast-math``: linked with it, a library takes subnormal numbers for zeros in all of the process."""
 
 CTYPES = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
           "u32": ctypes.c_uint32, "u64": ctypes.c_uint64}  # fmt: skip
@@ -75,13 +78,14 @@ def _library(family: str, extra: tuple[str, ...]) -> ctypes.CDLL:
     if gcc is None:
         raise RuntimeError("there is no gcc to compile the C loops")
     flags = (*FLAGS, *extra)
-    key = hashlib.sha256("\0".join((source.read_text(), *flags, compiler_name())).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\0".join((source.read_text(), *flags, *LINKING, compiler_name())).encode()).hexdigest()[:16]
     built = Path(tempfile.gettempdir()) / f"ktc-c-loops-{key}.so"
     if not built.is_file():
         with tempfile.TemporaryDirectory() as folder:
-            made = Path(folder) / "loops.so"
-            run = subprocess.run([gcc, *flags, str(source), "-o", str(made), "-lm"], capture_output=True, text=True)
-            if run.returncode:
-                raise RuntimeError(run.stderr)
+            compiled, made = Path(folder) / "loops.o", Path(folder) / "loops.so"
+            for step in ((*flags, "-c", source, "-o", compiled), (*LINKING, compiled, "-o", made, "-lm")):
+                run = subprocess.run([gcc, *map(str, step)], capture_output=True, text=True)
+                if run.returncode:
+                    raise RuntimeError(run.stderr)
             shutil.move(made, built)
     return ctypes.CDLL(str(built))

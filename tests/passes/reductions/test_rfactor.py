@@ -8,7 +8,7 @@ import pytest
 
 from ktc.driver.printing import printed
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import run
+from ktc.ir.interp import equivalent, run
 from ktc.ir.kernel import bind
 from ktc.ir.nodes import Barrier
 from ktc.ir.text import parse_kernel
@@ -171,3 +171,20 @@ def test_the_same_bits_on_every_call() -> None:
         exe.launch({"out": out, "x": x, "n": 1000, "d": 7})
         results.append(out.tobytes())
     assert len(set(results)) == 1
+
+
+IN_PLACE = parse_kernel("""\
+kernel scaled(x: f32* restrict align 16, d: i32, host n: i32)
+  par row in 0..n @ [block.x]
+    reduce(+) sum: f32 = 0.0 over i in 0..d @ [thread.x 32, seq]
+      yield x[row * d + i]
+    par i in 0..d @ [thread.x 32, seq]
+      let a: f32 = x[row * d + i]
+      x[row * d + i] = a * sum
+""")
+
+
+def test_what_follows_the_sums_is_done_once() -> None:
+    """Blocks of other parts would read the row that the first one's blocks are writing."""
+    lowered = materialise(bind(applied(IN_PLACE, "rfactor{loop=i parts=4}"), {}))
+    assert equivalent(IN_PLACE, lowered, [arguments(IN_PLACE, 600, n=3, d=48)], ("int",)) is None
