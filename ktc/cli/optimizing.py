@@ -235,7 +235,8 @@ class Live:
 
     def _propose(self, e: Mapping[str, Any]) -> None:
         count = len(e["scripts"])
-        self.bar.say(f"{e['scenario']}: {e['planner']} proposes {count} script{'s' * (count != 1)}")
+        said = f"proposes {count} script{'s' * (count != 1)}" if count else "has no further ideas"
+        self.bar.say(f"{e['scenario']}: {e['planner']} {said}")
 
     def _refused(self, e: Mapping[str, Any]) -> None:
         self.bar.say(f"  refused: {e['script']}: {e['why']} [{e['code']}]")
