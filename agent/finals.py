@@ -60,10 +60,9 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             meet(f)
     for f in open_:  # time is over
         left = run.patience(scenario, LAST_RESORT)
-        if not met and left:
+        if run.was_decided(f) or (not met and left):
             meet(f, left)
-        case = run.verdicts.of(f.candidate, f.knobs)
-        if case is not None and case.verdict is None and not run.is_withdrawn(f.candidate):
+        if run.verdicts.asked(f.candidate) and not run.was_decided(f) and not run.is_withdrawn(f.candidate):
             run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({f.seconds * 1e6:.3g} us)")
     while (best := _fastest(run, met)) is not None:
         won = without_idle_steps(run, scenario, best)

@@ -227,11 +227,19 @@ class Run:
         return case is not None and case.accepted and not self._open_parents(f.candidate)
 
     def is_decided(self, f: Finalist, seconds: float) -> bool:
-        """Whether the ladder has said whether it accepts this very configuration, after ``seconds`` at most."""
+        """Whether the ladder has said whether it accepts this very configuration, and all that it was built on that was
+        asked about, after ``seconds`` at most."""
+        until = time.monotonic() + seconds
         case = self.verdicts.begin(f.candidate, f.knobs)
-        self.verdicts.wait(case, seconds)
+        for asked in (case, *self._open_parents(f.candidate)):
+            self.verdicts.wait(asked, max(0.0, until - time.monotonic()))
         self.hear()
-        return case.verdict is not None and not self._open_parents(f.candidate)
+        return self.was_decided(f)
+
+    def was_decided(self, f: Finalist) -> bool:
+        """Whether that is known by now."""
+        case = self.verdicts.of(f.candidate, f.knobs)
+        return case is not None and case.verdict is not None and not self._open_parents(f.candidate)
 
     def _open_parents(self, c: Candidate) -> list[Case]:
         return self.verdicts.on_trial(lambda parent: built_on(c.script, parent.script))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import threading
 import time
 from concurrent.futures import Future
 
@@ -15,6 +16,7 @@ from ktc.agent.report import Timed, table, with_interval
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from ktc.search.bounds.speed_of_light import Bound
+from ktc.search.verification import Verdict
 from tests.agent.agent_kernels import ROWS
 from tests.agent.fake_lab import FakeLab, LateLab
 
@@ -278,6 +280,27 @@ def test_the_first_idea_is_on_trial_before_it_is_measured(work, tmp_path):
     said = {o.script: o.status for o in report.outcomes}
     assert said[SPLIT] == "rejected" and report.scenarios[0].script == WIDE
     assert len({key for key, _, _ in lab.measured}) == 2  # the original's and that of what was accepted
+
+
+def test_the_fastest_is_not_passed_over_while_what_it_was_built_on_is_on_trial(work, tmp_path):
+    """The verdict on the shorter script comes last, and it is accepted."""
+    grown = f"{SPLIT} | cache-hints"
+
+    class Late(LateLab):
+        def gate(self, kernel):
+            trace = " ".join(kernel.trace)
+            if "block.y" not in trace or "cache-hints" in trace:
+                return super().gate(kernel)
+            answer = Future()
+            threading.Timer(2.0, answer.set_result, [Verdict("TESTED", "fake", "because")]).start()
+            return answer
+
+    def device(script, knobs, scenario):
+        return 1e-4 if script == grown else seconds(script, knobs, scenario)
+
+    planner = Fixed(SPLIT, WIDE, grown)
+    report, _, _ = run(work, tmp_path, planner, Late(device), scenarios=["many"], time_limit=8.0)
+    assert report.scenarios[0].script == grown
 
 
 def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
