@@ -180,6 +180,8 @@ class _Checker:
                     self.constants.add(s.sym)
             case Assign() if s.sym in self.constants:
                 yield Problem("V-CONST", f"'{s.sym.name}' is constant and assigned", s.loc)
+            case Store() if s.buffer in self.constants:
+                yield Problem("V-CONST", f"'{s.buffer.name}' is constant and one of its lanes is assigned", s.loc)
             case Store() | Atomic():
                 yield from self.writable(s.buffer, s.loc)
             case If():

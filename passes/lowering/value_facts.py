@@ -8,7 +8,7 @@ from ktc.ir.arith.polynomial import total
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Expr, Knob, Sym, Var, i32
 from ktc.ir.types import Array, scalar_of
-from ktc.ir.walk import map_expr, walk, walk_expr
+from ktc.ir.walk import assigned, map_expr, walk, walk_expr
 from ktc.passes.lowering.distribution.levels import Jam
 from ktc.passes.lowering.distribution.scope import Scope
 from ktc.passes.lowering.distribution.variation import Variation
@@ -31,6 +31,7 @@ class Facts:
         self.variation = Variation()
         self.thread_axes = thread_axes
         self.definitions = integer_constants(kernel.body, loads=True)
+        self.assigned = assigned(kernel.body)
         self.alignment = {p.sym: p.align for p in kernel.params}
         self.alignment |= {s.sym: s.align for s in walk(kernel.body) if isinstance(s, Alloc)}
         self.starts: dict[Sym, Expr] = {}  # loop variable -> lo

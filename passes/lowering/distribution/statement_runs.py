@@ -222,7 +222,7 @@ def _emit_vector_loads(g: Group, scope: Scope, st: State) -> Body:
                 front.append(Decl(sym, None, loc=s.loc))
                 inner.append(Assign(sym, load, loc=s.loc, comments=s.comments))
             else:
-                inner.append(Decl(sym, load, const=True, loc=s.loc, comments=s.comments))
+                inner.append(Decl(sym, load, const=s.sym not in st.assigned, loc=s.loc, comments=s.comments))
         st.storage[s.sym] = (sym, (*(j.var for j in dims), g.vec.var))
     return (*front, *nest(dims, scope.guards, tuple(inner)))
 

@@ -68,6 +68,7 @@ HEAD = "kernel k(out: f32*, in: f32 const*, d: i32)\n"
         ("  for k in 0..d\n    par i in 0..d @ [seq]\n      continue\n", "V-LOOP"),
         ("  par i in 0..d\n    return\n", "V-LOOP"),
         ("  let x: f32 = 1.0\n  x = 2.0\n", "V-CONST"),
+        ("  let x: f32x4 = in[0 +: 4]\n  x[1] = 2.0\n", "V-CONST"),
         ("  out[$W] = 1.0\n", "V-KNOB"),
         ("  knob $W in {1, 2} default 3\n  out[$W] = 1.0\n", "V-KNOB"),
         ("  launch grid(1) block(1024, 2)\n  pass\n", "V-LAUNCH"),

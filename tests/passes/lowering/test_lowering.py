@@ -609,3 +609,18 @@ def test_what_a_block_does_in_one_loop_over_blocks_other_threads_of_it_find_in_t
     lowered = materialise(base)
     assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == barriers, print_kernel(lowered)
     agree(base, lowered, arguments(base, n=3))
+
+
+def test_a_vector_that_was_loaded_and_is_updated_later_is_no_constant() -> None:
+    halved = parse_kernel("""\
+kernel k(x: f32 const* restrict align 16, y: f32* restrict align 16, m: i32 range 1..64, n: i32 range 4..1024)
+  assume n % 4 == 0
+  par i in 0..n @ [vec 4, thread.x 32, block.x]
+    var s: f32 = x[i]
+    for k in 0..m
+      s *= 0.5
+    y[i] = s
+""")
+    lowered = materialise(halved)
+    check(lowered)
+    assert "var s_vec: f32x(4) = x[i +: (4)]" in print_kernel(lowered)
