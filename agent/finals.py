@@ -15,6 +15,7 @@ from ktc.ir.workload import Scenario
 from .lab import Comparison
 from .planner import Outcome, Proposal
 from .report import ScenarioResult, StepShare
+from .scripts import unconditional
 from .state import FINALISTS, Finalist, Run
 from .step_shares import Winner, without_idle_steps
 from .stopping import Stopping
@@ -158,7 +159,7 @@ def fitted(run: Run, best: Finalist, s: Scenario) -> Finalist | None:
     The preferences (``where``) that were stated for the tuned sizes do not count. Distance is the sum of the doublings
     between two tuples; among equals, the larger knobs.
     """
-    script = best.candidate.script.partition(" where ")[0]
+    script = unconditional(best.candidate.script)
     built = run.builder.build(Proposal(script, "knobs fitted to sizes that nobody tuned for"))
     if isinstance(built, Outcome) or prod(len(k.domain) for k in built.kernel.knobs) > FITTED:
         return None

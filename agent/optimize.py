@@ -69,6 +69,8 @@ def optimize(
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
         progress: called with events as they happen: original, propose, refused, verify, verified, rejected,
             tune, rung, improvement, compare, done.
+        seed: of inputs, of knob values that are drawn, and of what the planner draws: two runs with one seed differ in
+            times, and in what follows from times, alone.
         resume: False starts a new ledger and keeps the old one under another name.
         scenarios: names of scenarios to tune for; None takes every tuned one.
         intent: what matters to the user, in words ("small batches matter most"): an LLM that plans is told.
@@ -90,7 +92,7 @@ def optimize(
         original = work.load_kernel(variant)
         doubts = check_original(original, work, variant, seed)
         chosen, mind, said = (
-            make_planner(planner, out, intent) if isinstance(planner, str) else (planner.name, planner, "")
+            make_planner(planner, out, intent, seed) if isinstance(planner, str) else (planner.name, planner, "")
         )
         builder = Builder(original)
         builder.build(RAISED)

@@ -13,8 +13,13 @@ from ktc.ir.diagnostics import KtcError
 
 from .planner import Observation, Outcome, Planner, Proposal
 
-EMBEDDED: dict[str, Callable[[], Planner]] = {"rules": Rules, "beam": Beam, "mcts": Mcts, "map-elites": MapElites}
-"""Planners that need no LLM, by name."""
+EMBEDDED: dict[str, Callable[[int], Planner]] = {
+    "rules": lambda seed: Rules(),  # draws nothing
+    "beam": Beam,
+    "mcts": Mcts,
+    "map-elites": MapElites,
+}
+"""Planners that need no LLM, by name: each from a seed of what it draws."""
 
 PLANNERS = ("auto", *EMBEDDED, "llm", "ensemble")
 NO_LLM = "no LLM is configured (KTC_LLM_BASE_URL or OPENAI_API_KEY): the embedded planner 'rules' does the planning"
@@ -62,12 +67,12 @@ class Ensemble:
         return list(mixed.values())[:k]
 
 
-def make_planner(name: str, folder: Path | None = None, intent: str = "") -> tuple[str, Planner, str]:
+def make_planner(name: str, folder: Path | None = None, intent: str = "", seed: int = 0) -> tuple[str, Planner, str]:
     """(name, planner, one line for the user or '').
 
     ``auto`` is ``ensemble`` when an LLM is configured, else ``rules``; LLM calls are recorded in ``folder``. An
     ``ensemble`` without an LLM is that of the embedded planners. ``intent``: what matters to the user, in words, for
-    the LLM.
+    the LLM. ``seed``: of all that the embedded planners draw.
 
     Raises:
         KtcError: E-PLANNER-UNKNOWN; E-LLM-CONFIG when the LLM is asked for by name and none is configured.
@@ -76,7 +81,7 @@ def make_planner(name: str, folder: Path | None = None, intent: str = "") -> tup
         known = ", ".join(PLANNERS)
         raise KtcError("E-PLANNER-UNKNOWN", f"no planner named '{name}'", hint=f"known: {known}", exit_code=2)
     if name in EMBEDDED:
-        return name, EMBEDDED[name](), ""
+        return name, EMBEDDED[name](seed), ""
     from ktc.agent.llm.chat import LlmConfig
 
     config = LlmConfig.from_env()
@@ -84,7 +89,7 @@ def make_planner(name: str, folder: Path | None = None, intent: str = "") -> tup
         if name == "auto":
             return "rules", Rules(), NO_LLM
         if name == "ensemble":
-            return "ensemble", Ensemble(Mcts(), MapElites(), Rules(), ahead=AHEAD), ""
+            return "ensemble", Ensemble(Mcts(seed), MapElites(seed), Rules(), ahead=AHEAD), ""
         hint = "set KTC_LLM_BASE_URL (any OpenAI-compatible server) or OPENAI_API_KEY"
         raise KtcError("E-LLM-CONFIG", "no LLM is configured", hint=hint, exit_code=3)
     from ktc.agent.llm.llm_planner import LlmPlanner

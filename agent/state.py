@@ -19,6 +19,7 @@ from .failures import INTERNAL, Failed, FailureGroup, grouped
 from .lab import Lab, Tuned
 from .memory import Memory
 from .planner import Outcome, Planner, Proposal
+from .scripts import built_on
 from .stopping import Stopping
 from .verdicts import Case, Verdicts
 
@@ -333,8 +334,3 @@ class Run:
 def _broken(o: Outcome) -> bool:
     """Whether a pass itself failed on a script: its configurations were never tried."""
     return o.status == "failed" and o.code == "E-PASS-BUG"
-
-
-def built_on(script: str, other: str) -> bool:
-    """Whether ``script`` is ``other`` and more steps."""
-    return script.partition(" where ")[0].startswith(f"{other.partition(' where ')[0]} | ")

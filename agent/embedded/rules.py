@@ -254,4 +254,4 @@ def _then(script: str, step: str) -> str:
     if not step:
         return script
     steps, where, constraints = script.partition(" where ")
-    return f"{steps} | {step}{where}{constraints}" if steps else step
+    return f"{steps.rstrip(' |')} | {step}{where}{constraints}" if steps else step

@@ -43,7 +43,7 @@ Device = Annotated[
 Scenarios = Annotated[
     list[str], Option("--scenario", metavar="NAME", help="Only this scenario of the workload (repeatable).")
 ]
-Seed = Annotated[int, Option("--seed", help="Seed of samplers and inputs.")]
+Seed = Annotated[int, Option("--seed", help="Seed of planners, samplers and inputs.")]
 
 
 class Dialect(StrEnum):

@@ -119,19 +119,21 @@ def test_each_scenario_gets_its_own_winner(work, tmp_path):
     assert lab.closed
 
 
-def test_knobs_are_fitted_to_sizes_that_the_winner_does_not_cover(tmp_path):
+@pytest.mark.parametrize("bar", ["", "| "])
+def test_knobs_are_fitted_to_sizes_that_the_winner_does_not_cover(tmp_path, bar):
     """One vector a thread covers rows of 4096 with 512 threads; rows of 8192 need 1024 of them, not another script."""
     (tmp_path / "kernel.ktir").write_text(ROWS)
     text = WORKLOAD.replace("{ n = 2048, d = 4096 }", "{ n = 4096, d = 8192 }")
     (tmp_path / "workload.toml").write_text(text.replace("{ n = 4, d = 8192 }", "{ n = 4, d = 4096 }"))
-    once = "raise | distribute{loop=i map=[vec $V, thread.x $T]} where V * T <= 4096"
+    steps = "raise | distribute{loop=i map=[vec $V, thread.x $T]}"
+    once = f"{steps} {bar}where V * T <= 4096"
 
     def seconds(script, knobs, scenario):
-        return 8e-3 / (4 if script.startswith(once.partition(" where ")[0]) else 2 if script else 1)
+        return 8e-3 / (4 if script.startswith(steps) else 2 if script else 1)
 
     report, lab, _ = run(Workload.load(tmp_path / "workload.toml"), tmp_path, Fixed(once, WIDE), FakeLab(seconds))
     *_, unseen = report.scenarios
-    assert unseen.script == once.partition(" where ")[0] and unseen.verdict.startswith("TESTED, knobs fitted, as tuned")
+    assert unseen.script == steps and unseen.verdict.startswith("TESTED, knobs fitted, as tuned")
     assert unseen.knobs["V"] * unseen.knobs["T"] == 8192
     assert (unseen.script, "unseen") not in [(s, at) for s, at, _ in lab.measured], "fitting measures nothing"
 
@@ -208,9 +210,10 @@ def test_a_template_that_fails_the_gate_is_withdrawn(work, tmp_path):
     assert any(e["event"] == "rejected" for e in events) and lab.renewed
 
 
-def test_what_was_built_on_a_rejected_script_is_withdrawn_with_it(work, tmp_path):
+@pytest.mark.parametrize("condition", ["", " where V < 8", " | where V < 8"])
+def test_what_was_built_on_a_rejected_script_is_withdrawn_with_it(work, tmp_path, condition):
     """The verdict comes last: until then the planted script leads, and what grows on it is faster still."""
-    planted, grown = SPLIT, f"{SPLIT} | cache-hints"
+    planted, grown = SPLIT + condition, f"{SPLIT} | cache-hints{condition}"
 
     def rejects(kernel):
         return any("block.y" in t for t in kernel.trace) and not any("cache-hints" in t for t in kernel.trace)

@@ -33,7 +33,7 @@ def tuned(script: str, gain: float) -> Outcome:
 @pytest.mark.parametrize("name", SEARCHING)
 def test_the_first_ideas_are_the_rules_by_expected_time(name: str) -> None:
     o = on_h100(TRANSPOSE)
-    found = EMBEDDED[name]().propose(o, 4)
+    found = EMBEDDED[name](0).propose(o, 4)
     assert {p.script for p in found} <= {p.script for p in Rules().propose(o, 4)}
     times = [t for p in found if (t := Moves(o, np.random.default_rng(0)).expected(p.script)) is not None]
     assert len(times) > 1 and times == sorted(times)
@@ -41,12 +41,12 @@ def test_the_first_ideas_are_the_rules_by_expected_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEARCHING)
 def test_later_ideas_are_new_apply_and_are_the_same_for_one_seed(name: str) -> None:
-    first = [p.script for p in EMBEDDED[name]().propose(on_h100(STREAM), 3)]
+    first = [p.script for p in EMBEDDED[name](0).propose(on_h100(STREAM), 3)]
     history = tuple(tuned(s, 1.5 - 0.1 * i) for i, s in enumerate(first))
     o = on_h100(STREAM, history)
     runs = []
     for _ in range(2):
-        planner: Planner = EMBEDDED[name]()
+        planner: Planner = EMBEDDED[name](0)
         runs.append([p.script for p in planner.propose(o, 4)])
     assert runs[0] == runs[1] and len(runs[0]) == len(set(runs[0])) > 0
     assert not set(runs[0]) & set(first) and all(o.attempt(s) is None for s in runs[0])
@@ -55,7 +55,7 @@ def test_later_ideas_are_new_apply_and_are_the_same_for_one_seed(name: str) -> N
 def test_the_beam_extends_the_best() -> None:
     a, b = [p.script for p in Rules().propose(on_h100(STREAM), 2)]
     o = on_h100(STREAM, (tuned(a, 3.0), tuned(b, 0.5)))
-    found = [p.script for p in EMBEDDED["beam"]().propose(o, 6)]
+    found = [p.script for p in EMBEDDED["beam"](0).propose(o, 6)]
     assert any(s.startswith(a.split(" where ")[0]) for s in found)
 
 
@@ -87,7 +87,7 @@ def test_kinds_of_kernels_differ_by_where_reuse_lives() -> None:
 
 def test_a_device_that_the_model_does_not_know_keeps_the_order_of_the_rules() -> None:
     o = dataclasses.replace(on_h100(STREAM), device=DeviceInfo("numba", "a CPU", "numba", 2, 1024, 0))
-    found = EMBEDDED["beam"]().propose(o, 4)
+    found = EMBEDDED["beam"](0).propose(o, 4)
     assert [p.script for p in found] == [p.script for p in Rules().propose(o, 4)]
 
 

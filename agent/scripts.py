@@ -1,0 +1,29 @@
+"""Scripts compared by their steps: their text may have a bar before ``where`` or none."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.script import Script
+
+
+@lru_cache(4096)
+def parsed(script: str) -> Script:
+    """``script``, read once.
+
+    Raises:
+        KtcError: E-SCRIPT-SYNTAX or -LIMIT.
+    """
+    return parse_script(script)
+
+
+def built_on(script: str, other: str) -> bool:
+    """Whether ``script`` is the steps of ``other`` and more; conditions (``where``) belong to each by itself."""
+    steps, first = parsed(script).steps, parsed(other).steps
+    return len(first) < len(steps) and steps[: len(first)] == first
+
+
+def unconditional(script: str) -> str:
+    """``script`` without its conditions."""
+    return str(Script(parsed(script).steps))
