@@ -119,7 +119,7 @@ def optimize(
         lab.close()
     from .results import write
 
-    report = write(report, out, run.builder)
+    report = write(report, out, run.builder, work)
     run.tell("done", speedup=report.speedup, seconds=report.seconds)
     return report
 

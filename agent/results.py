@@ -12,7 +12,9 @@ from ktc.driver.printing import printed
 from ktc.driver.reliance import least_assuming
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
+from ktc.ir.workload import Workload
 from ktc.search.records.recipe import Recipe, ktc_version, sha256
+from ktc.search.records.recipe_sources import gathered
 from ktc.search.target import Emitted
 
 from .build import Builder, Candidate
@@ -22,7 +24,7 @@ from .report import OptimizeReport, ScenarioResult
 EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
 
 
-def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport:
+def write(report: OptimizeReport, out: Path, builder: Builder, work: Workload) -> OptimizeReport:
     """Write every file; the report that is returned knows where they are.
 
     ``kernel.out.<ext>`` is the best overall, ``kernel.<scenario>.<ext>`` the winner of each tuned scenario,
@@ -53,12 +55,12 @@ def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport
             report = replace(report, notes=(*report.notes, f"no template: {e.message} [{e.code}]"))
     files |= {"recipe": str(out / "recipe.json"), "report": str(out / "report.json")}
     report = replace(report, scenarios=tuple(scenarios), files=files)
-    recipe(report, code).save(out / "recipe.json")
+    recipe(report, code, work).save(out / "recipe.json")
     _put(out / "report.json", report.dumps())
     return report
 
 
-def recipe(report: OptimizeReport, code: str) -> Recipe:
+def recipe(report: OptimizeReport, code: str, work: Workload) -> Recipe:
     """(source, script, knob values, target): enough to regenerate ``code``'s bytes anywhere; and the evidence."""
     source = Path(report.source)
     device = report.device
@@ -74,6 +76,8 @@ def recipe(report: OptimizeReport, code: str) -> Recipe:
         output_sha256=sha256(code),
         verdicts=[{"scenario": s.name, "verdict": s.verdict} for s in report.scenarios],
         timings={s.name: _timing(s) for s in report.scenarios if not s.heldout},
+        heldout={s.name: _timing(s) for s in report.scenarios if s.heldout},
+        sources=gathered(work, report.variant or None).to_json(),
         versions={"ktc": ktc_version(), "device": str(device["name"]), "backend": str(device["backend"])},
     )
 
@@ -81,6 +85,7 @@ def recipe(report: OptimizeReport, code: str) -> Recipe:
 def _timing(s: ScenarioResult) -> dict[str, object]:
     """The winner of one scenario: what it is, and its seconds beside the original's."""
     return {
+        "sizes": dict(s.sizes),
         "script": s.script,
         "knobs": dict(s.knobs),
         "seconds": s.after.median,

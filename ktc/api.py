@@ -17,6 +17,7 @@ import inspect
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ktc.search.verification import Verdict
 
     from .facts import ProgramFacts
+    from .recipes import OpenedRecipe
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Program:
     """A kernel, the workload it is called with, and how far a chain of passes got.
 
     ``original`` is the kernel before any pass; ``notes`` are what the passes had to say; ``refused`` the first refusal;
-    ``source`` is what the user named.
+    ``source`` is what the user named. ``preset``: the script and knobs of the recipe that it was, not yet applied.
     """
 
     kernel: Kernel
@@ -51,6 +53,7 @@ class Program:
     notes: tuple[str, ...] = ()
     refused: Refused | None = None
     source: SourceSpec | None = None
+    preset: tuple[str, Mapping[str, int]] | None = None
 
     def apply(self, script: str | Step, /, **args: object) -> Program:
         """One pass with keyword arguments, pipeline text (``"raise | unroll{loop=k factor=4}"``), or a site's step.
@@ -247,7 +250,8 @@ def load(
     dialect: str | None = None,
     beside: bool = True,
 ) -> Program:
-    """A program from a ``.cu`` or ``.ktir`` file, a folder with a ``workload.toml``, or a library kernel's name.
+    """A program from a ``.cu`` or ``.ktir`` file, a folder with a ``workload.toml``, a library kernel's name, or a
+    recipe, whose script and knobs are its ``preset``.
 
     Args:
         kernel: path or name; ``-`` reads standard input.
@@ -261,12 +265,33 @@ def load(
     Raises:
         KtcError: E-FILE, there is nothing of that name; what the source or the workload gets wrong, with its place.
     """
+    if kernel != "-" and (found := _of_recipe(Path(kernel))) is not None:
+        if name or template or variant or defines or include_dirs or workload or dialect:
+            message = f"{kernel} is a recipe, which says itself which kernel it is of and how that is read"
+            raise KtcError("E-USAGE", message, hint="leave the options out, or name the source", exit_code=2)
+        return found
     spec = SourceSpec(
         kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect, beside
     )
     k, w = resolve(spec)
     k = named_apart(k)
     return Program(k, w, variant, original=k, source=spec)
+
+
+def _of_recipe(path: Path) -> Program | None:
+    """The program that the recipe at ``path`` begins with; None where there is no recipe."""
+    from .recipes import is_recipe, open_recipe
+
+    return program_of(open_recipe(path)) if is_recipe(path) else None
+
+
+def program_of(opened: OpenedRecipe) -> Program:
+    """The program that a recipe begins with: its script and knobs are the ``preset``."""
+    k = named_apart(opened.kernel)
+    return Program(
+        k, opened.workload, opened.spec.variant, original=k, notes=opened.notes, source=opened.spec,
+        preset=opened.preset,
+    )  # fmt: skip
 
 
 def loads(

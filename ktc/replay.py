@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.workload import Workload
 from ktc.search.records.recipe import Recipe, sha256
 
-from .api import Program, load
+from .api import Program, program_of
+from .recipes import open_recipe
 
 if TYPE_CHECKING:
     from ktc.search.verification import Verdict
@@ -22,7 +22,8 @@ Times = tuple[str, float, float, tuple[float, float, float]]
 
 @dataclass(frozen=True)
 class Replayed:
-    """``source_state`` is ``unchanged`` or ``CHANGED``; ``same_text`` whether the bytes are those of then."""
+    """``source_state``: what has become of the source's file since, of which the recipe holds a copy; ``same_text``:
+    whether the bytes are those of then."""
 
     text: str
     verdict: Verdict
@@ -44,41 +45,34 @@ def replay(path: Path, device: str | None, time_it: bool, say: Callable[[str], N
     """
     from ktc.backends.profiles import profile_for
     from ktc.backends.runtimes import open_runtime
+    from ktc.search.records.recipe import OLDEST
 
-    path = path / "recipe.json" if path.is_dir() else path
-    recipe = Recipe.load(path)
+    opened = open_recipe(path)
+    recipe, start = opened.recipe, program_of(opened)
     target = open_runtime(device).device.profile if device else recipe.target
     where = device or profile_for(target).backend
-    source = Path(recipe.source)
-    start = load(str(source), variant=recipe.variant or None, workload=_workload(path, recipe))
-    state = (
-        "unchanged" if sha256(source.read_bytes()) == recipe.source_sha256 else "CHANGED since the recipe was written"
-    )
-    say(f"replaying {recipe.script or '(no passes)'} on {source}")
-    program = _applied(start, recipe.script)
+    for note in opened.notes:
+        say(f"note: {note}")
+    say(f"replaying {recipe.script or '(no passes)'} on {recipe.source or recipe.kernel}")
+    program = start.apply(recipe.script).ok if recipe.script else start
     text = program.lower(target, **recipe.knobs).text
+    same = sha256(text) == recipe.output_sha256 if recipe.output_sha256 and target == recipe.target else None
+    if recipe.written_as == OLDEST and not same:
+        raise KtcError(
+            "E-RECIPE-VERSION",
+            f"{opened.path} is of format {OLDEST}, whose scripts name loops in another way, and what its script prints "
+            "now cannot be shown to be the same text",
+            hint="make it again: ktc optimize, or ktc tune -p with the script as `ktc sites` names the loops",
+            exit_code=2,
+        )
     verdict = program.verify(values=recipe.knobs, device=where, say=say)
     return Replayed(
         text=text,
         verdict=verdict,
-        source_state=state,
-        same_text=sha256(text) == recipe.output_sha256 if recipe.output_sha256 and target == recipe.target else None,
+        source_state=opened.state,
+        same_text=same,
         times=_times(start, recipe, where, say) if time_it and verdict.ok else (),
     )
-
-
-def _workload(path: Path, recipe: Recipe) -> str | None:
-    """The workload that was tuned for: beside the recipe, where `optimize` drafts one, or where it was."""
-    beside = path.parent / "workload.toml"
-    if beside.is_file():
-        found = Workload.load(beside)
-        if found.kernel_name == recipe.kernel and found.source.resolve() == Path(recipe.source).resolve():
-            return str(beside)
-    return recipe.workload if recipe.workload and Path(recipe.workload).is_file() else None
-
-
-def _applied(start: Program, script: str) -> Program:
-    return start.apply(script).ok if script else start
 
 
 def _times(start: Program, recipe: Recipe, device: str, say: Callable[[str], None]) -> tuple[Times, ...]:

@@ -102,7 +102,7 @@ def _find(text: str) -> Path:
     hint = (
         f"did you mean '{near[0]}'?"
         if near
-        else "KERNEL is a .cu file, a folder with a workload.toml, or a name that `ktc kernels` lists"
+        else "KERNEL is a .cu file, a recipe.json, a folder with a workload.toml, or a name that `ktc kernels` lists"
     )
     raise KtcError("E-FILE", f"no such file or kernel: '{text}'", hint=hint, exit_code=2)
 

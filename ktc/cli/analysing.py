@@ -41,7 +41,8 @@ def facts(
     """
     from ktc.facts import facts_of
 
-    program = apply_script(program, passes).bind(**knob_values(sets))
+    program = apply_script(program, passes)
+    program = program.bind(**knob_values(sets, program))
     found = facts_of(program, _sizes(size), device=device)
     if json_:
         return print_json(found.as_json())

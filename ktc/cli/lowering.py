@@ -67,7 +67,7 @@ def lower(
     from ktc import emission
 
     program = apply_script(program, passes)
-    values = knob_values(sets)
+    values = knob_values(sets, program)
     result = emission.emit(program, backend.value, emit.value, values, arch or None)
     if check:
         _say(emission.compile_check(program, backend.value, values, arch or None))
@@ -125,7 +125,7 @@ def port(
     from ktc.scaffold.drafted_launches import with_launch
 
     program, guess = with_launch(apply_script(program, passes)) if launcher else (apply_script(program, passes), "")
-    values = knob_values(sets)
+    values = knob_values(sets, program)
     profile = emission.plainest_profile(program, to.value, values)
     result = emission.emit(program, profile, "source", values, arch or None)
     rows = emission.port_report(program, to.value)

@@ -181,7 +181,8 @@ def _run(
     from ktc.agent.optimize import optimize as search
     from ktc.verification import need_workload
 
-    name = program.kernel.name if program.workload is None else program.workload.path.resolve().parent.name
+    unnamed = program.workload is None or program.preset is not None  # a recipe's files are in a folder of ktc's own
+    name = program.kernel.name if unnamed else need_workload(program, "optimizing").path.resolve().parent.name
     folder = Path(out) if out else Path("ktc-out") / name
     program = with_workload(program, folder)
     workload = need_workload(program, "optimizing")

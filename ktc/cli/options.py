@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -57,7 +58,8 @@ _Kernel = Annotated[
     str,
     Argument(
         metavar="KERNEL",
-        help="A .cu, .cl or .ktir file, a folder with a workload.toml, a library kernel's name, or - (standard input).",
+        help="A .cu, .cl or .ktir file, a folder with a workload.toml, a library kernel's name, a recipe.json, or - "
+        "(standard input).",
     ),
 ]
 _Name = Annotated[
@@ -201,9 +203,9 @@ def pairs(text: str, option: str) -> dict[str, str]:
     return found
 
 
-def knob_values(sets: list[str]) -> dict[str, int]:
-    """``--set V=8 --set T=256`` as numbers."""
-    values = {}
+def knob_values(sets: list[str], program: Program | None = None) -> dict[str, int]:
+    """``--set V=8 --set T=256`` as numbers, over those of the recipe that ``program`` is of."""
+    values = dict(program.preset[1]) if program is not None and program.preset else {}
     for name, text in pairs(",".join(sets), "--set").items() if sets else ():
         try:
             values[name] = int(text, 0)
@@ -224,8 +226,13 @@ def script_text(passes: str) -> str:
 
 
 def apply_script(program: Program, passes: str) -> Program:
-    """``program`` after the script of ``-p`` (none: unchanged); a refusal is an error of exit code 1."""
+    """``program`` after the script of ``-p`` (none: that of its recipe, or unchanged); a refusal is an error of exit
+    code 1."""
     text = script_text(passes)
+    if text.strip():
+        program = dataclasses.replace(program, preset=None)
+    elif program.preset:
+        text = program.preset[0]
     return program.apply(text).ok if text.strip() else program
 
 

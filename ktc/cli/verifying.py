@@ -82,7 +82,7 @@ def verify(
     elif other_kernel:
         raise usage("--other-kernel names a function of a second source", hint="ktc verify KERNEL OTHER ...")
     program = apply_script(program, passes)
-    values = knob_values(sets)
+    values = knob_values(sets, program)
     with progress("verifying", quiet=json_) as bar:
         verdict = program.verify(
             values=values, device=device or None, scenarios=tuple(scenario), seed=seed, twin=twin, say=bar.say

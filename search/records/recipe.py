@@ -1,8 +1,11 @@
 """Recipes: everything needed to regenerate one kernel byte for byte, and to know what was claimed about it.
 
-A recipe is source hash + script + knob values + target (its *identity*), and verdicts, timings and versions (its
+A recipe is source + script + knob values + target (its *identity*), and verdicts, timings and versions (its
 *evidence*). It is written as canonical JSON, so that equal recipes are equal files. :func:`recipe_hash` covers the
 identity alone: measuring again does not make another recipe.
+
+It holds the texts that it needs (:mod:`.recipe_sources`): the kernel is printed again from the file alone. Recipes of
+earlier formats name their source where it was; :func:`Recipe.load` reads them, and :attr:`Recipe.written_as` tells.
 """
 
 from __future__ import annotations
@@ -21,8 +24,14 @@ from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 
-FORMAT = 2
-"""2: scripts name loops and arrays as they print; by 1, a name stood for all that the source calls so."""
+from .recipe_sources import parsed
+
+FORMAT = 3
+"""3: with the texts of source and workload. 2: scripts name loops and arrays as they print; by 1, a name stood for all
+that the source calls so."""
+
+OLDEST = 1
+"""The earliest format that is still read."""
 
 _IDENTITY = ("kernel", "variant", "source_sha256", "script", "knobs", "target")
 
@@ -33,8 +42,10 @@ class Recipe:
 
     ``source`` and ``workload`` are where those were (hints; identity is ``source_sha256``), ``variant`` the workload's
     template instantiation ('' for the default), ``output_sha256`` the hash of the printed code. ``verdicts`` are the
-    verification ladder's results, ``timings`` maps scenario -> {seconds, low, high, baseline_seconds...}, ``versions``
-    maps ktc, compiler, driver and device to what they were.
+    verification ladder's results, ``timings`` maps scenario -> {sizes, script, knobs, seconds, low, high,
+    baseline_seconds, ratio}, ``heldout`` the same of scenarios that were not tuned for, ``versions`` maps ktc,
+    compiler, driver and device to what they were. ``sources``: the texts, as :class:`~.recipe_sources.Sources` has them
+    in JSON; empty in recipes of earlier formats. ``written_as``: the format of the file that it was read from.
     """
 
     kernel: str
@@ -49,6 +60,9 @@ class Recipe:
     verdicts: Sequence[Mapping[str, Any]] = ()
     timings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    heldout: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    written_as: int = field(default=FORMAT, compare=False)
 
     @property
     def hash(self) -> str:
@@ -56,7 +70,8 @@ class Recipe:
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, two-space indent, one trailing newline, no NaN."""
-        return canonical_json({"format": FORMAT, "hash": self.hash, **asdict(self)}, indent=2) + "\n"
+        data = {k: v for k, v in asdict(self).items() if k != "written_as"}
+        return canonical_json({"format": FORMAT, "hash": self.hash, **data}, indent=2) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write the file whole or not at all.
@@ -86,14 +101,14 @@ def parse(data: Any, path: str = "recipe") -> Recipe:
     """A recipe from JSON data; ``path`` is for messages. Errors as :meth:`Recipe.load`."""
     if not isinstance(data, dict) or "format" not in data:
         raise _bad(path, "is not a recipe: it has no 'format'")
-    if data["format"] != FORMAT:
+    if data["format"] not in range(OLDEST, FORMAT + 1):
         raise KtcError(
             "E-RECIPE-VERSION",
-            f"{path} has format {data['format']!r}; this ktc reads {FORMAT}",
+            f"{path} has format {data['format']!r}; this ktc reads {OLDEST} to {FORMAT}",
             hint="use the version of ktc that wrote it" + _written_by(data),
             exit_code=2,
         )
-    known = {f.name: f for f in fields(Recipe)}
+    known = {f.name: f for f in fields(Recipe) if f.name != "written_as"}
     missing = sorted(n for n in ("kernel", "source_sha256", "script", "knobs", "target") if n not in data)
     unknown = sorted(data.keys() - known.keys() - {"format", "hash"})
     if missing or unknown:
@@ -104,7 +119,8 @@ def parse(data: Any, path: str = "recipe") -> Recipe:
     knobs = data["knobs"]
     if not isinstance(knobs, dict) or not all(type(v) is int for v in knobs.values()):
         raise _bad(path, "has knobs that are not integers")
-    recipe = Recipe(**{n: data[n] for n in known if n in data})
+    recipe = Recipe(**{n: data[n] for n in known if n in data}, written_as=data["format"])
+    _check_sources(recipe, path)
     if data.get("hash") not in (None, recipe.hash):
         raise KtcError(
             "E-RECIPE-HASH",
@@ -115,9 +131,27 @@ def parse(data: Any, path: str = "recipe") -> Recipe:
     return recipe
 
 
+def _check_sources(recipe: Recipe, path: str) -> None:
+    """That the texts of a recipe are readable, and its source the one that its hash is of."""
+    if not recipe.sources:
+        return
+    try:
+        found = parsed(recipe.sources)
+    except ValueError as err:
+        raise _bad(path, str(err)) from None
+    if sha256(found.source_bytes) != recipe.source_sha256:
+        raise KtcError(
+            "E-RECIPE-HASH",
+            f"{path} was changed by hand: the source in it is not the one of 'source_sha256'",
+            hint="edit the source's file instead, and make a recipe of that: ktc optimize",
+            exit_code=2,
+        )
+
+
 def recipe_hash(recipe: Recipe) -> str:
     """SHA-256 of the identity: what decides the bytes of the output."""
-    return sha256(canonical_json({n: getattr(recipe, n) for n in _IDENTITY}))
+    identity = {n: getattr(recipe, n) for n in _IDENTITY}
+    return sha256(canonical_json(identity | ({"sources": recipe.sources} if recipe.sources else {})))
 
 
 def ktc_version() -> str:
