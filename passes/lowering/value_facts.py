@@ -6,7 +6,7 @@ from ktc.ir.analysis.defs import MAX_DEPTH, integer_constants
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import total
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Binary, Expr, Knob, Sym, Var, i32
+from ktc.ir.nodes import Alloc, Binary, Expr, Knob, Select, Sym, Var, i32
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import assigned, map_expr, walk, walk_expr
 from ktc.passes.lowering.distribution.levels import Jam
@@ -70,7 +70,12 @@ class Facts:
         return j.var in self.variation.of(map_expr(e, whole))
 
     def _counts(self, e: Expr, j: Jam) -> bool:
-        """Whether ``e`` grows by one from lane to lane of ``j``, from a multiple of their number."""
+        """Whether ``e`` grows by one from lane to lane of ``j``, from a multiple of their number; of a choice that all
+        lanes make alike, either value."""
+        choice = next((x for x in walk_expr(e) if isinstance(x, Select) and not self._moves(x.cond, j)), None)
+        if choice is not None:
+            values = (map_expr(e, lambda x, v=v: v if x == choice else x) for v in (choice.a, choice.b))  # type: ignore[misc]
+            return all(self._counts(v, j) for v in values)
         form = linear_form(e, {j.owner})
         if form is None:
             return False

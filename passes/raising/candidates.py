@@ -51,7 +51,7 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     Raises:
         Left: when none can be made.
     """
-    body, names = thread_names(counted(body))
+    body, names = thread_names(closed_forms(counted(body)))
     numbers = _numbers(kernel)
     found: list[Guess] = []
     left: Left | None = None

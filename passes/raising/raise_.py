@@ -209,6 +209,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
+    from ktc.passes.raising.normalise.nests import closed_forms
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.launched_strides import from_own_index
 
@@ -218,7 +219,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            body = with_numbers(from_own_index(prepare(kernel, known), known), numbers)
+            body = with_numbers(from_own_index(closed_forms(prepare(kernel, known)), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)

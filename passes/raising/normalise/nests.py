@@ -10,7 +10,7 @@ import dataclasses
 from ktc.ir.arith import NATURAL
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
-from ktc.ir.fold import add, binary, cast, cdiv, i32, is_const, mul, simplify, sub
+from ktc.ir.fold import add, binary, cast, cdiv, fold_node, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import (
     Assign,
     Atomic,
@@ -34,6 +34,7 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     WarpOp,
+    fresh,
 )  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import (
@@ -50,6 +51,7 @@ from ktc.ir.walk import (
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
+from ktc.passes.shared.serial_sums import counted_to
 
 from .merge import rewritten
 from .range_digits import Ranges, resolved
@@ -58,36 +60,58 @@ from .range_digits import Ranges, resolved
 
 
 def closed_forms(body: Body) -> Body:
-    """``p += d`` once per round of a counted loop, as a function of the loop variable."""
+    """``p += d`` once per round of a counted loop, as a function of the loop variable.
+
+    before                     after
+        var p: i32 = p0            var p: i32 = p0
+        for k in 1..n              for k in 1..n
+          use(p)                     use(p + (k - 1) * d)
+          p += d
+        use(p)                     let p_end: i32 = p + max(n - 1, 0) * d
+                                   use(p_end)
+    """
     out: list[Stmt] = []
-    for k, s in enumerate(body):
+    rest = list(body)
+    while rest:
+        s = rest.pop(0)
+        ends: list[Stmt] = []
         if isinstance(s, If):
             s = dataclasses.replace(s, then=closed_forms(s.then), orelse=closed_forms(s.orelse))
         elif isinstance(s, For):
             s = dataclasses.replace(s, body=closed_forms(s.body))
             for a in [a for a in s.body if isinstance(a, Assign)]:
-                s = _closed(s, a, body[k + 1 :], out)
-        out.append(s)
+                s, rest = _closed(s, a, rest, out, ends)
+        out += [s, *ends]
     return tuple(out)
 
 
-def _closed(loop: For, a: Assign, after: Body, before: list[Stmt]) -> For:
+def _closed(loop: For, a: Assign, after: list[Stmt], before: list[Stmt], ends: list[Stmt]) -> tuple[For, list[Stmt]]:
+    """``loop`` without the increment ``a``, and what follows it; what the variable ends as, if that is used, is added
+    to ``ends``. Both as they were where the increment is something else."""
     t, vt = a.sym.type, loop.var.type
-    if not (isinstance(t, Scalar) and t.is_int and isinstance(vt, Scalar)) or a.sym in used_in(after):
-        return loop
+    if not (isinstance(t, Scalar) and t.is_int and isinstance(vt, Scalar)):
+        return loop, after
     form, step = linear_form(a.value, {a.sym}), loop_step(loop)
     if form is None or not same(form.coeff(a.sym), i32(1)) or step is None:
-        return loop
+        return loop, after
     changed = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
     if used(form.rest) & changed or any(isinstance(x, Load) for x in walk_expr(form.rest)):
-        return loop
+        return loop, after
     if sum(isinstance(x, Assign) and x.sym == a.sym for x in walk(loop.body)) != 1 or _leaves(loop.body):
-        return loop
+        return loop, after
     start = next((d for d in reversed(before) if isinstance(d, Decl) and d.sym == a.sym), None)
     if start is None or start.init is None or any(a.sym in assigned((b,)) for b in before):
-        return loop
-    rounds = sub(Var(loop.var), loop.init)
+        return loop, after
     each = cast(form.rest, t)
+    if a.sym in used_in(tuple(after)):
+        end = counted_to(loop)
+        if end is None or a.sym in assigned(tuple(after)) or used(end) & changed:
+            return loop, after
+        rounds = fold_node(Call("max", (cast(sub(end, loop.init), vt), cast(i32(0), vt)), vt))
+        last = fresh(f"{a.sym.name}_end", t)
+        ends.append(Decl(last, add(Var(a.sym), mul(cast(rounds, t), each)), const=True, loc=a.loc))
+        after = list(substitute(tuple(after), {a.sym: Var(last)}))
+    rounds = sub(Var(loop.var), loop.init)
     if same(form.rest, step):
         moved = cast(rounds, t)
     else:
@@ -95,7 +119,7 @@ def _closed(loop: For, a: Assign, after: Body, before: list[Stmt]) -> For:
     at = loop.body.index(a)
     now, then = add(Var(a.sym), moved), add(add(Var(a.sym), moved), each)
     body = substitute(loop.body[:at], {a.sym: now}) + substitute(loop.body[at + 1 :], {a.sym: then})
-    return dataclasses.replace(loop, body=body)
+    return dataclasses.replace(loop, body=body), after
 
 
 def _leaves(body: Body) -> bool:

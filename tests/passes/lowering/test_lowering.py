@@ -624,3 +624,16 @@ kernel k(x: f32 const* restrict align 16, y: f32* restrict align 16, m: i32 rang
     lowered = materialise(halved)
     check(lowered)
     assert "var s_vec: f32x(4) = x[i +: (4)]" in print_kernel(lowered)
+
+
+def test_lanes_that_all_take_the_same_of_two_rows_load_a_vector() -> None:
+    rows = """\
+kernel k(u: f32 const* restrict align 16, v: f32* restrict align 16)
+  par j in 0..4 @ [block.x]
+    par i in 0..64 @ [vec 4, thread.x 16]
+      let c: i32 = i + j * 64
+      let other: i32 = CHOICE ? c : c - 64
+      v[c] = u[other]
+"""
+    alike, by_lane = (print_kernel(materialise(parse_kernel(rows.replace("CHOICE", c)))) for c in ("j == 0", "i == 0"))
+    assert "u_vec: f32x(4) = u[other[0] +: (4)]" in alike and "u_vec" not in by_lane
