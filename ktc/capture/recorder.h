@@ -189,13 +189,7 @@ template <class Launch> int record(Call c, Launch launch) {
                     ",\"rerun\":" + quoted(rerun) + ",\"runs\":" + std::to_string(runs) + ",\"parameters\":[";
   for (size_t i = 0; i < places.size(); ++i)
     out += (i ? ",[" : "[") + std::to_string(places[i].first) + "," + std::to_string(places[i].second) + "]";
-  out += "],\"arguments\":\"";
-  for (unsigned char byte : parameters) {
-    char hex[4];
-    snprintf(hex, sizeof hex, "%02x", byte);
-    out += hex;
-  }
-  out += "\",\"memories\":[";
+  out += "],\"arguments\":\"" + hexadecimal(parameters.data(), parameters.size()) + "\",\"memories\":[";
   for (size_t i = 0; i < all.size(); ++i) {
     const Reached &r = all[i];
     std::string before = blob(r.before), after = blob(r.after);

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktc.backends.runtimes.file_cache import cache_root, key_of, write_atomic
+from ktc.backends.runtimes.file_cache import write_atomic
 from ktc.ir.diagnostics import KtcError
 
 from .capture_format import HEAD, Capture
+from .preloaded import compiled, found_program, made_empty, run_preloaded
 
 SOURCE = Path(__file__).parent / "interposer.cpp"
-PARTS = ("interposer.cpp", "recorder.h", "state.h")
-FLAGS = ("-O2", "-fPIC", "-shared", "-std=c++17")
+PARTS = tuple(SOURCE.with_name(part) for part in ("recorder.h", "state.h", "json_text.h"))
 MIB = 1 << 20
 
 
@@ -49,24 +44,12 @@ class Recorded:
 
 
 def interposer() -> Path:
-    """The compiled interposer: made by the machine's C++ compiler when first needed, then kept.
+    """The compiled interposer.
 
     Raises:
-        KtcError: E-TOOL-MISSING (exit code 3) without a compiler, E-COMPILE if it refuses.
+        KtcError: see :func:`.preloaded.compiled`.
     """
-    compiler = os.environ.get("CXX") or next(filter(None, map(shutil.which, ("g++", "c++", "clang++"))), None)
-    if compiler is None:
-        raise KtcError("E-TOOL-MISSING", "capturing needs a C++ compiler", hint="install g++", exit_code=3)
-    texts = [SOURCE.with_name(part).read_text("utf-8") for part in PARTS]
-    target = cache_root() / "interposer" / f"{key_of(*texts, compiler, *FLAGS)[:16]}.so"
-    if not target.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_suffix(f".{os.getpid()}.part")
-        built = subprocess.run([compiler, *FLAGS, str(SOURCE), "-o", str(part), "-ldl"], capture_output=True, text=True)
-        if built.returncode:
-            raise KtcError("E-COMPILE", f"{compiler} refuses the interposer:\n{built.stderr.strip()}", exit_code=3)
-        os.replace(part, target)
-    return target
+    return compiled(SOURCE, PARTS)
 
 
 def record(command: Sequence[str], folder: Path, settings: Settings = Settings()) -> Recorded:
@@ -75,42 +58,14 @@ def record(command: Sequence[str], folder: Path, settings: Settings = Settings()
     Raises:
         KtcError: E-CAPTURE, the folder is not empty or the program cannot be run or captured; see :func:`interposer`.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise KtcError("E-CAPTURE", f"{folder} is not empty", hint="choose another folder with -o", exit_code=2)
-    program = shutil.which(command[0])
-    if program is None:
-        raise KtcError("E-CAPTURE", f"{command[0]} is no program that can be run", exit_code=2)
-    library = interposer()
-    folder.mkdir(parents=True, exist_ok=True)
-    before = os.environ.get("LD_PRELOAD", "")
-    env = {
-        **os.environ,
-        **_variables(folder, settings),
-        "LD_PRELOAD": f"{library}:{before}" if before else str(library),
-    }
-    try:
-        status = _run([program, *command[1:]], env, settings)
-    except OSError as e:
-        raise KtcError("E-CAPTURE", f"{program} cannot be run: {e.strerror}", exit_code=2) from e
+    program, library = found_program(command), interposer()
+    made_empty(folder)
+    status = run_preloaded(command, library, _variables(folder, settings), settings.timeout_s, settings.quiet)
     write_atomic(folder / HEAD, json.dumps({"format": 1, "command": list(command), "status": status}).encode())
     found = Capture.load(folder)
     if not found.launches and not found.skipped:
         raise KtcError("E-CAPTURE-NOTHING", _why_nothing(Path(program), status), hint=_HOW, exit_code=3)
     return Recorded(found, status)
-
-
-def _run(command: list[str], env: dict[str, str], settings: Settings) -> int | None:
-    """The exit code of ``command``; None: it, and all that it started, was stopped at the time limit."""
-    out = sys.stderr if settings.quiet else None
-    with subprocess.Popen(command, env=env, stdout=out, start_new_session=settings.timeout_s > 0) as running:
-        try:
-            return running.wait(settings.timeout_s or None)
-        except subprocess.TimeoutExpired:
-            os.killpg(running.pid, signal.SIGKILL)
-            return None
-        except BaseException:
-            running.kill()
-            raise
 
 
 _HOW = "link it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared); launches through the driver API, " \

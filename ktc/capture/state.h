@@ -1,6 +1,5 @@
 // What the interposer knows of the program, the driver's calls that it makes, and its output.
 #pragma once
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +14,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include "json_text.h"
 
 namespace {
 
@@ -96,24 +97,6 @@ bool put(uintptr_t to, const void *from, size_t n, bool host) {
 }
 
 // ---- output
-
-std::string quoted(const std::string &s) {
-  std::string out = "\"";
-  for (unsigned char c : s) {
-    char hex[8];
-    snprintf(hex, sizeof hex, "\\u%04x", c);
-    out += c == '"' || c == '\\' || c < 32 ? std::string(hex) : std::string(1, c);
-  }
-  return out + "\"";
-}
-
-std::string demangled(const std::string &symbol) {
-  int status = 0;
-  char *text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
-  std::string out = status == 0 && text ? text : symbol;
-  free(text);
-  return out;
-}
 
 void line(const std::string &object) {
   static FILE *out = nullptr;

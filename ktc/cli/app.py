@@ -25,6 +25,7 @@ COMMANDS = {
     "sites": "inspecting",
     "facts": "analysing",
     "verify": "verifying",
+    "profile": "profiling",
     "capture": "capturing",
     "rerun": "capturing",
     "replay": "reporting",

@@ -1,0 +1,209 @@
+"""``ktc profile``: the kernels of a real program, in the order of what a faster one would give it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from .command_parser import Argument, Option
+from .options import Define, Include, Json, usage
+from .output import duration, note, print_json, progress, styled, table
+
+if TYPE_CHECKING:
+    from ktc.profiling import Profile, Ranked, Verdict
+
+BAR = 10
+"""Letters of a bar of 100 %."""
+
+REST = 86
+"""Columns that the table needs beside the kernels' names."""
+
+
+MOST_SHAPES = 5
+"""Shapes of a kernel that are listed: those that take longest."""
+
+
+def profile(
+    command: Annotated[list[str], Argument("COMMAND", "The program and its arguments, after --.")],
+    output: Annotated[str, Option("-o", "--output", metavar="DIR", help="Folder of the profile.")] = "ktc-profile",
+    source: Annotated[
+        list[str],
+        Option(
+            "--source",
+            metavar="DIR",
+            help="Folder or file with the program's sources (repeatable): kernels are "
+            "found in it by name, and their distance to the bound computed.",
+        ),
+    ] = [],  # noqa: B006
+    define: Define = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
+    clock: Annotated[
+        str, Option("--clock", metavar="CLOCK", help="cupti, events, or auto: CUPTI, and events where it is missing.")
+    ] = "auto",
+    top: Annotated[int, Option("--top", least=1, help="Kernels in the table.")] = 15,
+    shapes: Annotated[bool, Option("--shapes", help="List each kernel's geometries and arguments.")] = False,
+    timeout: Annotated[
+        int, Option("--timeout", metavar="SECONDS", least=0, help="Stop the program then; 0: never.")
+    ] = 0,
+    json_: Json = False,
+) -> None:
+    """Run a program and rank its kernels by what a faster one would give the whole program.
+
+    Any program whose kernels go through the CUDA driver: the runtime linked as a shared library or statically, CuPy,
+    PyTorch, Triton. No memory is recorded. Times are CUPTI's, stamped on the device; where CUPTI is not installed,
+    those of events around each launch. What a kernel can give at most is its time, or what it lies above its bound.
+
+    Examples:
+      ktc profile -- ./solver --size 4096
+      ktc profile --source src -o solver.prof -- ./solver
+      ktc profile --shapes -- python train.py
+    """
+    from ktc.profiling import ProfileSettings
+    from ktc.profiling import profile as run
+    from ktc.profiling.profile_run import CLOCKS
+
+    if clock not in CLOCKS:
+        raise usage(f"--clock takes one of {', '.join(CLOCKS)}, not '{clock}'")
+    found = run(command, Path(output), ProfileSettings(clock, timeout, json_))
+    show(found, source, define, include, top, shapes, json_)
+    if not json_:
+        print(output)
+
+
+def show(
+    found: Profile, source: Sequence[str], define: Sequence[str], include: Sequence[str], top: int, shapes: bool,
+    json_: bool,
+) -> None:  # fmt: skip
+    """The table of a profile, what bounds the program, what was not seen, and what to do next."""
+    from ktc.profiling import ranked, unseen, verdict
+
+    rows = ranked(found)
+    if source:
+        rows = _with_sources(rows, found, source, define, include, json_)
+    said, missing = verdict(found, rows), unseen(found, rows, bool(source))
+    if json_:
+        return print_json(as_json(found, rows, said, missing))
+    print(_table(rows[:top]))
+    if len(rows) > top:
+        rest = sum(r.of_device for r in rows[top:])
+        note(f"{len(rows) - top} more kernels with {rest:.1%} of the device time: --top {len(rows)} shows them")
+    if shapes:
+        _show_shapes(rows[:top])
+    for line in said.facts:
+        print(line)
+    for line in said.advice:
+        print(styled(line, "yellow"))
+    for line in missing:
+        note(f"note: {line}")
+    if found.status != 0:
+        how = "was stopped at the time limit" if found.status is None else f"ended with code {found.status}"
+        note(f"note: the program {how}")
+    if not source:
+        note(f"note: with --source DIR, kernels are looked up in your sources; next: ktc init --from {found.folder} "
+             "--source DIR")  # fmt: skip
+
+
+def _with_sources(
+    rows: Sequence[Ranked], found: Profile, source: Sequence[str], define: Sequence[str], include: Sequence[str],
+    json_: bool,
+) -> list[Ranked]:  # fmt: skip
+    from ktc.profiling.kernel_bounds import bounded
+    from ktc.profiling.kernel_sources import SourceTree
+    from ktc.profiling.ranking import in_order
+
+    defines = {k: v for k, _, v in (d.partition("=") for d in define)}
+    tree = SourceTree(tuple(source), defines, tuple(include))
+    device = next((p.device for p in found.processes if p.device), "")
+    out = []
+    with progress("reading sources", quiet=json_) as bar:
+        for i, row in enumerate(rows):
+            bar.update(i, len(rows), row.kernel[:60])
+            out.append(bounded(row, tree, device))
+    return in_order(out)
+
+
+def _table(rows: Sequence[Ranked]) -> str:
+    from ktc.profiling.program_limits import short_name
+
+    width = max(20, min(60, shutil.get_terminal_size((110, 24)).columns - REST))
+    cells = []
+    for r in rows:
+        count = r.launches + r.in_graphs + r.unseen
+        bound = "" if r.of_bound is None else f"{r.of_bound:.0%} ({r.limiter})"
+        cells.append(
+            (_bar(r.of_device), f"{r.of_device:.1%}", f"{r.of_program:.1%}", _times(r.gain(2)), _times(r.most),
+             short_name(r.kernel, width), count, len(r.shapes), duration(r.median), duration(r.seconds), bound)
+        )  # fmt: skip
+    head = [
+        "",
+        "device",
+        "program",
+        "2x gives",
+        "at most",
+        "kernel",
+        "launches",
+        "shapes",
+        "median",
+        "total",
+        "of bound",
+    ]
+    return table(head, cells, right=(1, 2, 3, 4, 6, 7, 8, 9))
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2f}x" if factor < 1000 else ">999x"
+
+
+def _bar(share: float) -> str:
+    """``share`` of :data:`BAR` letters, in eighths of one."""
+    eighths = round(share * BAR * 8)
+    return "█" * (eighths // 8) + ("" if eighths % 8 == 0 else " ▏▎▍▌▋▊▉"[eighths % 8])
+
+
+def _show_shapes(rows: Sequence[Ranked]) -> None:
+    from ktc.profiling.argument_text import arguments_text
+    from ktc.profiling.program_limits import short_name
+
+    cells: list[tuple[object, ...]] = []
+    for r in rows:
+        parameters = r.launched[0].parameters if r.launched else ()
+        for s in r.shapes[:MOST_SHAPES]:
+            by = "x".join(map(str, s.geometry.grid)), "x".join(map(str, s.geometry.block))
+            own = arguments_text(r.kernel, parameters, s)
+            cells.append((short_name(r.kernel), s.times.count or s.launches, duration(s.times.total), *by, own))
+        if len(r.shapes) > MOST_SHAPES:
+            cells.append((short_name(r.kernel), f"{len(r.shapes) - MOST_SHAPES} more", "", "", "", ""))
+    print(table(["kernel", "launches", "total", "grid", "block", "arguments"], cells, right=(1, 2)))
+
+
+def as_json(found: Profile, rows: Sequence[Ranked], said: Verdict, missing: Sequence[str]) -> dict[str, Any]:
+    """The profile as plain data; times in seconds."""
+    return {
+        "profile": str(found.folder), "command": found.command, "status": found.status, "seconds": found.seconds,
+        "clock": sorted({p.clock for p in found.processes}), "device": sorted({p.device for p in found.processes}),
+        "span": sum(p.span for p in found.processes), "busy": sum(p.busy for p in found.processes),
+        "bound_by": said.kind, "facts": said.facts, "advice": said.advice, "not_seen": list(missing),
+        "kernels": [_row_json(r) for r in rows],
+    }  # fmt: skip
+
+
+def _row_json(r: Ranked) -> dict[str, Any]:
+    from ktc.profiling.argument_text import arguments_text
+
+    parameters = r.launched[0].parameters if r.launched else ()
+    shapes = [
+        {"grid": s.geometry.grid, "block": s.geometry.block, "shared": s.geometry.shared,
+         "cluster": s.geometry.cluster, "cooperative": s.geometry.cooperative, "launches": s.launches,
+         "timed": s.times.count, "seconds": s.times.total, "least": s.times.least, "most": s.times.most,
+         "arguments": arguments_text(r.kernel, parameters, s)}
+        for s in r.shapes
+    ]  # fmt: skip
+    return {
+        "kernel": r.kernel, "symbol": r.symbol, "source": r.source, "launches": r.launches, "in_graphs": r.in_graphs,
+        "unseen": r.unseen, "geometries": r.geometries, "seconds": r.seconds, "median": r.median,
+        "of_device": r.of_device, "of_program": r.of_program, "gain_of_twice": r.gain(2), "gain_at_most": r.most,
+        "bound": r.least, "of_bound": r.of_bound, "bound_by": r.limiter,
+        "images": sorted({f.image for f in r.launched}), "shapes": shapes,
+    }  # fmt: skip

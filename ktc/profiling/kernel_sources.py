@@ -1,0 +1,112 @@
+"""Where the sources of launched kernels are: by the names that a program's binaries give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.entry_points import Unit, deep_recursion, parse_unit
+from ktc.ir.frontend.host.captured import Instance, instance, spelled
+
+from .profile_format import Geometry
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kernel's definition. ``unit``: the file to read it by: itself, or one that includes it."""
+
+    file: str
+    line: int
+    units: tuple[str, ...]
+
+
+@dataclass
+class SourceTree:
+    """The sources below ``folders`` (or single files), read as a build would with these options."""
+
+    folders: Sequence[str]
+    defines: Mapping[str, str] = field(default_factory=dict)
+    include_dirs: Sequence[str] = ()
+    _units: dict[str, Unit | KtcError] = field(default_factory=dict)
+    _places: dict[str, list[Place]] | None = None
+
+    def places(self, kernel: str) -> list[Place]:
+        """Definitions of kernels of the (demangled) name; [] where none is, or the name is no C++ name."""
+        try:
+            return self._index().get(spelled(kernel).name, [])
+        except KtcError:
+            return []
+
+    def _index(self) -> Mapping[str, list[Place]]:
+        if self._places is None:
+            self._places = _indexed(self.folders)
+        return self._places
+
+    def instance(
+        self, kernel: str, parameters: Sequence[tuple[int, int]], g: Geometry
+    ) -> tuple[Place, Instance] | None:
+        """The kernel as it was launched, with its place; None if no source has it.
+
+        Raises:
+            KtcError: why no source that has a kernel of the name can be read, or none of them is this kernel's.
+        """
+        trouble: KtcError | None = None
+        for place in self.places(kernel):
+            for file in place.units:
+                try:
+                    with deep_recursion(file):
+                        return place, instance(self._unit(file), kernel, parameters, g.grid, g.block, g.shared)
+                except KtcError as e:
+                    trouble = trouble or e
+                except RecursionError:
+                    trouble = trouble or KtcError("E-PARSE-DEPTH", f"{file} nests too deep")
+        if trouble is not None:
+            raise trouble
+        return None
+
+    def _unit(self, file: str) -> Unit:
+        if file not in self._units:
+            try:
+                find = _finder(self.folders)
+                self._units[file] = parse_unit(file, None, dict(self.defines), tuple(self.include_dirs), find)
+            except KtcError as e:
+                self._units[file] = e
+        found = self._units[file]
+        if isinstance(found, KtcError):
+            raise found
+        return found
+
+
+def _finder(folders: Sequence[str]):  # type: ignore[no-untyped-def]
+    from ktc.survey.tree import Tree
+
+    trees = [Tree(f) for f in folders]
+    return lambda include, including: next(filter(None, (t.find(include, including) for t in trees)), None)
+
+
+def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:
+    from ktc.survey.kernel_scan import kernels_in
+    from ktc.survey.tree import Tree, is_header, read_bytes
+
+    found: dict[str, list[Place]] = {}
+    for folder in folders:
+        if not Path(folder).exists():
+            raise KtcError("E-FILE", f"no such file or folder: '{folder}'", exit_code=2)
+        tree = Tree(folder)
+        for file in tree.with_kernels:
+            text = read_bytes(file).decode("utf-8", "replace")
+            for k in kernels_in(text, file):
+                units = tuple(_readers(tree, file)) if is_header(file) else (file,)
+                found.setdefault(k.name, []).append(Place(file, k.line, units))
+    return found
+
+
+def _readers(tree: object, header: str) -> list[str]:
+    """Files by which a header's kernels are read: what includes it, then itself."""
+    from ktc.survey.tree import Tree, is_header
+
+    assert isinstance(tree, Tree)
+    including = tree._includers({Path(header).name})
+    return [*sorted(f for f in including if not is_header(f))[:3], header]

@@ -1,0 +1,208 @@
+// What was launched, how often and how long: one row for each kernel, geometry and values of its scalar arguments.
+#pragma once
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver.h"
+#include "json_text.h"
+
+namespace {
+
+typedef std::vector<unsigned char> Bytes;
+
+struct Geometry {
+  unsigned grid[3], block[3], shared;
+  unsigned cluster[3] = {1, 1, 1};
+  bool cooperative = false;
+};
+
+// Times of one row: every `step`-th is kept, so that their median is that of all.
+struct Times {
+  uint64_t count = 0, step = 1;
+  double sum = 0, least = 0, most = 0;
+  std::vector<float> kept;
+
+  void add(double seconds) {
+    least = count ? std::min(least, seconds) : seconds;
+    most = std::max(most, seconds);
+    sum += seconds;
+    if (count++ % step) return;
+    kept.push_back((float)seconds);
+    if (kept.size() < 1024) return;
+    for (size_t i = 0; i < kept.size() / 2; ++i) kept[i] = kept[2 * i];
+    kept.resize(kept.size() / 2);
+    step *= 2;
+  }
+  std::string json() const {
+    char text[160];
+    snprintf(text, sizeof text, "\"timed\":%llu,\"seconds\":%.9g,\"least\":%.9g,\"most\":%.9g,\"times\":[",
+             (unsigned long long)count, sum, least, most);
+    std::string out = text;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      snprintf(text, sizeof text, "%s%.6g", i ? "," : "", kept[i]);
+      out += text;
+    }
+    return out + "]";
+  }
+};
+
+struct Pointer {
+  size_t offset;
+  uint64_t address, base, bytes;  // base, bytes: of the allocation; 0: the driver knows none
+};
+
+struct Row {
+  size_t function;
+  Geometry geometry;
+  Bytes arguments;  // of the first launch
+  std::vector<Pointer> pointers;
+  bool others = false;  // launches of this geometry with arguments that found no row of their own
+  uint64_t launches = 0, captured = 0;
+  Times times;
+};
+
+enum class Word : char { UNKNOWN, POINTER, SCALAR };
+
+struct Function {
+  std::string symbol, image;  // image: the file whose code launched it first
+  std::vector<std::pair<size_t, size_t>> parameters;
+  bool sized = false;  // `parameters` are known
+  size_t end = 0, rows = 0;
+  std::vector<Word> words;    // by 8 bytes of the parameter block
+  std::vector<uint64_t> seen;  // bits that any launch had set there: their trailing zeros are the alignment
+  std::vector<std::pair<size_t, size_t>> equal;  // offsets of pointers that a launch had equal
+  uint64_t launches = 0;
+};
+
+const size_t MOST_ROWS = 256;  // of one kernel
+
+bool like_address(uint64_t w) { return w >= 1ull << 32 && w < 1ull << 48; }
+
+class LaunchTable {
+ public:
+  std::mutex lock;
+  std::vector<Function> functions;
+  std::vector<Row> rows;
+
+  // The row of a launch; `arguments` is its parameter block. Call with the lock held.
+  size_t row_of(size_t f, const Geometry &g, const Bytes &arguments) {
+    Function &function = functions[f];
+    function.words.resize(arguments.size() / 8, Word::UNKNOWN);
+    function.seen.resize(arguments.size() / 8, 0);
+    Bytes masked = arguments;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < function.words.size(); ++i) {
+      uint64_t w;
+      memcpy(&w, &arguments[8 * i], 8);
+      if (function.words[i] == Word::UNKNOWN && like_address(w))
+        function.words[i] = is_pointer(w) ? Word::POINTER : Word::SCALAR;
+      if (function.words[i] != Word::POINTER) continue;
+      places.push_back(8 * i);
+      function.seen[i] |= w;
+      memset(&masked[8 * i], w ? 255 : 0, 8);  // a missing buffer is another case of the kernel
+    }
+    note_equal(function, arguments, places);
+    std::string key = key_of(f, g, masked.data(), masked.size());
+    auto known = index_.find(key);
+    if (known != index_.end()) return known->second;
+    bool others = function.rows >= MOST_ROWS;
+    if (others) {
+      key = key_of(f, g, nullptr, 0);
+      known = index_.find(key);
+      if (known != index_.end()) return known->second;
+    }
+    Row row{f, g, arguments, {}, others, 0, 0, {}};
+    for (size_t at : places) row.pointers.push_back(pointer_at(arguments, at));
+    rows.push_back(row);
+    function.rows += !others;
+    return index_[key] = rows.size() - 1;
+  }
+
+ private:
+  static std::string key_of(size_t f, const Geometry &g, const unsigned char *arguments, size_t n) {
+    std::string key(reinterpret_cast<const char *>(&f), sizeof f);
+    key.append(reinterpret_cast<const char *>(g.grid), sizeof g.grid);
+    key.append(reinterpret_cast<const char *>(g.block), sizeof g.block);
+    key.append(reinterpret_cast<const char *>(g.cluster), sizeof g.cluster);
+    key.append(reinterpret_cast<const char *>(&g.shared), sizeof g.shared);
+    key += g.cooperative ? "c" : "-";
+    if (n) key.append(reinterpret_cast<const char *>(arguments), n);
+    return key;
+  }
+  static bool is_pointer(uint64_t w) {
+    static auto attribute = driver<Result (*)(void *, int, uint64_t)>("cuPointerGetAttribute");
+    int type = 0;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    return attribute && attribute(&type, 2, w) == 0;
+  }
+  static Pointer pointer_at(const Bytes &arguments, size_t at) {
+    static auto range = driver<Result (*)(uint64_t *, size_t *, uint64_t)>("cuMemGetAddressRange_v2");
+    Pointer p{at, 0, 0, 0};
+    memcpy(&p.address, &arguments[at], 8);
+    size_t bytes = 0;
+    if (p.address && range && range(&p.base, &bytes, p.address) == 0) p.bytes = bytes;
+    else p.base = 0;
+    return p;
+  }
+  static void note_equal(Function &f, const Bytes &arguments, const std::vector<size_t> &places) {
+    if (places.size() > 16) return;
+    for (size_t i = 0; i < places.size(); ++i)
+      for (size_t k = i + 1; k < places.size(); ++k) {
+        uint64_t a, b;
+        memcpy(&a, &arguments[places[i]], 8);
+        memcpy(&b, &arguments[places[k]], 8);
+        std::pair<size_t, size_t> pair{places[i], places[k]};
+        if (a && a == b && std::find(f.equal.begin(), f.equal.end(), pair) == f.equal.end()) f.equal.push_back(pair);
+      }
+  }
+
+  std::unordered_map<std::string, size_t> index_;
+};
+
+std::string triple(const unsigned *d) {
+  return "[" + std::to_string(d[0]) + "," + std::to_string(d[1]) + "," + std::to_string(d[2]) + "]";
+}
+
+std::string json_of(const Geometry &g) {
+  return "\"grid\":" + triple(g.grid) + ",\"block\":" + triple(g.block) + ",\"shared\":" + std::to_string(g.shared) +
+         ",\"cluster\":" + triple(g.cluster) + ",\"cooperative\":" + (g.cooperative ? "true" : "false");
+}
+
+std::string json_of(const Row &r) {
+  std::string out = "{" + json_of(r.geometry) + ",\"launches\":" + std::to_string(r.launches) + ",\"captured\":" +
+                    std::to_string(r.captured) + ",\"others\":" + (r.others ? "true" : "false") + ",\"arguments\":\"" +
+                    hexadecimal(r.arguments.data(), r.arguments.size()) + "\",\"pointers\":[";
+  for (size_t i = 0; i < r.pointers.size(); ++i) {
+    const Pointer &p = r.pointers[i];
+    out += std::string(i ? "," : "") + "[" + std::to_string(p.offset) + "," + std::to_string(p.address) + "," +
+           std::to_string(p.base) + "," + std::to_string(p.bytes) + "]";
+  }
+  return out + "]," + r.times.json() + "}";
+}
+
+std::string json_of(const Function &f, const std::vector<std::string> &rows) {
+  std::string out = "{\"symbol\":" + quoted(f.symbol) + ",\"kernel\":" + quoted(demangled(f.symbol)) + ",\"image\":" +
+                    quoted(f.image) + ",\"launches\":" + std::to_string(f.launches) + ",\"sized\":" +
+                    (f.sized ? "true" : "false") + ",\"parameters\":[";
+  for (size_t i = 0; i < f.parameters.size(); ++i)
+    out += std::string(i ? ",[" : "[") + std::to_string(f.parameters[i].first) + "," +
+           std::to_string(f.parameters[i].second) + "]";
+  out += "],\"alignments\":[";
+  bool any = false;
+  for (size_t i = 0; i < f.words.size(); ++i)
+    if (f.words[i] == Word::POINTER && f.seen[i]) {
+      out += std::string(any ? "," : "") + "[" + std::to_string(8 * i) + "," +
+             std::to_string(f.seen[i] & -f.seen[i]) + "]";
+      any = true;
+    }
+  out += "],\"equal\":[";
+  for (size_t i = 0; i < f.equal.size(); ++i)
+    out += std::string(i ? ",[" : "[") + std::to_string(f.equal[i].first) + "," + std::to_string(f.equal[i].second) + "]";
+  out += "],\"rows\":[";
+  for (size_t i = 0; i < rows.size(); ++i) out += (i ? "," : "") + rows[i];
+  return out + "]}";
+}
+
+}  // namespace
