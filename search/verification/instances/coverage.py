@@ -165,10 +165,16 @@ class Coverage:
         return bool(own & {v.name for v in used(s.cond)})
 
     def sizes_for_middles(self, maker: Maker) -> Iterator[Instance]:
-        """For loops that neither the first nor the last block comes to, such as those of rows between peeled ones: what
-        makes other loops go round twice, or the most that is promised, beside the costliest sizes so far; and as much
-        as fits beside the least number of blocks of which the one in the middle comes there."""
+        """For loops that neither the first nor the last block comes to, such as those of rows between peeled ones, or of
+        tiles that no edge touches: the least sizes at which the block in the middle goes round twice. Where that is not
+        enough, what makes other loops go round twice, or the most that is promised, beside the costliest sizes so far;
+        and as much as fits beside the least number of blocks of which the one in the middle comes there."""
         longest = {n: maker.longest(n) for n in maker.names}
+        for k in range(len(self._first.loops)):
+            least = self._least_middle(k, maker, longest) if self._middle(k, longest) else None
+            beyond = {n: v + BEYOND * maker.step[n] for n, v in (least or {}).items()}
+            made = (maker.make(sizes) for sizes in (beyond, least) if sizes)
+            yield from itertools.islice((m for m in made if m is not None), 1)
         for name in maker.names if self._middles(longest) else ():
             found = [v + BEYOND * maker.step[name] for v in rounds(self.candidate, maker, name)] or [longest[name]]
             for more in sorted(set(found)):
@@ -183,6 +189,15 @@ class Coverage:
                 if comes and self._ends_at(s, name) and self._middle(k, longest):
                     there = {**base, outer: max(comes, base[outer])}
                     yield from maker.largest({**there, name: longest[name]}, name)
+
+    def _least_middle(self, k: int, maker: Maker, longest: Mapping[str, int]) -> dict[str, int] | None:
+        """Sizes none of which can be smaller if the block in the middle is to go round its ``k``-th loop twice."""
+        sizes, reaches = dict(longest), followed(self.candidate, *MIDDLE).reaches
+        for name in maker.names:
+            sizes[name] = self._least(reaches, k, maker, sizes, name)
+            if not sizes[name]:
+                return None
+        return sizes
 
     def _middles(self, sizes: Mapping[str, int]) -> bool:
         """Whether a loop that no thread ran twice is none of the first or last thread's even at ``sizes``."""
