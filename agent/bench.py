@@ -23,6 +23,7 @@ from ktc.search.bounds.compulsory_work import Work
 from ktc.search.bounds.rates import Rates
 from ktc.search.bounds.speed_of_light import Bound, bound, ceilings
 from ktc.search.bounds.workload_work import work_of
+from ktc.search.limiters.limiter import Profile
 from ktc.search.records.ledger import Ledger, StudyKey
 from ktc.search.records.recipe import ktc_version
 from ktc.search.space.knob_space import Space
@@ -33,6 +34,7 @@ from .build import Candidate
 from .gate import Gate, strict, verifying_processes
 from .lab import Comparison, Configuration, Tuned
 from .limits import space_for
+from .profiling import Profiler
 from .report import Timed
 from .station import EVERYWHERE, Opening, Station, is_cpu
 
@@ -60,7 +62,9 @@ class Bench:
         ledger: str | Path = ":memory:",
         seed: int = 0,
         opening: Opening | None = None,
+        counters: bool = False,
     ) -> None:
+        """``counters``: hardware counters are read of what is profiled, where they may be."""
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
         self.station = Station(work, original, variant=variant, device=device, seed=seed, opening=opening)
         self.device: DeviceInfo = self.station.device
@@ -68,6 +72,8 @@ class Bench:
         folder = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
         self.gates = 0 if is_cpu(self.device) else verifying_processes()  # what is measured on a CPU is alone there
         self._gate = Gate(work, original, variant, seed, folder, self.station.gate if self.gates else None)
+        self._profiler = Profiler(self.device, self.station.count if counters else None)
+        self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
         self._works: dict[str, Work] = {}
         self._source = hashlib.sha256(work.source.read_bytes()).hexdigest()
@@ -125,6 +131,9 @@ class Bench:
         failures = [
             (t.config, t.outcome.status, _first_line(t.outcome.details)) for t in found.trials if not t.outcome.ok
         ]
+        for t in found.trials:
+            if isinstance(known := t.outcome.details.get("resources"), Mapping):
+                self._resources[c.key, scenario.name, repr(sorted(t.config.items()))] = known
         n = len(found.trials)
         return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, tuple(failures), trials=found.trials)
 
@@ -149,6 +158,13 @@ class Bench:
     def bound(self, scenario: Scenario) -> Bound | None:
         limits = ceilings(self.device, self._rates)
         return bound(self._work(scenario), limits) if limits.read else None
+
+    def profile(
+        self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario, seconds: float = 0.0
+    ) -> Profile | None:
+        known = self._resources.get((c.key, scenario.name, repr(sorted(knobs.items()))))
+        scalars = self.station.scalars(scenario)
+        return self._profiler.of(strict(c.kernel), knobs, scalars, scenario.sizes, seconds, known)
 
     @functools.cached_property
     def _rates(self) -> Rates:

@@ -20,6 +20,7 @@ from .report import Timed
 
 if TYPE_CHECKING:
     from ktc.search.bounds.speed_of_light import Bound
+    from ktc.search.limiters.limiter import Profile
     from ktc.search.target import DeviceInfo
     from ktc.search.tuning.result import Trial
 
@@ -112,6 +113,12 @@ class Lab(Protocol):
 
     def bound(self, scenario: Scenario) -> Bound | None:
         """The least time possible, from bytes, operations and the device's ceilings (None: unknown)."""
+        ...
+
+    def profile(
+        self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario, seconds: float = 0.0
+    ) -> Profile | None:
+        """What limits a configuration that takes ``seconds`` (0: not measured); None where that is not known."""
         ...
 
     def close(self) -> None: ...

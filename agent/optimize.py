@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ktc.agent.embedded.rounds import TOO_SLOW, observe, remember, search
@@ -20,14 +21,13 @@ from ktc.search.workers.head_start import HeadStart
 
 from .bench import Bench, is_cpu
 from .build import Builder, Candidate
-from .expectation import expectation
 from .finals import held_out, overall, shoot_out
 from .lab import Lab
 from .memory import Memory
 from .planner import Planner, Proposal
 from .planners import make_planner
 from .report import OptimizeReport, ScenarioResult
-from .state import RAISED, Progress, Run
+from .state import RAISED, Finalist, Progress, Run
 from .station import Opening
 from .trajectory import NAME as TRAJECTORY
 from .trajectory import Trajectory
@@ -36,6 +36,7 @@ CPU_BYTES = 64 << 20
 """On a CPU, scenarios that move more than this are left out (and the report says so): they would take minutes."""
 
 LEDGER = "ledger.sqlite"
+LIMITERS_SHOWN = 2
 
 
 def optimize(
@@ -53,6 +54,7 @@ def optimize(
     scenarios: Sequence[str] | None = None,
     memory: Memory | None = None,
     intent: str = "",
+    counters: bool = False,
     lab: Lab | None = None,
     ahead: HeadStart | None = None,
 ) -> OptimizeReport:
@@ -67,13 +69,15 @@ def optimize(
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
             verdicts on the fastest are waited for as long again (three times as long while nothing is accepted).
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
-        progress: called with events as they happen: original, propose, refused, verify, verified, rejected,
+        progress: called with events as they happen: original, profile, propose, refused, verify, verified, rejected,
             tune, rung, improvement, compare, done.
         seed: of inputs, of knob values that are drawn, and of what the planner draws: two runs with one seed differ in
             times, and in what follows from times, alone.
         resume: False starts a new ledger and keeps the old one under another name.
         scenarios: names of scenarios to tune for; None takes every tuned one.
         intent: what matters to the user, in words ("small batches matter most"): an LLM that plans is told.
+        counters: read hardware counters of the fastest kernels (by Nsight Compute, some seconds each), for the planner
+            and the report; without, and where that may not be, what limits them is estimated.
         memory: a knowledge base to learn from and to add to; None uses none.
 
         ahead: a process that is opening ``device`` already.
@@ -101,7 +105,8 @@ def optimize(
             opening.abandon()
         raise
     if lab is None:
-        lab = Bench(work, original, variant=variant, ledger=out / LEDGER, seed=seed, opening=opening)
+        ledger = out / LEDGER
+        lab = Bench(work, original, variant=variant, ledger=ledger, seed=seed, opening=opening, counters=counters)
     builder.as_loops = prints_loops(lab.device.profile)
     try:
         trajectory = Trajectory(out / TRAJECTORY, progress or _silent)
@@ -170,7 +175,8 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
     lesson = summarise(observe(run, run.work.scenario(results[0].name))) if summarise and script else ""
     run.notes += [f"learnt: {lesson}"] if lesson else []
     run.notes += getattr(run.planner, "notes", [])
-    run.notes += _expected(run, results)
+    results = [_with_limiters(run, r) for r in results]
+    run.notes += [f"{r.name}: limited by {'; '.join(r.limited)}" for r in results if r.limited]
     spending = getattr(run.planner, "spending", "")
     run.notes += [f"spent on {spending}"] if spending else []
     originals, failures = len(run.finalists), run.failures()
@@ -201,16 +207,13 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
     )
 
 
-def _expected(run: Run, results: Sequence[ScenarioResult]) -> list[str]:
-    """What the cost model says of each tuned scenario's winner, beside what was measured."""
-    out = []
-    for r in results:
-        built = run.builder.build(Proposal(r.script, "")) if r.script and not r.heldout else None
-        if not isinstance(built, Candidate):
-            continue
-        said = expectation(built.kernel, r.knobs, run.work.scalars(r.sizes), run.lab.device)
-        out += [f"{r.name}: {r.after.median * 1e6:.4g} us measured, {said}"] if said else []
-    return out
+def _with_limiters(run: Run, r: ScenarioResult) -> ScenarioResult:
+    """What limits a tuned scenario's winner, or the original that nothing beat."""
+    built = run.builder.build(Proposal(r.script, ""))
+    if r.heldout or not isinstance(built, Candidate):
+        return r
+    found = run.profile(Finalist(built, r.knobs, r.after.median), run.work.scenario(r.name))
+    return replace(r, limited=tuple(found.lines(LIMITERS_SHOWN))) if found is not None else r
 
 
 def _folder(out: Path, resume: bool) -> Path:

@@ -16,6 +16,7 @@ from ktc.ir.kernel import Kernel
 from ktc.passes.core.base import Refused, Site
 
 if TYPE_CHECKING:
+    from ktc.search.limiters.limiter import Profile
     from ktc.search.target import DeviceInfo
 
 MAX_SCRIPT_CHARS = 2000
@@ -58,7 +59,8 @@ class Observation:
 
     ``facts`` holds one entry a scenario, of the raised kernel where there is one. ``remembered`` are scripts that won
     on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None if it applies;
-    ``runs`` says whether any values of its knobs suit the device and the sizes.
+    ``runs`` says whether any values of its knobs suit the device and the sizes. ``profile``: what limits ``leader``,
+    the fastest script so far ('': the original), where that is known.
     """
 
     kernel: Kernel
@@ -70,6 +72,13 @@ class Observation:
     remembered: tuple[Proposal, ...] = ()
     attempt: Callable[[str], Refused | None] = lambda script: None
     runs: Callable[[str], bool] = lambda script: True
+    profile: Profile | None = None
+    leader: str = ""
+
+    @property
+    def limiters(self) -> tuple[str, ...]:
+        """Names of what limits the fastest script so far, the strongest first."""
+        return tuple(x.name for x in self.profile.limiters) if self.profile is not None else ()
 
 
 class Planner(Protocol):

@@ -42,7 +42,8 @@ class ScenarioResult:
 
     ``ratio`` is original / winner with its 95 % interval. ``bound`` is the least possible seconds (0: unknown) and
     ``limiter`` what sets it: memory, a unit of arithmetic, or the launch itself. ``script`` is '' when nothing verified
-    beat the original; ``shares`` are those of its steps (after ``raise``), in order.
+    beat the original; ``shares`` are those of its steps (after ``raise``), in order. ``limited``: what limits it, and
+    who says so, one sentence each.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ScenarioResult:
     limiter: str = ""
     file: str = ""
     shares: tuple[StepShare, ...] = ()
+    limited: tuple[str, ...] = ()
 
     @property
     def of_bound(self) -> float:

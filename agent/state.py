@@ -11,6 +11,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import While
 from ktc.ir.walk import walk
 from ktc.ir.workload import Scenario, Workload
+from ktc.search.limiters.limiter import Profile
 from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
 
@@ -83,6 +84,7 @@ class Run:
     _withdrawn: dict[str, str] = field(default_factory=dict)  # candidate key -> its script where it is wrong, else ''
     _improved: dict[str, float] = field(default_factory=dict)  # scenario -> the fastest verified so far, as was told
     _tainted: bool = False
+    _profiles: dict[tuple[str, str, str], Profile | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.verdicts = Verdicts(self.lab, self.tell)
@@ -285,6 +287,17 @@ class Run:
                 self.tell("improvement", scenario=at, original=original.seconds, **found)
 
     # -------------------------------------------------------------------------------------------------- measurements
+
+    def profile(self, f: Finalist, scenario: Scenario) -> Profile | None:
+        """What limits ``f`` on ``scenario``, looked at once; None where that is not known."""
+        key = (scenario.name, f.candidate.key, repr(sorted(f.knobs.items())))
+        if key not in self._profiles:
+            found = self.lab.profile(f.candidate, f.knobs, scenario, f.seconds)
+            self._profiles[key] = found
+            if found is not None:
+                said = {"limiters": found.lines(), "numbers": dict(found.numbers)}
+                self.tell("profile", scenario=scenario.name, script=f.candidate.script, **said)
+        return self._profiles[key]
 
     def account(self, c: Candidate, scenario: Scenario, tuned: Tuned) -> None:
         """Book the measurements of one tuning step and its best configurations."""

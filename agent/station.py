@@ -13,6 +13,8 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import SCALARS
 from ktc.ir.workload import Scenario, Workload, size_expressions
+from ktc.search.limiters.counters import Launch
+from ktc.search.limiters.ncu import Unavailable, count
 from ktc.search.records.outcome import Outcome
 from ktc.search.workers.executor import Deadlines, FromWorkload, LocalExecutor, Measured, Reply, open_executor
 from ktc.search.workers.head_start import HeadStart
@@ -147,6 +149,15 @@ class Station:
 
     def _inputs(self, scenario: Scenario) -> FromWorkload:
         return FromWorkload(str(self.work.path), dict(scenario.sizes), self.variant, self.seed)
+
+    def count(self, kernel: Kernel, sizes: Mapping[str, int | float]) -> Launch | Unavailable:
+        """Hardware counters of one launch of ``kernel`` (knobs bound)."""
+        try:
+            code = printed(kernel, self.device.profile)
+        except KtcError as e:
+            return Unavailable(e.message, lasting=False)
+        inputs = FromWorkload(str(self.work.path), dict(sizes), self.variant, self.seed)
+        return count(code, inputs, self.device, self.executor.name)
 
     def gate(self, original: str, candidate: str) -> Future[Reply]:
         """The verification ladder on the kernel with the text ``candidate``, in a process that has no device."""

@@ -109,7 +109,7 @@ def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
     values = {n: v for n, v in given_now if isinstance(v, int)}
     names = {p.sym.name for p in program.kernel.params}
     known = set(names)
-    largest = _scenario(program)
+    largest = largest_scenario(program)
     if program.workload is not None and largest is not None:
         known |= set(largest)
         at = {**largest, **{k: v for k, v in given.items() if k in largest}}
@@ -121,7 +121,7 @@ def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
     return {**{k: v for k, v in values.items() if k in names}, **{k: v for k, v in given.items() if k in names}}
 
 
-def _scenario(program: Program) -> Mapping[str, int] | None:
+def largest_scenario(program: Program) -> Mapping[str, int] | None:
     """Sizes of the workload's largest scenario that is tuned for, if it has one."""
     if program.workload is None or not program.workload.scenarios:
         return None
@@ -150,7 +150,7 @@ def _work(program: Program, at: Mapping[str, int], given: Mapping[str, int]) -> 
     from ktc.search.bounds.workload_work import SECTOR, work_of
 
     source = program.original or program.kernel
-    scenario = _scenario(program)
+    scenario = largest_scenario(program)
     if program.workload is not None and scenario is not None and set(given) <= set(scenario):
         return work_of(program.workload, {**scenario, **given}, source, program.variant)
     return compulsory_work(source, at, granule=SECTOR)

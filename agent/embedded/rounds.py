@@ -159,6 +159,7 @@ def observe(run: Run, scenario: Scenario) -> Observation:
     from ktc.passes.core.pipeline import sites
 
     seen = _facts(run, scenario)
+    leader = min(run.finalists[scenario.name], key=lambda f: f.seconds)
     lessons = run.memory.nearest(seen, run.lab.device) if run.memory else []
     remembered = (Proposal(x.script, f"won {x.gain:.2f}x on a similar kernel", x.gain, "memory") for x in lessons)
     return Observation(
@@ -171,6 +172,8 @@ def observe(run: Run, scenario: Scenario) -> Observation:
         remembered=tuple(remembered),
         attempt=run.builder.attempt,
         runs=lambda script: _runs(run, script, scenario),
+        profile=run.profile(leader, scenario),
+        leader=leader.candidate.script,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.agent.relief import urgency
 from ktc.driver.printing import exchanges_lanes
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
@@ -175,7 +176,8 @@ class Rules:
         best = sorted((h for h in o.history if h.gain is not None), key=_gain, reverse=True)[place : place + 1]
         for h in best:
             fresh = [s for s in o.sites if s.step.name in names and s.step.name not in h.script]
-            for s in sorted(fresh, key=lambda s: names.index(s.step.name)):
+            limiters = o.limiters if h.script == o.leader else ()
+            for s in sorted(fresh, key=lambda s: (urgency(s.step.name, limiters), names.index(s.step.name))):
                 why = f"on the best so far: {s.doc or s.step.name}"
                 yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from ktc.agent.embedded.rules import Rules
 from ktc.agent.planner import MAX_STEPS, Observation, Outcome, Proposal
+from ktc.agent.relief import FEW, urgency
 from ktc.ir.analysis.register_pressure import register_estimate
 from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script, sites
-from ktc.passes.core.script import Script
+from ktc.passes.core.script import Script, Step
 from ktc.passes.lowering import materialise
 from ktc.search.bounds.cost_model import Estimate, estimate, machine_of
 from ktc.search.space.knob_space import completed
@@ -39,19 +40,29 @@ class Moves:
     observation: Observation
     rng: np.random.Generator
     _sites: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _expected: dict[str, float | None] = field(default_factory=dict)
+    _estimated: dict[str, list[Estimate]] = field(default_factory=dict)
 
     def after(self, script: str) -> tuple[str, ...]:
-        """Scripts that are ``script`` and one more step, in an order drawn at random, legal by themselves or not."""
+        """Scripts that are ``script`` and one more step, legal by themselves or not: first what addresses its limiter,
+        as far as that is known, else in an order drawn at random."""
         if script not in self._sites:
             kernel = self.kernel(script)
             base = parse_script(script)
-            steps: list[str] = []
+            steps: list[Step] = []
             if kernel is not None and len(base.steps) < MAX_STEPS:
                 found = (s.step for group in sites(kernel).values() for s in group)
-                steps = [str(Script((*base.steps, s), base.where)) for s in found if s.name not in UNASKED]
-            self._sites[script] = tuple(steps[i] for i in self.rng.permutation(len(steps)))
+                steps = [s for s in found if s.name not in UNASKED]
+            drawn, limiters = [steps[i] for i in self.rng.permutation(len(steps))], self.limiters(script)
+            drawn.sort(key=lambda s: urgency(s.name, limiters))
+            self._sites[script] = tuple(str(Script((*base.steps, s), base.where)) for s in drawn)
         return self._sites[script]
+
+    def limiters(self, script: str) -> tuple[str, ...]:
+        """What limits ``script``: as it was profiled, else by the cost model; none where neither knows."""
+        if script == self.observation.leader and self.observation.limiters:
+            return self.observation.limiters
+        found = self.explained(script)
+        return tuple(sorted(found.terms, key=lambda t: -found.terms[t]))[:FEW] if found is not None else ()
 
     def legal(self, script: str, without: set[str], most: int = LOOKED_AT) -> Iterator[str]:
         """Scripts of :meth:`after` that can be lowered and are not among ``without``; ``most`` are tried."""
@@ -77,11 +88,8 @@ class Moves:
     def expected(self, script: str) -> float | None:
         """Seconds by the cost model at the script's defaults, the geometric mean of the sizes observed; None where the
         model knows neither the device nor the launch."""
-        if script not in self._expected:
-            found = self._estimates(script)
-            logs = [math.log(e.seconds) for e in found]
-            self._expected[script] = math.exp(sum(logs) / len(logs)) if logs else None
-        return self._expected[script]
+        logs = [math.log(e.seconds) for e in self._estimates(script)]
+        return math.exp(sum(logs) / len(logs)) if logs else None
 
     def explained(self, script: str) -> Estimate | None:
         """The estimate of ``script`` at the first of the sizes observed, with its reasons."""
@@ -90,6 +98,11 @@ class Moves:
 
     def _estimates(self, script: str) -> list[Estimate]:
         """One for each of the sizes observed; none where one of them has none."""
+        if script not in self._estimated:
+            self._estimated[script] = self._estimated_now(script)
+        return self._estimated[script]
+
+    def _estimated_now(self, script: str) -> list[Estimate]:
         device = self.observation.device
         try:
             machine = machine_of(device.name, device.compute_units)

@@ -16,6 +16,7 @@ from string import Template
 from typing import Any
 
 from ktc.agent.planner import MAX_SCRIPT_CHARS, Observation, Outcome, Proposal
+from ktc.agent.relief import FEW, RELIEF
 from ktc.ir.kernel import Kernel
 
 from .call_ledger import CallLedger
@@ -188,6 +189,7 @@ def _context(o: Observation) -> dict[str, str]:
         "ir": ir_text(o.raised or o.kernel),
         "catalogue": catalogue(_concerned(o)),
         "estimates": expectations(o),
+        "limits": limits(o),
         "sites": "\n".join(f"{s.step}  # {s.doc}" for s in o.sites) or "none",
         "history": "\n".join(_line(h) for h in o.history[-MAX_HISTORY:]) or "none yet",
         "remembered": "\n".join(f"{p.script}  # {p.reason}" for p in o.remembered) or "none",
@@ -247,6 +249,15 @@ def expectations(o: Observation) -> str:
                 f"{script or '(identity)'}: {found.seconds * 1e6:.1f} us expected{measured_as}; {'; '.join(found.why)}"
             )
     return "\n".join(lines) or "no model of this device"
+
+
+def limits(o: Observation) -> str:
+    """What limits the fastest script so far, with its numbers, and the passes that address it."""
+    if o.profile is None:
+        return "not known on this device"
+    addressing = dict.fromkeys(p for limiter in o.limiters[:FEW] for p in RELIEF.get(limiter, ()))
+    found = [f"{o.leader or '(identity)'} is limited by", *o.profile.lines()]
+    return "\n".join([*found, *([f"passes that address it: {', '.join(addressing)}"] if addressing else [])])
 
 
 def ir_text(kernel: Kernel) -> str:

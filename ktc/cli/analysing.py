@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
@@ -29,6 +30,14 @@ def facts(
     sets: Sets = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006
     device: Device = "",
+    profile: Annotated[
+        bool,
+        Option(
+            "--profile",
+            help="What limits it: hardware counters of a launch (ncu) on a CUDA device, where they may be read, else "
+            "an estimate beside the time and the compiler's report.",
+        ),
+    ] = False,
     graph: Annotated[bool, Option("--dependences", help="List every dependence, with its distance.")] = False,
     json_: Json = False,
 ) -> None:
@@ -37,16 +46,23 @@ def facts(
     Examples:
       ktc facts silu_and_mul
       ktc facts silu_and_mul --device numba
+      ktc facts sgemm -p 'raise | tile{loop=k size=32}' --profile
       ktc facts sgemm -p raise --size M=1024 --size N=1024 --size K=1024 --dependences
     """
     from ktc.facts import facts_of
+    from ktc.limiting import limiting
 
     program = apply_script(program, passes)
     program = program.bind(**knob_values(sets, program))
     found = facts_of(program, _sizes(size), device=device)
+    limited = limiting(program, found, _sizes(size), device) if profile else None
     if json_:
-        return print_json(found.as_json())
+        return print_json(found.as_json() | ({"limited": dataclasses.asdict(limited)} if limited is not None else {}))
     _show(found, graph)
+    if limited is not None:
+        took = f", {limited.seconds * 1e6:.4g} us measured" if limited.seconds else ""
+        print(_heading(f"what limits it on {limited.device}{took}"))
+        print("\n".join(f"  {line}" for line in limited.profile.lines()))
 
 
 def _sizes(given: list[str]) -> dict[str, int]:

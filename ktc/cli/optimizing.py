@@ -84,6 +84,10 @@ def optimize(
     out: Out = "",
     fresh: Fresh = False,
     memory: Annotated[bool, Option("--memory/--no-memory", help="Learn from earlier runs on this machine.")] = True,
+    profile: Annotated[
+        bool,
+        Option("--profile", help="Read hardware counters of the fastest kernels (ncu), for planner and report."),
+    ] = False,
     seed: Seed = 0,
     json_: Json = False,
     ahead: Any = None,
@@ -98,7 +102,8 @@ def optimize(
       ktc optimize softmax --time-limit 30
       ktc optimize my_folder_with_workload_toml --planner llm --intent "small batches matter most"
     """
-    _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead, intent=intent)
+    _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead,
+         intent=intent, profile=profile)  # fmt: skip
 
 
 @functools.partial(with_program, optional=True, instantiate=True, ahead=_opening)
@@ -173,7 +178,7 @@ def tune(
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
     out: str, fresh: bool, memory: bool, seed: int, json_: bool, ahead: HeadStart | None, export: Export | None = None,
-    intent: str = "",
+    intent: str = "", profile: bool = False,
 ) -> None:  # fmt: skip
     from ktc.agent.embedded.rounds import EXIT_BUG
     from ktc.agent.failures import WHAT_TO_SEND
@@ -199,6 +204,7 @@ def _run(
             device=device or None,
             planner=planner,
             intent=intent,
+            counters=profile,
             budget=budget,
             time_limit=time_limit,
             out_dir=folder,

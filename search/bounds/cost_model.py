@@ -119,7 +119,7 @@ def machine(units: int, cache: int, ceilings: Ceilings, capability: str = "9.0")
 @dataclass(frozen=True)
 class Estimate:
     """``seconds`` of one launch; ``terms`` in seconds by unit; ``limiter`` the largest of them; ``why`` in words:
-    what the numbers behind the largest terms are."""
+    what the numbers behind the largest terms are; ``busy``: the share of the multiprocessors that have work."""
 
     seconds: float
     limiter: str
@@ -127,6 +127,7 @@ class Estimate:
     occupancy: Occupancy
     waves: float
     why: tuple[str, ...]
+    busy: float = 1.0
 
 
 def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | None:
@@ -160,7 +161,7 @@ def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | N
     terms |= {"launch": c.launch_s, "barriers": barriers}
     limiter = max(terms, key=lambda k: terms[k])
     why = _reasons(counts, terms, held, waves, busy, left * SECTOR)
-    return Estimate(c.launch_s + barriers + smooth, limiter, terms, held, waves, why)
+    return Estimate(c.launch_s + barriers + smooth, limiter, terms, held, waves, why, busy)
 
 
 def _busy(blocks: int, held: int, units: int) -> float:

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 
 from ktc.agent.lab import Comparison, Tuned
 from ktc.agent.limits import space_for
+from ktc.agent.profiling import Profiler
 from ktc.agent.report import Timed
 from ktc.backends.base import DeviceInfo
 from ktc.ir.diagnostics import KtcError
@@ -98,6 +99,9 @@ class FakeLab:
     def bound(self, scenario):
         seconds = self.traffic(scenario) / self.device.dram_bytes_per_s
         return Bound(seconds, "memory", {"memory": seconds})
+
+    def profile(self, c, knobs, scenario, seconds=0.0):
+        return Profiler(self.device).of(c.kernel, knobs, scenario.sizes, scenario.sizes, seconds)
 
     def close(self):
         self.closed = True

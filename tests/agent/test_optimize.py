@@ -437,10 +437,9 @@ def test_the_report_says_what_was_expected_of_the_winner(work, tmp_path):
     device = dataclasses.replace(lab.device, name="NVIDIA H100 80GB HBM3")
     known, _, _ = run(work, tmp_path / "known", lab=FakeLab(lab.seconds, device=device))
     unknown, _, _ = run(work, tmp_path / "unknown", lab=FakeLab(lab.seconds))
-    assert any(
-        n.startswith("many: ") and "us measured, " in n and "us expected from counts (" in n for n in known.notes
-    )
-    assert not any("expected from counts" in n for n in unknown.notes)
+    said = next(n for n in known.notes if n.startswith("many: limited by "))
+    assert "by an estimate from counts (" in said and "us measured, " in said and "us expected)" in said
+    assert not any("us expected" in n for n in unknown.notes)
 
 
 def test_checks_are_told_before_and_after(work, tmp_path):

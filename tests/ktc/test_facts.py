@@ -56,3 +56,14 @@ def test_what_the_source_launches_is_a_size(ktc_run, tmp_path) -> None:
     path.write_text(CONSTANTS + "int main() { float *y, *x; k<<<4096, 256>>>(y, x, 1048576); }")
     f = ktc.load(str(path)).facts()
     assert f.sizes == {"n": 1048576} and not f.missing and f.kernel.bytes == 8 << 20
+
+
+def test_what_limits_a_kernel_is_estimated_where_nothing_can_be_counted(ktc_run, tmp_path, monkeypatch) -> None:
+    """The only device that it may look for is none of this machine."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    text = ktc_run("facts", "transpose", "--profile")
+    assert text.returncode == 0, text.stderr
+    tail = text.stdout[text.stdout.index("what limits it on H200") :]
+    assert "memory" in tail and "by an estimate from counts (" in tail and "no CUDA device: " in tail
+    said = json.loads(ktc_run("facts", "transpose", "--profile", "--json").stdout)["limited"]
+    assert said["profile"]["source"] == "estimate" and said["profile"]["limiters"][0]["share"] > 0.3
