@@ -34,7 +34,7 @@ from .build import Candidate
 from .gate import Gate, strict, verifying_processes
 from .lab import Comparison, Configuration, Tuned
 from .limits import space_for
-from .profiling import Profiler
+from .profiler import Profiler
 from .report import Timed
 from .station import EVERYWHERE, Opening, Station, is_cpu
 

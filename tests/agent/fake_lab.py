@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 from ktc.agent.lab import Comparison, Tuned
 from ktc.agent.limits import space_for
-from ktc.agent.profiling import Profiler
+from ktc.agent.profiler import Profiler
 from ktc.agent.report import Timed
 from ktc.backends.base import DeviceInfo
 from ktc.ir.diagnostics import KtcError

@@ -11,7 +11,7 @@ from ktc.agent.embedded.rules import REFINING, Rules
 from ktc.agent.exploring.moves import Moves
 from ktc.agent.optimize import optimize
 from ktc.agent.planner import Observation, Proposal
-from ktc.agent.profiling import Profiler
+from ktc.agent.profiler import Profiler
 from ktc.agent.relief import RELIEF, urgency
 from ktc.ir.text import parse_kernel
 from ktc.passes.core.catalogue import PASSES
