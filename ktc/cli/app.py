@@ -29,6 +29,7 @@ COMMANDS = {
     "capture": "capturing",
     "rerun": "capturing",
     "replay": "reporting",
+    "export": "exports",
     "report": "reporting",
     "kernels": "starting",
     "init": "starting",

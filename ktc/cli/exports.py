@@ -1,0 +1,140 @@
+"""``ktc export``: a run, or a kernel with a script, as something that other programs use."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from .command_parser import Argument, Option
+from .options import (
+    Define,
+    Dialect,
+    Include,
+    Json,
+    Passes,
+    Sets,
+    Template,
+    knob_values,
+    load_program,
+    script_text,
+    usage,
+)
+from .output import note, print_json
+
+if TYPE_CHECKING:
+    from ktc.api import Program
+    from ktc.exporting.writing import Written
+
+
+class To(StrEnum):
+    torch = "torch"
+    cupy = "cupy"
+    numpy = "numpy"
+    pyopencl = "pyopencl"
+
+
+def export(
+    runs: Annotated[
+        list[str],
+        Argument(metavar="RUN", help="Folders of runs, or recipes, one a dtype; or a KERNEL, with or without -p."),
+    ],
+    to: Annotated[To, Option("--to", help="What to write.")] = To.torch,
+    output: Annotated[
+        str, Option("-o", "--output", metavar="DIR", help="Folder to write.", unset="ktc-export/KERNEL-TARGET")
+    ] = "",
+    passes: Passes = "",
+    sets: Sets = [],  # noqa: B006
+    profile: Annotated[
+        str,
+        Option("--profile", metavar="NAME", help="Device to print for: cuda-sm80, opencl-nvidia, ...",
+               unset="the run's, else the language's plainest"),
+    ] = "",
+    name: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of a KERNEL.")] = "",
+    template: Template = [],  # noqa: B006
+    variant: Annotated[
+        list[str], Option("--variant", metavar="NAME", help="An instantiation of a KERNEL's workload (repeatable).")
+    ] = [],  # noqa: B006
+    define: Define = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
+    workload: Annotated[str, Option("--workload", metavar="FILE", help="Workload file of a KERNEL.")] = "",
+    json_: Json = False,
+) -> None:  # fmt: skip
+    """Write a run's kernels as a drop-in: tuned ones where they were measured to be faster, the original elsewhere.
+
+    Examples:
+      ktc export ktc-out/silu_and_mul --to torch
+      ktc export runs/f16 runs/bf16 --to torch -o silu_and_mul_ops
+      ktc export silu_and_mul --to numpy -p 'raise | distribute{loop=idx map=[vec $V, thread.x $T, seq]}' --set V=8
+      ktc export my_kernel.cu --to cupy
+    """
+    from ktc.exporting.writing import export as write
+    from ktc.recipes import is_recipe, open_recipe
+
+    paths = [Path(r) for r in runs]
+    recipes = [open_recipe(p) for p in paths if _is_run(p) and not passes]
+    for opened in recipes:
+        for line in opened.notes:
+            note(f"note: {line}")
+    programs: list[Program] = []
+    if not recipes:
+        if len(runs) > 1:
+            other = next(r for r in runs if not is_recipe(Path(r)))
+            raise usage(f"'{other}' is no run", hint="several can be exported together if each is a run's folder")
+        values = knob_values(sets)
+        for v in variant or [""]:
+            program = load_program(runs[0], name, template, v, define, include, workload, Dialect.auto)
+            programs.append(_scripted(_with_workload(program), script_text(passes).strip(), values))
+    elif len(recipes) < len(runs):
+        other = next(r for r, p in zip(runs, paths) if not _is_run(p))
+        raise usage(f"'{other}' is no run", hint="several can be exported together if each is a run's folder")
+    elif sets or name or template or variant or define or include or workload:
+        raise usage("a run says itself which kernel it is of and how that is read", hint="leave the options out")
+    kernel = recipes[0].recipe.kernel if recipes else programs[0].kernel.name
+    folder = Path(output) if output else Path("ktc-export") / f"{kernel}-{to.value}"
+    written = write(recipes, programs, to.value, folder, profile)
+    if json_:
+        return print_json(
+            {"folder": str(written.folder), "files": list(written.files), "notes": list(written.notes),
+             "artefact": written.artefact.to_json()}
+        )  # fmt: skip
+    _show(written)
+
+
+def _is_run(path: Path) -> bool:
+    from ktc.recipes import is_recipe
+
+    return is_recipe(path) or (path.is_dir() and (path / "recipe.json").is_file())
+
+
+def _with_workload(program: Program) -> Program:
+    from .options import with_workload
+
+    return with_workload(program)
+
+
+def _scripted(program: Program, script: str, values: dict[str, int]) -> Program:
+    """``program`` with its script still to be applied, which is known to apply.
+
+    Raises:
+        KtcError: the refusal.
+    """
+    import dataclasses
+
+    if not script:
+        if values:
+            raise usage("--set binds the knobs of a script", hint="-p SCRIPT")
+        return program
+    program.apply(script).ok.bind(**values)
+    return dataclasses.replace(program, preset=(script, values))
+
+
+def _show(written: Written) -> None:
+    from ktc.exporting.python_packages import what_runs
+
+    print(f"{written.artefact.name}: {len(written.files)} files in {written.folder}")
+    for line in what_runs(written.artefact):
+        print(f"  {line}")
+    for line in written.notes:
+        note(f"note: {line}")
+    print(f"next: see {written.folder / 'README.md'}, and run {written.folder / 'selftest.py'}")

@@ -1,0 +1,154 @@
+"""The one description of what is exported: every variant of a kernel, when each runs, and how it is launched.
+
+It is plain data (:meth:`Artefact.to_json`), which the exported Python packages read (:mod:`.shipped.dispatch`) and the
+writers of C++ print. Expressions are Python text. Those of shapes are over *sizes*, the names that a workload's shapes
+are made of; those of launches and conditions are over the kernel's scalar *parameters*, host ones too, and over its
+buffers where they ask whether one is ``None``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument of the exported callable, or a scalar that is computed of others.
+
+    ``role``: in | out | inout | scalar. ``shape``: over sizes (buffers). ``value``: a scalar over sizes, which callers
+    do not pass; '' for one that they do, with ``default`` if it has one. ``defines``: the size that a scalar argument
+    is. ``optional``: the buffer may be ``None``. ``alone``: the source says that no other buffer overlaps it.
+    """
+
+    name: str
+    role: str
+    shape: tuple[str, ...] = ()
+    value: str = ""
+    default: int | float | None = None
+    defines: str = ""
+    optional: bool = False
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class SizeFrom:
+    """How one size is read off the arguments: ``text`` is Python over ``dim``, the extent of ``parameter`` along
+    ``axis``, and the sizes before it. Without a parameter, callers pass the size by its name."""
+
+    size: str
+    parameter: str = ""
+    axis: int = 0
+    text: str = "dim"
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Working memory that a launch needs: zero before the first one, left by each fit for the next."""
+
+    name: str
+    dtype: str
+    elements: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A descriptor for bulk tensor copies that a kernel takes after its parameters (``cuTensorMapEncodeTiled``)."""
+
+    buffer: str
+    rows: str
+    columns: str
+    pitch: str
+    box_rows: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Apart:
+    """That bytes ``first``..``end`` of one buffer and of another are different memory."""
+
+    one: str
+    first: str
+    end: str
+    other: str
+    other_first: str
+    other_end: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """One kernel: its text, how it is compiled and launched, and what must hold for it.
+
+    ``arguments``: names and dtypes in the order of the kernel's signature, ``*`` before the dtype of a buffer.
+    ``shared``: dynamic bytes. ``requires``: conditions; ``aligned``: bytes that a buffer's address is a multiple of;
+    ``room``: bytes of shared memory that a block takes, where not every device has as much ('' elsewhere). ``arch``:
+    the least architecture of the target that has its instructions; with a letter, the only one.
+    """
+
+    file: str
+    entry: str
+    arguments: tuple[tuple[str, str], ...]
+    grid: tuple[str, str, str]
+    block: tuple[str, str, str]
+    shared: str
+    options: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    aligned: Mapping[str, int] = field(default_factory=dict)
+    apart: tuple[Apart, ...] = ()
+    room: str = ""
+    arch: str = ""
+    cooperative: bool = False
+    dynamic: bool = False
+    scratch: tuple[Scratch, ...] = ()
+    matrices: tuple[Matrix, ...] = ()
+    script: str = ""
+    knobs: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement: at these scalars, ``variant`` (None: the original) is what runs. ``ratio``: how much faster it was
+    than the original, with its 95 % interval."""
+
+    name: str
+    at: Mapping[str, int]
+    variant: int | None
+    ratio: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The kernel for one combination of dtypes. ``everywhere``: the variant that runs wherever what it requires holds,
+    for a script that was named and not measured."""
+
+    dtypes: Mapping[str, str]
+    original: Code
+    variants: tuple[Code, ...] = ()
+    points: tuple[Point, ...] = ()
+    everywhere: int | None = None
+    variant_name: str = ""
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """Everything that is exported of one kernel. ``reorders``: sums may be taken in another order than the original's.
+    ``about``: where it comes from, for people to read."""
+
+    name: str
+    language: str
+    parameters: tuple[Parameter, ...]
+    sizes: tuple[SizeFrom, ...]
+    instances: tuple[Instance, ...]
+    reorders: bool = False
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": FORMAT, **asdict(self)}
+
+    @property
+    def codes(self) -> list[Code]:
+        """Every kernel, originals first in their instances."""
+        return [code for i in self.instances for code in (i.original, *i.variants)]

@@ -1,0 +1,127 @@
+"""One kernel as the artefact has it: printed for a language, with its launch and conditions as Python text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from ktc.backends.base import Emitted, accelerated
+from ktc.backends.launchers.cuda_launcher import python_text
+from ktc.backends.launchers.launch_geometry import Bytes, Geometry, geometry, with_knobs
+from ktc.backends.profiles import profile_for
+from ktc.driver.printing import printed
+from ktc.driver.reliance import least_assuming
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fact_origins import facts_of, unvouched, without
+from ktc.ir.fold import simplify
+from ktc.ir.kernel import Kernel, bind
+from ktc.ir.nodes import Alloc, Const, Expr, Var, is_cooperative
+from ktc.ir.producer_launch import tensor_maps
+from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.walk import walk, walk_expr
+
+from .artefact import Apart, Code, Matrix, Scratch
+
+SHARED_EVERYWHERE = {"opencl": 32 << 10}
+"""Bytes of shared memory that every device has for a block, by language (48 KiB elsewhere)."""
+
+BULK = ("cp.async.bulk", "mbarrier.")
+"""Instructions of sm_90 and later (PTX ISA 8.0)."""
+
+
+def original_text(kernel: Kernel, target: str) -> Emitted:
+    """The kernel before any pass, as it is where an assumption does not hold: it knows nothing that was guessed."""
+    return printed(without(kernel, unvouched(kernel)), target)
+
+
+def variant_text(original: Kernel, rewritten: Kernel, script: str, knobs: Mapping[str, int], target: str) -> Emitted:
+    """``rewritten``, which ``script`` made of ``original``, with as few assumptions as its text allows."""
+    emitted = printed(bind(rewritten, knobs), target)
+    return least_assuming(original, script, emitted, target).emitted
+
+
+def code_of(e: Emitted, file: str, *, script: str = "", knobs: Mapping[str, int] | None = None) -> Code:
+    """``e`` as data.
+
+    Raises:
+        KtcError: E-EXPORT-SYMBOL, E-EXPORT-LAUNCH, E-EXPORT-SWEEPS: what no drop-in can carry.
+    """
+    kernel = e.kernel
+    for p in kernel.params:
+        if p.symbol and not p.init and e.target in ("cuda", "hip"):
+            raise KtcError(
+                "E-EXPORT-SYMBOL", f"'{p.sym.name}' is a variable at file scope that host code sets", kernel.loc,
+                hint="export to source: there the host code stays as it is",
+            )  # fmt: skip
+    if kernel.sweeps > 1:
+        message = f"one launch does the work of {kernel.sweeps} launches of the source"
+        raise KtcError("E-EXPORT-SWEEPS", message, kernel.loc, "call it from a loop of your own: ktc lower")
+    own = script != ""
+    g = geometry(kernel, SHARED_EVERYWHERE.get(e.target, 48 << 10))
+    every = e.target == "numba"
+    passed = [p for p in kernel.params if every or not (p.host or (p.symbol and e.target in ("cuda", "hip")))]
+    return Code(
+        file=file,
+        entry=e.entry,
+        arguments=tuple((p.sym.name, _kind(p.sym.type)) for p in passed),
+        grid=_three(g.grid),
+        block=_three(g.block),
+        shared=python_text(g.shared),
+        options=e.options,
+        requires=tuple(dict.fromkeys(_requires(kernel, g))) if own else (),
+        aligned={p.sym.name: n for p, n in g.aligned} if own else {},
+        apart=tuple(_apart(a.one, a.other) for a in g.apart) if own else (),
+        room=python_text(g.room) if own and g.room is not None else "",
+        arch=_least_arch(e),
+        cooperative=is_cooperative(kernel.body),
+        dynamic=any(isinstance(s, Alloc) and s.dynamic for s in walk(kernel.body)),
+        scratch=tuple(_scratch(kernel)),
+        matrices=tuple(_matrices(kernel)),
+        script=script,
+        knobs=dict(knobs or {}),
+    )  # fmt: skip
+
+
+def _kind(t: object) -> str:
+    return f"*{scalar_of(t)}" if isinstance(t, Ptr) else str(t)  # type: ignore[arg-type]
+
+
+def _three(dims: tuple[Expr, Expr, Expr]) -> tuple[str, str, str]:
+    x, y, z = map(python_text, dims)
+    return x, y, z
+
+
+def _requires(kernel: Kernel, g: Geometry) -> Iterator[str]:
+    """What a launcher tests, and what the source's author declares: callers of a library have not read that."""
+    known = {p.sym for p in kernel.params}
+    declared = [simplify(t) for f in facts_of(kernel) if f.kind != "align" for t in f.tests()]
+    for e in (*g.facts, *declared):
+        if not isinstance(e, Const) and all(x.sym in known for x in walk_expr(e) if isinstance(x, Var)):
+            yield python_text(e)
+
+
+def _apart(one: Bytes, other: Bytes) -> Apart:
+    ends = [t for b in (one, other) for t in (b.buffer.name, python_text(b.first), python_text(b.end))]
+    return Apart(*ends)
+
+
+def _matrices(kernel: Kernel) -> Iterator[Matrix]:
+    for m in tensor_maps(kernel):
+        rows, columns, pitch = (python_text(with_knobs(kernel, e)) for e in (*m.extent, m.pitch))
+        yield Matrix(m.src.name, rows, columns, pitch, m.rows, str(scalar_of(m.src.type)))
+
+
+def _scratch(kernel: Kernel) -> Iterator[Scratch]:
+    for p in kernel.params:
+        if p.scratch is not None:
+            yield Scratch(p.sym.name, str(scalar_of(p.sym.type)), python_text(with_knobs(kernel, p.scratch)))
+
+
+def _least_arch(e: Emitted) -> str:
+    """The least architecture that has what the text uses; nothing newer than sm_70 means any."""
+    if e.target != "cuda":
+        return ""
+    whole = profile_for("cuda").arch
+    if accelerated(whole, e.text) != whole or any(word in e.text for word in BULK):
+        return accelerated(whole, e.text)
+    return "sm_80" if re.search(r"cp\.async|mma\.sync|ldmatrix", e.text) else ""

@@ -1,0 +1,123 @@
+"""The targets by name, and an export written into its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktc.api import Program
+from ktc.ir.diagnostics import KtcError
+from ktc.recipes import OpenedRecipe
+
+from .artefact import Artefact
+from .building import Built, Refusal, build, no_refusal
+from .python_packages import Files, package_files
+from .python_targets import PACKAGES
+
+
+@dataclass(frozen=True)
+class Target:
+    """``language``: what kernels are printed in. ``files`` writes everything."""
+
+    language: str
+    files: Callable[[Built], Files]
+    refuses: Refusal = no_refusal
+
+
+def _package(name: str) -> Target:
+    package = PACKAGES[name]
+    return Target(package.language, lambda built: package_files(built, package, name), package.refuses)
+
+
+TARGETS: dict[str, Target] = {name: _package(name) for name in PACKAGES}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was exported where; ``notes``: what the target could not carry, and what else to know."""
+
+    folder: Path
+    files: tuple[str, ...]
+    artefact: Artefact
+    notes: tuple[str, ...]
+
+
+def export(
+    recipes: Sequence[OpenedRecipe], programs: Sequence[Program], to: str, folder: Path, profile: str = ""
+) -> Written:
+    """Write runs of one kernel, and kernels with scripts of their own, as ``to`` into ``folder``.
+
+    ``profile``: the device to print for, where it is not the plainest of the target's language. An earlier export in
+    ``folder`` is replaced; a folder that holds something else is left alone.
+
+    Raises:
+        KtcError: E-EXPORT-FOLDER, E-WRITE; as :func:`.building.build`.
+    """
+    target = TARGETS[to]
+    built = build(recipes, programs, _printed_for(target, recipes, profile), target.refuses)
+    files = target.files(built)
+    _put(folder, files)
+    return Written(folder, tuple(files), built.artefact, (*built.dropped, *_notes(built.artefact, target, recipes)))
+
+
+def _printed_for(target: Target, recipes: Sequence[OpenedRecipe], profile: str) -> str:
+    """The profile of the target's language: as asked, as the run's device had it, else the plainest."""
+    from ktc.backends.profiles import profile_for
+
+    if profile:
+        return profile
+    tuned = {r.recipe.target for r in recipes}
+    same = [t for t in tuned if profile_for(t).backend == target.language]
+    return same[0] if len(tuned) == 1 and same else target.language
+
+
+def _notes(a: Artefact, target: Target, recipes: Sequence[OpenedRecipe]) -> list[str]:
+    from ktc.backends.profiles import profile_for
+
+    notes = []
+    others = {r.recipe.target for r in recipes if profile_for(r.recipe.target).backend != target.language}
+    for other in sorted(others):
+        notes.append(
+            f"tuned on {other}: how fast these kernels are in {target.language} was not measured; `ktc optimize` on "
+            "such a device measures it"
+        )
+    for i in a.instances:
+        if not i.variants:
+            notes.append("no tuned kernel: the export runs the original everywhere")
+        elif i.everywhere is not None:
+            notes.append("not measured: the script's kernel runs wherever what it needs holds")
+    return notes
+
+
+def _put(folder: Path, files: Files) -> None:
+    """Write ``files``; what an earlier export left there goes."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(20, "not a folder")
+        held = list(folder.iterdir()) if folder.is_dir() else []
+        manifest = folder / MANIFEST
+        if held and not manifest.is_file():
+            raise KtcError(
+                "E-EXPORT-FOLDER", f"{folder} holds files that no export wrote", hint="choose another folder with -o",
+                exit_code=2,
+            )  # fmt: skip
+        if held:
+            for name in manifest.read_text(encoding="utf-8").split("\n"):
+                path = folder / name
+                if name and ".." not in Path(name).parts and not Path(name).is_absolute() and path.is_file():
+                    path.unlink()
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            else:
+                path.write_text(content, encoding="utf-8")
+        manifest.write_text("\n".join([*files, MANIFEST]) + "\n", encoding="utf-8")
+    except OSError as e:
+        raise KtcError("E-WRITE", f"cannot write {folder}: {e.strerror}", exit_code=3) from None
+
+
+MANIFEST = ".ktc-export"
+"""Lists the files of an export, so that the next one can take them away."""

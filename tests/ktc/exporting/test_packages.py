@@ -1,0 +1,221 @@
+"""Exported packages: complete, without ktc, and right where they can be run here."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.ktc.exporting.runs import SILU, silu
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+TARGETS = ("torch", "cupy", "numpy", "pyopencl")
+OWN = {"torch": {"torch"}, "cupy": {"cupy", "numpy"}, "numpy": {"numpy", "numba", "llvmlite"},
+       "pyopencl": {"pyopencl", "numpy"}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    silu().save(folder / "recipe.json")
+    return folder
+
+
+def python(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A Python that finds no ktc."""
+    code = (
+        "import sys, runpy; sys.meta_path.insert(0, type('No', (), {'find_spec': staticmethod("
+        "lambda name, *_: (_ for _ in ()).throw(ImportError(f'no {name} here')) if name.split('.')[0] == 'ktc' "
+        "else None)})()); sys.argv = sys.argv[1:]; sys.path.insert(0, '.'); "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    return subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_a_package_is_complete_and_needs_no_ktc(run_folder: Path, tmp_path: Path, ktc_run: Run, to: str) -> None:
+    done = ktc_run("export", str(run_folder), "--to", to, "-o", "out", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    there = {str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    assert there == {*said["files"], ".ktc-export"}
+    package = tmp_path / "out/silu_and_mul_kernel"
+    for file in [*package.glob("*.py"), tmp_path / "out/selftest.py"]:
+        tree = ast.parse(file.read_text(), str(file))
+        names = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
+        names += [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and not n.level]
+        roots = {n.split(".")[0] for n in names} - sys.stdlib_module_names - {"silu_and_mul_kernel"}
+        assert roots <= OWN[to] | {"numpy"}, file
+    for code in (package / "kernels").iterdir():
+        assert "silu_and_mul_kernel" in code.read_text()
+    readme = (tmp_path / "out/README.md").read_text()
+    assert "\n1. " in readme and "\n2. " in readme and "\n3. " in readme
+    assert "d = 4096, num_tokens = 16 (2.00x)" in readme and "the original near c, h" in readme
+
+
+@pytest.mark.parametrize("to", ["numpy", "pyopencl"])
+def test_its_self_test_compares_with_the_original(run_folder: Path, tmp_path: Path, ktc_run: Run, to: str) -> None:
+    if to == "pyopencl":
+        pytest.importorskip("pyopencl")
+    assert ktc_run("export", str(run_folder), "--to", to, "-o", "out").returncode == 0
+    done = python("selftest.py", cwd=tmp_path / "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\n\d+ comparisons with the original kernel, 0 failed", done.stdout)
+    if to == "numpy":
+        return
+    tuned = sorted((tmp_path / "out/silu_and_mul_kernel/kernels").glob("tuned1*"))[0]
+    text = tuned.read_text()
+    broken = text.replace(" * up", " * up * up") if " * up" in text else text
+    assert broken != text
+    tuned.write_text(broken)
+    done = python("selftest.py", cwd=tmp_path / "out")
+    assert done.returncode == 1 and "FAIL" in done.stdout, "a wrong kernel must be found"
+
+
+USE = """
+import numpy as np
+from silu_and_mul_kernel import exported, kernels, silu_and_mul_kernel, silu_and_mul_kernel_out
+
+def reference(x):
+    a, b = np.split(x.astype(np.float64), 2, axis=1)
+    return a / (1 + np.exp(-a)) * b
+
+for n, d in ((16, 4096), (7, 111), (0, 64), (3, 1)):
+    x = np.random.default_rng(0).standard_normal((n, 2 * d)).astype(np.float16)
+    got = silu_and_mul_kernel(x)
+    assert got.shape == (n, d) and np.allclose(got, reference(x), rtol=2e-3, atol=2e-3), (n, d)
+    out = np.empty((n, d), np.float16)
+    silu_and_mul_kernel_out(out, x)
+    assert np.array_equal(out, got)
+x = np.zeros((16, 8192), np.float16)
+for n, d, file in ((16, 4096, "tuned0"), (17, 2048, "original")):
+    arrays = {"out": np.empty((n, d), np.float16), "input": np.zeros((n, 2 * d), np.float16)}
+    assert kernels.run(arrays, {}).kernel.file.stem == file
+
+def refused(error, said, *args):
+    try:
+        silu_and_mul_kernel_out(*args)
+    except error as e:
+        assert said in str(e), e
+    else:
+        raise AssertionError(said)
+
+good = np.empty((16, 4096), np.float16)
+refused(TypeError, "no kernel for out f32".replace("f32", "float32"), good.astype(np.float32), x)
+refused(ValueError, "out: shape (16, 4095), expected (16, 4096)", np.empty((16, 4095), np.float16), x)
+refused(ValueError, "not C-contiguous", good, np.zeros((8192, 16), np.float16).T)
+refused(TypeError, "expected a numpy.ndarray", good, x.tolist())
+refused(ValueError, "share memory", x.reshape(-1)[: 16 * 4096].reshape(16, 4096), x)
+print("used")
+"""
+
+
+def test_the_callable_checks_what_it_is_given(run_folder: Path, tmp_path: Path, ktc_run: Run) -> None:
+    assert ktc_run("export", str(run_folder), "--to", "numpy", "-o", "out").returncode == 0
+    (tmp_path / "out/use.py").write_text(USE)
+    done = python("use.py", cwd=tmp_path / "out")
+    assert done.returncode == 0 and done.stdout == "used\n", done.stderr
+
+
+def test_texts_for_cuda_compile(run_folder: Path, tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
+    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "out").returncode == 0
+    for code in (tmp_path / "out/silu_and_mul_kernel/kernels").glob("*.cu"):
+        done = subprocess.run(
+            [needs("nvcc"), "-arch=sm_90", "-std=c++17", "-c", str(code), "-o", os.devnull],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+TORCH = """
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+import silu_and_mul_kernel as package
+
+def reference(x):
+    a, b = x.float().chunk(2, 1)
+    return (a / (1 + torch.exp(-a)) * b).to(x.dtype)
+
+library = package.operators._library  # what runs on a GPU cannot run here: a stand-in for CPU tensors
+library.impl("silu_and_mul_kernel", reference, "CPU")
+library.impl("silu_and_mul_kernel_out", lambda out, x: (out.copy_(reference(x)), None)[1], "CPU")
+x, out = torch.randn(16, 64).half(), torch.empty(16, 32).half()
+ops = torch.ops.silu_and_mul_kernel
+for op, args in ((ops.silu_and_mul_kernel, (x,)), (ops.silu_and_mul_kernel_out, (out, x))):
+    assert set(torch.library.opcheck(op.default, args).values()) == {"SUCCESS"}
+f = torch.compile(lambda x: package.silu_and_mul_kernel(x * 2) + 1, fullgraph=True, backend="aot_eager", dynamic=True)
+assert all(torch.equal(f(y), reference(y * 2) + 1) for y in (x, x[:5].clone(), x[:9].clone()))
+with FakeTensorMode():
+    made = package.silu_and_mul_kernel(torch.empty(4, 128, device="cuda", dtype=torch.half))
+    assert made.shape == (4, 64) and made.dtype == torch.half and made.device.type == "cuda"
+try:
+    package.silu_and_mul_kernel(x.clone().requires_grad_()).sum().backward()
+except NotImplementedError as e:
+    assert "no backward" in str(e)
+else:
+    raise AssertionError("a gradient of nothing")
+print("used")
+"""
+
+
+def test_operators_are_what_torch_expects(run_folder: Path, tmp_path: Path, ktc_run: Run) -> None:
+    pytest.importorskip("torch")
+    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "out").returncode == 0
+    (tmp_path / "out/use.py").write_text(TORCH)
+    done = python("use.py", cwd=tmp_path / "out")
+    assert done.returncode == 0 and done.stdout == "used\n", done.stderr
+
+
+def test_a_kernel_with_a_script_is_exported_without_a_run(tmp_path: Path, ktc_run: Run) -> None:
+    script = "raise | distribute{loop=idx map=[vec $V, thread.x $T, seq]}"
+    done = ktc_run("export", str(SILU), "--to", "cupy", "-p", script, "--set", "V=4", "--variant", "f32", "-o", "out")
+    assert done.returncode == 0 and "not measured" in done.stderr, done.stderr
+    data = json.loads((tmp_path / "out/silu_and_mul_kernel/kernel.json").read_text())
+    (instance,) = data["instances"]
+    assert instance["everywhere"] == 0 and instance["dtypes"]["input"] == "f32"
+    assert instance["variants"][0]["knobs"] == {"V": 4, "T": 256}
+    done = ktc_run("export", str(SILU), "--to", "cupy", "-o", "plain")
+    assert done.returncode == 0 and "runs the original everywhere" in done.stderr
+
+
+def test_what_a_target_cannot_carry_is_left_out_and_said(tmp_path: Path, ktc_run: Run) -> None:
+    folder = SILU.parent.parent / "dense/hgemm"
+    done = ktc_run("export", str(folder), "--to", "cupy", "-p", f"@{folder / 'expert.ktp'}", "-o", "out")
+    assert done.returncode == 0 and "left out: raise" in done.stderr and "descriptors of matrices" in done.stderr
+    assert not list((tmp_path / "out/hgemm_kernel/kernels").glob("tuned*")), done.stdout
+
+
+def test_a_folder_of_something_else_is_left_alone(run_folder: Path, tmp_path: Path, ktc_run: Run) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/mine.txt").write_text("mine")
+    done = ktc_run("export", str(run_folder), "--to", "numpy", "-o", "out")
+    assert done.returncode == 2 and "E-EXPORT-FOLDER" in done.stderr
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
+    assert ktc_run("export", str(run_folder), "--to", "numpy", "-o", "new").returncode == 0
+    (tmp_path / "new/mine.txt").write_text("mine")
+    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "new").returncode == 0
+    left = {p.name for p in (tmp_path / "new/silu_and_mul_kernel").iterdir()}
+    assert "torch_ops.py" in left and "numpy_call.py" not in left and (tmp_path / "new/mine.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["nowhere"], "E-FILE"),
+        (["RUN", "silu_and_mul"], "is no run"),
+        (["RUN", "--template", "T=float"], "says itself"),
+        (["silu_and_mul", "--set", "V=8"], "-p SCRIPT"),
+        (["silu_and_mul", "-p", "raise | unroll{loop=nothing factor=4}"], "E-PLACE"),
+    ],
+)
+def test_usage(run_folder: Path, ktc_run: Run, args: list[str], said: str) -> None:
+    done = ktc_run("export", *(str(run_folder) if a == "RUN" else a for a in args), "--to", "numpy", "-o", "out")
+    assert done.returncode in (1, 2) and said in done.stderr, done.stderr
