@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from ktc.ir.analysis.touched_ranges import touched_ranges
 from ktc.ir.diagnostics import KtcError, Loc
@@ -53,13 +54,15 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     repeat = Repeat(workload.swap) if workload.swap else None
     kernel = launched(kernel, launch) if launch is not None and workload.launch is not None else kernel
     kernel = kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
-    return _with_guessed_noalias(kernel, {a.name for a in workload.args if a.noalias and "noalias" in a.guessed})
+    origins = {a.name: a.origin("noalias") for a in workload.args if a.noalias}
+    return _with_testable_noalias(kernel, {n: o for n, o in origins.items() if o != "declared"})
 
 
-def _with_guessed_noalias(kernel: Kernel, guessed: set[str]) -> Kernel:
-    """``kernel`` whose buffers named by ``guessed`` overlap no other one, as far as a launcher can test that: it has to
-    be known, from the code alone, which elements of them and of all others the kernel touches."""
-    wanted = [p for p in kernel.params if p.sym.name in guessed and not p.noalias]
+def _with_testable_noalias(kernel: Kernel, origins: Mapping[str, str]) -> Kernel:
+    """``kernel`` whose buffers named by ``origins`` overlap no other one, as far as a launcher can test that: it has to
+    be known, from the code alone, which elements of them and of all others the kernel touches. ``origins``: whether
+    that was guessed or observed."""
+    wanted = [p for p in kernel.params if p.sym.name in origins and not p.noalias]
     ranges = touched_ranges(kernel) if wanted else {}
     constant = {p.sym for p in kernel.params if p.symbol == "constant"}
     nowhere = {p.sym for p in kernel.params if p.symbol} - constant  # host code has no address of a device variable
@@ -69,9 +72,9 @@ def _with_guessed_noalias(kernel: Kernel, guessed: set[str]) -> Kernel:
     def on(p: Param) -> Param:
         r = ranges.get(p.sym) if p.sym not in constant else None
         p = p if r is None else dataclasses.replace(p, touches=(r.low, r.high, *r.least_zero))
-        if p.sym.name not in guessed or p.noalias:
+        if p.sym.name not in origins or p.noalias:
             return p
-        return dataclasses.replace(p, noalias=True, origins=(*p.origins, ("noalias", "guessed")))
+        return dataclasses.replace(p, noalias=True, origins=(*p.origins, ("noalias", origins[p.sym.name])))
 
     return kernel.with_(params=tuple(map(on, kernel.params)))
 
@@ -95,10 +98,11 @@ def _with_facts(p: Param, spec: ArgSpec) -> Param:
         align=max(p.align, spec.align),
         divisible_by=max(p.divisible_by, spec.divisible_by),
         range=(lo, hi),
-        noalias=p.noalias or (spec.noalias and "noalias" not in spec.guessed),
+        noalias=p.noalias or (spec.noalias and spec.origin("noalias") == "declared"),
     )
     changed = {kind for kind in TESTABLE if getattr(found, kind) != getattr(p, kind)}
-    return dataclasses.replace(found, origins=tuple((kind, "guessed") for kind in sorted(changed & spec.guessed)))
+    unpromised = sorted(changed & (spec.guessed | spec.observed))
+    return dataclasses.replace(found, origins=tuple((kind, spec.origin(kind)) for kind in unpromised))
 
 
 def _check_type(kernel: Kernel, p: Param, spec: ArgSpec, dtype: str, workload: Workload) -> None:

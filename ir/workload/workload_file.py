@@ -33,6 +33,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "mark",
         "null",
         "guessed",
+        "observed",
     ),
     "launch": ("grid", "block", "shared"),
     "assume": ("facts",),
@@ -40,7 +41,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "scenario": ("name", "sizes", "weight", "heldout"),
 }
 GUESSES = ("range", "divisible_by", "align", "noalias")
-"""What a draft may guess of an argument: promises that passes would otherwise build on."""
+"""What a draft may guess or have observed of an argument: promises that passes would otherwise build on."""
 
 ASSUMED = 'assume = ["rows == batch * length"] above all tables, or the same list as the facts of a table [assume]'
 
@@ -222,13 +223,7 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
     mark = a.get("mark")
     if mark is not None and (scalar or span is None or not isinstance(mark, int) or mark >= 0):
         raise f.fail("mark is a negative integer, for a buffer with a range", "args", i, "mark")
-    guessed = _texts(f, a.get("guessed", []), "args", i, "guessed")
-    for key in guessed:
-        if key not in GUESSES:
-            what = f"guessed names '{key}', which is none of {', '.join(GUESSES)}"
-            raise f.fail(what, "args", i, "guessed", hint='guessed = ["range", "align"]')
-        if key not in a:
-            raise f.fail(f"guessed names '{key}', which this argument does not have", "args", i, "guessed")
+    guessed, observed = (_unpromised(f, a, i, how) for how in ("guessed", "observed"))
     return ArgSpec(
         name=_text(f, a, "name", "args", i),
         dtype=_text(f, a, "dtype", "args", i),
@@ -243,8 +238,21 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         noalias=a.get("noalias", False),
         mark=mark,
         null=str(null).lower() if isinstance(null, bool) else null,
-        guessed=frozenset(guessed),
+        guessed=guessed,
+        observed=observed,
     )
+
+
+def _unpromised(f: _File, a: Mapping[str, Any], i: int, how: str) -> frozenset[str]:
+    """The facts of an argument that nobody promises: ``guessed`` by a draft, or ``observed`` in launches."""
+    named = _texts(f, a.get(how, []), "args", i, how)
+    for key in named:
+        if key not in GUESSES:
+            what = f"{how} names '{key}', which is none of {', '.join(GUESSES)}"
+            raise f.fail(what, "args", i, how, hint=f'{how} = ["range", "align"]')
+        if key not in a:
+            raise f.fail(f"{how} names '{key}', which this argument does not have", "args", i, how)
+    return frozenset(named)
 
 
 def _scenario(f: _File, s: Mapping[str, Any], i: int) -> Scenario:

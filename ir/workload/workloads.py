@@ -43,7 +43,8 @@ class ArgSpec:
     ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
     ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label. ``values``: a
     buffer's elements, for one that holds the same in every call. ``guessed``: which of ``range``, ``align``,
-    ``divisible_by`` and ``noalias`` a draft has put there, and nobody has promised. ``null``: a condition on the sizes
+    ``divisible_by`` and ``noalias`` a draft has put there, and nobody has promised; ``observed``: which of them held in
+    all launches of a program that ran, which promises nothing either. ``null``: a condition on the sizes
     under which a buffer is ``nullptr``; ``false`` promises that it never is, and ``true`` that it always is.
     """
 
@@ -59,8 +60,13 @@ class ArgSpec:
     noalias: bool = False
     mark: int | None = None
     guessed: frozenset[str] = field(default=frozenset(), repr=False)  # a set has no order: digests are made of the rest
+    observed: frozenset[str] = field(default=frozenset(), repr=False)
     values: tuple[int | float, ...] = ()
     null: str | None = None
+
+    def origin(self, fact: str) -> str:
+        """Where what the file says of ``fact`` comes from, as :mod:`ktc.ir.fact_origins` has it."""
+        return "observed" if fact in self.observed else "guessed" if fact in self.guessed else "declared"
 
     def is_null(self, sizes: Mapping[str, int]) -> bool:
         """Whether a call at ``sizes`` passes no buffer."""

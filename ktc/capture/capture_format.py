@@ -3,15 +3,17 @@
 A line of a launch that was captured::
 
     {"symbol": "_Z4axpyfPfS_i", "kernel": "axpy(float, float*, float*, int)", "ordinal": 1,
-     "grid": [4, 1, 1], "block": [256, 1, 1], "shared": 0, "cooperative": false, "rerun": "done", "runs": 3,
-     "parameters": [[0, 4], [8, 8], [16, 8], [24, 4]], "arguments": "0000803f...", "memories": [
+     "grid": [4, 1, 1], "block": [256, 1, 1], "shared": 0, "cooperative": false, "seconds": 0.00002, "rerun": "done",
+     "runs": 3, "parameters": [[0, 4], [8, 8], [16, 8], [24, 4]], "arguments": "0000803f...", "memories": [
        {"address": 139637976727552, "bytes": 4096, "kind": "device", "name": "", "by_parameter": true,
         "pointers": false, "unstable": 0, "before": "3f...", "after": "a0...", "again": []}]}
 
 ``parameters`` are (offset, bytes) in the parameter block ``arguments`` (hex). ``kind`` is device, managed, pinned, or
 constant, variable, managed variable (then ``name`` says which). The original ran ``runs`` times from the same state,
 more often where the runs differ; ``unstable``: bytes that another run left differently, ``again``: the contents that
-other runs left, where they are not ``after``. A launch that was not captured has ``skipped``, the reason, instead.
+other runs left, where they are not ``after``. ``seconds``: from the launch to the end of the device's work. A launch
+that was not captured has ``skipped``, the reason, instead of its memories, and, where it reaches too much memory, its
+geometry, arguments and seconds all the same, with ``reaches``: (address, bytes) of the allocations.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Launch:
     arguments: bytes
     memories: tuple[Memory, ...]
     runs: int = 2
+    seconds: float = 0.0
 
     @property
     def bytes(self) -> int:
@@ -117,6 +120,8 @@ class Skipped:
     kernel: str
     ordinal: int
     reason: str
+    launch: Launch | None = None
+    """Geometry, arguments and seconds, where they are known, with the allocations but without what they hold."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,11 @@ class Capture:
                 line for p in sorted(folder.glob("launches.*.jsonl")) for line in p.read_text("utf-8").splitlines()
             ]
             rows = [json.loads(line) for line in lines]
-            skipped = tuple(Skipped(r["kernel"], r["ordinal"], r["skipped"]) for r in rows if "skipped" in r)
+            skipped = tuple(
+                Skipped(r["kernel"], r["ordinal"], r["skipped"], _launch(folder, r) if "arguments" in r else None)
+                for r in rows
+                if "skipped" in r
+            )
             launches = tuple(_launch(folder, r) for r in rows if "skipped" not in r)
             return Capture(folder, tuple(head["command"]), launches, skipped)
         except FileNotFoundError as e:
@@ -160,10 +169,11 @@ def _launch(folder: Path, row: Mapping[str, Any]) -> Launch:
     places = tuple((int(a), int(b)) for a, b in row["parameters"])
     if any(a < 0 or b < 0 or a + b > len(arguments) for a, b in places):
         raise ValueError("a parameter lies outside of the parameter block")
-    memories = tuple(Memory(**{**m, "again": tuple(m.get("again", ()))}) for m in row["memories"])
+    memories = tuple(Memory(**{**m, "again": tuple(m.get("again", ()))}) for m in row.get("memories", ()))
+    memories += tuple(Memory(a, n, "device", "", True, False, 0, "", "") for a, n in row.get("reaches", ()))
     grid, block = (tuple(int(n) for n in row[k]) for k in ("grid", "block"))
     if len(grid) != 3 or len(block) != 3:
         raise ValueError("grid and block have three dimensions")
     return Launch(folder, row["symbol"], row["kernel"], int(row["ordinal"]), grid, block, int(row["shared"]),
-                  bool(row["cooperative"]), row["rerun"], places, arguments, memories,
-                  int(row.get("runs", 2)))  # fmt: skip
+                  bool(row["cooperative"]), row.get("rerun", "no"), places, arguments, memories,
+                  int(row.get("runs", 2)), float(row.get("seconds", 0.0)))  # fmt: skip

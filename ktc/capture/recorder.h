@@ -107,16 +107,52 @@ std::string head(const Function &f) {
          ",\"ordinal\":" + std::to_string(f.launches);
 }
 
-void skip(const Function &f, const std::string &why) { line(head(f) + ",\"skipped\":" + quoted(why) + "}"); }
+// `known`: what is known of the launch all the same, as :func:`geometry` gives it.
+void skip(const Function &f, const std::string &why, const std::string &known = "") {
+  line(head(f) + known + ",\"skipped\":" + quoted(why) + "}");
+}
+
+double clock_now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+// Geometry and arguments of a launch, and its seconds (with the time to submit it and to wait for it; 0: not known).
+std::string geometry(const Call &c, const std::vector<std::pair<size_t, size_t>> &places, const Bytes &parameters,
+                     double seconds) {
+  std::string out = ",\"grid\":" + dims(c.grid) + ",\"block\":" + dims(c.block) + ",\"shared\":" +
+                    std::to_string(c.shared) + ",\"cooperative\":" + (c.cooperative ? "true" : "false") +
+                    ",\"seconds\":" + std::to_string(seconds) + ",\"parameters\":[";
+  for (size_t i = 0; i < places.size(); ++i)
+    out += (i ? ",[" : "[") + std::to_string(places[i].first) + "," + std::to_string(places[i].second) + "]";
+  return out + "],\"arguments\":\"" + hexadecimal(parameters.data(), parameters.size()) + "\"";
+}
+
+// The allocations that a launch reaches by its parameters: (address, bytes) of each.
+std::string reached_by(const Bytes &parameters) {
+  std::string out = ",\"reaches\":[";
+  for (uintptr_t a : pointed_to(parameters.data(), parameters.size()))
+    out += (out.back() == '[' ? "[" : ",[") + std::to_string(a) + "," + std::to_string(state().memories[a].bytes) + "]";
+  return out + "]";
+}
+
+// Seconds of a launch, until the device is done; its status.
+template <class Launch> double timed(Launch launch, int &status) {
+  double begun = clock_now();
+  status = launch();
+  if (status == 0 && !wait_for_device()) status = 1;
+  return clock_now() - begun;
+}
 
 // Memory as it is after the launch, and as other runs from the same state leave it: a few of a launch that is
 // repeatable, and RUNS of one that is not, whose own spread is the yardstick of other kernels. False: a copy failed.
 template <class Launch>
-bool observe(std::vector<Reached> &all, Launch launch, int &status, std::string &rerun, size_t &runs) {
+bool observe(std::vector<Reached> &all, Launch launch, int &status, std::string &rerun, size_t &runs, double &seconds) {
   const size_t few = 3, most = strtoull(setting("RUNS", "8"), nullptr, 10);
   const size_t budget = strtoull(setting("TOTAL_BYTES", "2147483648"), nullptr, 10);
-  status = launch();
-  if (status != 0 || !wait_for_device()) return status = status ? status : 1, true;
+  seconds = timed(launch, status);
+  if (status != 0) return true;
   for (Reached &r : all) {
     r.after.resize(r.bytes);
     if (!fetch(r.after.data(), r.address, r.bytes, r.host())) return false;
@@ -172,24 +208,28 @@ template <class Launch> int record(Call c, Launch launch) {
   size_t budget = strtoull(setting("TOTAL_BYTES", "2147483648"), nullptr, 10);
   if (f.symbol == "?") c.trouble = "the runtime was not told its name";
   else if (capturing(c.stream, &status) == 0 && status != 0) c.trouble = "it is recorded into a CUDA graph, not run";
-  else if (s.written > budget) c.trouble = "the capture holds " + std::to_string(s.written) + " bytes already";
   else if (!wait_for_device()) c.trouble = "the device reports an error before it";
   std::vector<std::pair<size_t, size_t>> places;
   std::vector<Reached> all;
   Bytes parameters;
   if (c.trouble.empty()) parameters = parameters_of(c, places, c.trouble);
+  if (c.trouble.empty() && s.written > budget)
+    c.trouble = "the capture holds " + std::to_string(s.written) + " bytes already";
   if (c.trouble.empty()) all = reach(parameters, c.trouble);
-  if (!c.trouble.empty()) return skip(f, c.trouble), launch();
+  if (!c.trouble.empty()) {
+    bool too_big = !all.empty();
+    double seconds = too_big ? timed(launch, status) : 0.0;
+    std::string known = places.empty() ? "" : geometry(c, places, parameters, seconds) + reached_by(parameters);
+    skip(f, c.trouble, known);
+    return too_big ? status : launch();
+  }
   std::string rerun = "no";
   size_t runs = 1;
-  bool copied = observe(all, launch, status, rerun, runs);
+  double seconds = 0;
+  bool copied = observe(all, launch, status, rerun, runs, seconds);
   if (!copied || status != 0) return skip(f, copied ? "the launch failed" : "memory could not be copied"), status;
-  std::string out = head(f) + ",\"grid\":" + dims(c.grid) + ",\"block\":" + dims(c.block) +
-                    ",\"shared\":" + std::to_string(c.shared) + ",\"cooperative\":" + (c.cooperative ? "true" : "false") +
-                    ",\"rerun\":" + quoted(rerun) + ",\"runs\":" + std::to_string(runs) + ",\"parameters\":[";
-  for (size_t i = 0; i < places.size(); ++i)
-    out += (i ? ",[" : "[") + std::to_string(places[i].first) + "," + std::to_string(places[i].second) + "]";
-  out += "],\"arguments\":\"" + hexadecimal(parameters.data(), parameters.size()) + "\",\"memories\":[";
+  std::string out = head(f) + geometry(c, places, parameters, seconds) + ",\"rerun\":" + quoted(rerun) +
+                    ",\"runs\":" + std::to_string(runs) + ",\"memories\":[";
   for (size_t i = 0; i < all.size(); ++i) {
     const Reached &r = all[i];
     std::string before = blob(r.before), after = blob(r.after);

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Argument, Option
-from .options import Define, Include, Json, Template, preprocessing
+from .options import Define, Include, Json, Template, preprocessing, usage
 from .output import note, print_json, table, write_file
 
 
@@ -70,7 +70,20 @@ def _of_file(file: str, **how: Any) -> list[dict]:
 
 
 def init(
-    file: Annotated[str, Argument(metavar="FILE", help="A CUDA source.")],
+    file: Annotated[
+        str, Argument(metavar="FILE", help="A CUDA source; with --from, the one that has the kernels.")
+    ] = "",
+    from_: Annotated[
+        str,
+        Option(
+            "--from",
+            metavar="DIR",
+            help="A folder of `ktc profile` or `ktc capture`: sizes, contents and launches are those that ran.",
+        ),
+    ] = "",
+    source: Annotated[
+        list[str], Option("--source", metavar="DIR", help="With --from: where the program's sources are (repeatable).")
+    ] = [],  # noqa: B006
     kernel: Annotated[
         str, Option("--kernel", metavar="NAME", help="Which __global__ function: step, ns::step, 'step(int*, int)'.")
     ] = "",
@@ -85,13 +98,22 @@ def init(
 ) -> None:
     """Write a first workload.toml: sizes, shapes, contents and scenarios, found by running the kernel on a few threads.
 
+    With --from, they are those of a program that ran: shapes become scenarios, weighted by the time that they took, and
+    what was seen is marked as observed. Without --kernel, each kernel that can give the program 1 % gets a file.
+
     What could not be found out is listed as something to do, and so is what goes wrong at the sizes of a scenario,
     where some blocks of the launch are run: accesses beyond a buffer, or nothing written.
 
     Examples:
       ktc init my_kernel.cu
       ktc init my_kernel.cu --kernel scale --template T=half -o scale.toml
+      ktc profile -- ./solver && ktc init --from ktc-profile --source src
+      ktc init --from gemm.cap gemm.cu --kernel gemm_kernel -o gemm.toml
     """
+    if from_:
+        return _from_program(from_, [*([file] if file else []), *source], kernel, define, include, output, force, json_)
+    if not file:
+        raise usage("init needs a FILE, or --from DIR with what a program ran")
     from ktc.scaffold import workload_text
 
     if not Path(file).is_file():
@@ -120,3 +142,57 @@ def init(
     note(f"wrote {target}")
     for line in todo:
         note(f"to do: {line}")
+
+
+def _from_program(
+    folder: str, sources: list[str], kernel: str, define: list[str], include: list[str], output: str, force: bool,
+    json_: bool,
+) -> None:  # fmt: skip
+    """``ktc init --from``: a workload file for each kernel that is asked for, or worth it."""
+    from ktc.observed.from_program import LEAST_GAIN, Written, folder_name, matching, write_workload
+    from ktc.observed.launch_records import loaded
+    from ktc.profiling.kernel_sources import SourceTree
+
+    program = loaded(Path(folder))
+    if not sources:
+        hint = f"ktc init --from {folder} --source DIR"
+        raise KtcError("E-USAGE", "where are the program's sources?", hint=hint, exit_code=2)
+    tree = SourceTree(tuple(sources), preprocessing(define, include)["defines"] or {}, tuple(include))
+    chosen = matching(program, [kernel] if kernel else [])
+    if output and len(chosen) > 1:
+        names = "; ".join(k.kernel for k in chosen)
+        raise usage(f"-o names one file, and {len(chosen)} kernels ran: {names}", hint="--kernel NAME chooses one")
+    taken: set[str] = set()
+    made: list[Written] = []
+    failed: list[tuple[str, KtcError]] = []
+    for k in chosen:
+        if not kernel and k.gain is not None and k.gain < LEAST_GAIN:
+            note(f"left out: {k.kernel} cannot make the program {LEAST_GAIN}x as fast")
+            continue
+        target = Path(output) if output else Path("ktc-out") / folder_name(k, taken) / "workload.toml"
+        if target.exists() and not force:
+            raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it", exit_code=2)
+        try:
+            made.append(write_workload(program, k, tree, target))
+        except KtcError as e:
+            failed.append((k.kernel, e))
+    if json_:
+        rows = [{"kernel": w.record.kernel, "source": w.source, "workload": str(w.path), "todo": w.todo} for w in made]
+        print_json({"workloads": rows, "failed": [{"kernel": k, "why": e.to_json()} for k, e in failed]})
+    for w in made if not json_ else ():
+        note(f"wrote {w.path}: {w.record.kernel}, {w.source}")
+        for line in w.todo:
+            note(f"to do: {line}")
+    for name, why in failed:
+        note(f"no workload: {name}: {why.message} [{why.code}]")
+    if not made:
+        raise (
+            failed[0][1]
+            if failed
+            else KtcError(
+                "E-PROFILE",
+                "no kernel is worth a workload: the program would be hardly faster",
+                hint="--kernel NAME asks for one all the same",
+            )
+        )
+    note(f"next: ktc optimize {made[0].path.parent if made[0].path.name == 'workload.toml' else made[0].path}")

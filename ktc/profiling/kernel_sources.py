@@ -29,6 +29,8 @@ class SourceTree:
     folders: Sequence[str]
     defines: Mapping[str, str] = field(default_factory=dict)
     include_dirs: Sequence[str] = ()
+    found_in: set[str] = field(default_factory=set)
+    """Folders that headers were found in, which a build would name with -I."""
     _units: dict[str, Unit | KtcError] = field(default_factory=dict)
     _places: dict[str, list[Place]] | None = None
 
@@ -57,7 +59,7 @@ class SourceTree:
             for file in place.units:
                 try:
                     with deep_recursion(file):
-                        return place, instance(self._unit(file), kernel, parameters, g.grid, g.block, g.shared)
+                        return place, instance(self.unit(file), kernel, parameters, g.grid, g.block, g.shared)
                 except KtcError as e:
                     trouble = trouble or e
                 except RecursionError:
@@ -66,24 +68,32 @@ class SourceTree:
             raise trouble
         return None
 
-    def _unit(self, file: str) -> Unit:
+    def _find(self, include: str, including: str) -> str | None:
+        """The folder that ``include`` is relative to, looked for in all of the tree."""
+        from ktc.survey.tree import Tree
+
+        for folder in self.folders:
+            found = Tree(folder).find(include, including)
+            if found is not None:
+                self.found_in.add(found)
+                return found
+        return None
+
+    def unit(self, file: str) -> Unit:
+        """``file``, parsed.
+
+        Raises:
+            KtcError: what the front-end raises.
+        """
         if file not in self._units:
             try:
-                find = _finder(self.folders)
-                self._units[file] = parse_unit(file, None, dict(self.defines), tuple(self.include_dirs), find)
+                self._units[file] = parse_unit(file, None, dict(self.defines), tuple(self.include_dirs), self._find)
             except KtcError as e:
                 self._units[file] = e
         found = self._units[file]
         if isinstance(found, KtcError):
             raise found
         return found
-
-
-def _finder(folders: Sequence[str]):  # type: ignore[no-untyped-def]
-    from ktc.survey.tree import Tree
-
-    trees = [Tree(f) for f in folders]
-    return lambda include, including: next(filter(None, (t.find(include, including) for t in trees)), None)
 
 
 def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:

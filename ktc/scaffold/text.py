@@ -58,7 +58,7 @@ def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[
         "# marked as guessed is promised by nobody: take it out of `guessed` once all callers keep to it.",
         "",
     ]
-    lines += _head(k, source, target)
+    lines += kernel_lines(k, source, target)
     for p in d.kernel.params:
         if len(p.init) <= MAX_VALUES and p.scratch is None:
             lines += ["", "[[args]]", *_arg(d, p)]
@@ -82,14 +82,14 @@ def _todo(d: Draft) -> list[str]:
     """What the author should look at."""
     todo = [*d.doubts, *(f"{b}: its shape" for b, e in d.shapes.items() if e is None)]
     todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
-    if together := _apart(d.kernel):
+    if together := undeclared(d.kernel):
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants)]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
     return todo
 
 
-def _apart(k: Kernel) -> list[str]:
+def undeclared(k: Kernel) -> list[str]:
     """Written buffers of which the source does not say that they overlap no other of their type; loops are taken to be
     parallel on that ground, and it is for the author to say that callers keep to it."""
     buffers = buffers_of(k)
@@ -151,7 +151,9 @@ def _name(k: Kernel, source: SourceSpec) -> str:
     return source.name or k.name
 
 
-def _head(k: Kernel, source: SourceSpec, target: Path) -> list[str]:
+def kernel_lines(k: Kernel, source: SourceSpec, target: Path) -> list[str]:
+    """The table ``[kernel]``; paths are written relative to ``target``."""
+
     def relative(path: str) -> str:
         return os.path.relpath(path, target.parent)
 
@@ -183,9 +185,22 @@ def _arg(d: Draft, p: Param) -> list[str]:
     shape = ", ".join(f'"{plain(x)}"' for x in extent.shape) if extent is not None else '"65536"'
     doubt = "" if extent is not None and extent.plausible else "            # CHECK"
     lines = [*head, f'role = "{role}"', f"shape = [{shape}]{doubt}"]
+    more, guesses = filled(d, p)
+    lines += more
+    if name in undeclared(d.kernel):
+        lines.append("noalias = true")
+        guesses.append("noalias")
+    return _with_guesses([*lines, "align = 16"], ["align", *guesses], COMPARED)
+
+
+COMPARED = "what its elements are compared with, or choose from"
+
+
+def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
+    """What the buffer ``p`` holds, as lines of a workload, and which of them are guesses."""
+    name, role, lines, guesses = p.sym.name, d.role(p), list[str](), list[str]()
     content = next((c for c in d.contents if c.buffer == name), None)
     span = values_compared(d.kernel, p, d.roles.fixed)
-    guesses = ["align"]
     if content is not None and not (content.most == TRUTHS and span is not None):
         most = d.ties.get(content.name, content.name)
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else plain(f"{most} - 1")
@@ -201,10 +216,7 @@ def _arg(d: Draft, p: Param) -> list[str]:
         guesses.append("range")
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
-    if name in _apart(d.kernel):
-        lines.append("noalias = true")
-        guesses.append("noalias")
-    return _with_guesses([*lines, "align = 16"], guesses, "what its elements are compared with, or choose from")
+    return lines, guesses
 
 
 REASONS = {

@@ -99,6 +99,28 @@ def instance(
     return Instance(lowering.lower(entity, bindings, lowering.parameters(entity, bindings), launch), slots)
 
 
+def written(unit: Unit, kernel: str) -> tuple[str, dict[str, str]]:
+    """How a source's reader is asked for what a program launched as ``kernel`` (demangled): the name, with namespaces
+    and, where several kernels are called so, parameters; and the template arguments by parameter.
+
+    Raises:
+        KtcError: E-KERNEL-UNKNOWN, E-CAPTURE-NAME as :func:`instance`.
+    """
+    wanted = spelled(kernel)
+    same = [e for e in unit.program.kernels if e.name == wanted.name]
+    inside = [e for e in same if e.namespace[-len(wanted.namespace) :] == wanted.namespace] or same
+    if not inside:
+        raise KtcError("E-KERNEL-UNKNOWN", f"no kernel '{wanted.name}' in {unit.file}", exit_code=2)
+    args = wanted.args or ()
+    params = next((e.params or () for e in inside if len(e.params or ()) == len(args)), inside[0].params or ())
+    if any(p.pack for p in params) or len(args) > len(params):
+        raise KtcError("E-CAPTURE-NAME", f"the template arguments of '{kernel}' cannot be named one by one")
+    name = "::".join((*inside[0].namespace, wanted.name))
+    if len(inside) > 1 and wanted.params is not None:
+        name += f"({', '.join(map(as_source, wanted.params))})"
+    return name, {p.name: as_source(a) for p, a in zip(params, args)}
+
+
 def _takes(lowering: KernelLowering, entity: Entity, bindings: dict[str, Value], wanted: Spelled) -> bool:
     """Whether the parameters of ``entity`` have the types that the demangled name says."""
     if wanted.params is None or same_types(parameter_texts(entity.node), wanted.params):
@@ -184,4 +206,4 @@ def _place(entity: Entity) -> Loc:
     return Loc(coord.file, coord.line, coord.column or 1)
 
 
-__all__ = ["Instance", "Slot", "Spelled", "instance", "spelled"]
+__all__ = ["Instance", "Slot", "Spelled", "instance", "spelled", "written"]

@@ -17,6 +17,7 @@ from ktc.capture.compare import compare
 from ktc.capture.rerun import Sources, _printed, rerun
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
+from ktc.observed.launch_records import loaded
 from tests import devices
 
 HERE = Path(__file__).parent
@@ -190,6 +191,19 @@ def test_textures_are_refused():
 def test_a_program_that_hangs_is_stopped_with_all_it_started(program, tmp_path):
     found = record(["sh", "-c", f"{program}; sleep 60 & wait"], tmp_path / "c", Settings(timeout_s=2))
     assert found.status is None and len(found.capture.launches) == 2
+
+
+@needs_compiler
+def test_a_launch_that_is_too_big_leaves_its_geometry_arguments_and_time(program, tmp_path, monkeypatch):
+    monkeypatch.setattr("ktc.capture.recording.MIB", 1)  # the limit in bytes
+    found = record([str(program)], tmp_path / "c", Settings(ordinals=(1, 2), launch_mib=5000))
+    assert not found.capture.launches and {s.ordinal for s in found.capture.skipped} == {1, 2}
+    assert all("reaches more than 5000 bytes" in s.reason for s in found.capture.skipped)
+    launch = found.capture.skipped[0].launch
+    assert launch.grid == (3, 1, 1) and launch.parameters == ((0, 8), (8, 16), (24, 4)) and launch.seconds > 0
+    assert sorted(m.bytes for m in launch.memories) == [4000, 4000]
+    (k,) = loaded(tmp_path / "c").kernels
+    assert len(k.records) == 2 and {b.bytes for b in k.records[0].pointers.values()} == {4000}
 
 
 @needs_compiler

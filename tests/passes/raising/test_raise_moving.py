@@ -43,4 +43,3 @@ def test_a_loop_that_does_not_run_moves_nothing() -> None:
         expected, got = (run(k, given) for k in (kernel, materialise(outcome.kernel)))
         assert expected.ok and got.ok
         np.testing.assert_array_equal(got.outputs["v"], expected.outputs["v"])
-

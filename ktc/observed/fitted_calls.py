@@ -1,0 +1,271 @@
+"""Sizes, launch and extents that explain what a kernel was called with.
+
+A draft (:mod:`ktc.scaffold`) says how scalars, launch and shapes follow from a few sizes. Here the sizes are those of
+real calls: values of parameters; sizes that only the host knows, from the launch and from the parameters that are
+computed of them; and what the draft says is kept where every call bears it out. Where one does not, the parameter, the
+grid or the buffer gets a size of its own: then nothing is explained, but everything is as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr
+from ktc.ir.types import Scalar, scalar_of
+from ktc.ir.walk import used
+from ktc.ir.workload import LaunchSpec, size_expressions
+from ktc.ir.workload.input_data import numpy_dtype
+from ktc.ir.workload.reference import FormulaError
+from ktc.scaffold.model import Draft
+from ktc.scaffold.roles import buffers_of
+from ktc.scaffold.shapes import Extent
+from ktc.scaffold.windows import names_in
+
+from .observed_calls import ObservedBuffer, ObservedCall, ObservedCalls
+
+MOST_TUNED, MOST_HELD_OUT = 4, 2
+"""Shapes that become scenarios: those that take longest, and of the others some that are measured and not tuned for."""
+
+LEAST_SHARE = 0.01
+"""Of a kernel's time, below which its calls with a shape are none of the scenarios that are tuned for."""
+
+PER_BLOCK = (1, 2, 4, 8, 16)
+"""Elements a thread that a grid's formula may allow for."""
+
+Sizes = dict[str, int]
+
+
+@dataclass
+class Fit:
+    """How the calls of a kernel are described.
+
+    ``calls`` and ``sizes``: the calls that become scenarios, with their sizes, the first ``tuned`` of them to be tuned
+    for. ``values``: of each scalar parameter, a
+    number, or an expression over the sizes. ``extents``: of buffers. ``own``: parameters, buffers and axes with a size
+    of their own. ``launch``: where the source's does not say it. ``doubts``: for the author to look at.
+    """
+
+    calls: list[ObservedCall]
+    sizes: list[Sizes]
+    tuned: int = 0
+    values: dict[str, str | int | float] = field(default_factory=dict)
+    extents: dict[str, Extent | None] = field(default_factory=dict)
+    nulls: dict[str, str] = field(default_factory=dict)
+    own: list[str] = field(default_factory=list)
+    launch: LaunchSpec | None = None
+    doubts: list[str] = field(default_factory=list)
+
+
+def fitted(d: Draft, o: ObservedCalls) -> Fit:
+    """The calls of ``o`` in the terms of ``d``."""
+    shares = [o.share(c) for c in o.calls]
+    tuned = [c for c, s in zip(o.calls, shares) if s >= LEAST_SHARE][:MOST_TUNED] or list(o.calls[:1])
+    rest = [c for c in o.calls if c not in tuned][:MOST_HELD_OUT]
+    fit = Fit([*tuned, *rest], [], len(tuned))
+    fit.sizes = [_sizes(d, c, fit) for c in fit.calls]
+    _scalars(d, fit)
+    _extents(d, fit)
+    _launch(d, fit)
+    return fit
+
+
+def _sizes(d: Draft, call: ObservedCall, fit: Fit) -> Sizes:
+    """The sizes of ``call``: what was passed, and for the others what the launch and other parameters say."""
+    sizes = {n: int(call.scalars[n]) for n in d.names if n in call.scalars}
+    for name in (n for n in d.names if n not in sizes):
+        found = _solved(d, call, sizes, name)
+        if found is None:
+            usual = max((s.get(name, 1) for _, s, _ in d.scenarios), default=1)
+            found = _fitting(d, call, {**sizes, name: usual}, name)
+            text = f"{name}: no launch shows it; taken as large as the buffers allow"
+            fit.doubts += [text] if text not in fit.doubts else []
+        sizes[name] = found
+    return sizes
+
+
+def _solved(d: Draft, call: ObservedCall, sizes: Sizes, name: str) -> int | None:
+    """The largest value of ``name`` with which the launch and what is computed from it are as in ``call``."""
+    equations = list(_equations(d, call, name))
+    if not equations:
+        return None
+
+    def below(value: int) -> bool | None:
+        """Whether everything is at most as in the call; None where it is exactly so."""
+        got = [(f({**sizes, name: value}), want) for f, want in equations]
+        known = [(g, w) for g, w in got if g is not None]
+        if not known:
+            return True
+        return None if all(g == w for g, w in known) else all(g <= w for g, w in known)
+
+    low, high = 0, 1 << 40
+    while low < high:
+        middle = (low + high + 1) // 2
+        if below(middle) is False:
+            high = middle - 1
+        else:
+            low = middle
+    return low if below(low) is None else None
+
+
+Equation = tuple[Callable[[Sizes], int | None], int]
+
+
+def _equations(d: Draft, call: ObservedCall, name: str) -> Iterator[Equation]:
+    """What depends on the size ``name`` and is known of ``call``: axes of the launch, and parameters."""
+    for n in call.scalars:
+        text = d.tied(n)
+        if isinstance(text, str) and name in names_in(text):
+            yield functools.partial(_value, text), int(call.scalars[n])
+    launch = d.kernel.launch
+    for e, want in zip((*launch.grid, *launch.block), (*call.grid, *call.block)) if launch is not None else ():
+        if name in {s.name for s in used(e)}:
+            yield functools.partial(_axis_value, d, e, _numbers(call)), want
+
+
+def _axis_value(d: Draft, e: Expr, numbers: Mapping[str, int], sizes: Sizes) -> int | None:
+    return _evaluated(d, e, {**numbers, **sizes})
+
+
+def _fitting(d: Draft, call: ObservedCall, sizes: Sizes, name: str) -> int:
+    """The largest value of ``name`` with which all buffers fit into their allocations, if one limits it."""
+    limits = {b: x.bytes // width for b, x, width in _allocated(d.kernel, call)}
+
+    def fits(value: int) -> bool:
+        extents = d.elements({**sizes, name: value}, unknown=0)
+        return all(extents.get(b, 0) <= most for b, most in limits.items())
+
+    if not fits(1) or fits(1 << 30):
+        return sizes[name]
+    low, high = 1, 1 << 30
+    while low < high - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _scalars(d: Draft, fit: Fit) -> None:
+    """What each scalar parameter is, in sizes or as a number; what the calls do not bear out is a size of its own."""
+    for p in d.kernel.params:
+        name, t = p.sym.name, p.sym.type
+        seen = [c.scalars.get(name) for c in fit.calls]
+        if not isinstance(t, Scalar) or p.host or any(v is None for v in seen):
+            continue
+        values = [v for v in seen if v is not None]
+        tied = d.tied(name)
+        if isinstance(tied, str) and all(_value(tied, s) == v for s, v in zip(fit.sizes, values)):
+            fit.values[name] = tied
+        elif name in fit.sizes[0]:
+            fit.values[name] = name
+        elif len(set(values)) == 1 or not t.is_int:
+            fit.values[name] = values[0]
+            if len(set(values)) > 1:
+                fit.doubts.append(f"{name}: {len(set(values))} values were passed; the one that took longest is taken")
+        else:
+            fit.values[name] = name
+            _own(fit, name, [int(v) for v in values])
+
+
+def _own(fit: Fit, name: str, values: Sequence[int]) -> None:
+    fit.own.append(name)
+    for sizes, v in zip(fit.sizes, values):
+        sizes[name] = v
+
+
+def _extents(d: Draft, fit: Fit) -> None:
+    """The extents of buffers: as the draft has them, where they fit into what was passed."""
+    for b in buffers_of(d.kernel):
+        name, e = b.sym.name, d.shapes.get(b.sym.name)
+        fit.extents[name] = e
+        seen = [c.buffers.get(name) for c in fit.calls]
+        if any(x is None or (not x.null and not x.bytes) for x in seen):
+            continue
+        width = numpy_dtype(scalar_of(b.sym.type).name).itemsize
+        room = [x.bytes // width for x in seen if x is not None]
+        missing = [x is not None and x.null for x in seen]
+        if any(missing):
+            _own(fit, f"no_{name}", [int(m) for m in missing])
+            fit.nulls[name] = f"no_{name} == 1"
+        there = [(s, r) for s, r, m in zip(fit.sizes, room, missing) if not m]
+        if e is not None and all(0 <= _extent(e, s) <= r for s, r in there):
+            continue
+        if e is not None:
+            fit.doubts.append(f"{name}: the drafted shape {' x '.join(e.shape)} is larger than what was passed")
+        fit.extents[name] = Extent((f"{name}_elements",), exact=True)
+        _own(fit, f"{name}_elements", [max(1, r) for r in room])
+
+
+def _extent(e: Extent, sizes: Sizes) -> int:
+    try:
+        return e.value(sizes)
+    except (FormulaError, KeyError):
+        return -1
+
+
+def _launch(d: Draft, fit: Fit) -> None:
+    """The launch: the source's, if it gives what was seen; else formulas that do, else the numbers."""
+    if all(_as_seen(d, c, s) for c, s in zip(fit.calls, fit.sizes)):
+        fit.launch = d.launch
+        return
+    axes = []
+    for kind in ("grid", "block"):
+        for i, axis in enumerate("xyz"):
+            seen = [getattr(c, kind)[i] for c in fit.calls]
+            axes.append(_axis(fit, seen, f"{kind}_{axis}", [c.block[i] for c in fit.calls]))
+    shared = _axis(fit, [c.shared for c in fit.calls], "shared_bytes", [1])
+    fit.launch = LaunchSpec(tuple(axes[:3]), tuple(axes[3:]), shared)
+
+
+def _as_seen(d: Draft, call: ObservedCall, sizes: Sizes) -> bool:
+    launch = d.kernel.launch
+    if launch is None:
+        return False
+    env = {**_numbers(call), **sizes}
+    got = [_evaluated(d, e, env) for e in (*launch.grid, *launch.block)]
+    shared = 0 if launch.dynamic_shared is None else _evaluated(d, launch.dynamic_shared, env)
+    return got == [*call.grid, *call.block] and shared == call.shared
+
+
+def _axis(fit: Fit, seen: Sequence[int], name: str, blocks: Sequence[int]) -> str:
+    """What gives the numbers ``seen``: one, blocks of a size or of two, else a size of its own called ``name``."""
+    if set(seen) == {1}:
+        return "1"
+    if name.startswith("grid"):
+        candidates = [n for n in fit.sizes[0] if n not in fit.own]
+        pairs = [f"{a} * {b}" for a, b in itertools.combinations(candidates, 2)]
+        each = {b * k for b in set(blocks) if len(set(blocks)) == 1 for k in PER_BLOCK} | {1}
+        for text, m in itertools.product([*candidates, *pairs], sorted(each, reverse=True)):
+            formula = f"cdiv({text}, {m})" if m > 1 else text
+            if all(_value(formula, s) == g for s, g in zip(fit.sizes, seen)):
+                return formula
+    if len(set(seen)) == 1:
+        return str(seen[0])
+    _own(fit, name, seen)
+    return name
+
+
+def _numbers(call: ObservedCall) -> dict[str, int]:
+    return {n: int(v) for n, v in call.scalars.items() if not isinstance(v, float)}
+
+
+def _allocated(k: Kernel, call: ObservedCall) -> Iterator[tuple[str, ObservedBuffer, int]]:
+    for p in buffers_of(k):
+        x = call.buffers.get(p.sym.name)
+        if x is not None and x.bytes:
+            yield p.sym.name, x, numpy_dtype(scalar_of(p.sym.type).name).itemsize
+
+
+def _evaluated(d: Draft, e: Expr, values: Mapping[str, int]) -> int | None:
+    found = evaluate(e, d.kernel.environment(values))
+    return int(found) if isinstance(found, int) else None
+
+
+def _value(text: str, sizes: Sizes) -> int | None:
+    try:
+        return size_expressions.evaluate(text, sizes)
+    except FormulaError:
+        return None

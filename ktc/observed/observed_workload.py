@@ -1,0 +1,256 @@
+"""What a kernel was called with as the text of a workload file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.nodes import i32
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.workload.input_data import numpy_dtype
+from ktc.scaffold.checking.scenario_doubts import check_scenarios
+from ktc.scaffold.draft import draft
+from ktc.scaffold.drafted_launches import guessed
+from ktc.scaffold.model import Draft
+from ktc.scaffold.roles import access_role, buffers_of
+from ktc.scaffold.text import MAX_VALUES, filled, kernel_lines, plain, undeclared
+
+from .fitted_calls import Fit, fitted
+from .observed_calls import ObservedCall, ObservedCalls
+
+if TYPE_CHECKING:
+    from ktc.sources import SourceSpec
+
+LARGEST_ALIGN = 16
+"""Bytes of the widest access: a larger alignment helps nothing, and fewer callers keep to it."""
+
+COLUMN = 23
+"""Where comments begin."""
+
+
+def observed_workload(k: Kernel, source: SourceSpec, target: Path, o: ObservedCalls) -> tuple[str, list[str]]:
+    """The workload file of ``k`` as it was called, and what its author should look at; paths are written relative to
+    ``target``.
+
+    Raises:
+        KtcError: E-SCAFFOLD for a kernel that a workload cannot describe.
+    """
+    d = _drafted(k, o)
+    d.doubts = [x for x in d.doubts if not x.startswith(("the launch: ", "run at "))]
+    fit = fitted(d, o)
+    text = _text(d, k, source, target, o, fit, {})
+    if marks := check_scenarios(d, k, text, target):
+        text = _text(d, k, source, target, o, fit, marks)
+    return text, _todo(d, fit)
+
+
+def _drafted(k: Kernel, o: ObservedCalls) -> Draft:
+    """A draft of ``k``; where the source shows no launch, with the block that was seen and a grid that the guards ask
+    for."""
+    blocks = {c.block for c in o.calls}
+    if k.launch is not None or len(blocks) != 1:
+        return draft(k)
+    (block,) = blocks
+    grid, threads = ((i32(x), i32(y), i32(z)) for x, y, z in (o.calls[0].grid, block))
+    shared = i32(o.calls[0].shared) if o.calls[0].shared else None
+    kernel, spec = guessed(k.with_(launch=Launch(grid, threads, shared)))
+    d = draft(kernel)
+    d.launch = spec
+    return d
+
+
+def _todo(d: Draft, fit: Fit) -> list[str]:
+    todo = [*d.doubts, *fit.doubts, *(f"{b}: its shape" for b, e in fit.extents.items() if e is None)]
+    return [
+        *dict.fromkeys(todo),
+        "[reference]: a numpy formula an output (without one, the source itself is the judge)",
+    ]
+
+
+def _text(
+    d: Draft, k: Kernel, source: SourceSpec, target: Path, o: ObservedCalls, fit: Fit, marks: dict[str, str]
+) -> str:
+    lines = [
+        f"# From {o.launches} launches of `{o.program}`, as `{o.by}` saw them. What is marked as observed",
+        "# held in all of them and is promised by nobody: where a pass builds on it, the launcher tests it.",
+        "",
+        *kernel_lines(k, source, target),
+    ]
+    for p in d.kernel.params:
+        if len(p.init) <= MAX_VALUES and p.scratch is None and not (p.host and _unused(fit, p)):
+            lines += ["", "[[args]]", *_argument(d, p, o, fit)]
+    if fit.launch is not None:
+        grid, block = (", ".join(f'"{e}"' for e in x) for x in (fit.launch.grid, fit.launch.block))
+        lines += ["", "[launch]                 # observed", f"grid = [{grid}]", f"block = [{block}]"]
+        lines += [f'shared = "{fit.launch.shared}"'] if fit.launch.shared != "0" else []
+    for lines_of in _scenarios(d, o, fit, marks):
+        lines += ["", *lines_of]
+    outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
+    if not outs:
+        raise KtcError("E-SCAFFOLD", f"{k.name} writes to none of its buffers: there is nothing to compare", k.loc)
+    lines += ["", "# [reference]            # what outputs should be, as numpy in float64; see `ktc kernels`"]
+    return "\n".join([*lines, f'# {outs[0]} = "silu(x) * y"', ""])
+
+
+def _unused(fit: Fit, p: Param) -> bool:
+    """Whether the host's variable ``p`` is no size, as where the launch is given in other terms."""
+    return p.sym.name not in fit.sizes[0]
+
+
+def _argument(d: Draft, p: Param, o: ObservedCalls, fit: Fit) -> list[str]:
+    t, name = p.sym.type, p.sym.name
+    if not isinstance(t, Ptr | Scalar):
+        raise KtcError("E-SCAFFOLD", f"parameter '{name}' of type {t} cannot be described by a workload", d.kernel.loc)
+    head = [f'name = "{name}"', f'dtype = "{scalar_of(t)}"']
+    if isinstance(t, Scalar):
+        return [*head, 'role = "scalar"', *_scalar(d, p, o, fit)]
+    return [*head, *_buffer(d, p, o, fit)]
+
+
+def _scalar(d: Draft, p: Param, o: ObservedCalls, fit: Fit) -> list[str]:
+    name = p.sym.name
+    value = fit.values.get(name, name if name in fit.sizes[0] else 1)
+    seen = [(c.scalars[name], c.launches) for c in o.calls if name in c.scalars]
+    text = f'value = "{plain(value)}"' if isinstance(value, str) else f"value = {_number(value, p)}"
+    where = "observed: what the launch is made of" if name in fit.sizes[0] else "CHECK"
+    lines = [_said(text, _values_text(seen) if seen else where)]
+    most = d.most.get(name)
+    if isinstance(value, str) and name in d.roles.sizes and most is not None and scalar_of(p.sym.type).bits >= 32:
+        all_seen = [int(v) for v, _ in seen]
+        low, high = min([1, *all_seen]), max([most, *all_seen])
+        lines += [_said(f"range = [{low}, {high}]", "guessed: what 32-bit indices allow"), 'guessed = ["range"]']
+    return lines
+
+
+def _number(value: int | float, p: Param) -> str:
+    if isinstance(value, float) and scalar_of(p.sym.type).name == "f32":
+        return str(float(str(np.float32(value))))
+    return repr(value)
+
+
+def _values_text(seen: Sequence[tuple[int | float, int]]) -> str:
+    counts: dict[int | float, int] = {}
+    for v, n in seen:
+        counts[v] = counts.get(v, 0) + n
+    shown = sorted(counts, key=lambda v: -counts[v])
+    text = ", ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in shown[:4])
+    more = f" and {len(shown) - 4} other values" if len(shown) > 4 else ""
+    return f"observed: {text}{more}"
+
+
+def _buffer(d: Draft, p: Param, o: ObservedCalls, fit: Fit) -> list[str]:
+    name, t = p.sym.name, p.sym.type
+    if p.init:
+        values = ", ".join(str(v).lower() if isinstance(v, bool) else repr(v) for v in p.init)
+        role = "in" if d.role(p) == "in" else "inout"
+        return [f'role = "{role}"', f'shape = ["{len(p.init)}"]', f"init = [{values}]"]
+    extent = fit.extents.get(name)
+    shape = ", ".join(f'"{plain(x)}"' for x in extent.shape) if extent is not None else '"65536"'
+    own = extent is not None and extent.factors == (f"{name}_elements",)
+    note = "observed: the allocation" if own else "" if extent is not None and extent.plausible else "CHECK"
+    lines = [f'role = "{d.role(p)}"', _said(f"shape = [{shape}]", note)]
+    content = _content(p, fit.calls)
+    more, guessed, observed = [*filled(d, p)[0]], set(filled(d, p)[1]), list[str]()
+    if content is not None and d.role(p) != "out":
+        replaced = _as_held(content, more)
+        if replaced is not None:
+            more, guessed, observed = replaced, guessed - {"range"}, ["range"]
+        lines[0] = _said(lines[0], f"observed: {statistics_text(content)}")
+    lines += more
+    if name in fit.nulls:
+        lines.append(_said(f'null = "{fit.nulls[name]}"', "observed: some calls pass none"))
+    if name in undeclared(d.kernel) and not any(name in pair for pair in o.equal):
+        apart = o.apart(name)
+        why = (
+            "observed: an allocation of its own" if apart else "guessed: CHECK: no caller passes the same memory twice"
+        )
+        lines.append(_said("noalias = true", why))
+        (observed.append if apart else guessed.add)("noalias")
+    align = min(LARGEST_ALIGN, o.alignments.get(name, 0))
+    if align > 1:
+        lines.append(_said(f"align = {align}", "observed: of every pointer that was passed"))
+        observed.append("align")
+    for key, facts in (("guessed", sorted(guessed)), ("observed", observed)):
+        lines += [f"{key} = [" + ", ".join(f'"{f}"' for f in facts) + "]"] if facts else []
+    for pair in sorted(o.equal):
+        if name == pair[0] and isinstance(t, Ptr):
+            fit.doubts.append(f"{pair[0]} and {pair[1]} were the same memory in some calls; scenarios pass two buffers")
+    return lines
+
+
+def _content(p: Param, calls: Sequence[ObservedCall]) -> np.ndarray | None:
+    """What the buffer held in the call that took longest, of those whose memory was recorded."""
+    for c in calls:
+        b = c.buffers.get(p.sym.name)
+        if b is not None and b.content is not None:
+            dtype = numpy_dtype(scalar_of(p.sym.type).name)
+            whole = b.content.size // dtype.itemsize * dtype.itemsize
+            return b.content[:whole].view(dtype) if whole else None
+    return None
+
+
+def _as_held(values: np.ndarray, drafted: Sequence[str]) -> list[str] | None:
+    """How a buffer is to be filled, to hold such values; None where what was drafted says more: indices, offsets."""
+    kinds = ("index", "offsets", "distinct", "distinct-rows", "zeros")
+    if any(line.startswith(f'init = "{k}"') for line in drafted for k in kinds):
+        return None
+    if values.dtype.kind in "iu":
+        return ['init = "ints"', _said(f"range = [{int(values.min())}, {int(values.max())}]", "observed")]
+    if values.dtype.kind == "b":
+        return None
+    finite = values.astype(np.float64)
+    finite = finite[np.isfinite(finite)]
+    low, high = (float(f"{x:.4g}") for x in (finite.min(), finite.max())) if finite.size else (0.0, 0.0)
+    if not low < high:
+        return None
+    return ['init = "uniform"', _said(f"range = [{low!r}, {high!r}]", "observed")]
+
+
+def statistics_text(values: np.ndarray) -> str:
+    """``1000 elements, -20 to 79.9, mean 30, 1 % zeros, 3 NaN``."""
+    numbers = values.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    parts = [f"{values.size} elements"]
+    if finite.size:
+        parts += [f"{finite.min():.4g} to {finite.max():.4g}", f"mean {finite.mean():.4g}"]
+    zeros = float((numbers == 0).mean()) if numbers.size else 0.0
+    parts += [f"{zeros:.0%} zeros"] if zeros else []
+    for what, n in (("NaN", np.isnan(numbers).sum()), ("infinite", np.isinf(numbers).sum())):
+        parts += [f"{n} {what}"] if n else []
+    return ", ".join(parts)
+
+
+def _scenarios(d: Draft, o: ObservedCalls, fit: Fit, marks: dict[str, str]) -> list[list[str]]:
+    out, taken = [], set[str]()
+    for i, (call, sizes) in enumerate(zip(fit.calls, fit.sizes)):
+        name = "x".join(str(v) for n, v in sizes.items() if n not in fit.own) or "launch"
+        name = name if name not in taken else f"{name}-{i + 1}"
+        taken.add(name)
+        share = o.share(call)
+        by = f"grid {'x'.join(map(str, call.grid))}, block {'x'.join(map(str, call.block))}"
+        how = f"observed: {call.launches} x, {share:.1%} of its {'time' if call.seconds else 'launches'}, {by}"
+        inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+        doubt = f"            # CHECK: {marks[name]}" if name in marks else ""
+        weight = f"weight = {max(share, 1e-4):.4g}" if i < fit.tuned else "heldout = true"
+        out.append(["[[scenario]]", f'name = "{name}"{doubt}', f"sizes = {{ {inside} }}" if inside else "sizes = {}",
+                    _said(weight, how)])  # fmt: skip
+    if not fit.own and (fit.launch is None or not _numbers_in(fit.launch.grid)):
+        for title, sizes, more in d.scenarios:
+            if title == "odd" and sizes.keys() == fit.sizes[0].keys() and sizes not in fit.sizes:
+                inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+                doubt = f"            # CHECK: {marks[title]}" if title in marks else ""
+                out.append(["[[scenario]]", f'name = "odd"{doubt}', f"sizes = {{ {inside} }}", more])
+    return out
+
+
+def _numbers_in(axes: Sequence[str]) -> bool:
+    return any(a.isdigit() and a != "1" for a in axes)
+
+
+def _said(line: str, comment: str) -> str:
+    return f"{line:<{COLUMN}} # {comment}" if comment else line
