@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from math import prod
 
 from ktc.agent.embedded.rounds import measure_original
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.quantities import duration
 from ktc.ir.workload import Scenario
 
 from .lab import Comparison
@@ -34,6 +35,7 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     other is looked at. Once the time is over, the verdicts on the fastest are waited for as long again, and
     :data:`LAST_RESORT` times as long while nothing at all is accepted.
     """
+    run.tell("finals", scenario=scenario.name)
     original, *rest = run.finalists[scenario.name]
     if run.is_late(scenario):  # those that were asked about come first: nothing new is begun but for want of any
         rest.sort(key=lambda f: run.verdicts.of(f.candidate, f.knobs) is None)
@@ -64,7 +66,7 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
         if run.was_decided(f) or (not met and left):
             meet(f, left)
         if run.verdicts.asked(f.candidate) and not run.was_decided(f) and not run.is_withdrawn(f.candidate):
-            run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({f.seconds * 1e6:.3g} us)")
+            run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({duration(f.seconds)})")
     while (best := _fastest(run, met)) is not None:
         won = without_idle_steps(run, scenario, best)
         if not run.is_withdrawn(won.finalist.candidate):  # as it is where what is left of it is wrong
@@ -92,13 +94,16 @@ def compare(run: Run, f: Finalist, scenario: Scenario) -> Comparison | None:
         found = run.lab.compare(f.candidate, f.knobs, scenario)
     except KtcError as e:
         run.reject(f.candidate, f.knobs, e.message, scenario.name)
+        run.tell_leaders()
         return None
     if not f.candidate.script:
         found = kept(found)
     if found.verdict != "ok":
         run.reject(f.candidate, f.knobs, found.verdict, scenario.name)
+        run.tell_leaders()
         return None
-    run.tell("compare", scenario=scenario.name, script=f.candidate.script, knobs=dict(f.knobs), ratio=found.ratio)
+    duel = {"before": found.before.median, "after": found.after.median, "ratio": found.ratio}
+    run.tell("compare", scenario=scenario.name, script=f.candidate.script, knobs=dict(f.knobs), **duel)
     return found
 
 
@@ -112,6 +117,7 @@ def held_out(
     """
     out = []
     for s in scenarios:
+        run.tell("held_out", scenario=s.name)
         try:
             measure_original(run, s)
         except KtcError as error:  # the sizes that were tuned for have their result
@@ -201,7 +207,7 @@ def _result(
     alarm = limit.alarm(found.after.median) if limit else ""
     if alarm:
         run.notes.append(f"{s.name}: {alarm}")
-    return ScenarioResult(
+    result = ScenarioResult(
         name=s.name,
         sizes=dict(s.sizes),
         heldout=s.heldout,
@@ -215,4 +221,7 @@ def _result(
         bound=limit.seconds if limit else 0.0,
         limiter=limit.limiter if limit else "",
         shares=shares,
+        in_search=(run.finalists[s.name][0].seconds, 0.0 if s.heldout else f.seconds),
     )
+    run.tell("result", scenario=s.name, **{k: v for k, v in asdict(result).items() if k != "name"})
+    return result

@@ -19,6 +19,7 @@ from ktc.ir.workload import Scenario, Workload
 from ktc.search.verification import check_original
 from ktc.search.workers.head_start import HeadStart
 
+from .about import About
 from .bench import Bench, is_cpu
 from .build import Builder, Candidate
 from .finals import held_out, overall, shoot_out
@@ -69,8 +70,9 @@ def optimize(
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
             verdicts on the fastest are waited for as long again (three times as long while nothing is accepted).
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
-        progress: called with events as they happen: original, profile, propose, refused, verify, verified, rejected,
-            tune, rung, improvement, compare, done.
+        progress: called with events as they happen: begin, original, bound, profile, propose, refused, verify,
+            verified, rejected, tune, rung, improvement, withdrawn (an improvement that is none), finals, held_out,
+            compare, left_out, result, done.
         seed: of inputs, of knob values that are drawn, and of what the planner draws: two runs with one seed differ in
             times, and in what follows from times, alone.
         resume: False starts a new ledger and keeps the old one under another name.
@@ -79,7 +81,6 @@ def optimize(
         counters: read hardware counters of the fastest kernels (by Nsight Compute, some seconds each), for the planner
             and the report; without, and where that may not be, what limits them is estimated.
         memory: a knowledge base to learn from and to add to; None uses none.
-
         ahead: a process that is opening ``device`` already.
 
     Raises:
@@ -110,6 +111,8 @@ def optimize(
     builder.as_loops = prints_loops(lab.device.profile)
     try:
         trajectory = Trajectory(out / TRAJECTORY, progress or _silent)
+        about = About.of(work, variant, chosen, budget, time_limit, lab.device)
+        about.save(out)
         run = Run(
             work, original, lab, mind, budget, trajectory, memory, builder,
             time_limit=time_limit, started=began,
@@ -136,6 +139,10 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
     if not tuned:
         hint = "give one a positive weight"
         raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario to tune for in {run.work.path}", hint=hint)
+    d, limit = run.lab.device, run.time_limit if run.time_limit < math.inf else None
+    what = {"kernel": run.work.kernel_name, "device": {"backend": d.backend, "name": d.name}}
+    run.tell("begin", **what, planner=run.planner.name, budget=run.budget, time_limit=limit,
+             scenarios=[s.name for s in tuned])  # fmt: skip
     weight = sum(s.weight or 1.0 for s in tuned)
     for s in tuned:
         part = (s.weight or 1.0) / weight

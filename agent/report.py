@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from ktc.ir.support.quantities import times, with_spread
+
 from .failures import INTERNAL, WHAT_TO_SEND, FailureGroup
 from .planner import Outcome
 
@@ -40,7 +42,8 @@ class StepShare:
 class ScenarioResult:
     """One scenario: the original and the winner, timed interleaved.
 
-    ``ratio`` is original / winner with its 95 % interval. ``bound`` is the least possible seconds (0: unknown) and
+    ``ratio`` is original / winner with its 95 % interval. ``in_search``: seconds of the original and of the winner as
+    the search measured them, each alone (0: it did not). ``bound`` is the least possible seconds (0: unknown) and
     ``limiter`` what sets it: memory, a unit of arithmetic, or the launch itself. ``script`` is '' when nothing verified
     beat the original; ``shares`` are those of its steps (after ``raise``), in order. ``limited``: what limits it, and
     who says so, one sentence each.
@@ -61,6 +64,7 @@ class ScenarioResult:
     file: str = ""
     shares: tuple[StepShare, ...] = ()
     limited: tuple[str, ...] = ()
+    in_search: tuple[float, float] = (0.0, 0.0)
 
     @property
     def of_bound(self) -> float:
@@ -171,10 +175,8 @@ def _knobs(values: Mapping[str, int]) -> str:
 
 
 def with_interval(t: Timed) -> str:
-    """``12.3 µs ±0.4 %``: the median, never as a power of ten, and half the width of its interval."""
-    half = 50.0 * (t.high - t.low) / t.median if t.median else 0.0
-    us = t.median * 1e6
-    return f"{us:.4g} µs ±{half:.1f} %" if us < 1e4 else f"{us:.0f} µs ±{half:.1f} %"
+    """``12.3 µs ±0.4 %``: the median, and half the width of its interval."""
+    return with_spread(t.median, t.low, t.high)
 
 
 def table(report: OptimizeReport) -> list[tuple[str, ...]]:
@@ -187,7 +189,7 @@ def table(report: OptimizeReport) -> list[tuple[str, ...]]:
                 s.name + (" (held out)" if s.heldout else ""),
                 with_interval(s.before),
                 with_interval(s.after),
-                f"{mid:.2f}x [{low:.2f}, {high:.2f}]",
+                times(mid, low, high),
                 f"{100 * s.of_bound:.0f} % ({s.limiter})" if s.bound else "-",
                 s.verdict,
             )

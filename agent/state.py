@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import While
+from ktc.ir.support.quantities import duration
 from ktc.ir.walk import walk
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.limiters.limiter import Profile
@@ -18,6 +19,7 @@ from ktc.search.verification import Verdict
 from .build import Builder, Candidate
 from .failures import INTERNAL, Failed, FailureGroup, grouped
 from .lab import Lab, Tuned
+from .leaders import Leaders
 from .memory import Memory
 from .planner import Outcome, Planner, Proposal
 from .scripts import built_on
@@ -46,11 +48,12 @@ WRONG = ("wrong", "crash", "hang")
 
 @dataclass(frozen=True)
 class Finalist:
-    """A measured configuration: ``seconds`` on the scenario it is a finalist of."""
+    """A measured configuration: ``seconds`` on the scenario it is a finalist of, with their 95 % ``interval``."""
 
     candidate: Candidate
     knobs: Mapping[str, int]
     seconds: float
+    interval: tuple[float, float] | None = None
 
 
 @dataclass
@@ -82,12 +85,13 @@ class Run:
     first_improvement: float = 0.0  # seconds from the start to the first verified one; 0: there is none
     verdicts: Verdicts = field(init=False)
     _withdrawn: dict[str, str] = field(default_factory=dict)  # candidate key -> its script where it is wrong, else ''
-    _improved: dict[str, float] = field(default_factory=dict)  # scenario -> the fastest verified so far, as was told
+    leaders: Leaders = field(init=False)
     _tainted: bool = False
     _profiles: dict[tuple[str, str, str], Profile | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.verdicts = Verdicts(self.lab, self.tell)
+        self.leaders = Leaders(self.tell)
 
     def why_stop(self, scenario: Scenario) -> str:
         """Why nothing new is begun for ``scenario``; '' while there is no reason. A time that leaves nothing to gain is
@@ -154,7 +158,7 @@ class Run:
             if leader is not None:
                 self.verdicts.begin(leader.candidate, leader.knobs)
             busy = bool(settled) or leader is not None
-        self._tell_improvements()
+        self.tell_leaders()
 
     def foresee(self, c: Candidate, knobs: Mapping[str, int]) -> None:
         """Ask for the verdict on what is going to be measured, where nobody has anything else to verify."""
@@ -201,7 +205,7 @@ class Run:
             self.settle(c, "rejected", "no configuration was accepted", at)
         else:
             gain = original.seconds / left.seconds
-            self.settle(c, "tuned", f"{left.seconds * 1e6:.4g} µs", at, gain=gain, knobs=dict(left.knobs))
+            self.settle(c, "tuned", duration(left.seconds), at, gain=gain, knobs=dict(left.knobs))
 
     def _withdraw(self, c: Candidate, verdict: Verdict) -> None:
         """Take a template back, and what was built on it if it is wrong: they are no finalists, and no planner sees
@@ -277,14 +281,22 @@ class Run:
             self.lab.renew()
         self._tainted = False
 
-    def _tell_improvements(self) -> None:
+    def tell_leaders(self) -> None:
+        """Say what is the fastest verified configuration of each scenario, where that has changed."""
         for at, (original, *rest) in self.finalists.items():
-            best = next((f for f in rest if self.is_verified(f)), original)
-            if best.seconds < self._improved.get(at, original.seconds):
-                self._improved[at] = best.seconds
-                found = {"script": best.candidate.script, "knobs": dict(best.knobs), "seconds": best.seconds}
+            best = next((f for f in rest if self.is_verified(f) and not self._why_out(f)), None)
+            if self.leaders.update(at, original, best, self._why_out):
                 self.first_improvement = self.first_improvement or time.monotonic() - self.started
-                self.tell("improvement", scenario=at, original=original.seconds, **found)
+
+    def _why_out(self, f: Finalist) -> str:
+        """Why a configuration can win no more; '' where it can."""
+        for row in self.rejected:
+            if row["script"] == f.candidate.script and row["knobs"] == dict(f.knobs):
+                return str(row["verdict"])
+        if not self.is_withdrawn(f.candidate):
+            return ""
+        wrong = (w for w in self._withdrawn.values() if w and built_on(f.candidate.script, w))
+        return next((f"built on what was rejected: {w}" for w in wrong), "its template was rejected")
 
     # -------------------------------------------------------------------------------------------------- measurements
 
@@ -314,9 +326,14 @@ class Run:
         best = tuned.ranked[0][1] if tuned.ranked else None
         self.history.append({"scenario": at, "script": c.script, "spent": self.spent, "best": best})
         base = self.finalists[at][0].seconds
+        intervals = {tuple(t.config.items()): t.outcome.interval.get(at) for t in tuned.trials}
+        rejected = [r["knobs"] for r in self.rejected if r["script"] == c.script]
+        mine = [Finalist(c, k, t, intervals.get(tuple(k.items()))) for k, t in tuned.ranked[:CONTENDERS]]
+        mine = [] if self.is_withdrawn(c) else [f for f in mine if dict(f.knobs) not in rejected]
+        lead = [{"knobs": dict(f.knobs), "seconds": f.seconds, "interval": f.interval} for f in mine[:1]]
         said = {"spent": self.spent, "budget": self.budget, "best": best, "original": base, "trials": tuned.trials}
         new = grouped(self.failed[at, c.key][before:])
-        self.tell("tune", scenario=at, script=c.script, failures=new, **said)
+        self.tell("tune", scenario=at, script=c.script, failures=new, leader=lead[0] if lead else None, **said)
         if self.is_withdrawn(c):
             return
         if best is None:
@@ -324,9 +341,6 @@ class Run:
             self.settle(c, "failed" if tuned.failures else "infeasible", f"{status} {detail}".strip(), at)
             return
         others = [f for f in self.finalists[at][1:] if f.candidate.key != c.key]
-        mine = [Finalist(c, k, t) for k, t in tuned.ranked[:CONTENDERS]]
-        rejected = [r["knobs"] for r in self.rejected if r["script"] == c.script]
-        mine = [f for f in mine if dict(f.knobs) not in rejected]
         self.finalists[at][1:] = sorted(others + mine, key=lambda f: f.seconds)
         self._settle_tuned(c, at)
         self.hear()

@@ -64,7 +64,10 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
     measure_original(run, scenario)
     if budget < 1:
         return
-    run.stopping[scenario.name] = Stopping(deadline, run.lab.bound(scenario))
+    bound = run.lab.bound(scenario)
+    if bound is not None:
+        run.tell("bound", scenario=scenario.name, seconds=bound.seconds, limiter=bound.limiter)
+    run.stopping[scenario.name] = Stopping(deadline, bound)
     _search(run, scenario, budget)
     if why := run.why_stop(scenario):
         run.notes.append(f"{scenario.name}: {why}")
@@ -148,7 +151,8 @@ def measure_original(run: Run, scenario: Scenario) -> None:
     run.finalists[scenario.name] = [Finalist(identity, {}, tuned.ranked[0][1])]
     run.measured += tuned.fresh
     run.history.append({"scenario": scenario.name, "script": "", "spent": run.spent, "best": tuned.ranked[0][1]})
-    run.tell("original", scenario=scenario.name, seconds=tuned.ranked[0][1])
+    timed = tuned.trials[-1].outcome.interval.get(scenario.name) if tuned.trials else None
+    run.tell("original", scenario=scenario.name, seconds=tuned.ranked[0][1], interval=timed)
 
 
 # ------------------------------------------------------------------------------------------------------- proposing

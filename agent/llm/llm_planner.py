@@ -18,6 +18,7 @@ from typing import Any
 from ktc.agent.planner import MAX_SCRIPT_CHARS, Observation, Outcome, Proposal
 from ktc.agent.relief import FEW, RELIEF
 from ktc.ir.kernel import Kernel
+from ktc.ir.support.quantities import duration
 
 from .call_ledger import CallLedger
 from .chat import Chat, LlmConfig, LlmError
@@ -246,7 +247,7 @@ def expectations(o: Observation) -> str:
         if found is not None:
             measured_as = f", measured {gains[script]:.2f}x" if script in gains and script else ""
             lines.append(
-                f"{script or '(identity)'}: {found.seconds * 1e6:.1f} us expected{measured_as}; {'; '.join(found.why)}"
+                f"{script or '(identity)'}: {duration(found.seconds)} expected{measured_as}; {'; '.join(found.why)}"
             )
     return "\n".join(lines) or "no model of this device"
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.quantities import duration
 
 from .command_parser import Option
 from .options import Device, Json, Passes, Sets, apply_script, knob_values, with_program
@@ -60,7 +61,7 @@ def facts(
         return print_json(found.as_json() | ({"limited": dataclasses.asdict(limited)} if limited is not None else {}))
     _show(found, graph)
     if limited is not None:
-        took = f", {limited.seconds * 1e6:.4g} us measured" if limited.seconds else ""
+        took = f", {duration(limited.seconds)} measured" if limited.seconds else ""
         print(_heading(f"what limits it on {limited.device}{took}"))
         print("\n".join(f"  {line}" for line in limited.profile.lines()))
 
@@ -108,13 +109,16 @@ def _show(f: ProgramFacts, graph: bool) -> None:
     if f.missing:
         print(f"  depends on sizes: {' '.join(f'--size {n}=N' for n in f.missing)}")
     else:
-        print(table(["device", "us", "limited by"], [(n, f"{b.seconds * 1e6:.2f}", b.limiter) for n, b in shown]))
+        print(
+            table(["device", "time", "limited by"], [(n, duration(b.seconds), b.limiter) for n, b in shown], right=[1])
+        )
     if f.estimates:
         print(_heading("this schedule, estimated from counts"))
         print(
             table(
-                ["device", "us", "limited by"],
-                [(n, f"{e.seconds * 1e6:.1f}", e.limiter) for n, e in f.estimates.items()],
+                ["device", "time", "limited by"],
+                [(n, duration(e.seconds), e.limiter) for n, e in f.estimates.items()],
+                right=[1],
             )
         )
         name, e = next(iter(f.estimates.items()))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
+from ktc.live.showing import showing
 
 from .command_parser import Option
 from .options import (
@@ -24,7 +25,7 @@ from .options import (
     with_program,
     with_workload,
 )
-from .output import Progress, duration, note, print_json, progress, styled, table
+from .output import columns, note, print_json, styled, table
 from .simulating import Export, simulate
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from ktc.agent.report import OptimizeReport
     from ktc.api import Program
     from ktc.search.workers.head_start import HeadStart
-
-LONG = 5.0
-"""Seconds of a check that are worth a line: whoever waits should see for what."""
 
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
 TimeLimit = Annotated[
@@ -51,6 +49,7 @@ Out = Annotated[
     str, Option("--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL")
 ]
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
+Quiet = Annotated[bool, Option("--quiet", help="Show nothing on the way, the result alone.")]
 
 
 def _opening(options: Mapping[str, Any]) -> AbstractContextManager[HeadStart | None]:
@@ -83,6 +82,7 @@ def optimize(
     scenario: Scenarios = [],  # noqa: B006  nobody mutates the default
     out: Out = "",
     fresh: Fresh = False,
+    quiet: Quiet = False,
     memory: Annotated[bool, Option("--memory/--no-memory", help="Learn from earlier runs on this machine.")] = True,
     profile: Annotated[
         bool,
@@ -103,7 +103,7 @@ def optimize(
       ktc optimize my_folder_with_workload_toml --planner llm --intent "small batches matter most"
     """
     _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead,
-         intent=intent, profile=profile)  # fmt: skip
+         intent=intent, profile=profile, quiet=quiet)  # fmt: skip
 
 
 @functools.partial(with_program, optional=True, instantiate=True, ahead=_opening)
@@ -135,6 +135,7 @@ def tune(
     export_t4: Annotated[
         str, Option("--export-t4", metavar="FILE", help="Write the measurements as Kernel Tuner's T4 file.")
     ] = "",
+    quiet: Quiet = False,
     seed: Seed = 0,
     json_: Json = False,
     ahead: Any = None,
@@ -171,14 +172,29 @@ def tune(
             return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name, whole=True)]
 
     export.space_of(template.kernel)
-    _run(program, device, budget, time_limit, Given(), scenario, out, fresh, False, seed, json_, ahead, export)
+    _run(
+        program,
+        device,
+        budget,
+        time_limit,
+        Given(),
+        scenario,
+        out,
+        fresh,
+        False,
+        seed,
+        json_,
+        ahead,
+        export,
+        quiet=quiet,
+    )
     export.write_measurements()
 
 
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
     out: str, fresh: bool, memory: bool, seed: int, json_: bool, ahead: HeadStart | None, export: Export | None = None,
-    intent: str = "", profile: bool = False,
+    intent: str = "", profile: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     from ktc.agent.embedded.rounds import EXIT_BUG
     from ktc.agent.failures import WHAT_TO_SEND
@@ -191,13 +207,12 @@ def _run(
     folder = Path(out) if out else Path("ktc-out") / name
     program = with_workload(program, folder)
     workload = need_workload(program, "optimizing")
-    with progress("starting", quiet=json_) as bar:
-        live = Live(bar) if not json_ else None
+    with showing(quiet=json_ or quiet) as shown, _saying_how_to_continue(folder):
 
         def tell(event: Mapping[str, Any]) -> None:
-            for listener in (live, export):
-                if listener is not None:
-                    listener(event)
+            shown(event)
+            if export is not None:
+                export(event)
 
         report = search(
             workload,
@@ -223,84 +238,28 @@ def _run(
                        exit_code=EXIT_BUG)  # fmt: skip
 
 
-class Live:
-    """Events of a run as lines: what was proposed or refused, each new best, what is verified, each comparison."""
-
-    def __init__(self, bar: Progress) -> None:
-        self.bar = bar
-        self.best: dict[str, float] = {}
-        self.failures: set[tuple[str, str, str]] = set()
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        handler = getattr(self, f"_{event['event']}", None)
-        if handler is not None:
-            handler(event)
-
-    def _original(self, e: Mapping[str, Any]) -> None:
-        self.best[e["scenario"]] = e["seconds"]
-        self.bar.say(f"{e['scenario']}: the original takes {duration(e['seconds'])}")
-
-    def _propose(self, e: Mapping[str, Any]) -> None:
-        count = len(e["scripts"])
-        said = f"proposes {count} script{'s' * (count != 1)}" if count else "has no further ideas"
-        self.bar.say(f"{e['scenario']}: {e['planner']} {said}")
-
-    def _refused(self, e: Mapping[str, Any]) -> None:
-        self.bar.say(f"  refused: {e['script']}: {e['why']} [{e['code']}]")
-
-    def _verify(self, e: Mapping[str, Any]) -> None:
-        self.bar.doing(f"verifying {e['script']}")
-
-    def _verified(self, e: Mapping[str, Any]) -> None:
-        if e["seconds"] > LONG:
-            self.bar.say(f"  verified in {duration(e['seconds'])}: {e['script']}")
-
-    def _rejected(self, e: Mapping[str, Any]) -> None:
-        self.bar.say(f"  REJECTED: {e['script']}: {e['why']}")
-
-    def _tune(self, e: Mapping[str, Any]) -> None:
-        self.bar.update(e["spent"], e["budget"], e["scenario"])
-        for group in e["failures"]:
-            if (cause := (e["script"], group.status, group.message)) not in self.failures:
-                self.failures.add(cause)
-                self.bar.say(f"  failed: {group}: {e['script']}")
-        best = e["best"]
-        if best is not None and best < self.best.get(e["scenario"], best * 2):
-            self.best[e["scenario"]] = best
-            gain = e["original"] / best
-            self.bar.say(
-                f"  [{e['spent']}/{e['budget']}] {duration(best)} ({gain:.2f}x, to be verified): {e['script']}"
-            )
-            self.bar.doing("measuring")
-
-    def _improvement(self, e: Mapping[str, Any]) -> None:
-        gain = e["original"] / e["seconds"]
-        self.bar.say(f"  verified: {duration(e['seconds'])} ({gain:.2f}x): {e['script']}")
-
-    def _left_out(self, e: Mapping[str, Any]) -> None:
-        self.bar.doing(f"leaving out {e['step']}")
-
-    def _compare(self, e: Mapping[str, Any]) -> None:
-        mid, low, high = e["ratio"]
-        knobs = " ".join(f"{k}={v}" for k, v in e["knobs"].items())
-        self.bar.say(f"{e['scenario']}: against the original {mid:.2f}x [{low:.2f}, {high:.2f}]  {knobs}")
+@contextmanager
+def _saying_how_to_continue(folder: Path) -> Iterator[None]:
+    """An interrupted run has its measurements: say what can be done with them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"what was measured is kept: the same command continues, `ktc report {folder}` shows what there is")
+        raise
 
 
 def show(report: OptimizeReport) -> None:
     """The end of a run: the table, the winner, what to know, where the files are."""
-    from ktc.agent.report import table as rows_of
-
-    header, *rows = rows_of(report)
     device = report.device
     print(f"\n{styled(report.kernel, 'bold')} on {device['name']} ({device['backend']}), planner {report.planner}")
-    print(table(header, rows, right=range(1, len(header) - 1)))
+    print(_results(report, columns()))
     if report.best_script:
         print(f"\nscript  {report.best_script}")
         print("knobs   " + (" ".join(f"{k}={v}" for k, v in report.best_knobs.items()) or "none"))
         shares = next((s.shares for s in report.scenarios if s.shares and s.script == report.best_script), ())
         if shares:
             print()
-            print(table(("step", "without it the kernel takes"), [(s.step, str(s)) for s in shares]))
+            print(table(("the kernel takes", "without the step"), [(str(s), s.step) for s in shares]))
     else:
         print(f"\n{report.kept}")
     failed = f"{report.failed} failed, " if report.failed else ""
@@ -314,3 +273,32 @@ def show(report: OptimizeReport) -> None:
         note(f"note: {line}")
     for what, path in report.files.items():
         print(f"{what}: {path}")
+
+
+def _results(report: OptimizeReport, width: int) -> str:
+    """The scenarios as a table: in one if it fits, without the verdicts (which follow it) if that fits, else a record
+    each."""
+    from ktc.agent.report import table as rows_of
+    from ktc.agent.report import with_interval
+
+    header, *rows = rows_of(report)
+    number = range(1, len(header) - 1)
+    if not width or _width([header, *rows]) <= width:
+        return table(header, rows, right=number)
+    short = [
+        (s.name, with_interval(s.before), with_interval(s.after), r[3], r[4].partition(" (")[0])
+        for s, r in zip(report.scenarios, rows)
+    ]
+    if _width([header[:-1], *short]) <= width:
+        verdicts = dict.fromkeys(r[-1] for r in rows)
+        said = [f"{v}: {', '.join(r[0] for r in rows if r[-1] == v)}" for v in verdicts]
+        return "\n".join([table(header[:-1], short, right=number), *said])
+    records = []
+    for name, before, after, ratio, share, verdict in rows:
+        records += [styled(name, "bold"), f"  {before} -> {after}, {ratio}", f"  {verdict}"]
+        records += [f"  {share.replace(' (', ' of the bound (')}"] if share != "-" else []
+    return "\n".join(records)
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    return sum(max(map(len, column)) for column in zip(*rows)) + 2 * (len(rows[0]) - 1)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,14 +65,6 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Seque
     return "\n".join([styled(line(list(headers)), "bold"), *map(line, cells)])
 
 
-def duration(seconds: float) -> str:
-    """A time as a reader wants it: three significant digits in ns, us, ms or s."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}" if seconds / scale < 1000 else f"{seconds / scale:.0f} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
 def write_file(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all.
 
@@ -100,8 +93,22 @@ def put(text: str, output: str) -> None:
     note(f"wrote {output}")
 
 
+def columns() -> int:
+    """The width of the terminal that standard output is; 0 where it is none."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
 def note(text: str) -> None:
-    """A line for the reader that is not part of the result: standard error."""
+    """A line for the reader that is not part of the result: standard error; broken between words on a terminal."""
+    if sys.stderr.isatty():
+        import shutil
+
+        text = textwrap.fill(
+            text, max(20, shutil.get_terminal_size().columns), subsequent_indent="  ", break_long_words=False,
+            break_on_hyphens=False,
+        )  # fmt: skip
     print(styled(text, "dim", sys.stderr), file=sys.stderr)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ktc.ir.support.quantities import duration
+
 from .command_parser import Argument, Option
 from .options import Define, Include, Json, usage
-from .output import duration, note, print_json, progress, styled, table
+from .output import note, print_json, progress, styled, table
 
 if TYPE_CHECKING:
     from ktc.profiling import Profile, Ranked, Verdict

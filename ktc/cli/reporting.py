@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.quantities import duration, times
 
 from .command_parser import Argument, Option
 from .options import Device, Json, OutPath
-from .output import duration, print_json, progress, put, styled, table, write_file
+from .output import print_json, progress, put, styled, table, write_file
 
 if TYPE_CHECKING:
     from ktc.replay import Replayed
@@ -74,5 +75,4 @@ def _show(result: Replayed, output: str) -> None:
     same = {True: "the same text as then", False: "text DIFFERENT from then", None: "no text to compare with"}
     print(f"source {result.source_state}; {same[result.same_text]}")
     for name, before, after, ratio in result.times:
-        interval = f"{ratio[0]:.2f}x [{ratio[1]:.2f}, {ratio[2]:.2f}]"
-        print(f"{name}: {duration(before)} -> {duration(after)} ({interval})")
+        print(f"{name}: {duration(before)} -> {duration(after)} ({times(*ratio)})")

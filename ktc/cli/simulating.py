@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .output import duration, note, print_json, progress
+from ktc.ir.support.quantities import duration
+
+from .output import note, print_json, progress
 
 if TYPE_CHECKING:
     from ktc.ir.kernel import Kernel

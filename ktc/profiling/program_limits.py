@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ktc.ir.support.quantities import duration
+
 from .profile_format import Process, Profile
 from .ranking import GRAPHS, Ranked
 
@@ -12,7 +14,7 @@ IDLE = 0.5
 """Share of the time between first kernel and last from which on the device is said to wait."""
 
 LAUNCH_GAP_S = 25e-6
-"""Seconds without work for each launch up to which launching itself explains them: a launch takes the host 2 to 5 us, a
+"""Seconds without work for each launch up to which launching itself explains them: a launch takes the host 2 to 5 µs, a
 framework around it up to 20."""
 
 COPIES = 0.3
@@ -42,11 +44,11 @@ def verdict(profile: Profile, rows: Sequence[Ranked]) -> Verdict:
                      "host submits it, so short kernels look longer than they are")  # fmt: skip
         return Verdict("unknown", tuple(facts), ("install CUPTI for exact times: pip install nvidia-cuda-cupti",))
     idle = max(0.0, span - busy)
-    facts.append(f"from first kernel to last the device worked {busy / span:.0%} of {_said(span)}")
+    facts.append(f"from first kernel to last the device worked {busy / span:.0%} of {duration(span)}")
     if idle / span >= IDLE and launches:
         gap = idle / launches
         kind = "launches" if gap <= LAUNCH_GAP_S else "host"
-        facts.append(f"{launches} launches leave it idle for {_said(gap)} each, on average")
+        facts.append(f"{launches} launches leave it idle for {duration(gap)} each, on average")
         if kind == "launches":
             advice.append("bound by launching: fewer launches help (fuse kernels that follow each other, record the "
                           "sequence as a CUDA graph, larger batches), faster kernels hardly do")  # fmt: skip
@@ -65,15 +67,8 @@ def _outside(profile: Profile) -> Iterator[str]:
     inside = max((p.launching for p in profile.processes), default=0.0)
     if len(profile.processes) == 1 and whole and 1 - inside / whole >= START:
         before = profile.processes[0].before
-        yield (f"{_said(whole - inside)} of the program's {_said(whole)} lie outside of its launches, "
-               f"{_said(before)} of them before the first")  # fmt: skip
-
-
-def _said(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
+        yield (f"{duration(whole - inside)} of the program's {duration(whole)} lie outside of its launches, "
+               f"{duration(before)} of them before the first")  # fmt: skip
 
 
 def unseen(profile: Profile, rows: Sequence[Ranked], searched: bool) -> list[str]:

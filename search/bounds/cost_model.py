@@ -23,6 +23,7 @@ from ktc.backends.base import DeviceInfo
 from ktc.backends.device_table import peaks_of
 from ktc.ir.analysis.memory_costs import SECTOR
 from ktc.ir.analysis.schedule_counts import AccessCounts, ScheduleCounts
+from ktc.ir.support.quantities import duration
 
 from .measured_rates import Rates
 from .occupancy import TABLE, Occupancy, occupancy
@@ -233,7 +234,7 @@ def _reasons(
     }
     for name in sorted(terms, key=lambda k: -terms[k]):
         if terms[name] >= top / 3:
-            out.append(f"{name} {terms[name] * 1e6:.1f} us: {texts[name]}")
+            out.append(f"{name} {duration(terms[name])}: {texts[name]}")
     wasteful = [a for a in counts.accesses if a.used is not None and a.used <= 0.5]
     for a in sorted(wasteful, key=lambda a: -a.requested)[:2]:
         out.append(f"{a.buffer}: a warp's {a.mode} uses {a.used:.0%} of its {a.lines} sectors")

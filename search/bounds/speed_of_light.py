@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from ktc.backends.base import DeviceInfo
 from ktc.backends.device_table import LAUNCH_FLOOR_S, peaks_of
+from ktc.ir.support.quantities import duration
 
 from .compulsory_work import Work
 from .rates import Rates
@@ -88,7 +89,7 @@ class Bound:
         if f <= ALARM:
             return ""
         return (
-            f"{seconds * 1e6:.2f} us cannot be: {self.unit} needs {self.seconds * 1e6:.2f} us for this work, "
+            f"{duration(seconds)} cannot be: {self.unit} needs {duration(self.seconds)} for this work, "
             f"{f:.2f} times as long"
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktc.ir.analysis.memory_costs import Request
+from ktc.ir.support.quantities import duration
 from ktc.search.bounds.cost_model import Estimate
 
 from .limiter import ESTIMATE, Limiter, Profile, strongest
@@ -41,7 +42,7 @@ def estimated(
         blocks = f"blocks keep {e.busy:.0%} of the multiprocessors busy ({e.waves:.2f} waves)"
         found.append(Limiter("parallelism", 1 - e.busy, blocks))
     if seconds > UNEXPLAINED * e.seconds:
-        told = f"{seconds * 1e6:.4g} us measured, {e.seconds * 1e6:.4g} us expected"
+        told = f"{duration(seconds)} measured, {duration(e.seconds)} expected"
         found.append(Limiter("unexplained", 1 - e.seconds / seconds, told))
     numbers = {"expected seconds": e.seconds, "occupancy": e.occupancy.fraction, "waves": e.waves}
     numbers |= {"seconds": seconds} if seconds else {}
@@ -60,9 +61,9 @@ def _conflicts(requests: Sequence[Request]) -> list[Request]:
 
 def _told(term: str, seconds: float, e: Estimate, requests: Sequence[Request]) -> str:
     if term == "shared" and (worst := _conflicts(requests)):
-        return f"{seconds * 1e6:.4g} us, {worst[0].mode} of {worst[0].buffer}: {worst[0].conflict}-way"
+        return f"{duration(seconds)}, {worst[0].mode} of {worst[0].buffer}: {worst[0].conflict}-way"
     reason = next((w.partition(": ")[2] for w in e.why if w.startswith(f"{term} ")), "")
-    return f"{seconds * 1e6:.4g} us" + (f", {reason}" if reason else "")
+    return duration(seconds) + (f", {reason}" if reason else "")
 
 
 def _of_report(report: Mapping[str, int]) -> Iterator[Limiter]:

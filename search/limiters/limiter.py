@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.support.quantities import duration
+
 KINDS: dict[str, str] = {
     "memory": "bandwidth of the memory",
     "cache": "bandwidth of the last-level cache",
@@ -61,7 +63,7 @@ class Profile:
     def lines(self, most: int = 4) -> list[str]:
         """Sentences for people and prompts: the limiters, and where they come from."""
         from_ = "hardware counters" if self.source == COUNTERS else "an estimate from counts"
-        times = [f"{self.numbers[n] * 1e6:.4g} us {said}" for n, said in TIMES.items() if n in self.numbers]
+        times = [f"{duration(self.numbers[n])} {said}" for n, said in TIMES.items() if n in self.numbers]
         details = ", ".join([*times, *([self.why] if self.why else [])])
         return [*map(str, self.limiters[:most]), f"by {from_}" + (f" ({details})" if details else "")]
 

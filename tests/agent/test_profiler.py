@@ -99,7 +99,7 @@ def test_the_planner_the_report_and_the_trajectory_hear_of_it(tmp_path: Path) ->
     first, *_, last = planner.seen
     assert first.leader == "" and last.leader == WIDE and last.limiters and first.profile != last.profile
     (result,) = report.scenarios
-    assert result.limited[-1].startswith("by an estimate from counts (100 us measured, ")
+    assert result.limited[-1].startswith("by an estimate from counts (100 µs measured, ")
     assert any(n.startswith("many: limited by ") for n in report.notes)
     told = [e["script"] for e in events if e["event"] == "profile"]
     assert told[0] == "" and WIDE in told

@@ -183,7 +183,7 @@ def test_the_prompt_says_what_is_wanted_and_what_the_model_expects(observation):
     for request in s.requests:  # the critic's and the planner's
         text = request["body"]["messages"][1]["content"]
         assert "small batches matter most" in text
-        assert "us expected, measured 1.40x" in text and "(identity): " in text
+        assert "s expected, measured 1.40x" in text and "(identity): " in text
     assert p.spending == f"m: {len(s.requests)} calls, {120 * len(s.requests)} tokens"
 
 

@@ -48,7 +48,7 @@ def test_a_saturated_unit_limits_before_what_its_warps_wait_for() -> None:
     found = profile(STREAM)  # 80 % of the cycles are spent waiting for loads, and the memory does all it can
     assert [x.name for x in found.limiters[:2]] == ["memory", "latency"]
     assert "67.11 MB read" in found.limiters[0].what and found.source == "counters"
-    assert found.lines(1) == [str(found.limiters[0]), "by hardware counters (35.2 us measured)"]
+    assert found.lines(1) == [str(found.limiters[0]), "by hardware counters (35.2 µs measured)"]
 
 
 @pytest.mark.parametrize(
