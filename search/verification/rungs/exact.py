@@ -107,7 +107,8 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     done = {}
     job.announce(job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
     shortest = sorted(job.instances, key=lambda i: _length(job, i))
-    job.announce([*_sanitized_runs(job, shortest), *_other_runs(job, shortest)])
+    likely = [i for n, i in enumerate(shortest) if n < LEAST or _length(job, i) <= STEPS]
+    job.announce([*_sanitized_runs(job, likely, STEPS), *_other_runs(job, likely, STEPS)])
     for instance in shortest:
         failure, rest = _first(job, instance, progress)
         done[id(instance)] = instance, rest
@@ -115,7 +116,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
     extra = list(_extra_usual(job))
     beside = [p for i, most in extra for p in (*_sanitized_runs(job, [i], most), *_other_runs(job, [i], most))]
-    job.announce([*_other_runs(job, [i for i, rest in done.values() if rest]), *beside])
+    job.announce([*_other_runs(job, [i for i, rest in done.values() if rest], STEPS), *beside])
     for instance, rest in done.values():
         yield _others(job, instance, () if job.large else rest, progress)
     for instance, most in () if job.only else _extra(job):
