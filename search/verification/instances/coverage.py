@@ -165,10 +165,10 @@ class Coverage:
         return bool(own & {v.name for v in used(s.cond)})
 
     def sizes_for_middles(self, maker: Maker) -> Iterator[Instance]:
-        """For loops that neither the first nor the last block comes to, such as those of rows between peeled ones, or of
-        tiles that no edge touches: the least sizes at which the block in the middle goes round twice. Where that is not
-        enough, what makes other loops go round twice, or the most that is promised, beside the costliest sizes so far;
-        and as much as fits beside the least number of blocks of which the one in the middle comes there."""
+        """For loops that neither the first nor the last block comes to, such as those of rows between peeled ones, or
+        of tiles that no edge touches: the least sizes at which the block in the middle goes round twice. Where that is
+        not enough, what makes other loops go round twice, or the most that is promised, beside the costliest sizes so
+        far; and as much as fits beside the least number of blocks of which the one in the middle comes there."""
         longest = {n: maker.longest(n) for n in maker.names}
         for k in range(len(self._first.loops)):
             least = self._least_middle(k, maker, longest) if self._middle(k, longest) else None
