@@ -32,6 +32,9 @@ class To(StrEnum):
     cupy = "cupy"
     numpy = "numpy"
     pyopencl = "pyopencl"
+    source = "source"
+    cmake = "cmake"
+    hip = "hip"
 
 
 def export(
@@ -67,6 +70,7 @@ def export(
       ktc export runs/f16 runs/bf16 --to torch -o silu_and_mul_ops
       ktc export silu_and_mul --to numpy -p 'raise | distribute{loop=idx map=[vec $V, thread.x $T, seq]}' --set V=8
       ktc export my_kernel.cu --to cupy
+      ktc export ktc-out/my_kernel --to source
     """
     from ktc.exporting.writing import export as write
     from ktc.recipes import is_recipe, open_recipe
@@ -137,4 +141,5 @@ def _show(written: Written) -> None:
         print(f"  {line}")
     for line in written.notes:
         note(f"note: {line}")
-    print(f"next: see {written.folder / 'README.md'}, and run {written.folder / 'selftest.py'}")
+    tests = [f for f in written.files if f == "selftest.py"]
+    print(f"next: see {written.folder / 'README.md'}" + (f", and run {written.folder / tests[0]}" if tests else ""))

@@ -68,7 +68,7 @@ def code_of(e: Emitted, file: str, *, script: str = "", knobs: Mapping[str, int]
         block=_three(g.block),
         shared=python_text(g.shared),
         options=e.options,
-        requires=tuple(dict.fromkeys(_requires(kernel, g))) if own else (),
+        requires=tuple(dict.fromkeys(map(python_text, conditions(kernel, g)))) if own else (),
         aligned={p.sym.name: n for p, n in g.aligned} if own else {},
         apart=tuple(_apart(a.one, a.other) for a in g.apart) if own else (),
         room=python_text(g.room) if own and g.room is not None else "",
@@ -91,13 +91,13 @@ def _three(dims: tuple[Expr, Expr, Expr]) -> tuple[str, str, str]:
     return x, y, z
 
 
-def _requires(kernel: Kernel, g: Geometry) -> Iterator[str]:
+def conditions(kernel: Kernel, g: Geometry) -> Iterator[Expr]:
     """What a launcher tests, and what the source's author declares: callers of a library have not read that."""
     known = {p.sym for p in kernel.params}
     declared = [simplify(t) for f in facts_of(kernel) if f.kind != "align" for t in f.tests()]
-    for e in (*g.facts, *declared):
+    for e in dict.fromkeys((*g.facts, *declared)):
         if not isinstance(e, Const) and all(x.sym in known for x in walk_expr(e) if isinstance(x, Var)):
-            yield python_text(e)
+            yield e
 
 
 def _apart(one: Bytes, other: Bytes) -> Apart:

@@ -12,8 +12,10 @@ from ktc.recipes import OpenedRecipe
 
 from .artefact import Artefact
 from .building import Built, Refusal, build, no_refusal
+from .cxx_libraries import library
 from .python_packages import Files, package_files
 from .python_targets import PACKAGES
+from .source_files import source_files
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,12 @@ def _package(name: str) -> Target:
     return Target(package.language, lambda built: package_files(built, package, name), package.refuses)
 
 
-TARGETS: dict[str, Target] = {name: _package(name) for name in PACKAGES}
+TARGETS: dict[str, Target] = {
+    **{name: _package(name) for name in PACKAGES},
+    "source": Target("cuda", source_files),
+    "cmake": Target("cuda", library("cuda")),
+    "hip": Target("hip", library("hip")),
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,300 @@
+"""CUDA and HIP C++ that holds every kernel of an instance, and picks one: each in a namespace of its own, so that their
+constants and helpers do not meet.
+
+``choose(sizes...)``         the variant of the nearest measurement, or -1
+``applies_K(arguments...)``  whether everything that variant K relies on holds
+``launch_K(arguments..., stream)``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ktc.backends.base import Emitted
+from ktc.backends.c_family.c_dialect import Dialect
+from ktc.backends.c_family.c_expressions import Exprs
+from ktc.backends.c_family.line_layout import wrap
+from ktc.backends.c_family.symbol_names import Names
+from ktc.backends.cuda.cuda_dialect import CudaDialect
+from ktc.backends.hip.hip_dialect import HipDialect
+from ktc.backends.launchers.cuda_launcher import MAKE_TENSOR_MAP, TENSOR_TYPES
+from ktc.backends.launchers.host_expressions import apart_condition, host_exprs
+from ktc.backends.launchers.launch_geometry import geometry, with_knobs
+from ktc.backends.profiles import profile_for
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import is_cooperative
+from ktc.ir.producer_launch import tensor_maps
+from ktc.ir.types import Ptr, scalar_of
+
+from .artefact import Instance
+from .code_of import conditions
+
+OWN_NAMES = frozenset({
+    "grid", "block", "stream", "shared", "launched", "fits", "args", "min", "max", "make_tensor_map", "kernel",
+    "config", "which", "working_memory", "most_shared", "choose", "given", *(f"map{k}" for k in range(8)),
+})  # fmt: skip
+"""What the functions here declare and call: no parameter is called so in them."""
+
+
+@dataclass(frozen=True)
+class Api:
+    """The runtime that is called: its prefix, header, and the printer of expressions."""
+
+    name: str
+    header: str
+    dialect: type[Dialect]
+    suffix: str
+
+
+APIS = {
+    "cuda": Api("cuda", "cuda_runtime.h", CudaDialect, "cu"),
+    "hip": Api("hip", "hip/hip_runtime.h", HipDialect, "hip"),
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """The host side of one kernel: a printer of its expressions, and the names of its parameters."""
+
+    kernel: Kernel
+    x: Exprs
+    names: Names
+
+    @property
+    def params(self) -> list[Param]:
+        """Everything that a caller passes: host sizes too, working memory not."""
+        return [p for p in self.kernel.params if not p.symbol and p.scratch is None]
+
+    def declared(self) -> str:
+        return ", ".join(self.x.d.parameter(p, self.names.of(p.sym)).replace(" __restrict__", "") for p in self.params)
+
+    def passed(self) -> str:
+        return ", ".join(self.names.of(p.sym) for p in self.params)
+
+
+def host_of(e: Emitted, api: Api) -> Host:
+    x, names = host_exprs(e.kernel, api.dialect(profile_for(api.name)), OWN_NAMES | {e.entry})
+    return Host(e.kernel, x, names)
+
+
+def includes(texts: Sequence[Emitted], api: Api) -> list[str]:
+    """The directives of all texts, once each, and what the host code needs."""
+    found = dict.fromkeys(line for e in texts for line in e.text.splitlines() if line.startswith("#include"))
+    needed = ["<cmath>", "<cstddef>", "<cstdint>", "<map>", "<mutex>", "<tuple>", "<utility>", f"<{api.header}>"]
+    needed += ["<cuda.h>"] if any(tensor_maps(e.kernel) for e in texts) else []
+    return sorted({*found, *(f"#include {n}" for n in needed)}, key=lambda line: (".h" not in line, line))
+
+
+def namespace_of(e: Emitted, name: str) -> list[str]:
+    """The kernel with all that its text declares, in a namespace."""
+    body = [line for line in e.text.rstrip().splitlines() if not line.startswith("#include")]
+    maker = ["", *MAKE_TENSOR_MAP.rstrip().splitlines()] if tensor_maps(e.kernel) else []
+    return [f"namespace {name} {{", *_without_leading_blanks(body), *maker, f"}}  // namespace {name}", ""]
+
+
+def _without_leading_blanks(lines: list[str]) -> list[str]:
+    out: list[str] = []
+    for line in lines:
+        if line or (out and out[-1]):
+            out.append(line)
+    return out
+
+
+def common(texts: Sequence[Emitted], api: Api) -> list[str]:
+    """Functions that every instance uses, as far as it needs them."""
+    lines: list[str] = []
+    if any(p.scratch is not None for e in texts for p in e.kernel.params):
+        lines += WORKING_MEMORY.replace("API", api.name).splitlines()
+    if any(geometry(e.kernel).room is not None for e in texts):
+        lines += MOST_SHARED[api.name].splitlines()
+    return [*lines, ""] if lines else []
+
+
+WORKING_MEMORY = """\
+// Working memory of a kernel, for each device and stream: zero before the first launch, left by each fit for the next.
+// Null while the stream is captured into a graph, whose replays could meet in it: the caller then runs the original.
+inline void* working_memory(APIStream_t stream, int slot, std::size_t bytes) {
+  static std::mutex guard;
+  static std::map<std::tuple<int, APIStream_t, int>, std::pair<void*, std::size_t>> kept;
+  APIStreamCaptureStatus capturing = APIStreamCaptureStatusNone;
+  int device = 0;
+  if (APIStreamIsCapturing(stream, &capturing) != APISuccess || capturing != APIStreamCaptureStatusNone) return nullptr;
+  if (APIGetDevice(&device) != APISuccess) return nullptr;
+  const std::lock_guard<std::mutex> lock(guard);
+  auto& entry = kept[std::make_tuple(device, stream, slot)];
+  if (entry.second < bytes) {
+    if (entry.first != nullptr && APIFree(entry.first) != APISuccess) return nullptr;
+    entry = {nullptr, 0};
+    void* memory = nullptr;
+    if (APIMalloc(&memory, bytes) != APISuccess) return nullptr;
+    if (APIMemsetAsync(memory, 0, bytes, stream) != APISuccess) return nullptr;
+    entry = {memory, bytes};
+  }
+  return entry.first;
+}
+"""
+
+MOST_SHARED = {
+    "cuda": """\
+// Bytes of shared memory that the current device has for a block.
+inline long long most_shared() {
+  int device = 0, bytes = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) return 0;
+  return bytes;
+}
+""",
+    "hip": """\
+// Bytes of shared memory that the current device has for a block.
+inline long long most_shared() {
+  int device = 0, bytes = 0;
+  if (hipGetDevice(&device) != hipSuccess) return 0;
+  if (hipDeviceGetAttribute(&bytes, hipDeviceAttributeMaxSharedMemoryPerBlock, device) != hipSuccess) return 0;
+  return bytes;
+}
+""",
+}
+
+
+def applies(e: Emitted, api: Api, name: str) -> list[str]:
+    """``bool NAME(arguments...)``: everything that the kernel relies on."""
+    h = host_of(e, api)
+    g = geometry(e.kernel)
+    checks = [h.x.piece(c).at(6) for c in conditions(e.kernel, g)]
+    checks += [f"reinterpret_cast<std::uintptr_t>({h.names.of(p.sym)}) % {n} == 0" for p, n in g.aligned]
+    checks += [
+        apart_condition(
+            a, lambda s: f"reinterpret_cast<std::intptr_t>({h.names.of(s)})", lambda x: h.x.piece(x).at(11), "||"
+        )
+        for a in g.apart
+    ]
+    checks += [f"{h.x.piece(g.room).at(6)} <= most_shared()"] if g.room is not None else []
+    body = wrap(f"return {' && '.join(checks) or 'true'};", "  ")
+    return [*wrap(f"inline bool {name}({h.declared()}) {{", ""), *body, "}", ""]
+
+
+def launching(e: Emitted, api: Api, name: str, namespace: str, slot: int) -> list[str]:
+    """``API_Error_t NAME(arguments..., stream)``; without working memory, *not ready*: nothing was launched."""
+    h = host_of(e, api)
+    head = (
+        f"inline {api.name}Error_t {name}({', '.join(filter(None, [h.declared(), f'{api.name}Stream_t stream']))}) {{"
+    )
+    lines = [out for line in _launch(e, api, h, namespace, slot) for out in wrap(line, "  ")]
+    return [*wrap(head, ""), *lines, "}", ""]
+
+
+def _launch(e: Emitted, api: Api, h: Host, namespace: str, slot: int) -> Iterator[str]:
+    g = geometry(e.kernel)
+    entry = f"{namespace}::{e.entry}"
+    for kind, dims in (("grid", g.grid), ("block", g.block)):
+        texts = [h.x.text(d) for d in dims]
+        yield f"const dim3 {kind}({', '.join(t if t.isdigit() else f'static_cast<unsigned>({t})' for t in texts)});"
+    nothing = " || ".join(f"{k}.{a} == 0" for k in ("grid", "block") for a in "xyz")
+    yield f"if ({nothing}) return {api.name}Success;  // there is nothing to do"
+    for k, p in enumerate(p for p in e.kernel.params if p.scratch is not None):
+        assert p.scratch is not None and isinstance(p.sym.type, Ptr)
+        elem = api.dialect(profile_for(api.name)).type_name(p.sym.type.elem)
+        count = h.x.text(with_knobs(e.kernel, p.scratch))
+        memory = f"working_memory(stream, {8 * slot + k}, sizeof({elem}) * ({count}))"
+        yield f"{elem}* const {h.names.of(p.sym)} = static_cast<{elem}*>({memory});"
+        yield f"if ({h.names.of(p.sym)} == nullptr) return {api.name}ErrorNotReady;"
+    args = [h.names.of(p.sym) for p in e.kernel.params if not p.host and not p.symbol]
+    for k, m in enumerate(tensor_maps(e.kernel)):
+        sizes = ", ".join(h.x.piece(x).at(6) for x in (*m.extent, m.pitch))
+        yield f"{namespace}::tensor_map map{k} = {{}};"
+        made = f"{namespace}::make_tensor_map(&map{k}, {h.names.of(m.src)}, {sizes}, {m.rows}, "
+        yield f"if (!{made}{TENSOR_TYPES[scalar_of(m.src.type)]})) return {api.name}ErrorInvalidValue;"
+        args.append(f"map{k}")
+    shared = h.x.text(g.shared)
+    if api.name == "cuda" and not (shared.isdigit() and int(shared) <= 48 << 10):
+        asked = f"cudaFuncSetAttribute({entry}, cudaFuncAttributeMaxDynamicSharedMemorySize, {shared})"
+        yield f"const cudaError_t fits = {asked};"
+        yield "if (fits != cudaSuccess) return fits;"
+    if is_cooperative(e.kernel.body):
+        addresses = ", ".join(f"const_cast<void*>(static_cast<const void*>(&{a}))" for a in args)
+        yield f"void* given[] = {{{addresses}}};"
+        what = f"reinterpret_cast<const void*>({entry})"
+        yield f"return {api.name}LaunchCooperativeKernel({what}, grid, block, given, {shared}, stream);"
+        return
+    yield f"{entry}<<<grid, block, {shared}, stream>>>({', '.join(args)});"
+    yield f"return {api.name}GetLastError();"
+
+
+def choosing(instance: Instance, name: str) -> list[str]:
+    """``int NAME(scalars...)``: the variant of the nearest measurement, -1 for the original."""
+    if instance.everywhere is not None:
+        return [f"inline int {name}() {{ return {instance.everywhere}; }}", ""]
+    won = [p for p in instance.points if p.variant is not None]
+    if not won:
+        return [f"inline int {name}() {{ return -1; }}", ""]
+    names = list(won[0].at)
+    params = ", ".join(f"long long {_coordinate(n)}" for n in names)
+    low = [min(p.at[n] for p in won) for n in names]
+    high = [max(p.at[n] for p in won) for n in names]
+    beyond = " || ".join(f"{_coordinate(n)} < {a} || {_coordinate(n)} > {b}" for n, a, b in zip(names, low, high))
+    rows = ", ".join("{" + ", ".join(str(p.at[n]) for n in names) + "}" for p in instance.points)
+    variants = ", ".join(str(-1 if p.variant is None else p.variant) for p in instance.points)
+    count = len(instance.points)
+    lines = [
+        "// The tuned kernel of the nearest measurement, between those at which one was faster; -1: the original.",
+        f"inline int {name}({params}) {{",
+        f"  if ({beyond}) return -1;",
+        f"  static const double measured[{count}][{len(names)}] = {{{rows}}};",
+        f"  static const int faster[{count}] = {{{variants}}};",
+        f"  const double given[{len(names)}] = {{{', '.join(f'double({_coordinate(n)})' for n in names)}}};",
+        "  int nearest = 0;",
+        "  double least = HUGE_VAL;",
+        f"  for (int k = 0; k < {count}; ++k) {{",
+        "    double distance = 0;",
+        f"    for (int a = 0; a < {len(names)}; ++a) {{",
+        "      distance += std::fabs(std::log((given[a] + 1) / (measured[k][a] + 1)));",
+        "    }",
+        "    if (distance < least) { least = distance; nearest = k; }",
+        "  }",
+        "  return faster[nearest];",
+        "}", "",
+    ]  # fmt: skip
+    return [out for line in lines for out in wrap(line, "")]
+
+
+def coordinates(instance: Instance) -> list[str]:
+    """The scalars that :func:`choosing` asks for, in its order."""
+    won = [p for p in instance.points if p.variant is not None]
+    return list(won[0].at) if won and instance.everywhere is None else []
+
+
+def _coordinate(name: str) -> str:
+    return f"at_{name}"
+
+
+def instance_code(instance: Instance, texts: Mapping[str, Emitted], api: Api, tag: str) -> list[str]:
+    """Everything of one instance but its entry point: ``tag`` ends the names of its namespaces and functions. The
+    original is not launched here where its text is None."""
+    lines: list[str] = []
+    for k, code in enumerate(instance.variants):
+        e = texts[code.file]
+        what = f"{code.script}{''.join(f' {n}={v}' for n, v in code.knobs.items())}"
+        lines += [f"// {what}", *namespace_of(e, f"tuned{tag}{k}")]
+        lines += applies(e, api, f"applies{tag}{k}")
+        lines += launching(e, api, f"launch{tag}{k}", f"tuned{tag}{k}", k)
+    return [*lines, *choosing(instance, f"choose{tag}")]
+
+
+def tried(instance: Instance, texts: Mapping[str, Emitted], api: Api, tag: str, h: Host) -> list[str]:
+    """Statements that launch the chosen variant and return, if there is one and it may run. ``h``: the names in whose
+    scope they stand."""
+    if not instance.variants:
+        return []
+    known = {p.sym.name: h.names.of(p.sym) for p in h.params}
+    lines = [f"const int which = choose{tag}({', '.join(known[n] for n in coordinates(instance))});"]
+    for k, code in enumerate(instance.variants):
+        passed = ", ".join(known[p.sym.name] for p in host_of(texts[code.file], api).params)
+        stream = f"{passed}, stream" if passed else "stream"
+        lines += [
+            f"if (which == {k} && applies{tag}{k}({passed})) {{",
+            f"  const {api.name}Error_t launched = launch{tag}{k}({stream});",
+            f"  if (launched != {api.name}ErrorNotReady) return launched;",
+            "}",
+        ]
+    return [out for line in lines for out in wrap(line, "  ")]

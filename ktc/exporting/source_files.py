@@ -1,0 +1,254 @@
+"""The user's own file with its launches replaced in place: everything else byte for byte, the original kernel kept.
+
+A launch ``k<T><<<grid, block, shared, stream>>>(args)`` becomes
+
+    k_tuned::launch(k<T>, {k_tuned::id(k<float>)}, k_tuned::config(grid, block, shared, stream), args)
+
+and one header is included. Where ``k<T>`` is an instance that was tuned, the launch is the one that the run was made
+with, and what a tuned kernel relies on holds, that kernel is launched; else ``k<T>``, exactly as before.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ktc.backends.base import Emitted
+from ktc.backends.c_family.line_layout import wrap
+from ktc.backends.launchers.launch_geometry import geometry
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import list_kernels
+from ktc.ir.kernel import Param
+from ktc.ir.nodes import Expr, Var
+from ktc.ir.workload import Workload
+
+from .artefact import Artefact
+from .building import Built
+from .cxx_kernels import APIS, Host, common, host_of, includes, instance_code, tried
+from .cxx_libraries import nvcc_flags
+from .launch_edits import LaunchText, launches, replaced, with_include
+from .python_packages import Files, what_runs
+
+CUDA = APIS["cuda"]
+
+
+def source_files(built: Built) -> Files:
+    """The edited file, the header, and a patch.
+
+    Raises:
+        KtcError: E-EXPORT-LAUNCH (no launch by name in the file), E-EXPORT-HOST (a size that no launch tells).
+    """
+    a = built.artefact
+    source = Path(built.workload.source)
+    text = _read(source)
+    plain = re.split(r"[<(]", built.workload.kernel_name)[0].split("::")[-1].strip()
+    found = launches(text, plain)
+    if not found:
+        raise KtcError(
+            "E-EXPORT-LAUNCH", f"{source.name} has no launch {plain}<<<...>>>(...) to replace",
+            hint="`ktc export --to cmake` writes a function that you call in place of your launch",
+        )  # fmt: skip
+    space = f"{a.name}_tuned"
+    ids = ", ".join(f"{space}::id({name})" for name in _instances(built, source))
+    header = f"{a.name}_tuned.cuh"
+    edited = replaced(text, found, lambda launch: _call(launch, space, ids))
+    edited = with_include(edited, f'#include "{header}"')
+    printed = _header(built, space)
+    return {
+        source.name: edited,
+        header: printed,
+        "tuned.patch": _patch(source.name, text, edited) + _patch(header, "", printed),
+        "README.md": _readme(a, source.name, header, len(found)),
+        "kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
+    }
+
+
+def _read(source: Path) -> str:
+    data = source.read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        message = f"{source.name} is not UTF-8: its bytes could not be kept as they are"
+        raise KtcError("E-EXPORT-ENCODING", message, hint="convert it first, or export to cmake") from None
+
+
+def _instances(built: Built, source: Path) -> Iterator[str]:
+    """Each instance as host code names it: ``ns::k<__half, 8>``."""
+    work = built.workload
+    name = work.kernel_name.split("(")[0].strip()
+    for variant in built.variants:
+        given = work.template(variant)
+        if not given or "<" in name:
+            yield name
+            continue
+        yield f"{name}<{', '.join(given[p] for p in _template_order(work, source) if p in given)}>"
+
+
+def _template_order(work: Workload, source: Path) -> list[str]:
+    """The kernel's template parameters in order."""
+    name = work.kernel_name.split("(")[0].split("<")[0].strip()
+    infos = list_kernels(str(source), defines=dict(work.defines) or None, include_dirs=work.include_dirs)
+    for info in infos:
+        if info.name.split("(")[0].split("::")[-1] == name.split("::")[-1] and info.template:
+            return [t.name for t in info.template]
+    return list(work.template(None))
+
+
+def _call(launch: LaunchText, space: str, ids: str) -> str:
+    args = f", {launch.arguments.strip()}" if launch.arguments.strip() else ""
+    return f"{space}::launch({launch.callee}, {{{ids}}}, {space}::config({launch.config.strip()}){args})"
+
+
+def _patch(name: str, before: str, after: str) -> str:
+    """A patch for ``git apply`` in the file's folder."""
+    old = f"a/{name}" if before else "/dev/null"
+    head = f"diff --git a/{name} b/{name}\n" + ("" if before else "new file mode 100644\n")
+    lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), old, f"b/{name}")
+    return head + "".join(t if t.endswith("\n") else f"{t}\n\\ No newline at end of file\n" for t in lines)
+
+
+# -------------------------------------------------------------------------------------------------------------- header
+
+
+def _header(built: Built, space: str) -> str:
+    a, api = built.artefact, CUDA
+    texts = [built.texts[v.file] for i in a.instances for v in i.variants]
+    originals = [built.texts[i.original.file] for i in a.instances]
+    lines = [
+        f"// Tuned kernels of {a.name}, and launch(), which picks one. Written by ktc; see README.md.",
+        "#pragma once", *includes([*texts, *originals], api),
+        "#include <initializer_list>", "#include <type_traits>", "",
+        f"namespace {space} {{",
+        *SUPPORT.splitlines(), "", "namespace {", "", *common(texts, api),
+    ]  # fmt: skip
+    for k, i in enumerate(a.instances):
+        tag = f"_{i.variant_name or k}_" if len(a.instances) > 1 else "_"
+        lines += instance_code(i, built.texts, api, tag)
+        lines += _chosen(built.texts[i.original.file], f"run{tag}", [*tried(i, built.texts, api, tag, _host(built, k))])
+    lines += ["}  // namespace", "", *_launch(built), f"}}  // namespace {space}", ""]
+    return "\n".join(lines)
+
+
+def _host(built: Built, k: int) -> Host:
+    return host_of(built.texts[built.artefact.instances[k].original.file], CUDA)
+
+
+SUPPORT = """\
+
+// A launch's configuration, as <<<...>>> takes it.
+struct Config {
+  dim3 grid, block;
+  std::size_t shared;
+  cudaStream_t stream;
+};
+
+inline Config config(dim3 grid, dim3 block, std::size_t shared = 0, cudaStream_t stream = 0) {
+  return {grid, block, shared, stream};
+}
+
+// A kernel's identity: which instance of a template it is.
+template <typename... P>
+const void* id(void (*kernel)(P...)) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
+template <typename P>
+struct same {
+  using type = P;
+};
+
+inline bool is(dim3 a, long long x, long long y, long long z) { return a.x == x && a.y == y && a.z == z; }
+
+// A kernel of another type, which no tuned kernel stands for.
+template <typename... A>
+bool called(bool (*)(Config, A...), ...) {
+  return false;
+}
+
+// Passes arguments as the tuned kernels' parameters: the same values under the same types' other names.
+template <typename... T, typename... A>
+auto called(bool (*run)(Config, T...), Config given, A... args)
+    -> typename std::enable_if<sizeof...(T) == sizeof...(A), bool>::type {
+  return run(given, (T)args...);
+}
+"""
+
+
+def _chosen(original: Emitted, name: str, statements: list[str]) -> list[str]:
+    """``bool NAME(Config, arguments...)``: whether a tuned kernel was launched in place of this launch."""
+    h = host_of(original, CUDA)
+    own = [p for p in h.params if not p.host]
+    params = ", ".join(["Config given_", *(_declared(h, p) for p in own)])
+    lines = [*wrap(f"inline bool {name}({params}) {{", "")]
+    if statements:
+        lines += [out for line in _sizes(h) for out in wrap(line, "  ")]
+        lines += ["  const cudaStream_t stream = given_.stream;"]
+        lines += [s.replace("return launched;", "return launched == cudaSuccess;") for s in statements]
+    return [*lines, "  return false;", "}", ""]
+
+
+def _declared(h: Host, p: Param) -> str:
+    return h.x.d.parameter(p, h.names.of(p.sym)).replace(" __restrict__", "")
+
+
+def _sizes(h: Host) -> Iterator[str]:
+    """Sizes that the launch alone tells, and that the launch is the one that the kernel was tuned with."""
+    g = geometry(h.kernel)
+    dims = [
+        (f"given_.{kind}.{axis}", e)
+        for kind, es in (("grid", g.grid), ("block", g.block))
+        for axis, e in zip("xyz", es)
+    ]
+    told: dict[str, str] = {}
+    for place, e in dims:
+        if isinstance(e, Var):
+            told.setdefault(e.sym.name, place)
+    for p in h.params:
+        if p.host:
+            if p.sym.name not in told:
+                raise KtcError(
+                    "E-EXPORT-HOST",
+                    f"the size '{p.sym.name}' is no argument of the kernel, and no dimension of its launch",
+                    h.kernel.loc, "`ktc export --to cmake` writes a function that takes it",
+                )  # fmt: skip
+            kind = h.x.d.type_name(p.sym.type)
+            yield f"const {kind} {h.names.of(p.sym)} = static_cast<{kind}>({told[p.sym.name]});"
+
+    def three(es: tuple[Expr, Expr, Expr]) -> str:
+        return ", ".join(h.x.text(e) for e in es)
+
+    shared = h.x.piece(g.shared).at(6)
+    same = f"is(given_.grid, {three(g.grid)}) && is(given_.block, {three(g.block)})"
+    same += f" && given_.shared == std::size_t({shared})"
+    yield f"if (!({same})) return false;  // another launch than the one that was tuned"
+
+
+def _launch(built: Built) -> list[str]:
+    """``launch(kernel, instances, config, arguments...)`` for any instance of the kernel."""
+    lines = [
+        "// Launches the tuned kernel that stands for `kernel` in this launch, or `kernel` as it is. `tuned`: the",
+        "// instances that were tuned, in order.",
+        "template <typename... P>",
+        "void launch(void (*kernel)(P...), std::initializer_list<const void*> tuned, Config given,",
+        "            typename same<P>::type... args) {",
+    ]
+    for k, i in enumerate(built.artefact.instances):
+        tag = f"_{i.variant_name or k}_" if len(built.artefact.instances) > 1 else "_"
+        lines.append(f"  if (id(kernel) == tuned.begin()[{k}] && called(run{tag}, given, args...)) return;")
+    return [*lines, "  kernel<<<given.grid, given.block, given.shared, given.stream>>>(args...);", "}", ""]
+
+
+def _readme(a: Artefact, source: str, header: str, count: int) -> str:
+    lines = [
+        f"# {a.name} in {source}", "",
+        f"1. In the folder of your `{source}`: `git apply PATH/tuned.patch`; or copy `{source}` and `{header}` over it",
+        f"2. Build as before (`nvcc {nvcc_flags(a)}`): {count} launch{'es' if count > 1 else ''} of the file call "
+        "`launch` of the header; your kernel stays, and runs wherever no tuned one may",
+        "3. Run your own tests: the results are those of verification, and `ktc replay` of the recipe repeats it",
+        "", "## What runs", "", *(f"- {line}" for line in what_runs(a)), "",
+        f"Written by ktc{''.join(f'; {k} {v}' for k, v in a.about.items())}.", "",
+    ]  # fmt: skip
+    return "\n".join(lines)

@@ -1,0 +1,145 @@
+"""Exports in C++: the user's file with its launches replaced, and libraries with a function of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.ktc.exporting.runs import SILU, SILU_SCRIPT, recipe, silu, timing
+from tests.paths import ROOT
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("runs")
+    for variant in ("", "bf16"):
+        silu("cuda", variant).save(folder / f"run{variant}.json")
+    return [str(folder / "run.json"), str(folder / "runbf16.json")]
+
+
+def compiled(nvcc: str, file: Path, *flags: str) -> None:
+    command = [nvcc, "-std=c++17", "-gencode", "arch=compute_90,code=sm_90", "-c", str(file), "-o", os.devnull, *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_source_with_its_launch_replaced(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
+    assert ktc_run("export", *runs, "--to", "source", "-o", "out").returncode == 0
+    before = (SILU / "kernel.cu").read_text().splitlines()
+    after = (tmp_path / "out/kernel.cu").read_text().splitlines()
+    removed = [line for line in before if line not in after]
+    added = [line for line in after if line not in before]
+    assert removed == ["  silu_and_mul_kernel<T><<<grid, block, 0, stream>>>(out, input, d);"]
+    space = "silu_and_mul_kernel_tuned"
+    ids = ", ".join(f"{space}::id(silu_and_mul_kernel<{t}>)" for t in ("__half", "__nv_bfloat16"))
+    call = (
+        f"{space}::launch(silu_and_mul_kernel<T>, {{{ids}}}, {space}::config(grid, block, 0, stream), out, input, d);"
+    )
+    assert added == [f'#include "{space}.cuh"', f"  {call}"]
+
+
+def test_the_patch_gives_the_same_files(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
+    assert ktc_run("export", *runs, "--to", "source", "-o", "out").returncode == 0
+    there = tmp_path / "there"
+    there.mkdir()
+    shutil.copy(SILU / "kernel.cu", there)
+    apply = ["git", "apply", "--unsafe-paths", "--directory=.", str(tmp_path / "out/tuned.patch")]
+    done = subprocess.run(apply, cwd=there, capture_output=True, text=True, env=os.environ | {"GIT_DIR": "/nowhere"})
+    assert done.returncode == 0, done.stderr
+    for name in ("kernel.cu", "silu_and_mul_kernel_tuned.cuh"):
+        assert (there / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+
+
+INSTANCES = """
+template void silu_and_mul<__half>(__half*, const __half*, int, int, cudaStream_t);
+template void silu_and_mul<float>(float*, const float*, int, int, cudaStream_t);
+"""
+
+
+def test_the_source_compiles_in_every_instance(
+    runs: list[str], tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]
+) -> None:
+    nvcc = needs("nvcc")
+    assert ktc_run("export", runs[0], "--to", "source", "-o", "out").returncode == 0
+    file = tmp_path / "out/kernel.cu"
+    file.write_text(file.read_text() + INSTANCES)
+    compiled(nvcc, file, "-Werror", "all-warnings")
+
+
+def test_a_library_overloads_its_function_for_each_dtype(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
+    assert ktc_run("export", *runs, "--to", "cmake", "-o", "out").returncode == 0
+    header = (tmp_path / "out/silu_and_mul_kernel.h").read_text()
+    assert header.count("cudaError_t silu_and_mul_kernel(") == 2
+    assert "__nv_bfloat16* out, const __nv_bfloat16* input, int d," in header
+
+
+CHOOSE = """
+#include <cmath>
+#include <cstdio>
+%s
+int main() {
+  const long long calls[][2] = {{4096, 16}, {8192, 64}, {4104, 20}, {8000, 60}, {8192, 32}, {4096, 8}, {8192, 65}};
+  for (auto& c : calls) std::printf("%%d ", choose_(c[0], c[1]));
+}
+"""
+
+
+def test_cxx_chooses_as_python_does(runs: list[str], tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
+    """The same calls as in test_dispatch, in the text that was printed."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    assert ktc_run("export", runs[0], "--to", "cmake", "-o", "out").returncode == 0
+    text = (tmp_path / "out/silu_and_mul_kernel.cu").read_text()
+    start = text.index("inline int choose_")
+    function = text[start : text.index("\n}\n", start) + 3]
+    (tmp_path / "choose.cpp").write_text(CHOOSE % function)
+    subprocess.run([compiler, "-o", str(tmp_path / "choose"), str(tmp_path / "choose.cpp")], check=True)
+    said = subprocess.run([str(tmp_path / "choose")], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["0", "1", "0", "1", "-1", "-1", "-1"]
+
+
+def test_hip(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
+    assert ktc_run("export", runs[0], "--to", "hip", "-o", "out").returncode == 0
+    text = (tmp_path / "out/silu_and_mul_kernel.hip").read_text()
+    assert "cuda" not in text.replace("tuned on cuda", "") and "hipStream_t stream" in text
+    assert "LANGUAGES CXX HIP" in (tmp_path / "out/CMakeLists.txt").read_text()
+
+
+def test_working_memory_in_cxx(tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
+    """A scan of long rows keeps its sums of parts, and who is last, between launches."""
+    nvcc = needs("nvcc")
+    folder = ROOT / "kernels/basic/cumsum"
+    script = f"@{folder / 'expert-long-row.ktp'}"
+    assert ktc_run("export", str(folder), "--to", "cmake", "-p", script, "-o", "out").returncode == 0
+    text = (tmp_path / "out/cumsum_kernel.cu").read_text()
+    assert "working_memory(stream,0,sizeof(unsignedlonglong)" in "".join(text.split()) and "ErrorNotReady" in text
+    compiled(nvcc, tmp_path / "out/cumsum_kernel.cu")
+
+
+HIDDEN = """
+__global__ void twice(float* y, const float* x) {
+  y[blockIdx.x * 64 + threadIdx.x] = 2 * x[blockIdx.x * 64 + threadIdx.x];
+}
+void go(float* y, const float* x, int n, void (*launch)(dim3, float*, const float*)) { launch(n / 64, y, x); }
+"""
+
+
+def test_what_cannot_be_replaced_is_said(tmp_path: Path, ktc_run: Run) -> None:
+    (tmp_path / "k.cu").write_text(HIDDEN)
+    done = ktc_run("export", "k.cu", "--to", "source", "-o", "out")
+    assert done.returncode == 1 and "E-EXPORT-LAUNCH" in done.stderr and "--to cmake" in done.stderr
+
+
+def test_other_scenarios_do_not_reach_the_library(tmp_path: Path, ktc_run: Run) -> None:
+    recipe(SILU, {"a": timing({"n": 16, "d": 4096}, SILU_SCRIPT, 0.9, V=4)}, "cuda").save(tmp_path / "r.json")
+    done = ktc_run("export", "r.json", "--to", "cmake", "-o", "out")
+    assert done.returncode == 0 and "runs the original everywhere" in done.stderr
+    assert "choose_" not in (tmp_path / "out/silu_and_mul_kernel.cu").read_text().split("namespace original")[0]
