@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,7 +51,7 @@ class Kernels(ArrayKernels):
             name = f"{__package__ or 'exported'}_{kernel.file.stem}".replace(".", "_")
             spec = importlib.util.spec_from_file_location(name, kernel.file)
             assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
+            module = sys.modules[name] = importlib.util.module_from_spec(spec)  # numba's cache looks it up there
             spec.loader.exec_module(module)
             found = self._functions[str(kernel.file)] = getattr(module, kernel.entry)
         return found
