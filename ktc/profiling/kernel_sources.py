@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.entry_points import Unit, deep_recursion, parse_unit
@@ -12,10 +13,17 @@ from ktc.ir.frontend.host.captured import Instance, instance, spelled
 
 from .profile_format import Geometry
 
+if TYPE_CHECKING:
+    from ktc.survey.tree import Tree
+
+
+MOST_INCLUDING = 3
+"""Units that include a file and are tried, where it cannot be read by itself."""
+
 
 @dataclass(frozen=True)
 class Place:
-    """A kernel's definition. ``unit``: the file to read it by: itself, or one that includes it."""
+    """A kernel's definition. ``units``: the files to read it by, in order: its own and those that include it."""
 
     file: str
     line: int
@@ -49,7 +57,7 @@ class SourceTree:
     def instance(
         self, kernel: str, parameters: Sequence[tuple[int, int]], g: Geometry
     ) -> tuple[Place, Instance] | None:
-        """The kernel as it was launched, with its place; None if no source has it.
+        """The kernel as it was launched, with its place and the one unit that it was read by; None if no source has it.
 
         Raises:
             KtcError: why no source that has a kernel of the name can be read, or none of them is this kernel's.
@@ -59,7 +67,8 @@ class SourceTree:
             for file in place.units:
                 try:
                     with deep_recursion(file):
-                        return place, instance(self.unit(file), kernel, parameters, g.grid, g.block, g.shared)
+                        found = instance(self.unit(file), kernel, parameters, g.grid, g.block, g.shared)
+                    return replace(place, units=(file,)), found
                 except KtcError as e:
                     trouble = trouble or e
                 except RecursionError:
@@ -98,7 +107,7 @@ class SourceTree:
 
 def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:
     from ktc.survey.kernel_scan import kernels_in
-    from ktc.survey.tree import Tree, is_header, read_bytes
+    from ktc.survey.tree import Tree, read_bytes
 
     found: dict[str, list[Place]] = {}
     for folder in folders:
@@ -108,15 +117,14 @@ def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:
         for file in tree.with_kernels:
             text = read_bytes(file).decode("utf-8", "replace")
             for k in kernels_in(text, file):
-                units = tuple(_readers(tree, file)) if is_header(file) else (file,)
+                units = tuple(_readers(tree, file))
                 found.setdefault(k.name, []).append(Place(file, k.line, units))
     return found
 
 
-def _readers(tree: object, header: str) -> list[str]:
-    """Files by which a header's kernels are read: what includes it, then itself."""
-    from ktc.survey.tree import Tree, is_header
+def _readers(tree: Tree, file: str) -> list[str]:
+    """Files by which the kernels of ``file`` are read: itself and units that include it, these first for a header."""
+    from ktc.survey.tree import is_header
 
-    assert isinstance(tree, Tree)
-    including = tree._includers({Path(header).name})
-    return [*sorted(f for f in including if not is_header(f))[:3], header]
+    including = [f for f in tree.including(Path(file).name) if not is_header(f)][:MOST_INCLUDING]
+    return [*including, file] if is_header(file) else [file, *including]

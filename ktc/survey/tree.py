@@ -62,12 +62,20 @@ class Tree:
 
     def _includers(self, names: set[str]) -> set[str]:
         """Files that include, through others too, a file of one of these names."""
-        includes = {f: _included(f) for f in self.files}
         found: set[str] = set()
-        while more := {f for f, named in includes.items() if f not in found and named & names}:
+        while more := {f for f, named in self._includes.items() if f not in found and named & names}:
             found |= more
             names = {os.path.basename(f) for f in more}
         return found
+
+    @cached_property
+    def _includes(self) -> dict[str, set[str]]:
+        """The names of the files that each file includes."""
+        return {f: _included(f) for f in self.files}
+
+    def including(self, name: str) -> list[str]:
+        """Files that include a file called ``name``, through others too."""
+        return sorted(self._includers({name}))
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
