@@ -61,7 +61,19 @@ def _opening(options: Mapping[str, Any]) -> AbstractContextManager[HeadStart | N
     return head_start(options["device"])
 
 
-@functools.partial(with_program, instantiate=True, ahead=_opening)
+def _whole_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether a profile or a capture was named: then all its kernels are optimised here."""
+    from .optimizing_program import is_program, optimize_program
+
+    if not is_program(source["kernel"]):
+        if options["source"]:
+            raise usage("--source goes with a folder of `ktc profile` or `ktc capture`")
+        return False
+    optimize_program(source, options)
+    return True
+
+
+@functools.partial(with_program, instantiate=True, ahead=_opening, instead=_whole_program)
 def optimize(
     program: Program,
     device: Device = "",
@@ -84,6 +96,10 @@ def optimize(
     fresh: Fresh = False,
     quiet: Quiet = False,
     memory: Annotated[bool, Option("--memory/--no-memory", help="Learn from earlier runs on this machine.")] = True,
+    source: Annotated[
+        list[str],
+        Option("--source", metavar="DIR", help="KERNEL is a profile or a capture: where the sources are (repeatable)."),
+    ] = [],  # noqa: B006
     profile: Annotated[
         bool,
         Option("--profile", help="Read hardware counters of the fastest kernels (ncu), for planner and report."),
@@ -94,10 +110,13 @@ def optimize(
 ) -> None:
     """Find a faster, verified kernel: plan pass scripts, tune their knobs, check and time them.
 
-    Run again with the same --out, it continues where it was: nothing is measured twice.
+    Run again with the same --out, it continues where it was: nothing is measured twice. Of a folder that `ktc profile`
+    or `ktc capture` wrote, the program's kernels are optimised under one budget, most promising first, until what is
+    left cannot make the program 1 % faster.
 
     Examples:
       ktc optimize silu_and_mul
+      ktc profile -o p -- ./solver && ktc optimize p --source src --budget 300
       ktc optimize kernels/serving/fused_add_rmsnorm --device opencl --budget 40
       ktc optimize softmax --time-limit 30
       ktc optimize my_folder_with_workload_toml --planner llm --intent "small batches matter most"

@@ -96,12 +96,14 @@ def with_program(
     optional: bool = False,
     instantiate: bool = False,
     ahead: Callable[[Mapping[str, Any]], AbstractContextManager[Any]] | None = None,
+    instead: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda source, options: False,
 ) -> Callable[..., None]:
     """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``.
 
     ``optional``: the kernel may be left out, and ``program`` is None then. ``instantiate``: see
     :func:`load_program`. ``ahead``: what is entered before the kernel is loaded, by the command's options; the command
-    receives what it gives as ``ahead``.
+    receives what it gives as ``ahead``. ``instead``: is given the options that name a kernel and the command's own
+    first, and says whether it has done the work: a program's folder names many kernels.
     """
     own = [p for p in parameters(command) if p.name not in ("program", "ahead")]
     shared = [
@@ -112,6 +114,8 @@ def with_program(
     @functools.wraps(command)
     def run(**kwargs: Any) -> None:
         source = {name: kwargs.pop(name) for name in _SOURCE_PARAMS}
+        if instead(source, kwargs):
+            return
         with ahead(kwargs) if ahead is not None else nullcontext() as begun:
             program = load_program(**source, instantiate=instantiate) if source["kernel"] or not optional else None
             command(program=program, **kwargs, **({"ahead": begun} if ahead is not None else {}))

@@ -33,25 +33,34 @@ class Record:
 @dataclass(frozen=True)
 class KernelRecord:
     """A kernel that ran, with its launches. ``gain``: how many times as fast the program can become by it at most
-    (None: not known). ``alignments``, ``equal``: of pointers, by offset in the arguments."""
+    (None: not known); ``elapsed``: seconds of the program that its launches stand for. ``alignments``, ``equal``: of
+    pointers, by offset in the arguments."""
 
     kernel: str
     symbol: str
     parameters: tuple[tuple[int, int], ...]
     records: tuple[Record, ...]
     gain: float | None = None
+    elapsed: float = 0.0
     alignments: Mapping[int, int] = field(default_factory=dict)
     equal: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def savable(self) -> float:
+        """Seconds of the program that it can give back at most."""
+        return self.elapsed
 
 
 @dataclass(frozen=True)
 class ProgramRecord:
-    """What a program launched, the kernel that can give it most first. ``by``: the command that saw it."""
+    """What a program launched, the kernel that can give it most first. ``by``: the command that saw it; ``seconds``: of
+    the program (0: not known)."""
 
     folder: Path
     command: tuple[str, ...]
     by: str
     kernels: tuple[KernelRecord, ...]
+    seconds: float = 0.0
     unusable: tuple[tuple[str, str], ...] = ()
     """Kernels of which no arguments are known, and why."""
 
@@ -92,9 +101,9 @@ def _of_profile(p: Profile) -> ProgramRecord:
             for at, a in f.alignments.items():
                 alignments[at] = min(a, alignments.get(at, a))
         equal = frozenset(pair for f in usable for pair in f.equal)
-        kernels.append(KernelRecord(row.kernel, row.symbol, usable[0].parameters, tuple(records), row.most, alignments,
-                                    equal))  # fmt: skip
-    return ProgramRecord(p.folder, p.command, "ktc profile", tuple(kernels), tuple(unusable))
+        kernels.append(KernelRecord(row.kernel, row.symbol, usable[0].parameters, tuple(records), row.most,
+                                    row.elapsed, alignments, equal))  # fmt: skip
+    return ProgramRecord(p.folder, p.command, "ktc profile", tuple(kernels), p.seconds, tuple(unusable))
 
 
 def _of_capture(c: Capture) -> ProgramRecord:
@@ -105,12 +114,12 @@ def _of_capture(c: Capture) -> ProgramRecord:
         by_kernel.setdefault(launch.kernel, []).append(launch)
     kernels = [
         KernelRecord(name, launches[0].symbol, launches[0].parameters, tuple(map(_record, launches)),
-                     alignments=_alignments(launches))
+                     elapsed=sum(x.seconds for x in launches), alignments=_alignments(launches))
         for name, launches in by_kernel.items()
     ]  # fmt: skip
     kernels.sort(key=lambda k: -sum(r.seconds for r in k.records))
     lost = {s.kernel: s.reason for s in c.skipped if s.kernel not in by_kernel and s.kernel not in whole}
-    return ProgramRecord(c.folder, c.command, "ktc capture", tuple(kernels), tuple(lost.items()))
+    return ProgramRecord(c.folder, c.command, "ktc capture", tuple(kernels), 0.0, tuple(lost.items()))
 
 
 def _record(launch: Launch) -> Record:

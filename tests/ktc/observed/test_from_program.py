@@ -63,7 +63,7 @@ def record(
 
 def drafted(tmp_path: Path, *records: Record, source: str = ROWS + HOST) -> tuple[Workload, dict, tuple[str, ...]]:
     (tmp_path / "rows.cu").write_text(source)
-    k = KernelRecord(NAME, "scale_rows", PARAMETERS, records, None, {0: 256, 8: 4, 16: 16})
+    k = KernelRecord(NAME, "scale_rows", PARAMETERS, records, alignments={0: 256, 8: 4, 16: 16})
     program = ProgramRecord(tmp_path, ("./prog",), "ktc profile", (k,))
     made = write_workload(program, k, SourceTree([str(tmp_path)]), tmp_path / "w.toml")
     return Workload.load(made.path), tomllib.loads(made.path.read_text()), made.todo
