@@ -7,7 +7,6 @@ and merged between machines.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,9 @@ from typing import TYPE_CHECKING
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.diagnostics import KtcError
 
+from .features import SCALES, distance, features, plain
+from .learnt_rules import SCHEMA as RULES_SCHEMA
+
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo
 
@@ -27,21 +29,17 @@ CREATE TABLE IF NOT EXISTS lesson (
   id INTEGER PRIMARY KEY,
   backend TEXT NOT NULL, device TEXT NOT NULL, features TEXT NOT NULL,
   script TEXT NOT NULL, knobs TEXT NOT NULL, gain REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 1,
+  misses INTEGER NOT NULL DEFAULT 0,
   UNIQUE (device, features, script)
 ) STRICT
 """
 
-SCALES: dict[str, float] = {
-    "parallel": 4.0, "rank": 2.0, "reductions": 2.0, "serial": 2.0, "rows": 2.0, "log_bytes": 0.1, "log_trip": 0.15,
-    "log_intensity": 0.5, "reuse": 1.0, "elem_bytes": 0.3, "irregular": 2.0, "strided": 0.5, "special": 0.5,
-    "divisor": 0.2,
-}  # fmt: skip
-"""Weight of each feature's difference in the distance between two kernels; 1 is "another kind of kernel"."""
-
 
 @dataclass(frozen=True)
 class Lesson:
-    """One remembered result. ``gain`` is the measured speed-up over the original."""
+    """One remembered result. ``gain`` is the measured speed-up over the original, ``tries`` how often it was faster,
+    ``misses`` how often it was suggested to a kernel like its own and was not. ``script`` names loops and arrays by
+    their roles (:mod:`.loop_roles`)."""
 
     backend: str
     device: str
@@ -50,33 +48,7 @@ class Lesson:
     knobs: Mapping[str, int] = field(default_factory=dict)
     gain: float = 1.0
     tries: int = 1
-
-
-def features(f: KernelFacts) -> dict[str, float]:
-    """What makes two kernels alike for the choice of a script."""
-    inner = [x for x in f.loops if x.innermost]
-    trips = [x.trip for x in inner if x.trip]
-    return {
-        "parallel": float(f.form == "parallel"),
-        "rank": float(max((x.depth for x in f.loops), default=-1) + 1),
-        "reductions": float(f.reductions),
-        "serial": float(sum(x.kind in ("for", "while") for x in f.loops)),
-        "rows": float(sum(bool(x.levels) and all(v.startswith("block") for v in x.levels) for x in f.loops)),
-        "log_bytes": math.log2(max(1, f.bytes)),
-        "log_trip": math.log2(max(trips, default=1)),
-        "log_intensity": math.log2(max(f.intensity, 2**-6)),
-        "reuse": min(8.0, math.log2(max(1.0, f.reuse))),
-        "elem_bytes": float(max((b.elem_bytes for b in f.buffers), default=4)),
-        "irregular": float(sum(x.irregular for x in inner)),
-        "strided": float(sum(x.strided for x in inner)),
-        "special": float(f.special > 0),
-        "divisor": math.log2(min((x.divisor for x in inner), default=1)),
-    }
-
-
-def distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """Weighted Euclidean distance; a feature that one side lacks counts as a difference of one."""
-    return math.sqrt(sum((w * (a[k] - b[k] if k in a and k in b else 1.0)) ** 2 for k, w in SCALES.items()))
+    misses: int = 0
 
 
 def default_path() -> Path:
@@ -95,11 +67,14 @@ class Memory:
         if self.path != ":memory:":
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
         self._kept = sqlite3.connect(":memory:") if self.path == ":memory:" else None
-        with self._open() as db:
+        with self.transaction() as db:
             db.execute(_SCHEMA)
+            db.execute(RULES_SCHEMA)
+            if "misses" not in [row[1] for row in db.execute("PRAGMA table_info(lesson)")]:  # a file of before
+                db.execute("ALTER TABLE lesson ADD COLUMN misses INTEGER NOT NULL DEFAULT 0")
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         try:
             if self._kept is not None:
                 with self._kept:
@@ -113,29 +88,39 @@ class Memory:
 
     def add(self, lesson: Lesson) -> None:
         """Remember; the same script on the same features keeps its best gain and counts the tries."""
-        row = (lesson.backend, lesson.device, _json(lesson.features), lesson.script, _json(lesson.knobs), lesson.gain)
+        row = (lesson.backend, lesson.device, plain(lesson.features), lesson.script, plain(lesson.knobs), lesson.gain)
         sql = (
             "INSERT INTO lesson (backend, device, features, script, knobs, gain, tries) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (device, features, script) DO UPDATE SET tries = tries + excluded.tries, "
             "knobs = CASE WHEN excluded.gain > gain THEN excluded.knobs ELSE knobs END, gain = max(gain, excluded.gain)"
         )
-        with self._open() as db:
+        with self.transaction() as db:
             db.execute(sql, (*row, lesson.tries))
 
     def lessons(self) -> list[Lesson]:
-        with self._open() as db:
-            rows = db.execute("SELECT backend, device, features, script, knobs, gain, tries FROM lesson ORDER BY id")
-            return [Lesson(b, d, json.loads(f), s, json.loads(k), g, n) for b, d, f, s, k, g, n in rows.fetchall()]
+        with self.transaction() as db:
+            rows = db.execute(
+                "SELECT backend, device, features, script, knobs, gain, tries, misses FROM lesson ORDER BY id"
+            ).fetchall()
+        return [Lesson(b, d, json.loads(f), s, json.loads(k), g, n, m) for b, d, f, s, k, g, n, m in rows]
+
+    def contradict(self, lesson: Lesson) -> None:
+        """Count that ``lesson`` was suggested, tried, and did not make a kernel faster."""
+        where = (lesson.device, plain(lesson.features), lesson.script)
+        with self.transaction() as db:
+            db.execute("UPDATE lesson SET misses = misses + 1 WHERE device = ? AND features = ? AND script = ?", where)
 
     def nearest(self, f: KernelFacts, device: DeviceInfo, k: int = 3, *, within: float = 2.0) -> list[Lesson]:
-        """At most ``k`` lessons, closest first, larger gains first among equals; another device counts as farther."""
+        """At most ``k`` lessons, closest first, larger gains first among equals; another device counts as farther.
+        What missed more often than it was faster is not suggested any more."""
         mine = features(f)
 
         def far(x: Lesson) -> float:
             penalty = 0.0 if x.device == device.name else 0.3 if x.backend == device.backend else 1.0
             return distance(mine, x.features) + penalty
 
-        near = sorted((x for x in self.lessons() if x.gain > 1.0 and far(x) <= within), key=lambda x: (far(x), -x.gain))
+        good = (x for x in self.lessons() if x.gain > 1.0 and x.misses <= x.tries)
+        near = sorted((x for x in good if far(x) <= within), key=lambda x: (far(x), -x.gain))
         return list({x.script: x for x in reversed(near)}.values())[::-1][:k]
 
     def export(self) -> list[dict]:
@@ -159,5 +144,4 @@ class Memory:
         return taken
 
 
-def _json(values: Mapping) -> str:
-    return json.dumps({k: round(v, 6) if isinstance(v, float) else v for k, v in values.items()}, sort_keys=True)
+__all__ = ["SCALES", "Lesson", "Memory", "default_path", "distance", "features"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ktc.agent.embedded.rounds import TOO_SLOW, observe, remember, search
+from ktc.agent.embedded.rounds import TOO_SLOW, facts_at, observe, search
 from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
@@ -24,6 +24,7 @@ from .bench import Bench, is_cpu
 from .build import Builder, Candidate
 from .finals import held_out, overall, shoot_out
 from .lab import Lab
+from .lessons import keep_rule, remember
 from .memory import Memory
 from .planner import Planner, Proposal
 from .planners import make_planner
@@ -56,6 +57,7 @@ def optimize(
     memory: Memory | None = None,
     intent: str = "",
     counters: bool = False,
+    llm_limits: str = "",
     lab: Lab | None = None,
     ahead: HeadStart | None = None,
 ) -> OptimizeReport:
@@ -80,6 +82,7 @@ def optimize(
         intent: what matters to the user, in words ("small batches matter most"): an LLM that plans is told.
         counters: read hardware counters of the fastest kernels (by Nsight Compute, some seconds each), for the planner
             and the report; without, and where that may not be, what limits them is estimated.
+        llm_limits: what an LLM may cost: ``calls=10 tokens=20000 seconds=60 usd=0.5``, each of which may be left out.
         memory: a knowledge base to learn from and to add to; None uses none.
         ahead: a process that is opening ``device`` already.
 
@@ -97,7 +100,9 @@ def optimize(
         original = work.load_kernel(variant)
         doubts = check_original(original, work, variant, seed)
         chosen, mind, said = (
-            make_planner(planner, out, intent, seed) if isinstance(planner, str) else (planner.name, planner, "")
+            make_planner(planner, out, intent, seed, budget, llm_limits)
+            if isinstance(planner, str)
+            else (planner.name, planner, "")
         )
         builder = Builder(original)
         builder.build(RAISED)
@@ -158,7 +163,7 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
     tuned = [s for s in tuned if s.name in run.finalists]
     results = [shoot_out(run, s) for s in tuned]
     for s in tuned:
-        remember(run, s)
+        remember(run, s, facts_at(run, s))
     unseen = _affordable(run, [s for s in run.work.scenarios if s.heldout]) if not names else []
     return results + held_out(run, unseen, tuned, results)
 
@@ -178,9 +183,11 @@ def _affordable(run: Run, scenarios: Sequence[Scenario], at_least: int = 0) -> l
 def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: str | None) -> OptimizeReport:
     script, knobs = overall(run, results)
     d = run.lab.device
-    summarise = getattr(run.planner, "summarise", None)
-    lesson = summarise(observe(run, run.work.scenario(results[0].name))) if summarise and script else ""
-    run.notes += [f"learnt: {lesson}"] if lesson else []
+    learn = getattr(run.planner, "learn", None)
+    seen = observe(run, run.work.scenario(results[0].name)) if learn is not None and script else None
+    if learn is not None and seen is not None and (rule := learn(seen)) is not None:
+        run.notes.append(f"learnt: {rule.text}")
+        keep_rule(run, seen.facts[0], rule)
     run.notes += getattr(run.planner, "notes", [])
     results = [_with_limiters(run, r) for r in results]
     run.notes += [f"{r.name}: limited by {'; '.join(r.limited)}" for r in results if r.limited]

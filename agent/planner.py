@@ -51,6 +51,32 @@ class Outcome:
     code: str = ""
     planner: str = ""
     reason: str = ""
+    predicted: float | None = None  # the speed-up that its planner expected
+
+
+@dataclass(frozen=True)
+class Score:
+    """Where a run stands on a scenario: seconds of the ``original``, of the ``best`` that is verified, and of the
+    ``bound``, with what sets it (0 and '': not known); measurements ``left`` of ``budget``."""
+
+    original: float
+    best: float
+    bound: float = 0.0
+    unit: str = ""
+    left: int = 0
+    budget: int = 0
+
+    @property
+    def of_bound(self) -> float:
+        """Share of the bound that is reached; 0 where it is not known."""
+        return self.bound / self.best if self.best else 0.0
+
+    def __str__(self) -> str:
+        least = f"; {self.unit} allows {self.bound * 1e6:.4g} us: {self.of_bound:.0%}" if self.bound else ""
+        best = f"the best that is verified {self.best * 1e6:.4g} us ({self.original / self.best:.2f}x){least}"
+        return (
+            f"The original takes {self.original * 1e6:.4g} us, {best}. {self.left} of {self.budget} measurements left."
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +86,8 @@ class Observation:
     ``facts`` holds one entry a scenario, of the raised kernel where there is one. ``remembered`` are scripts that won
     on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None if it applies;
     ``runs`` says whether any values of its knobs suit the device and the sizes. ``profile``: what limits ``leader``,
-    the fastest script so far ('': the original), where that is known.
+    the fastest script so far ('': the original), where that is known; ``profile_of`` says it of any that was measured.
+    ``rules`` are what models learnt from kernels like this one, each with its record.
     """
 
     kernel: Kernel
@@ -74,6 +101,9 @@ class Observation:
     runs: Callable[[str], bool] = lambda script: True
     profile: Profile | None = None
     leader: str = ""
+    score: Score | None = None
+    rules: tuple[str, ...] = ()
+    profile_of: Callable[[str], Profile | None] = lambda script: None
 
     @property
     def limiters(self) -> tuple[str, ...]:
@@ -89,6 +119,12 @@ class Planner(Protocol):
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         """At most ``k`` new scripts, most promising first; an empty list when it has no further idea."""
         ...
+
+
+def enough(planner: Planner, observation: Observation) -> str:
+    """Why ``planner`` thinks that nothing more is worth a measurement; '' to go on, and of planners that never say."""
+    says: Callable[[Observation], str] | None = getattr(planner, "enough", None)
+    return says(observation) if says is not None else ""
 
 
 def proposals(planner: Planner, observation: Observation, k: int) -> Iterator[Proposal]:

@@ -11,7 +11,9 @@ from ktc.agent.exploring.map_elites import MapElites
 from ktc.agent.exploring.mcts import Mcts
 from ktc.ir.diagnostics import KtcError
 
-from .planner import Observation, Outcome, Planner, Proposal
+from .learnt_rules import LearntRule
+from .lessons import MEMORY
+from .planner import Observation, Outcome, Planner, Proposal, enough
 
 EMBEDDED: dict[str, Callable[[int], Planner]] = {
     "rules": lambda seed: Rules(),  # draws nothing
@@ -24,6 +26,8 @@ EMBEDDED: dict[str, Callable[[int], Planner]] = {
 PLANNERS = ("auto", *EMBEDDED, "llm", "ensemble")
 NO_LLM = "no LLM is configured (KTC_LLM_BASE_URL or OPENAI_API_KEY): the embedded planner 'rules' does the planning"
 
+
+NOBODY = Proposal("", "")
 
 AHEAD = 2
 """Ideas of the embedded planner that run before any other's."""
@@ -51,9 +55,13 @@ class Ensemble:
         """What the parts that cost something cost."""
         return "; ".join(s for p in self.parts if (s := getattr(p, "spending", "")))
 
-    def summarise(self, observation: Observation) -> str:
-        """What the first part that draws lessons has learnt; '' if none does."""
-        return next((p.summarise(observation) for p in self.parts if hasattr(p, "summarise")), "")
+    def learn(self, observation: Observation) -> LearntRule | None:
+        """What the first part that draws lessons has learnt; None if none does."""
+        return next((p.learn(observation) for p in self.parts if hasattr(p, "learn")), None)
+
+    def enough(self, observation: Observation) -> str:
+        """Why one of the parts would end the run."""
+        return next((why for p in self.parts if (why := enough(p, observation))), "")
 
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         batches = [p.propose(observation, k) for p in self.parts]
@@ -62,17 +70,25 @@ class Ensemble:
         mixed = {p.script: p for p in first}
         for n in range(k):
             for batch in batches:
-                if n < len(batch):
-                    mixed.setdefault(batch[n].script, batch[n])
+                if n < len(batch) and mixed.get(batch[n].script, NOBODY).planner in ("", MEMORY):
+                    mixed[batch[n].script] = batch[n]
         return list(mixed.values())[:k]
 
 
-def make_planner(name: str, folder: Path | None = None, intent: str = "", seed: int = 0) -> tuple[str, Planner, str]:
+def make_planner(
+    name: str,
+    folder: Path | None = None,
+    intent: str = "",
+    seed: int = 0,
+    budget: int = 40,
+    llm_limits: str = "",
+) -> tuple[str, Planner, str]:
     """(name, planner, one line for the user or '').
 
     ``auto`` is ``ensemble`` when an LLM is configured, else ``rules``; LLM calls are recorded in ``folder``. An
     ``ensemble`` without an LLM is that of the embedded planners. ``intent``: what matters to the user, in words, for
-    the LLM. ``seed``: of all that the embedded planners draw.
+    the LLM. ``seed``: of all that the embedded planners draw. ``budget``: measurements, which bound the LLM's tokens
+    where neither ``llm_limits`` (``calls=10 tokens=20000``) nor the environment does.
 
     Raises:
         KtcError: E-PLANNER-UNKNOWN; E-LLM-CONFIG when the LLM is asked for by name and none is configured.
@@ -94,7 +110,7 @@ def make_planner(name: str, folder: Path | None = None, intent: str = "", seed: 
         raise KtcError("E-LLM-CONFIG", "no LLM is configured", hint=hint, exit_code=3)
     from ktc.agent.llm.llm_planner import LlmPlanner
 
-    llm = LlmPlanner.from_config(config, folder, intent)
+    llm = LlmPlanner.from_config(config.for_run(budget, llm_limits), folder, intent)
     if name == "llm":
         return "llm", llm, ""
     return "ensemble", Ensemble(llm, Rules(), ahead=AHEAD), f"planning with {config.model} and the embedded rules"

@@ -134,7 +134,8 @@ class Run:
     def settle(self, c: Candidate, status: str, why: str = "", at: str = "", **data: object) -> None:
         """Record what became of a candidate on scenario ``at`` ('': on all)."""
         p = c.proposal or Proposal(c.script, "")
-        o = Outcome(c.script, status, why, planner=p.planner, reason=p.reason, **data)  # type: ignore[arg-type]
+        said = {"planner": p.planner, "reason": p.reason, "predicted": p.predicted}
+        o = Outcome(c.script, status, why, **said, **data)  # type: ignore[arg-type]
         self.outcomes[at, c.script] = o
 
     def reject(self, c: Candidate, knobs: Mapping[str, int], why: str, at: str = "") -> None:

@@ -37,7 +37,7 @@ class Trajectory:
 
     def saw(self, work: Workload, kernel: Kernel, device: Mapping[str, object]) -> None:
         """What there is to plan for: the kernel in the form that scripts apply to, and facts at tuned sizes."""
-        from ktc.agent.llm.llm_planner import ir_text
+        from ktc.agent.llm.prompts import ir_text
 
         seen = {s.name: asdict(facts(kernel, work.scalars(s.sizes))) for s in work.scenarios if s.tuned}
         self._write({"event": "seen", "ir": ir_text(kernel), "facts": seen, "device": dict(device)})

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ktc.agent.build import Candidate
 from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
-from ktc.agent.memory import Lesson, features
-from ktc.agent.planner import Observation, Outcome, Proposal, proposals
+from ktc.agent.lessons import MEMORY, is_remembered, is_wrong, knobs_of, recalled, remembered, rules
+from ktc.agent.planner import Observation, Outcome, Proposal, Score, enough, proposals
 from ktc.agent.state import Finalist, Run
 from ktc.agent.stopping import Stopping
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario
+from ktc.search.limiters.limiter import Profile
 
 from .race import Standing, race
 
@@ -79,22 +80,27 @@ def _search(run: Run, scenario: Scenario, budget: int) -> None:
     for part in ROUNDS:
         if run.why_stop(scenario):
             return
-        fresh = propose(run, scenario, field, int(budget * part + 0.5) - spent)
+        seen = observe(run, scenario, budget, budget - spent)
+        if why := enough(run.planner, seen):
+            run.notes.append(f"{scenario.name}: stopped: {why}")
+            return
+        fresh = propose(run, scenario, field, int(budget * part + 0.5) - spent, seen)
         field |= {c.key: c for c in fresh}
         spent += sum(_measured(run, scenario, c, 0) for c in fresh)
         left = int(budget * part + 0.5) - spent
-        racers = fresh or list(field.values())
+        racers = [c for c in fresh or list(field.values()) if not is_wrong(run, scenario, c)]
         if left > 0 and racers:
             spent += _race(run, scenario, racers, left)
-    leaders = [f.candidate for f in run.finalists[scenario.name][1:]]
+    found = (field.get(f.candidate.key, f.candidate) for f in run.finalists[scenario.name][1:])
+    leaders = [c for c in found if not is_wrong(run, scenario, c)]
     if spent < budget and leaders:  # a small space was exhausted: its share goes to the others
         spent += _race(run, scenario, list({c.key: c for c in leaders}.values()), budget - spent)
 
 
-def _measured(run: Run, scenario: Scenario, c: Candidate, total: int) -> int:
-    """Measurements of ``c`` once it has had ``total``, booked where they are new. What the ledger has from an earlier
-    run counts, and is not made again."""
-    tuned = run.lab.tune(c, scenario, total, ())
+def _measured(run: Run, scenario: Scenario, c: Candidate, total: int, seeds: Sequence[Mapping[str, int]] = ()) -> int:
+    """Measurements of ``c`` once it has had ``total``, ``seeds`` after its defaults, booked where they are new. What
+    the ledger has from an earlier run counts, and is not made again."""
+    tuned = run.lab.tune(c, scenario, total, seeds)
     if tuned.spent > run.totals.get((scenario.name, c.key), 0):
         run.account(c, scenario, tuned)
     return tuned.spent
@@ -123,12 +129,17 @@ def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) ->
     return sum(s.spent for s in race(racers, budget, step, on_rung=rung))
 
 
+def _untried(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]]:
+    """Knobs that won with ``c`` before and have not been measured here."""
+    seen = [dict(f.knobs) for f in run.finalists[scenario.name] if f.candidate.key == c.key]
+    return [k for k in _seeds(run, c, scenario) if dict(k) not in seen]
+
+
 def _seeds(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]]:
     """What won with this template on other scenarios, and on similar kernels before."""
     names = {k.name for k in c.kernel.knobs}
     found = [f.knobs for at, fs in run.finalists.items() if at != scenario.name for f in fs if f.candidate.key == c.key]
-    if run.memory is not None:
-        found += [x.knobs for x in run.memory.nearest(_facts(run, scenario), run.lab.device) if x.script == c.script]
+    found += knobs_of(recalled(run, scenario, facts_at(run, scenario)), c)
     return [k for k in found if set(k) == names]
 
 
@@ -158,14 +169,12 @@ def measure_original(run: Run, scenario: Scenario) -> None:
 # ------------------------------------------------------------------------------------------------------- proposing
 
 
-def observe(run: Run, scenario: Scenario) -> Observation:
-    """What the planner sees before a round on ``scenario``."""
+def observe(run: Run, scenario: Scenario, budget: int = 0, left: int = 0) -> Observation:
+    """What the planner sees before a round on ``scenario``; ``left`` of ``budget`` measurements may still be made."""
     from ktc.passes.core.pipeline import sites
 
-    seen = _facts(run, scenario)
+    seen = facts_at(run, scenario)
     leader = min(run.finalists[scenario.name], key=lambda f: f.seconds)
-    lessons = run.memory.nearest(seen, run.lab.device) if run.memory else []
-    remembered = (Proposal(x.script, f"won {x.gain:.2f}x on a similar kernel", x.gain, "memory") for x in lessons)
     return Observation(
         kernel=run.original,
         raised=run.raised,
@@ -173,12 +182,29 @@ def observe(run: Run, scenario: Scenario) -> Observation:
         device=run.lab.device,
         sites=tuple(s for group in sites(run.raised or run.original).values() for s in group),
         history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
-        remembered=tuple(remembered),
+        remembered=remembered(recalled(run, scenario, seen)),
         attempt=run.builder.attempt,
         runs=lambda script: _runs(run, script, scenario),
         profile=run.profile(leader, scenario),
         leader=leader.candidate.script,
+        score=_score(run, scenario, budget, left),
+        rules=tuple(map(str, rules(run, seen))),
+        profile_of=lambda script: _profile_of(run, script, scenario),
     )
+
+
+def _score(run: Run, scenario: Scenario, budget: int, left: int) -> Score:
+    original, *rest = run.finalists[scenario.name]
+    best = min((f.seconds for f in rest if run.is_verified(f)), default=original.seconds)
+    bound = run.stopping.get(scenario.name, Stopping()).bound
+    least, unit = (bound.seconds, bound.unit) if bound is not None else (0.0, "")
+    return Score(original.seconds, min(best, original.seconds), least, unit, left, budget)
+
+
+def _profile_of(run: Run, script: str, scenario: Scenario) -> Profile | None:
+    """What limits the fastest configuration of ``script``; None where it was not measured."""
+    found = next((f for f in run.finalists[scenario.name] if f.candidate.script == script), None)
+    return run.profile(found, scenario) if found is not None else None
 
 
 def _runs(run: Run, script: str, scenario: Scenario) -> bool:
@@ -187,7 +213,8 @@ def _runs(run: Run, script: str, scenario: Scenario) -> bool:
     return isinstance(built, Outcome) or run.lab.runs(built, scenario)
 
 
-def _facts(run: Run, scenario: Scenario) -> KernelFacts:
+def facts_at(run: Run, scenario: Scenario) -> KernelFacts:
+    """The facts of the kernel that scripts apply to, at the sizes of a scenario."""
     return facts(run.raised or run.original, scalars(run, scenario))
 
 
@@ -196,7 +223,9 @@ def scalars(run: Run, scenario: Scenario) -> dict[str, int | float]:
     return run.work.scalars(scenario.sizes)
 
 
-def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget: int) -> list[Candidate]:
+def propose(
+    run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget: int, seen: Observation
+) -> list[Candidate]:
     """New, distinct candidates; everything else becomes an outcome.
 
     Each is measured once as soon as it is built, where the ``budget`` of measurements has room: the ladder begins with
@@ -204,7 +233,7 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
     the next one is compiled.
     """
     fresh: dict[str, Candidate] = {}
-    for p, built in _built_ahead(run, scenario):
+    for p, built in _built_ahead(run, scenario, seen):
         run.hear()
         if fresh and run.why_stop(scenario):
             break
@@ -214,6 +243,8 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
             run.outcomes["", p.script] = built
         elif field.get(built.key) is not None and field[built.key].script == p.script:
             fresh[built.key] = built  # proposed again because the budget did not reach it
+        elif built.key in fresh and is_remembered(fresh[built.key]) and p.planner != MEMORY:
+            fresh[built.key] = replace(fresh[built.key], proposal=p)  # somebody's own idea as well
         elif built.key in field or built.key in fresh:
             twin = field.get(built.key) or fresh[built.key]
             run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)
@@ -221,17 +252,20 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate], budget
             if ("", built.script) not in run.outcomes:  # else it was rejected itself
                 run.settle(built, "withdrawn", "built on what was rejected")
         elif run.may_be_measured(built):
-            fresh[built.key] = replace(built, proposal=p)
-            budget -= _measured(run, scenario, fresh[built.key], 1) if budget > 0 else 0
+            c = fresh[built.key] = replace(built, proposal=p)
+            spent = _measured(run, scenario, c, 1) if budget > 0 else 0
+            if is_remembered(c) and spent < budget and (knobs := _untried(run, c, scenario)):
+                spent = _measured(run, scenario, c, 2, knobs)
+            budget -= spent
     return [c for c in fresh.values() if not run.is_withdrawn(c)]
 
 
-def _built_ahead(run: Run, scenario: Scenario) -> Iterator[tuple[Proposal, Candidate | Outcome]]:
+def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tuple[Proposal, Candidate | Outcome]]:
     """The planner's proposals, built; of each the next one is being compiled when it is given out, and one is being
     verified."""
     scripts: list[str] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
-    for p in proposals(run.planner, observe(run, scenario), PER_ROUND):
+    for p in proposals(run.planner, seen, PER_ROUND):
         scripts.append(p.script)
         built = run.builder.build(p)
         if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:
@@ -241,16 +275,3 @@ def _built_ahead(run: Run, scenario: Scenario) -> Iterator[tuple[Proposal, Candi
             yield waiting.popleft()
     run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=scripts)
     yield from waiting
-
-
-def remember(run: Run, scenario: Scenario) -> None:
-    """Keep what each verified script gained on ``scenario`` for later runs on similar kernels."""
-    if run.memory is None:
-        return
-    seen, d = features(_facts(run, scenario)), run.lab.device
-    original, *rest = run.finalists[scenario.name]
-    fastest: dict[str, Finalist] = {}
-    for f in filter(run.is_verified, rest):
-        fastest.setdefault(f.candidate.script, f)
-    for script, f in fastest.items():
-        run.memory.add(Lesson(d.backend, d.name, seen, script, dict(f.knobs), original.seconds / f.seconds))

@@ -39,8 +39,11 @@ class Rules:
     def ideas(self, observation: Observation, k: int) -> Iterator[Proposal]:
         """The ``k`` proposals, one by one: each costs the lowering of what it tries, and no more are looked for."""
         known = {o.script for o in observation.history}
+        recalled = {p.script for p in observation.remembered} - known
         for p in self._ideas(observation):
-            if k > 0 and p.script not in known and observation.runs(p.script):
+            if p.script in recalled and p.planner == self.name:  # what was remembered is an idea of ours, too
+                yield p
+            elif k > 0 and p.script not in known and observation.runs(p.script):
                 known.add(p.script)
                 k -= 1
                 yield p

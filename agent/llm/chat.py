@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,12 @@ AGAIN = (
 RETRY_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
+RUN_TOKENS = 30_000
+"""Of a run of 40 measurements, both ways: some six questions of 4,000 tokens."""
+
+MEASUREMENT_TOKENS = RUN_TOKENS // 40
+
+
 @dataclass(frozen=True)
 class LlmConfig:
     """Where to ask and how much to spend. Prices are USD per million tokens (0: unknown, not budgeted)."""
@@ -44,7 +50,7 @@ class LlmConfig:
     wall_s: float = 300.0  # of all calls of a run together, not of what happens between them
     max_calls: int = 20  # attempts, failed ones included
     reply_tokens: int = 4096
-    total_tokens: int = 200_000
+    total_tokens: int = RUN_TOKENS
     max_usd: float = 0.0  # 0: no limit
     price_in: float = 0.0
     price_out: float = 0.0
@@ -79,6 +85,27 @@ class LlmConfig:
             replay=Path(replay) if replay else None,
         )
 
+    def for_run(self, measurements: int, limits: str = "", env: Mapping[str, str] | None = None) -> LlmConfig:
+        """The configuration of a run of so many measurements: :data:`MEASUREMENT_TOKENS` for each, at least
+        :data:`RUN_TOKENS`, where nobody set a limit. ``limits``: ``calls=10 tokens=20000 seconds=60 usd=0.5``, which
+        count before the environment's.
+
+        Raises:
+            LlmError: E-LLM-CONFIG: a limit that is not known, or no number.
+        """
+        e = os.environ if env is None else env
+        tokens = (
+            {} if e.get("KTC_LLM_MAX_TOKENS") else {"total_tokens": max(RUN_TOKENS, MEASUREMENT_TOKENS * measurements)}
+        )
+        given: dict[str, str] = {}
+        for part in limits.replace(",", " ").split():
+            name, _, value = part.partition("=")
+            if name not in OPTIONS:
+                known = ", ".join(OPTIONS)
+                raise LlmError("E-LLM-CONFIG", f"no limit of an LLM is called '{name}'", f"known: {known}")
+            given[OPTIONS[name]] = value
+        return replace(self, **(tokens | _limits(given)))
+
 
 _LIMITS: dict[str, tuple[str, type]] = {
     "KTC_LLM_MAX_CALLS": ("max_calls", int),
@@ -90,6 +117,15 @@ _LIMITS: dict[str, tuple[str, type]] = {
     "KTC_LLM_TEMPERATURE": ("temperature", float),
 }
 """Environment variable -> (field, type)."""
+
+OPTIONS = {
+    "calls": "KTC_LLM_MAX_CALLS",
+    "tokens": "KTC_LLM_MAX_TOKENS",
+    "seconds": "KTC_LLM_MAX_SECONDS",
+    "usd": "KTC_LLM_MAX_USD",
+    "reply": "KTC_LLM_REPLY_TOKENS",
+}
+"""Name of a limit in an option -> its variable in the environment."""
 
 
 def _limits(env: Mapping[str, str]) -> dict[str, Any]:
@@ -188,6 +224,12 @@ class Chat:
         for over, why in limits:
             if over:
                 raise LlmError("E-LLM-BUDGET", f"the budget for the LLM is used up: {why}")
+
+    def affords(self, messages: Sequence[Message]) -> bool:
+        """Whether the budget has room for another question after ``messages``, and for one more like it."""
+        spent, c = self.ledger.spent, self.config
+        tokens = 2 * (sum(len(m["content"]) for m in messages) // 4 + 500)
+        return spent.calls + 2 <= c.max_calls and spent.tokens + tokens <= c.total_tokens and self._left() > 0
 
     def _left(self) -> float:
         return self.config.wall_s - self._calling

@@ -91,6 +91,12 @@ def optimize(
     intent: Annotated[
         str, Option("--intent", metavar="TEXT", help="What matters, in words, for an LLM that plans.")
     ] = "",
+    llm_limits: Annotated[
+        str,
+        Option(
+            "--llm-limits", metavar="TEXT", help="What an LLM may cost: 'calls=10 tokens=20000 seconds=60 usd=0.5'."
+        ),
+    ] = "",
     scenario: Scenarios = [],  # noqa: B006  nobody mutates the default
     out: Out = "",
     fresh: Fresh = False,
@@ -122,7 +128,7 @@ def optimize(
       ktc optimize my_folder_with_workload_toml --planner llm --intent "small batches matter most"
     """
     _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead,
-         intent=intent, profile=profile, quiet=quiet)  # fmt: skip
+         intent=intent, profile=profile, llm_limits=llm_limits, quiet=quiet)  # fmt: skip
 
 
 @functools.partial(with_program, optional=True, instantiate=True, ahead=_opening)
@@ -213,7 +219,8 @@ def tune(
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
     out: str, fresh: bool, memory: bool, seed: int, json_: bool, ahead: HeadStart | None, export: Export | None = None,
-    intent: str = "", profile: bool = False, quiet: bool = False,
+    intent: str = "", profile: bool = False, llm_limits: str = "",
+    quiet: bool = False,
 ) -> None:  # fmt: skip
     from ktc.agent.embedded.rounds import EXIT_BUG
     from ktc.agent.failures import WHAT_TO_SEND
@@ -239,6 +246,7 @@ def _run(
             planner=planner,
             intent=intent,
             counters=profile,
+            llm_limits=llm_limits,
             budget=budget,
             time_limit=time_limit,
             out_dir=folder,

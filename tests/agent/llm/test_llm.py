@@ -5,8 +5,11 @@ import json
 
 import pytest
 
+from ktc.agent.learnt_rules import LearntRule
 from ktc.agent.llm.chat import LlmConfig
-from ktc.agent.llm.llm_planner import MAX_IR_CHARS, LlmPlanner, _context, catalogue, ir_text, prompt
+from ktc.agent.llm.llm_planner import LlmPlanner
+from ktc.agent.llm.prompts import MAX_IR_CHARS, catalogue, context, ir_text, prompt
+from ktc.agent.llm.tools import listing
 from ktc.agent.planner import Outcome
 from ktc.agent.planners import NO_LLM, make_planner
 from ktc.ir.diagnostics import KtcError
@@ -26,8 +29,14 @@ def says(*scripts, gain=1.5):
     return 200, {}, completion(json.dumps({"proposals": rows}))
 
 
+def judges(change="", near=False):
+    said = {"near_the_bound": near, "bottleneck": "latency", "change": change}
+    return 200, {}, completion(json.dumps(said))
+
+
 def planner(server, folder=None, **changes):
-    config = LlmConfig("m", server.url, "secret-key-1234567890", timeout_s=1.0, wall_s=10.0, retries=0, **changes)
+    limits = {"timeout_s": 1.0, "wall_s": 10.0, "retries": 0} | changes
+    config = LlmConfig("m", server.url, "secret-key-1234567890", **limits)
     return LlmPlanner.from_config(config, folder)
 
 
@@ -118,37 +127,33 @@ def test_long_ir_is_cut():
     assert len(ir_text(parse_kernel(ROWS + lines))) < MAX_IR_CHARS + 20
 
 
-@pytest.mark.parametrize("role", ["planner", "critic", "summariser"])
+@pytest.mark.parametrize("role", ["planner", "judge", "summariser"])
 def test_every_role_has_a_complete_prompt(role, observation):
-    from ktc.agent.llm.llm_planner import _context
-
-    made = prompt(role, k=3, goal="least time", script=GOOD, outcome="fast", **_context(observation))
+    more = {"tools": listing(), "asks": 4, "rounds": 2}
+    made = prompt(role, k=3, script=GOOD, outcome="fast", **more, **context(observation))
     assert [m["role"] for m in made] == ["system", "user"]
     assert ("$V" in made[0]["content"] and "row * d + i" in made[1]["content"]) or role == "summariser"
 
 
-def test_the_critics_change_to_the_best_so_far_comes_first(observation):
+def test_the_judges_change_to_the_best_so_far_comes_first(observation):
     history = (Outcome(OTHER, "tuned", gain=1.1), Outcome("raise", "tuned", gain=0.9))
     seen = dataclasses.replace(observation, history=history)
-    critique = (200, {}, completion(json.dumps({"bottleneck": "latency", "change": GOOD})))
-    with Server(critique, says(UNROLLED, OTHER)) as s:
+    with Server(says(UNROLLED, OTHER), judges(GOOD)) as s:
         found = planner(s).propose(seen, 4)
     assert [p.script for p in found] == [GOOD, UNROLLED] and found[0].reason == "limited by: latency"
-    assert f"<measured>\n{OTHER}" in s.requests[0]["body"]["messages"][1]["content"]
+    assert f"<measured>\n{OTHER}" in s.requests[1]["body"]["messages"][1]["content"]
     no_idea = (200, {}, completion("no idea"))
-    with Server(no_idea, no_idea, says(UNROLLED)) as s:
+    with Server(says(UNROLLED), no_idea, no_idea) as s:
         p = planner(s)
         assert [x.script for x in p.propose(seen, 4)] == [UNROLLED] and p.notes
 
 
-def test_critic_and_summariser(observation):
-    critique = (200, {}, completion(json.dumps({"bottleneck": "latency", "change": GOOD})))
-    rule = (200, {}, completion(json.dumps({"rule": "vectorise rows"})))
-    with Server(critique, rule, (500, {}, {})) as s:
+def test_the_summariser_names_passes_that_there_are(observation):
+    rule = (200, {}, completion(json.dumps({"rule": "vectorise rows", "passes": ["vectorize", "magic", "vectorize"]})))
+    with Server(rule, (500, {}, {})) as s:
         p = planner(s)
-        assert p.critique(observation, Outcome(OTHER, "tuned", gain=1.1)) == ("latency", GOOD)
-        assert p.summarise(observation) == "vectorise rows"
-        assert p.summarise(observation) == "" and p.notes
+        assert p.learn(observation) == LearntRule("vectorise rows", ("vectorize",))
+        assert p.learn(observation) is None and p.notes
 
 
 def test_a_recorded_run_replays_without_a_server(observation, tmp_path):
@@ -193,7 +198,7 @@ def test_prompts_are_short_for_a_kernel_of_a_hundred_lines():
     text = ROWS.partition("  for i")[0] + "  for i: i32 = threadIdx.x as i32; i < d; i + blockDim.x as i32\n"
     text += body.replace("x[row", "in[row").replace(" as i32", "") + "    out[row * d + i] = in[row * d + i]\n"
     o = observe(text.replace("f32", "f16").replace(".0\n", ".0 as f16\n"), SIZES["rows"])[1]
-    asked = prompt("planner", k=6, goal="the least time", **_context(o))
+    asked = prompt("planner", k=6, tools=listing(), asks=4, rounds=2, **context(o))
     assert sum(len(m["content"]) for m in asked) / 4 < 6000
     assert len(catalogue(frozenset({"vectorize"}))) < 0.7 * len(catalogue())
 
