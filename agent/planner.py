@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
+from ktc.ir.support.quantities import duration
 from ktc.passes.core.base import Refused, Site
 
 if TYPE_CHECKING:
@@ -72,11 +73,9 @@ class Score:
         return self.bound / self.best if self.best else 0.0
 
     def __str__(self) -> str:
-        least = f"; {self.unit} allows {self.bound * 1e6:.4g} us: {self.of_bound:.0%}" if self.bound else ""
-        best = f"the best that is verified {self.best * 1e6:.4g} us ({self.original / self.best:.2f}x){least}"
-        return (
-            f"The original takes {self.original * 1e6:.4g} us, {best}. {self.left} of {self.budget} measurements left."
-        )
+        least = f"; {self.unit} allows {duration(self.bound)}: {self.of_bound:.0%}" if self.bound else ""
+        best = f"the best that is verified {duration(self.best)} ({self.original / self.best:.2f}x){least}"
+        return f"The original takes {duration(self.original)}, {best}. {self.left} of {self.budget} measurements left."
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def last_said(s: Server) -> str:
         ("sites", "unroll", "unroll{loop="),
         ("apply", "", "par i in"),
         ("lower", "", "load_vec<V>"),
-        ("cost", "", "us expected"),
+        ("cost", "", " expected; "),
         ("profile", "", "not measured"),
     ],
 )
@@ -96,7 +96,7 @@ def test_the_answers_come_before_the_proposals(observation: Observation) -> None
         found = planner(s, wall_s=60).propose(observation, 4)
     assert [p.script for p in found] == [GOOD] and len(s.requests) == 2
     assert [m["role"] for m in s.requests[1]["body"]["messages"]] == ["system", "user", "assistant", "user"]
-    assert last_said(s).count("<answer") == MOST_ASKED and "us expected" in last_said(s)
+    assert last_said(s).count("<answer") == MOST_ASKED and " expected; " in last_said(s)
     schema = s.requests[0]["body"]["response_format"]["json_schema"]["schema"]
     assert schema == PROPOSALS and "cost: the time expected" in s.requests[0]["body"]["messages"][1]["content"]
 
@@ -155,7 +155,7 @@ def test_the_judge_sees_the_numbers_and_is_asked_once_for_a_state(observation: O
         assert p.enough(o) == "" and [x.script for x in p.propose(o, 4)] == [GOOD]
     assert len(s.requests) == 2
     text = s.requests[0]["body"]["messages"][1]["content"]
-    assert "the memory allows 20 us: 80%. 10 of 40 measurements left" in text
+    assert "the memory allows 20.0 µs: 80%. 10 of 40 measurements left" in text
     assert "4.000x (predicted 1.50x)" in text and "small batches matter most" in text
 
 
