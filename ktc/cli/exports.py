@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from .command_parser import Argument, Option
 from .options import (
     Define,
+    Device,
     Dialect,
     Include,
     Json,
     Passes,
+    Seed,
     Sets,
     Template,
     knob_values,
@@ -20,11 +22,12 @@ from .options import (
     script_text,
     usage,
 )
-from .output import note, print_json
+from .output import note, print_json, progress
 
 if TYPE_CHECKING:
     from ktc.api import Program
     from ktc.exporting.writing import Written
+    from ktc.recipes import OpenedRecipe
 
 
 class To(StrEnum):
@@ -53,6 +56,13 @@ def export(
         Option("--profile", metavar="NAME", help="Device to print for: cuda-sm80, opencl-nvidia, ...",
                unset="the run's, else the language's plainest"),
     ] = "",
+    measure: Annotated[
+        int,
+        Option("--measure", metavar="N", least=0, help="Measure N sizes between those of the run on its device first; "
+               "where a tuned kernel is no faster, the original runs. The recipe keeps them."),
+    ] = 0,
+    device: Device = "",
+    seed: Seed = 0,
     name: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of a KERNEL.")] = "",
     template: Template = [],  # noqa: B006
     variant: Annotated[
@@ -80,6 +90,8 @@ def export(
     for opened in recipes:
         for line in opened.notes:
             note(f"note: {line}")
+    if measure:
+        recipes = [_measured(opened, measure, device, seed, json_) for opened in recipes]
     programs: list[Program] = []
     if not recipes:
         if len(runs) > 1:
@@ -89,6 +101,10 @@ def export(
         for v in variant or [""]:
             program = load_program(runs[0], name, template, v, define, include, workload, Dialect.auto)
             programs.append(_scripted(_with_workload(program), script_text(passes).strip(), values))
+        if measure:
+            raise usage(
+                "--measure adds to the measurements of a run", hint="ktc optimize KERNEL, then export its folder"
+            )
     elif len(recipes) < len(runs):
         other = next(r for r, p in zip(runs, paths) if not _is_run(p))
         raise usage(f"'{other}' is no run", hint="several can be exported together if each is a run's folder")
@@ -103,6 +119,17 @@ def export(
              "artefact": written.artefact.to_json()}
         )  # fmt: skip
     _show(written)
+
+
+def _measured(opened: OpenedRecipe, count: int, device: str, seed: int, quiet: bool) -> OpenedRecipe:
+    """``opened`` with measurements between those that it has; they are written into its file."""
+    from ktc.exporting.probing import probed
+
+    with progress("measuring", quiet=quiet) as bar:
+        found = probed(opened, count, device or None, seed, bar.say)
+    if found.recipe.sources:
+        found.recipe.save(found.path)
+    return found
 
 
 def _is_run(path: Path) -> bool:

@@ -145,6 +145,10 @@ def described(p: Parameter, dtypes: list[Mapping[str, str]]) -> str:
     return f"{python_name(p.name)}: {kinds} [{', '.join(p.shape)}], {role}" + (", or None" if p.optional else "")
 
 
+LISTED = 4
+"""Measurements that a line names; ``kernel.json`` has all."""
+
+
 def what_runs(a: Artefact) -> list[str]:
     """Which kernel runs when, a line each."""
     lines = []
@@ -153,14 +157,14 @@ def what_runs(a: Artefact) -> list[str]:
         for k, v in enumerate(i.variants):
             knobs = "".join(f" {n}={value}" for n, value in v.knobs.items())
             won = [p for p in i.points if p.variant == k]
-            places = "; ".join(
-                f"{', '.join(f'{n} = {x}' for n, x in p.at.items())} ({p.ratio[0]:.2f}x)" for p in won if p.ratio
-            )
+            said = [f"{', '.join(f'{n} = {x}' for n, x in p.at.items())} ({p.ratio[0]:.2f}x)" for p in won if p.ratio]
+            places = "; ".join(said[:LISTED]) + (f" and {len(said) - LISTED} more" if len(said) > LISTED else "")
             where = f"measured at {places}" if won else "wherever its conditions hold (not measured)"
             lines.append(f"{of}`{v.file}`: `{v.script}`{knobs}; {where}; needs {_needs(v)}")
         kept = [p for p in i.points if p.variant is None]
         if kept:
-            names = ", ".join(p.name for p in kept)
+            names = ", ".join(p.name for p in kept[:LISTED])
+            names += f" and {len(kept) - LISTED} more" if len(kept) > LISTED else ""
             lines.append(f"{of}the original near {names}, where nothing measured was faster")
         lines.append(f"{of}`{i.original.file}`, the original: everywhere else")
     return lines
