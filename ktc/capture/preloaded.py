@@ -17,7 +17,7 @@ FLAGS = ("-O2", "-fPIC", "-shared", "-std=c++17", f"-I{Path(__file__).parent}")
 ALONE = ("-static-libstdc++", "-static-libgcc")
 """The program may bring another C++ library than this machine's: the preloaded one has its own inside, if it can."""
 
-EXPORTS = "{ global: cu*; __cuda*; dlsym; local: *; };\n"
+EXPORTS = "{ global: cu*; __cuda*; nvrtc*; dlsym; local: *; };\n"
 """What a preloaded library may put in front of the program's functions."""
 
 

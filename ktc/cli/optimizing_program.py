@@ -41,11 +41,12 @@ def optimize_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> N
     for name in UNFIT:
         if source.get(name) or options.get(name):
             raise usage(f"--{name} concerns one kernel, and {folder} holds a program")
-    if not options["source"]:
-        raise usage("where are the program's sources?", hint=f"ktc optimize {folder} --source DIR")
     program = loaded(Path(folder))
+    folders = (*options["source"], *program.sources)
+    if not folders:
+        raise usage("where are the program's sources?", hint=f"ktc optimize {folder} --source DIR")
     how = preprocessing(source["define"], source["include"])
-    tree = SourceTree(tuple(options["source"]), how["defines"] or {}, how["include_dirs"])
+    tree = SourceTree(folders, how["defines"] or {}, how["include_dirs"])
     chosen = matching(program, [source["name"]] if source["name"] else [])
     if not source["name"]:
         chosen = list(worth(program))

@@ -82,8 +82,9 @@ def show(
     from ktc.profiling import ranked, unseen, verdict
 
     rows = ranked(found)
-    if source:
-        rows = _with_sources(rows, found, source, define, include, json_)
+    compiled = [str(found.sources)] if found.sources is not None else []
+    if source or compiled:
+        rows = _with_sources(rows, found, [*source, *compiled], define, include, json_)
     said, missing = verdict(found, rows), unseen(found, rows, bool(source))
     if json_:
         return print_json(as_json(found, rows, said, missing))

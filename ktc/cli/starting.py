@@ -154,6 +154,7 @@ def _from_program(
     from ktc.profiling.kernel_sources import SourceTree
 
     program = loaded(Path(folder))
+    sources += program.sources
     if not sources:
         hint = f"ktc init --from {folder} --source DIR"
         raise KtcError("E-USAGE", "where are the program's sources?", hint=hint, exit_code=2)

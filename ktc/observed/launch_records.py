@@ -63,6 +63,8 @@ class ProgramRecord:
     seconds: float = 0.0
     unusable: tuple[tuple[str, str], ...] = ()
     """Kernels of which no arguments are known, and why."""
+    sources: tuple[str, ...] = ()
+    """Folders with what the program compiled as it ran."""
 
     @property
     def program(self) -> str:
@@ -103,7 +105,8 @@ def _of_profile(p: Profile) -> ProgramRecord:
         equal = frozenset(pair for f in usable for pair in f.equal)
         kernels.append(KernelRecord(row.kernel, row.symbol, usable[0].parameters, tuple(records), row.most,
                                     row.elapsed, alignments, equal))  # fmt: skip
-    return ProgramRecord(p.folder, p.command, "ktc profile", tuple(kernels), p.seconds, tuple(unusable))
+    return ProgramRecord(p.folder, p.command, "ktc profile", tuple(kernels), p.seconds, tuple(unusable),
+                         (str(p.sources),) if p.sources is not None else ())  # fmt: skip
 
 
 def _of_capture(c: Capture) -> ProgramRecord:

@@ -89,6 +89,17 @@ API Result cuKernelGetFunction(void **function, void *kernel) {
   return result;
 }
 
+// Sources that the program compiles as it runs (CuPy's raw kernels and others) are kept beside the profile.
+typedef int (*CreateProgram)(void **, const char *, const char *, int, const char *const *, const char *const *);
+static std::atomic<void *> real_nvrtcCreateProgram{nullptr};
+API int nvrtcCreateProgram(void **program, const char *source, const char *name, int count, const char *const *headers,
+                           const char *const *names) {
+  void *f = real_nvrtcCreateProgram.load();
+  if (!f) real_nvrtcCreateProgram.store(f = real_dlsym()(RTLD_NEXT, "nvrtcCreateProgram"));
+  if (!inside && source) keep_source(source);
+  return f ? reinterpret_cast<CreateProgram>(f)(program, source, name, count, headers, names) : 1;
+}
+
 static Hook *hook_of(const char *name);
 
 // Puts the hook in place of what cuGetProcAddress found for `name`.
@@ -121,7 +132,8 @@ static Hook HOOKS[] = {
     HOOK(cuLaunchKernel), HOOK(cuLaunchKernel_ptsz), HOOK(cuLaunchKernelEx), HOOK(cuLaunchKernelEx_ptsz),
     HOOK(cuLaunchCooperativeKernel), HOOK(cuLaunchCooperativeKernel_ptsz), HOOK(cuGraphLaunch),
     HOOK(cuGraphLaunch_ptsz), HOOK(cuInit), HOOK(cuModuleGetFunction), HOOK(cuLibraryGetKernel),
-    HOOK(cuLibraryEnumerateKernels), HOOK(cuKernelGetFunction), HOOK(cuGetProcAddress), HOOK(cuGetProcAddress_v2)};
+    HOOK(cuLibraryEnumerateKernels), HOOK(cuKernelGetFunction), HOOK(cuGetProcAddress), HOOK(cuGetProcAddress_v2),
+    {"nvrtcCreateProgram", reinterpret_cast<void *>(nvrtcCreateProgram), &real_nvrtcCreateProgram}};
 
 static Hook *hook_of(const char *name) {
   for (Hook &h : HOOKS)
@@ -139,6 +151,7 @@ static __attribute__((noinline)) void *hooked_dlsym(void *library, const char *n
 }
 API void *dlsym(void *library, const char *name) noexcept {
   Lookup next = real_dlsym();
-  if (inside || library == RTLD_NEXT || name[0] != 'c' || name[1] != 'u') return next(library, name);
+  bool of_cuda = (name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'v');
+  if (inside || library == RTLD_NEXT || !of_cuda) return next(library, name);
   return hooked_dlsym(library, name);
 }

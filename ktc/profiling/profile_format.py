@@ -154,6 +154,12 @@ class Profile:
     seconds: float
     processes: tuple[Process, ...]
 
+    @property
+    def sources(self) -> Path | None:
+        """The folder with what the program compiled as it ran; None if it compiled nothing."""
+        folder = self.folder / "sources"
+        return folder if folder.is_dir() else None
+
     @staticmethod
     def is_in(folder: Path) -> bool:
         return (folder / PROFILE).is_file()

@@ -21,7 +21,10 @@ from .profile_format import PROFILE, Profile
 
 SOURCE = Path(__file__).parent / "profiler.cpp"
 PARTS = (
-    *(SOURCE.with_name(name) for name in ("driver.h", "device_clock.h", "launch_table.h", "hooks.h")),
+    *(
+        SOURCE.with_name(name)
+        for name in ("driver.h", "device_clock.h", "launch_table.h", "profile_state.h", "hooks.h")
+    ),
     Path(__file__).parent.parent / "capture" / "json_text.h",
 )
 

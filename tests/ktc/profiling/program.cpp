@@ -1,7 +1,7 @@
 // A program that reaches the driver in each of the ways that programs do.
 //
 // `runtime`: by cuGetProcAddress, as the CUDA runtime does, shared or static; `dlsym`: by name, as CuPy and Triton do;
-// `linked` is another binary of the same text. `gaps`: an idle device; `die`: it ends without its exit handlers.
+// `linked` is another binary of the same text. `gaps`: an idle device; `compiles`: it compiles a kernel as it runs; `die`: it ends without its exit handlers.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,8 @@ typedef int (*Get)(const char *, void **, int, u64, int *);
 typedef int (*Launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 struct Config { unsigned grid[3], block[3], shared; void *stream; void *attributes; unsigned count; };
 extern "C" int shadowed(int);  // of a library that stands in front of another one, and calls it by RTLD_NEXT
+
+extern "C" int nvrtcCreateProgram(void **, const char *, const char *, int, const char *const *, const char *const *);
 
 #ifdef LINKED
 extern "C" int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
@@ -47,6 +49,12 @@ int main(int argc, char **argv) {
 #else
   auto launch = find<Launch>("cuLaunchKernel", runtime, runtime ? 2 : 0);
 #endif
+  if (!strcmp(what, "compiles")) {
+    const char *text = "__global__ void scale(float *out, float *in, int n, float factor) {\n"
+                       "  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = in[i] * factor; }\n";
+    void *made = nullptr;
+    if (nvrtcCreateProgram(&made, text, "scale.cu", 0, nullptr, nullptr) || made != (void *)text) return 8;
+  }
   u64 a, b;
   allocate(&a, 4096);
   allocate(&b, 8192);

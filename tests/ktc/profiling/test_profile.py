@@ -182,6 +182,17 @@ def test_the_command_finds_sources_and_bounds(run, built, tmp_path, capsys, monk
     assert "launched no kernel that was seen" in capsys.readouterr().err
 
 
+@needs_compiler
+def test_what_a_program_compiles_as_it_runs_is_a_source(run, built, tmp_path, capsys):
+    found = run("dlsym", "compiles")
+    assert found.status == 0 and found.sources is not None
+    (text,) = [p.read_text() for p in found.sources.iterdir()]
+    assert text.startswith("__global__ void scale(")
+    assert run("dlsym", folder="q").sources is None
+    assert main(["init", "--from", str(found.folder), "--kernel", "scale", "-o", str(tmp_path / "w.toml")]) == 0
+    assert "sizes = { n = 1000 }" in (tmp_path / "w.toml").read_text()
+
+
 def test_a_folder_that_is_no_profile_is_said(tmp_path):
     with pytest.raises(KtcError, match="is not a profile"):
         Profile.load(tmp_path)
