@@ -88,7 +88,7 @@ def open_recipe(path: Path) -> OpenedRecipe:
         note = f"{said}; not made portable, as {why}"
     else:
         recipe = dataclasses.replace(recipe, sources=gathered(workload, variant).to_json())
-        note = f"{said}: read as format {FORMAT} from {source}"
+        note = f"{said}: read as format {FORMAT} from {source}; `ktc update {path}` writes that"
     return OpenedRecipe(path, recipe, spec, kernel, workload, state, (note,))
 
 

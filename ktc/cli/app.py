@@ -30,6 +30,7 @@ COMMANDS = {
     "rerun": "capturing",
     "replay": "reporting",
     "export": "exports",
+    "update": "updates",
     "report": "reporting",
     "kernels": "starting",
     "init": "starting",

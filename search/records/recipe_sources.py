@@ -81,15 +81,17 @@ class Sources:
         )
 
 
-def gathered(workload: Workload, variant: str | None) -> Sources:
+def gathered(workload: Workload, variant: str | None, sheet_at: Path | None = None) -> Sources:
     """Everything that reading ``workload`` and its kernel reads, but for the headers that ktc itself brings.
+
+    ``sheet_at``: where the workload's file belongs, if that is not where it is.
 
     Raises:
         KtcError: what cannot be read, or not preprocessed.
     """
     source = Path(os.path.abspath(workload.source))
     paths = [source, *(p for p in _included(workload) if p != source)]
-    sheet = Path(os.path.abspath(workload.path))
+    sheet = Path(os.path.abspath(sheet_at or workload.path))
     folders = [Path(os.path.abspath(d)) for d in workload.include_dirs]
     used = [d for d in folders if any(p.is_relative_to(d) for p in paths)]
     root = Path(os.path.commonpath([sheet.parent, *(p.parent for p in paths), *used]))
@@ -100,7 +102,7 @@ def gathered(workload: Workload, variant: str | None) -> Sources:
     texts: dict[str, str] = {}
     latin1 = []
     for path in [*paths, sheet]:
-        texts[named(path)], exact = _text(path)
+        texts[named(path)], exact = _text(workload.path if path == sheet else path)
         latin1 += [] if exact else [named(path)]
     up = os.path.relpath(root, sheet.parent)
     for path in (source, *used):  # a workload that names files by their place on this machine
