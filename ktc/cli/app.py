@@ -30,7 +30,7 @@ COMMANDS = {
     "rerun": "capturing",
     "replay": "reporting",
     "export": "exports",
-    "update": "updates",
+    "update": "recipe_updates",
     "report": "reporting",
     "kernels": "starting",
     "init": "starting",
