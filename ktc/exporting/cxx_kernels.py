@@ -298,3 +298,14 @@ def tried(instance: Instance, texts: Mapping[str, Emitted], api: Api, tag: str, 
             "}",
         ]
     return [out for line in lines for out in wrap(line, "  ")]
+
+
+def forced(instance: Instance, texts: Mapping[str, Emitted], api: Api, tag: str, h: Host) -> list[str]:
+    """Statements that launch the variant ``which`` and return, if there is one and it may run."""
+    known = {p.sym.name: h.names.of(p.sym) for p in h.params}
+    lines = []
+    for k, code in enumerate(instance.variants):
+        passed = ", ".join(known[p.sym.name] for p in host_of(texts[code.file], api).params)
+        stream = f"{passed}, stream" if passed else "stream"
+        lines.append(f"if (which == {k} && applies{tag}{k}({passed})) return launch{tag}{k}({stream});")
+    return [out for line in lines for out in wrap(line, "  ")]

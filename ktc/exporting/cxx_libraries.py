@@ -9,7 +9,8 @@ from ktc.backends.c_family.line_layout import wrap
 
 from .artefact import Artefact
 from .building import Built
-from .cxx_kernels import APIS, Api, common, host_of, includes, instance_code, launching, namespace_of, tried
+from .cxx_kernels import APIS, Api, common, forced, host_of, includes, instance_code, launching, namespace_of, tried
+from .cxx_selfcheck import selftest_files
 from .python_packages import Files, what_runs
 
 
@@ -26,6 +27,7 @@ def _files(built: Built, api: Api) -> Files:
         "CMakeLists.txt": (CMAKE_CUDA if api.name == "cuda" else CMAKE_HIP).replace("NAME", a.name).replace(
             "ARCHITECTURES", _architectures(a)
         ),
+        **selftest_files(built, api, [host_of(built.texts[i.original.file], api) for i in a.instances]),
         "README.md": _readme(a, api, _signatures(built, api)),
         "kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
     }  # fmt: skip
@@ -46,13 +48,14 @@ def nvcc_flags(a: Artefact) -> str:
     return " ".join(["-std=c++17", *(chosen or ["-arch=native"])])
 
 
-def _signatures(built: Built, api: Api) -> list[str]:
+def _signatures(built: Built, api: Api, suffix: str = "") -> list[str]:
     a = built.artefact
     found = []
     for i in a.instances:
         h = host_of(built.texts[i.original.file], api)
-        params = ", ".join(filter(None, [h.declared(), f"{api.name}Stream_t stream"]))
-        found.append(f"{api.name}Error_t {a.name}({params})")
+        first = "int which" if suffix else ""
+        params = ", ".join(filter(None, [first, h.declared(), f"{api.name}Stream_t stream"]))
+        found.append(f"{api.name}Error_t {a.name}{suffix}({params})")
     return found
 
 
@@ -65,6 +68,12 @@ def _header(built: Built, api: Api) -> str:
         "#pragma once", *own, "",
     ]  # fmt: skip
     for signature in _signatures(built, api):
+        lines += wrap(f"{signature};", "")
+    lines += [
+        "",
+        f"// For tests: the variant `which` (-1: the original), or {api.name}ErrorNotSupported where it may not run.",
+    ]
+    for signature in _signatures(built, api, "_variant"):
         lines += wrap(f"{signature};", "")
     return "\n".join([*lines, ""])
 
@@ -81,12 +90,19 @@ def _source(built: Built, api: Api) -> str:
         lines += launching(original, api, f"launch_original{tag}", f"original{tag}", len(i.variants))
         lines += instance_code(i, built.texts, api, tag)
     lines += ["}  // namespace", ""]
+    tests = _signatures(built, api, "_variant")
     for k, (i, signature) in enumerate(zip(a.instances, _signatures(built, api))):
         tag = f"_{i.variant_name or k}_" if len(a.instances) > 1 else "_"
         h = host_of(built.texts[i.original.file], api)
         lines += [*wrap(f"{signature} {{", ""), *tried(i, built.texts, api, tag, h)]
         call = ", ".join(filter(None, [h.passed(), "stream"]))
         lines += [*wrap(f"return launch_original{tag}({call});", "  "), "}", ""]
+        lines += [*wrap(f"{tests[k]} {{", ""), *forced(i, built.texts, api, tag, h)]
+        lines += [
+            *wrap(f"return which == -1 ? launch_original{tag}({call}) : {api.name}ErrorNotSupported;", "  "),
+            "}",
+            "",
+        ]
     return "\n".join(lines)
 
 
@@ -119,6 +135,8 @@ target_include_directories(NAME PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 
 def _readme(a: Artefact, api: Api, signatures: list[str]) -> str:
     compiler = f"nvcc {nvcc_flags(a)}" if api.name == "cuda" else "hipcc -std=c++17"
+    build = f"{compiler} selftest.{api.suffix} {a.name}.{api.suffix} -o selftest"
+    build += " -lcuda" if any(c.matrices for c in a.codes) else ""
     driver = ", and link with -lcuda" if any(c.matrices for c in a.codes) else ""
     lines = [
         f"# {a.name} for {api.name.upper()} C++", "",
@@ -126,7 +144,8 @@ def _readme(a: Artefact, api: Api, signatures: list[str]) -> str:
         f"`{compiler} -c {a.name}.{api.suffix}`{driver}",
         f"2. `#include \"{a.name}.h\"`, then call, in place of the launch:", "",
         "   ```cpp", *(f"   {s};" for s in signatures), "   ```", "",
-        "3. Pointers are to memory of the current device; the call enqueues in `stream` and returns the launch's error",
+        "3. Pointers are to memory of the current device; the call enqueues in `stream` and returns an error code. "
+        f"`{build} && ./selftest` compares the tuned kernels with the original one",
         "",
         "## What runs", "", *(f"- {line}" for line in what_runs(a)), "",
         "Working memory, where a tuned kernel has some, is kept for each device and stream; while a stream is captured "

@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,27 +24,49 @@ MOST_CASES = 4
 """A scenario is a case; those that differ in no size once they are small are one."""
 
 
-def cases(built: Built) -> bytes:
-    """A ``.npz`` file: arrays ``CASE/BUFFER``, and ``cases`` as JSON (sizes, scalars that callers pass, instance)."""
-    arrays: dict[str, Any] = {}
-    listed: list[dict[str, Any]] = []
+@dataclass(frozen=True)
+class Case:
+    """A call: the number of its instance, its sizes as text, scalars that callers pass and all of them, buffers."""
+
+    instance: int
+    name: str
+    given: Mapping[str, int | float]
+    scalars: Mapping[str, int | float]
+    buffers: Mapping[str, np.ndarray | None]
+
+
+def cases(built: Built) -> list[Case]:
+    """Calls of every instance."""
+    found: list[Case] = []
     work, artefact = built.workload, built.artefact
     passed = {p.name for p in artefact.parameters if p.role == "scalar" and not p.value}
     loose = [s.size for s in artefact.sizes if not s.parameter]
     for instance, variant in enumerate(built.variants):
         kernels = [built.texts[c.file].kernel for c in artefact.instances[instance].variants]
         for sizes in _sizes(work, kernels):
-            inputs = work.make_inputs(sizes, variant, seed=len(listed))
-            buffers = [p.name for p in artefact.parameters if p.role != "scalar"]
+            inputs = work.make_inputs(sizes, variant, seed=len(found))
+            buffers: dict[str, np.ndarray | None] = {}
             for p in artefact.parameters:
                 value = inputs.get(p.name)
-                if p.role != "scalar" and value is not None:
-                    arrays[f"{len(listed)}/{p.name}"] = _plain(np.zeros_like(value) if p.role == "out" else value)
-            given = {n: _number(inputs[n]) for n in passed if n in inputs} | {s: sizes[s] for s in loose}
+                if p.role != "scalar":
+                    made = value is not None and p.role == "out"
+                    buffers[p.name] = None if value is None else _plain(np.zeros_like(value) if made else value)
+            scalars = {p.name: _number(inputs.get(p.name, sizes.get(p.name, 0))) for p in artefact.parameters
+                       if p.role == "scalar"}  # fmt: skip
+            given = {n: v for n, v in scalars.items() if n in passed} | {s: sizes[s] for s in loose}
             name = " ".join(f"{k}={v}" for k, v in sizes.items())
-            listed.append({"instance": instance, "name": name, "given": given, "buffers": buffers})
+            found.append(Case(instance, name, given, scalars, buffers))
+    return found
+
+
+def archive(found: list[Case]) -> bytes:
+    """A ``.npz`` file: arrays ``CASE/BUFFER``, and ``cases`` as JSON (instance, sizes, scalars, names of buffers)."""
+    arrays = {f"{k}/{n}": a for k, c in enumerate(found) for n, a in c.buffers.items() if a is not None}
+    listed = [
+        {"instance": c.instance, "name": c.name, "given": dict(c.given), "buffers": list(c.buffers)} for c in found
+    ]
     out = io.BytesIO()
-    np.savez_compressed(out, cases=np.array(json.dumps(listed)), **arrays)
+    np.savez_compressed(out, cases=np.array(json.dumps(listed)), **arrays)  # type: ignore[arg-type]
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 
 from .artefact import Artefact, Code, Parameter
 from .building import Built, Refusal, no_refusal
-from .example_data import cases
+from .example_data import archive, cases
 from .shipped.dispatch import python_name
 
 Files = dict[str, str | bytes]
@@ -39,7 +39,7 @@ def package_files(built: Built, package: Package, target: str) -> Files:
         "README.md": readme(a, package, target),
         "pyproject.toml": PYPROJECT.format(name=a.name, distribution=a.name.replace("_", "-")),
         "selftest.py": SELFTEST.format(name=a.name, body=package.selftest.format(name=a.name)),
-        "selftest.npz": cases(built),
+        "selftest.npz": archive(cases(built)),
         f"{a.name}/__init__.py": package.init(a),
         f"{a.name}/kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
     }

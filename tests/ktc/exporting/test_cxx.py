@@ -122,6 +122,7 @@ def test_working_memory_in_cxx(tmp_path: Path, ktc_run: Run, needs: Callable[[st
     text = (tmp_path / "out/cumsum_kernel.cu").read_text()
     assert "working_memory(stream,0,sizeof(unsignedlonglong)" in "".join(text.split()) and "ErrorNotReady" in text
     compiled(nvcc, tmp_path / "out/cumsum_kernel.cu")
+    compiled(nvcc, tmp_path / "out/selftest.cu")
 
 
 HIDDEN = """
