@@ -26,6 +26,7 @@ COMMANDS = {
     "facts": "analysing",
     "verify": "verifying",
     "profile": "profiling",
+    "tryout": "profiling",
     "capture": "capturing",
     "rerun": "capturing",
     "replay": "reporting",

@@ -1,4 +1,4 @@
-"""``ktc profile``: the kernels of a real program, in the order of what a faster one would give it."""
+"""``ktc profile`` and ``ktc tryout``: a program's kernels by what faster ones would give it, and with faster ones."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .options import Define, Include, Json, usage
 from .output import note, print_json, progress, styled, table
 
 if TYPE_CHECKING:
+    from ktc.observed.tryout import Run, Tryout
     from ktc.profiling import Profile, Ranked, Verdict
 
 BAR = 10
@@ -209,4 +210,91 @@ def _row_json(r: Ranked) -> dict[str, Any]:
         "of_device": r.of_device, "of_program": r.of_program, "gain_of_twice": r.gain(2), "gain_at_most": r.most,
         "bound": r.least, "of_bound": r.of_bound, "bound_by": r.limiter,
         "images": sorted({f.image for f in r.launched}), "shapes": shapes,
+    }  # fmt: skip
+
+
+def tryout(
+    profile: Annotated[
+        str, Argument("PROFILE", "The folder that `ktc profile` wrote: it knows the program's command.")
+    ],
+    source: Annotated[
+        list[str], Option("--source", metavar="DIR", help="Where the program's sources are (repeatable).")
+    ] = [],  # noqa: B006
+    define: Define = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
+    out: Annotated[
+        str, Option("--out", metavar="DIR", help="Folder of the runs of `ktc optimize`, or a run's own.")
+    ] = "ktc-out",
+    runs: Annotated[int, Option("--runs", least=1, help="Runs of the program each way, in turns.")] = 5,
+    output: Annotated[
+        list[str],
+        Option("--output", metavar="FILE", help="A file that the program writes, to be compared too (repeatable)."),
+    ] = [],  # noqa: B006
+    json_: Json = False,
+) -> None:
+    """Run a program with the tuned kernels in place of its own, without building it anew, and compare.
+
+    The program's launches of a kernel with a recipe are swapped where their sizes are those of a tuned scenario and
+    what the kernel assumes holds; all others stay. Times are of the whole program, as it is and swapped, in turns.
+    Outputs (standard output, and each --output) are compared byte by byte, those that the program repeats itself.
+
+    Examples:
+      ktc profile -o p -- ./solver && ktc optimize p --source src && ktc tryout p --source src
+      ktc tryout p --source src --runs 9 --output result.bin
+    """
+    from ktc.ir.diagnostics import KtcError
+    from ktc.observed.tryout import tryout as run
+    from ktc.profiling import Profile
+    from ktc.profiling.kernel_sources import SourceTree
+
+    found = Profile.load(Path(profile))
+    folders = [*source, *([str(found.sources)] if found.sources is not None else [])]
+    if not folders:
+        raise usage("where are the program's sources?", hint=f"ktc tryout {profile} --source DIR")
+    defines = {k: v for k, _, v in (d.partition("=") for d in define)}
+    with progress("running the program", quiet=json_) as bar:
+        tree = SourceTree(tuple(folders), defines, tuple(include))
+        done = run(found, tree, Path(out), runs, output, lambda n: bar.update(n, 2 * runs, "running the program"))
+    print_json(tryout_json(done)) if json_ else _show_tryout(done)
+    if done.failed or done.different:
+        what = ", ".join(done.different) or f"the exit code is {done.after[0].status}"
+        hint = "`ktc capture` and `ktc rerun` show which launch differs, and whether rounding explains it"
+        raise KtcError("E-TRYOUT-DIFFERS", f"with the tuned kernels the program's results differ: {what}", hint=hint)
+
+
+def _show_tryout(done: Tryout) -> None:
+    from ktc.observed.tryout import Tryout as Of
+
+    rows = [("as it is", *_run_cells(done.before)), ("with the tuned kernels", *_run_cells(done.after))]
+    print(table(["the program", "median", "fastest", "slowest"], rows, right=(1, 2, 3)))
+    last = done.after[-1]
+    print(styled(f"{done.ratio:.2f}x as fast", "bold") + f" ({duration(Of.median(done.before))} -> "
+          f"{duration(Of.median(done.after))}, {len(done.after)} runs each, in turns)")  # fmt: skip
+    print(f"{last.swapped} of {last.launches} launches were swapped: {', '.join(done.kernels)}")
+    if last.refused:
+        note(f"note: {last.refused} launches ran the original: pointers are not aligned, or overlap")
+    for u in done.left:
+        note(f"note: {u.launches} launches of {u.kernel} stay as they are: {u.why}")
+    names = sorted(done.before[0].outputs)
+    same = [n for n in names if n in done.repeatable and n not in done.different]
+    print(f"the same, byte by byte: {', '.join(same) or 'nothing'}")
+    for n in (n for n in names if n not in done.repeatable):
+        note(f"note: {n} is not compared: the program itself does not repeat it")
+
+
+def _run_cells(runs: Sequence[Run]) -> tuple[str, str, str]:
+    from ktc.observed.tryout import Tryout as Of
+
+    seconds = [r.seconds for r in runs]
+    return duration(Of.median(runs)), duration(min(seconds)), duration(max(seconds))
+
+
+def tryout_json(done: Tryout) -> dict[str, Any]:
+    """The tryout as plain data; times in seconds."""
+    last = done.after[-1]
+    return {
+        "ratio": done.ratio, "before": [r.seconds for r in done.before], "after": [r.seconds for r in done.after],
+        "kernels": done.kernels, "launches": last.launches, "swapped": last.swapped, "refused": last.refused,
+        "left": [{"kernel": u.kernel, "launches": u.launches, "why": u.why} for u in done.left],
+        "repeatable": sorted(done.repeatable), "different": done.different, "failed": done.failed,
     }  # fmt: skip

@@ -61,6 +61,8 @@ struct Row {
   std::vector<Pointer> pointers;
   bool others = false;  // launches of this geometry with arguments that found no row of their own
   uint64_t launches = 0, captured = 0;
+  uint64_t swapped = 0, refused = 0;  // launches that another kernel took, or could not
+  const struct Swap *swap = nullptr;
   Times times;
 };
 
@@ -87,8 +89,8 @@ class LaunchTable {
   std::vector<Function> functions;
   std::vector<Row> rows;
 
-  // The row of a launch; `arguments` is its parameter block. Call with the lock held.
-  size_t row_of(size_t f, const Geometry &g, const Bytes &arguments) {
+  // The row of a launch, and whether it is a new one; `arguments` is its parameter block. Call with the lock held.
+  size_t row_of(size_t f, const Geometry &g, const Bytes &arguments, bool &fresh) {
     Function &function = functions[f];
     function.words.resize(arguments.size() / 8, Word::UNKNOWN);
     function.seen.resize(arguments.size() / 8, 0);
@@ -114,10 +116,12 @@ class LaunchTable {
       known = index_.find(key);
       if (known != index_.end()) return known->second;
     }
-    Row row{f, g, arguments, {}, others, 0, 0, {}};
+    Row row{};
+    row.function = f, row.geometry = g, row.arguments = arguments, row.others = others;
     for (size_t at : places) row.pointers.push_back(pointer_at(arguments, at));
     rows.push_back(row);
     function.rows += !others;
+    fresh = true;
     return index_[key] = rows.size() - 1;
   }
 
@@ -172,7 +176,8 @@ std::string json_of(const Geometry &g) {
 
 std::string json_of(const Row &r) {
   std::string out = "{" + json_of(r.geometry) + ",\"launches\":" + std::to_string(r.launches) + ",\"captured\":" +
-                    std::to_string(r.captured) + ",\"others\":" + (r.others ? "true" : "false") + ",\"arguments\":\"" +
+                    std::to_string(r.captured) + ",\"swapped\":" + std::to_string(r.swapped) + ",\"refused\":" +
+                    std::to_string(r.refused) + ",\"others\":" + (r.others ? "true" : "false") + ",\"arguments\":\"" +
                     hexadecimal(r.arguments.data(), r.arguments.size()) + "\",\"pointers\":[";
   for (size_t i = 0; i < r.pointers.size(); ++i) {
     const Pointer &p = r.pointers[i];

@@ -16,7 +16,8 @@ A process's file, as the preloaded library writes it (times in seconds)::
 ``functions`` are the launches that were seen, a row for each geometry and values of scalar arguments (``others``: of
 one geometry and of values beyond the 256th). ``alignments``: (offset of a pointer, the largest power of two that
 divides all its values); ``equal``: offsets of pointers that were equal in some launch; ``pointers``: (offset, address,
-start and bytes of its allocation) in the first. ``captured``: launches that a graph recorded and did not run.
+start and bytes of its allocation) in the first. ``captured``: launches that a graph recorded and did not run;
+``swapped``, ``refused``: those that another kernel took the place of, or could not (:mod:`ktc.observed.tryout`).
 ``strays``: kernels that ran on the device and belong to no launch that was seen: nodes of graphs, and what reached the
 driver another way.
 """
@@ -89,6 +90,8 @@ class Shape:
     times: Times
     others: bool = False
     varies: bool = False
+    swapped: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def _shape(row: Mapping[str, Any]) -> Shape:
         PointerArgument(at, p, base, base + size - p if base else 0) for at, p, base, size in row["pointers"]
     )
     return Shape(_geometry(row), row["launches"], row["captured"], bytes.fromhex(row["arguments"]), pointers,
-                 _times(row), row["others"])  # fmt: skip
+                 _times(row), row["others"], swapped=row.get("swapped", 0), refused=row.get("refused", 0))  # fmt: skip
 
 
 def _geometry(row: Mapping[str, Any]) -> Geometry:

@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parent / "profiler.cpp"
 PARTS = (
     *(
         SOURCE.with_name(name)
-        for name in ("driver.h", "device_clock.h", "launch_table.h", "profile_state.h", "hooks.h")
+        for name in ("driver.h", "device_clock.h", "launch_table.h", "profile_state.h", "swaps.h", "hooks.h")
     ),
     Path(__file__).parent.parent / "capture" / "json_text.h",
 )

@@ -8,6 +8,7 @@
 #include "device_clock.h"
 #include "driver.h"
 #include "launch_table.h"
+#include "swaps.h"
 
 namespace {
 
@@ -39,6 +40,7 @@ struct Profile {
   Times graph_times;
   Cupti cupti;
   Events *events = nullptr;
+  Swaps swaps;
   std::string clock = "none", why, device;
   double loaded = now(), first_launch = 0, last_launch = 0, written = now();
   pid_t owner = 0;

@@ -4,7 +4,8 @@
 // finds them (driver.h), and adds what the device did (device_clock.h) to a table of launches (launch_table.h). No
 // memory is copied and nothing waits for the device before the program ends.
 //
-// Settings (environment): KTC_PROFILE_DIR, the folder; KTC_PROFILE_CUPTI, libcupti.so (empty: events).
+// Settings (environment): KTC_PROFILE_DIR, the folder; KTC_PROFILE_CUPTI, libcupti.so (empty: events);
+// KTC_PROFILE_CLOCK=none: no times; KTC_PROFILE_SWAPS: kernels to launch instead (swaps.h).
 // Output: DIR/profile.PID.json, written every other second and when the program ends; DIR/sources/*.cu, what the program
 // compiled as it ran.
 #include "profile_state.h"
@@ -36,9 +37,11 @@ void start() {
     Inside here;
     Profile &p = profile();
     p.owner = getpid();
-    p.why = p.cupti.start({ran, belongs, [] { if (now() - profile().written > 2) write(false); }});
-    p.clock = "cupti";
-    if (!p.why.empty()) {
+    bool timing = strcmp(getenv("KTC_PROFILE_CLOCK") ? getenv("KTC_PROFILE_CLOCK") : "", "none") != 0;
+    p.why = !timing ? "not asked for"
+                    : p.cupti.start({ran, belongs, [] { if (now() - profile().written > 2) write(false); }});
+    p.clock = p.why.empty() ? "cupti" : "none";
+    if (timing && !p.why.empty()) {
       p.events = new Events;
       p.clock = p.events->usable() ? "events" : "none";
     }
@@ -126,24 +129,46 @@ Result timed_call(Profile &p, void *stream, uint64_t tag, bool captured, Launch 
   return result;
 }
 
+Result launch_swap(Profile &p, const Swap &s, Bytes &arguments, void *stream) {
+  static auto call = driver<Result (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                       void *, void **, void **)>("cuLaunchKernel");
+  std::vector<void *> parameters;
+  for (auto [offset, size] : s.parameters) parameters.push_back(&arguments[offset]);
+  const unsigned *g = s.to.grid, *b = s.to.block;
+  return call(p.swaps.function(s), g[0], g[1], g[2], b[0], b[1], b[2], s.to.shared, stream, parameters.data(), nullptr);
+}
+
 template <class Launch>
 Result launched(void *handle, const Geometry &g, void **params, void **extra, void *stream, void *caller, Launch launch) {
   if (inside) return launch();
   start();
   Inside here;
   Profile &p = profile();
-  bool captured = is_captured(stream);
+  bool captured = is_captured(stream), fresh = false;
   size_t row;
+  const Swap *swap;
+  Bytes arguments;
   {
     std::lock_guard<std::mutex> guard(p.table.lock);
     size_t f = function_of(p, handle, caller);
-    row = p.table.row_of(f, g, arguments_of(p.table.functions[f], params, extra));
+    arguments = arguments_of(p.table.functions[f], params, extra);
+    row = p.table.row_of(f, g, arguments, fresh);
+    Row &r = p.table.rows[row];
+    if (fresh && !r.others) r.swap = p.swaps.of(p.table.functions[f].symbol, g, arguments);
+    swap = r.swap;
     ++p.table.functions[f].launches;
     ++(captured ? p.table.rows[row].captured : p.table.rows[row].launches);
     p.last_launch = now();
     if (!p.first_launch) p.first_launch = p.last_launch;
   }
-  return timed_call(p, stream, row + 1, captured, launch);
+  if (swap) {
+    void *f = swap->allowed(arguments) ? p.swaps.function(*swap) : nullptr;
+    std::lock_guard<std::mutex> guard(p.table.lock);
+    ++(f ? p.table.rows[row].swapped : p.table.rows[row].refused);
+    swap = f ? swap : nullptr;
+  }
+  if (!swap) return timed_call(p, stream, row + 1, captured, launch);
+  return timed_call(p, stream, row + 1, captured, [&] { return launch_swap(p, *swap, arguments, stream); });
 }
 
 template <class Launch> Result graph_launched(void *stream, Launch launch) {

@@ -10,14 +10,14 @@
 #include <vector>
 
 typedef unsigned long long u64;
-struct Function { std::string name; std::vector<size_t> sizes; bool library; };
+struct Function { std::string name; std::vector<size_t> sizes; bool library, loaded; };
 struct Config { unsigned grid[3], block[3], shared; void *stream; void *attributes; unsigned count; };
 
 static std::map<std::string, std::vector<size_t>> SIGNATURES = {
     {"_Z5scalePfS_if", {8, 8, 4, 4}}, {"_Z4stepPfi", {8, 4}}, {"_Z5tunedPf", {8}}};
 static u64 clock_ns = 1000, tag = 0, gap = 0;
 static unsigned correlation = 0;
-static int capturing = 0;
+static int capturing = 0, loaded = 0;
 static std::map<uintptr_t, size_t> memories;
 static unsigned char *buffer = nullptr;
 static size_t used = 0, size = 0;
@@ -55,6 +55,7 @@ static void run(const std::string &name, const unsigned *grid, const unsigned *b
 static int launch(void *f, const unsigned *grid, const unsigned *block, unsigned shared) {
   if (capturing) return 0;
   ++correlation;
+  loaded += ((Function *)f)->loaded;
   if (tag)
     if (unsigned char *r = record(39)) put(r, 4, 3), put(r, 8, tag), put(r, 16, correlation);
   run(((Function *)f)->name, grid, block, shared, false);
@@ -77,8 +78,8 @@ int cuMemGetAddressRange_v2(u64 *base, size_t *n, u64 p) {
   if (it == memories.end()) return 1;
   return *base = it->first, *n = it->second, 0;
 }
-int cuModuleGetFunction(void **f, void *, const char *name) { return *f = new Function{name, SIGNATURES[name], false}, 0; }
-int cuLibraryGetKernel(void **k, void *, const char *name) { return *k = new Function{name, SIGNATURES[name], true}, 0; }
+int cuModuleGetFunction(void **f, void *m, const char *name) { return *f = new Function{name, SIGNATURES[name], false, m != nullptr}, 0; }
+int cuLibraryGetKernel(void **k, void *, const char *name) { return *k = new Function{name, SIGNATURES[name], true, false}, 0; }
 static int info(bool library, void *f, size_t i, size_t *offset, size_t *n) {
   Function *fn = (Function *)f;
   if (fn->library != library) abort();  // a kernel is no function: the driver may crash
@@ -114,6 +115,8 @@ int cuEventQuery(u64 *) { return 0; }
 int cuEventSynchronize(u64 *) { return 0; }
 int cuEventElapsedTime(float *ms, u64 *a, u64 *b) { return *ms = (*b - *a) * 1e-6f, 0; }
 void fake_set(u64 nanoseconds, int captured) { gap = nanoseconds, capturing = captured; }
+int cuModuleLoad(void **m, const char *) { return *m = &capturing, 0; }
+int fake_loaded() { return loaded; }  // launches of functions that came from a file
 void fake_unseen() {  // what reaches the device past all functions that can be watched
   ++correlation;
   unsigned grid[] = {40, 1, 1}, block[] = {32, 1, 1};

@@ -89,5 +89,6 @@ int main(int argc, char **argv) {
   auto graph = find<int (*)(void *, void *)>("cuGraphLaunch", runtime);
   for (int i = 0; i < 3; ++i) graph(nullptr, nullptr);
   ((void (*)())dlsym(library, "fake_unseen"))();
-  puts("done");
+  int loaded = ((int (*)())dlsym(library, "fake_loaded"))();
+  puts(loaded && getenv("WRONG_IF_SWAPPED") ? "wrong" : "done");
 }

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,28 +14,6 @@ from ktc.profiling.argument_text import arguments_text
 from ktc.profiling.profile_format import Geometry, Launched, Shape, Times
 from ktc.profiling.program_limits import short_name
 from ktc.profiling.shape_groups import MANY, grouped
-
-HERE = Path(__file__).parent
-COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="the profiler is compiled by g++: there is none here")
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory) -> Path:
-    """A folder with the fake driver and a program that reaches it, found at run time or linked to it."""
-    folder = tmp_path_factory.mktemp("profiled")
-    shared = [COMPILER, "-shared", "-fPIC", "-std=c++17"]
-    program = [COMPILER, "-std=c++17", HERE / "program.cpp", f"-Wl,-rpath,{folder}", "-Wl,--no-as-needed"]
-    libraries = [folder / "libshadow.so", folder / "libbehind.so"]
-    for command in (
-        [*shared, HERE / "fake_cuda.cpp", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1"],
-        [*shared, "-DBEHIND", HERE / "shadow.cpp", "-o", folder / "libbehind.so"],
-        [*shared, HERE / "shadow.cpp", "-o", folder / "libshadow.so"],
-        [*program, *libraries, "-ldl", "-o", folder / "program"],
-        [*program, "-DLINKED", *libraries, folder / "libcuda.so.1", "-ldl", "-o", folder / "linked"],
-    ):
-        subprocess.run([str(c) for c in command], check=True, capture_output=True)
-    return folder
 
 
 @pytest.fixture
@@ -54,7 +28,6 @@ def run(built, tmp_path, monkeypatch):
     return go
 
 
-@needs_compiler
 @pytest.mark.parametrize(("how", "program"), [("runtime", "program"), ("dlsym", "program"), ("dlsym", "linked")])
 def test_launches_are_seen_whatever_way_the_program_reaches_the_driver(run, how, program):
     (process,) = run(how, program=program).processes
@@ -77,7 +50,6 @@ def test_launches_are_seen_whatever_way_the_program_reaches_the_driver(run, how,
     ]
 
 
-@needs_compiler
 def test_kernels_of_graphs_and_launches_past_the_watched_functions_are_named(run):
     found = run("runtime")
     rows = {r.kernel: r for r in ranked(found)}
@@ -90,7 +62,6 @@ def test_kernels_of_graphs_and_launches_past_the_watched_functions_are_named(run
     assert any(s.startswith("4 kernels with 100% of the device time have no source there") for s in said), said
 
 
-@needs_compiler
 def test_a_step_that_counts_makes_no_shapes(run):
     rows = {r.kernel: r for r in ranked(run("runtime"))}
     step = rows["step(float*, int)"]
@@ -99,7 +70,6 @@ def test_a_step_that_counts_makes_no_shapes(run):
     assert step.shapes[0].times.count == 400 and step.median == pytest.approx(2e-6)
 
 
-@needs_compiler
 def test_without_cupti_events_take_the_times_and_it_is_said_what_they_cannot_tell(run):
     found = run("dlsym", clock="events")
     rows = {r.kernel: r for r in ranked(found)}
@@ -112,7 +82,6 @@ def test_without_cupti_events_take_the_times_and_it_is_said_what_they_cannot_tel
     assert any("CUPTI was not found" in s for s in said), said
 
 
-@needs_compiler
 def test_a_program_that_ends_at_once_leaves_what_it_launched_before(run):
     found = run("dlsym", "die", clock="events")
     assert found.status == 3 and not found.processes[0].complete
@@ -120,7 +89,6 @@ def test_a_program_that_ends_at_once_leaves_what_it_launched_before(run):
     assert any("ended without its exit handlers" in s for s in unseen(found, ranked(found), False))
 
 
-@needs_compiler
 def test_what_bounds_a_program(run):
     busy, idle = run("runtime"), run("runtime", "gaps", folder="q")
     assert verdict(busy, ranked(busy)).kind == "kernels"
@@ -133,7 +101,6 @@ def test_what_bounds_a_program(run):
     assert "CUDA graph" in verdict(short, ranked(short)).advice[0]
 
 
-@needs_compiler
 def test_amdahl(run):
     found = replace(run("runtime"), seconds=1660e-6)
     rows = ranked(found)
@@ -157,7 +124,6 @@ __global__ void scale(float *out, float *in, int n, float factor) {
 """
 
 
-@needs_compiler
 def test_the_command_finds_sources_and_bounds(run, built, tmp_path, capsys, monkeypatch):
     (tmp_path / "src" / "deep").mkdir(parents=True)
     (tmp_path / "src" / "scale.cu").write_text(SCALE)
@@ -182,7 +148,6 @@ def test_the_command_finds_sources_and_bounds(run, built, tmp_path, capsys, monk
     assert "launched no kernel that was seen" in capsys.readouterr().err
 
 
-@needs_compiler
 def test_what_a_program_compiles_as_it_runs_is_a_source(run, built, tmp_path, capsys):
     found = run("dlsym", "compiles")
     assert found.status == 0 and found.sources is not None

@@ -1,0 +1,167 @@
+"""Which launches of a program a tuned kernel takes the place of, as the preloaded library reads it.
+
+A launch is swapped if its scalars and its geometry are those of a scenario that the kernel was tuned for, or differ in
+scalars alone that decide neither. What the tuned kernel assumes of scalars is tested here, for they are known; what it
+assumes of pointers is tested at each launch, by the library: where it does not hold, the original runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktc.backends.base import Emitted
+from ktc.backends.launchers.launch_geometry import geometry as launch_needs
+from ktc.backends.runtimes.common import geometry, integers
+from ktc.backends.runtimes.module_symbols import file_scope
+from ktc.backends.runtimes.nvrtc import compile_cubin
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
+from ktc.ir.frontend.host.captured import Instance, Slot
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Expr, is_cooperative
+from ktc.ir.producer_launch import tensor_maps
+from ktc.ir.workload import Workload, size_expressions
+from ktc.ir.workload.reference import FormulaError
+from ktc.profiling.kernel_bounds import scalars_of
+from ktc.profiling.profile_format import Launched, Shape
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A tuned kernel: ``original`` with the facts of its workload, its printed text, and the architecture that it was
+    tuned for, as ``sm_90``."""
+
+    workload: Workload
+    original: Kernel
+    code: Emitted
+    arch: str
+
+
+@dataclass(frozen=True)
+class Unswapped:
+    """Launches that stay as they are, and why."""
+
+    kernel: str
+    launches: int
+    why: str
+
+
+def swap_lines(
+    f: Launched, found: Instance, tuned: Tuned, folder: Path, name: str
+) -> tuple[list[str], list[Unswapped]]:
+    """The lines for the launches of ``f``, whose source is ``found``; the module goes to ``folder`` as ``name.cubin``.
+
+    Raises:
+        KtcError: E-TRYOUT, the kernel needs more than a launch can be given here; CompileFailure.
+    """
+    slots = {s.name: s for s in found.slots}
+    parameters = [_slot(p, slots) for p in _parameters(tuned.code.kernel)]
+    cubin = compile_cubin(tuned.code.text, tuned.code.entry, tuned.arch, tuned.code.options,
+                          variables=file_scope(tuned.code.kernel))  # fmt: skip
+    (folder / f"{name}.cubin").write_bytes(cubin.code)
+    lines, left = [], list[Unswapped]()
+    for shape in f.shapes:
+        n = shape.launches + shape.captured
+        try:
+            if shape.others:
+                raise KtcError("E-TRYOUT", "too many combinations of scalars: not all were kept")
+            scalars = _scalars(tuned, scalars_of(found, shape.arguments), shape)
+            lines.append(_line(f, shape, tuned, scalars, slots, parameters, f"{name}.cubin {cubin.symbol}"))
+        except KtcError as e:
+            left.append(Unswapped(f.kernel, n, e.message))
+    return lines, left
+
+
+def _parameters(k: Kernel) -> Iterator[Param]:
+    """The parameters that the kernel's text has.
+
+    Raises:
+        KtcError: E-TRYOUT, one of them is none of the original's.
+    """
+    if tensor_maps(k) or is_cooperative(k.body):
+        raise KtcError("E-TRYOUT", "it reads through tensor maps, or all its blocks wait for each other")
+    for p in k.params:
+        if p.symbol or p.scratch is not None or p.init:
+            what = "variables at file scope" if p.symbol or p.init else "working memory"
+            raise KtcError("E-TRYOUT", f"it needs {what} of its own: {p.sym.name}")
+        if not p.host:
+            yield p
+
+
+def _slot(p: Param, slots: Mapping[str, Slot]) -> Slot:
+    s = slots.get(p.sym.name)
+    if s is None or s.inline or s.bits is not None:
+        raise KtcError("E-TRYOUT", f"the launch has no such parameter by itself: {p.sym.name}")
+    return s
+
+
+def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> dict[str, int | float]:
+    """The scalars of a launch, with those that only the host knows: the scenario's whose launch is the same.
+
+    Raises:
+        KtcError: E-TRYOUT, no scenario explains the launch.
+    """
+    w = tuned.workload
+    direct = {a.value: passed[a.name] for a in w.args if a.role == "scalar" and isinstance(a.value, str)
+              and a.value.isidentifier() and a.name in passed}  # fmt: skip
+    for scenario in w.scenarios:
+        sizes = {**scenario.sizes, **{n: int(v) for n, v in direct.items()}}
+        try:
+            values = {**w.scalars(sizes), **sizes, **passed}
+        except FormulaError:
+            continue
+        for a in w.args:
+            if a.role == "scalar" and isinstance(a.value, str) and a.name in passed:
+                if _value(a.value, sizes) != passed[a.name]:
+                    break
+        else:
+            g = geometry(tuned.original, values)
+            if (g.grid, g.block) == (shape.geometry.grid, shape.geometry.block):
+                return values
+    raise KtcError("E-TRYOUT", "its sizes and geometry are those of no scenario that was tuned for")
+
+
+def _value(text: str, sizes: Mapping[str, int]) -> int | None:
+    try:
+        return size_expressions.evaluate(text, sizes)
+    except FormulaError:
+        return None
+
+
+def _line(
+    f: Launched, shape: Shape, tuned: Tuned, scalars: Mapping[str, Any], slots: Mapping[str, Slot],
+    parameters: Sequence[Slot], module: str,
+) -> str:  # fmt: skip
+    k = tuned.code.kernel
+    needs, env = launch_needs(k), integers(k, scalars)
+
+    def number(e: Expr) -> int:
+        v = evaluate(e, env)
+        if v is None:
+            raise KtcError("E-TRYOUT", "what it assumes cannot be computed from the launch's arguments")
+        return int(v)
+
+    if not all(number(e) for e in needs.facts):
+        raise KtcError("E-TRYOUT", "what the tuned kernel assumes of sizes does not hold")
+    to = geometry(k, scalars)
+    if to.empty:
+        raise KtcError("E-TRYOUT", "the tuned kernel's grid would be empty")
+    aligned = [(slots[p.sym.name].offset, n) for p, n in needs.aligned if p.sym.name in slots]
+    apart = [
+        (slots[x.buffer.name].offset, number(x.first), number(x.end))
+        for pair in needs.apart
+        for x in (pair.one, pair.other)
+    ]
+    g, held = shape.geometry, [p.offset for p in shape.pointers]
+    words = [
+        f.symbol, *g.grid, *g.block, g.shared, *g.cluster, shape.arguments.hex() or "-", len(held), *held, module,
+        *to.grid, *to.block, to.shared, len(parameters), *(x for s in parameters for x in (s.offset, s.size)),
+        len(aligned), *(x for pair in aligned for x in pair), len(apart) // 2, *(x for r in apart for x in r),
+    ]  # fmt: skip
+    return " ".join(map(str, words))
+
+
+__all__ = ["Tuned", "Unswapped", "swap_lines"]

@@ -1,0 +1,171 @@
+"""A program with tuned kernels in place of its own: how long it takes, and whether its outputs are the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktc.capture.preloaded import compiled, found_program
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Workload
+from ktc.profiling import Profile
+from ktc.profiling.kernel_sources import SourceTree
+from ktc.profiling.profile_format import Launched
+from ktc.profiling.profile_run import PARTS, SOURCE
+from ktc.search.records.recipe import Recipe
+
+from .from_program import source_of
+from .swaps import Tuned, Unswapped, swap_lines
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the program: seconds, exit code, and digests of what it left: its output, and the files asked for."""
+
+    seconds: float
+    status: int
+    outputs: Mapping[str, str]
+    swapped: int = 0
+    refused: int = 0
+    launches: int = 0
+
+
+@dataclass(frozen=True)
+class Tryout:
+    """Runs of the program as it is and with the tuned kernels, taken in turns."""
+
+    before: tuple[Run, ...]
+    after: tuple[Run, ...]
+    kernels: tuple[str, ...]
+    left: tuple[Unswapped, ...]
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast: of the median runs."""
+        return self.median(self.before) / self.median(self.after)
+
+    @staticmethod
+    def median(runs: Sequence[Run]) -> float:
+        return statistics.median(r.seconds for r in runs)
+
+    @property
+    def repeatable(self) -> frozenset[str]:
+        """The outputs that all runs as it is left alike."""
+        first = self.before[0].outputs
+        return frozenset(n for n in first if len({r.outputs.get(n) for r in self.before}) == 1)
+
+    @property
+    def different(self) -> list[str]:
+        """Repeatable outputs that a run with the tuned kernels left differently."""
+        first = self.before[0].outputs
+        return sorted(n for n in self.repeatable if any(r.outputs.get(n) != first[n] for r in self.after))
+
+    @property
+    def failed(self) -> bool:
+        return any(r.status != self.before[0].status for r in self.after)
+
+
+def tryout(
+    profile: Profile, tree: SourceTree, runs: Path, times: int, files: Sequence[str] = (),
+    done: Callable[[int], None] = lambda runs: None,
+) -> Tryout:  # fmt: skip
+    """Run the program of ``profile`` as it is and with the kernels of the recipes in ``runs``, ``times`` each.
+
+    Args:
+        files: what the program writes, to be compared, beside its standard output.
+        done: is told how many runs have ended.
+
+    Raises:
+        KtcError: E-TRYOUT (exit code 2), no recipe in ``runs`` is of a kernel that the program launched.
+    """
+    library = compiled(SOURCE, PARTS)
+    with tempfile.TemporaryDirectory(prefix="ktc-tryout-") as text:
+        folder = Path(text)
+        kernels, left = _prepared(profile, tree, runs, folder)
+        variables = {"KTC_PROFILE_SWAPS": str(folder / "swaps"), "KTC_PROFILE_CLOCK": "none",
+                     "LD_PRELOAD": ":".join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))}  # fmt: skip
+        before, after = list[Run](), list[Run]()
+        for _ in range(times):
+            before.append(_run(profile.command, {}, files))
+            done(len(before) + len(after))
+            seen = folder / f"run{len(after)}"
+            seen.mkdir()
+            after.append(_run(profile.command, {**variables, "KTC_PROFILE_DIR": str(seen)}, files, seen))
+            done(len(before) + len(after))
+    return Tryout(tuple(before), tuple(after), tuple(kernels), tuple(left))
+
+
+def _prepared(profile: Profile, tree: SourceTree, runs: Path, folder: Path) -> tuple[list[str], list[Unswapped]]:
+    """Writes the modules and the list of swaps to ``folder``."""
+    lines, kernels, left = list[str](), list[str](), list[Unswapped]()
+    recipes = list(_recipes(runs))
+    for f in (f for p in profile.processes for f in p.launched):
+        try:
+            found = tree.instance(f.kernel, f.parameters, f.shapes[0].geometry)
+            if found is None:
+                continue
+            spec = source_of(tree, found[0], f.kernel)
+            key = (Path(spec.kernel).resolve(), spec.name, dict(spec.template))
+            tuned = next((t for k, t in recipes if k == key), None)
+            if tuned is None:
+                continue
+            more, rest = swap_lines(f, found[1], tuned, folder, f"kernel{len(kernels)}")
+        except KtcError as e:
+            left.append(Unswapped(f.kernel, f.launches, e.message.splitlines()[0]))
+            continue
+        lines += more
+        left += rest
+        kernels += [f.kernel] if more else []
+    if not lines:
+        why = "; ".join(f"{u.kernel}: {u.why}" for u in left) or f"{runs} holds no recipe of its kernels"
+        raise KtcError("E-TRYOUT", f"no launch of the program can be swapped: {why}",
+                       hint="ktc optimize PROFILE --source DIR makes the recipes", exit_code=2)  # fmt: skip
+    (folder / "swaps").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return kernels, left
+
+
+def _recipes(runs: Path) -> Iterator[tuple[tuple[Path, str, dict[str, str]], Tuned]]:
+    """The tuned kernels of ``runs``, a folder of runs or a run's: by source, name and template arguments."""
+    from ktc.api import Program
+    from ktc.driver.printing import printed
+
+    for path in sorted({*runs.glob("recipe.json"), *runs.glob("*/recipe.json")}):
+        recipe = Recipe.load(path)
+        file = path.with_name("workload.toml")
+        if not recipe.script or not file.is_file() or not recipe.target.startswith("cuda-sm"):
+            continue
+        w = Workload.load(file)
+        original = w.load_kernel(recipe.variant or None)
+        program = Program(original, w, recipe.variant or None, original=original).apply(recipe.script).ok
+        code = printed(program.bind(**recipe.knobs).kernel, recipe.target)
+        key = (w.source.resolve(), w.kernel_name, w.template(recipe.variant or None))
+        yield key, Tuned(w, original, code, f"sm_{recipe.target.rpartition('sm')[2]}")
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str], files: Sequence[str], seen: Path | None = None) -> Run:
+    program = found_program(command)
+    begun = time.monotonic()
+    done = subprocess.run([program, *command[1:]], env={**os.environ, **variables}, stdout=subprocess.PIPE)
+    seconds = time.monotonic() - begun
+    outputs = {"standard output": hashlib.sha256(done.stdout).hexdigest()}
+    for name in files:
+        path = Path(name)
+        outputs[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+    shapes = [s for f in _launched(seen) for s in f.shapes] if seen is not None else []
+    return Run(seconds, done.returncode, outputs, sum(s.swapped for s in shapes), sum(s.refused for s in shapes),
+               sum(s.launches + s.captured for s in shapes))  # fmt: skip
+
+
+def _launched(seen: Path) -> list[Launched]:
+    (seen / "profile.json").write_text('{"command": [], "status": 0, "seconds": 0}')
+    return [f for p in Profile.load(seen).processes for f in p.launched]
+
+
+__all__ = ["Run", "Tryout", "tryout"]

@@ -1,0 +1,133 @@
+// Launches that another kernel takes the place of: which, by what, and what must hold of the pointers.
+//
+// KTC_PROFILE_SWAPS names a file with one swap a line, numbers and words between blanks:
+//   SYMBOL GRID(3) BLOCK(3) SHARED CLUSTER(3) ARGUMENTS(hex, or -) N OFFSET*N      the launch, and where its pointers are
+//   FILE ENTRY GRID(3) BLOCK(3) SHARED                                            the module beside the file, its launch
+//   N (OFFSET SIZE)*N                                                             its parameters, from the arguments
+//   N (OFFSET ALIGN)*N  N (OFFSET FIRST END OFFSET FIRST END)*N                   alignments; bytes with none in common
+#pragma once
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "launch_table.h"
+
+namespace {
+
+struct Range { size_t offset; int64_t first, end; };
+
+struct Swap {
+  std::string symbol, module, entry;
+  Geometry from, to;
+  Bytes arguments;
+  std::vector<size_t> pointers;
+  std::vector<std::pair<size_t, size_t>> parameters, aligned;
+  std::vector<std::pair<Range, Range>> apart;
+
+  bool is_of(const std::string &name, const Geometry &g, const Bytes &given) const {
+    if (name != symbol || given.size() != arguments.size() || g.cooperative) return false;
+    if (memcmp(g.grid, from.grid, sizeof g.grid) || memcmp(g.block, from.block, sizeof g.block) ||
+        memcmp(g.cluster, from.cluster, sizeof g.cluster) || g.shared != from.shared)
+      return false;
+    Bytes a = given, b = arguments;
+    for (size_t at : pointers) {
+      bool missing = !word(a, at);
+      if (missing != !word(b, at)) return false;
+      memset(&a[at], 0, 8), memset(&b[at], 0, 8);
+    }
+    return a == b;
+  }
+  bool allowed(const Bytes &given) const {
+    for (auto [at, align] : aligned)
+      if (word(given, at) % align) return false;
+    for (auto &[a, b] : apart) {
+      uint64_t x = word(given, a.offset), y = word(given, b.offset);
+      if (x && y && x + a.first < y + b.end && y + b.first < x + a.end) return false;
+    }
+    return true;
+  }
+  static uint64_t word(const Bytes &bytes, size_t at) {
+    uint64_t w;
+    memcpy(&w, &bytes[at], 8);
+    return w;
+  }
+};
+
+std::istream &operator>>(std::istream &in, Geometry &g) {
+  for (unsigned *d : {g.grid, g.block})
+    for (int i = 0; i < 3; ++i) in >> d[i];
+  return in >> g.shared;
+}
+
+template <class Read> void repeated(std::istream &in, Read read) {
+  size_t n = 0;
+  for (in >> n; n-- > 0 && in;) read();
+}
+
+class Swaps {
+ public:
+  Swaps() {
+    const char *path = getenv("KTC_PROFILE_SWAPS");
+    if (!path || !*path) return;
+    folder_ = std::string(path).substr(0, std::string(path).rfind('/') + 1);
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream in(line);
+      Swap s;
+      std::string hex;
+      in >> s.symbol >> s.from;
+      for (unsigned &c : s.from.cluster) in >> c;
+      in >> hex;
+      for (size_t i = 0; hex != "-" && i + 1 < hex.size(); i += 2)
+        s.arguments.push_back((unsigned char)strtoul(hex.substr(i, 2).c_str(), nullptr, 16));
+      repeated(in, [&] { in >> s.pointers.emplace_back(); });
+      in >> s.module >> s.entry >> s.to;
+      for (auto *pairs : {&s.parameters, &s.aligned})
+        repeated(in, [&] { auto &p = pairs->emplace_back(); in >> p.first >> p.second; });
+      repeated(in, [&] {
+        auto &[a, b] = s.apart.emplace_back();
+        for (Range *r : {&a, &b}) in >> r->offset >> r->first >> r->end;
+      });
+      if (in) all_.push_back(s);
+      else fprintf(stderr, "ktc: a line of %s cannot be read: its launches stay as they are\n", path);
+    }
+  }
+  // The swap of a launch; null: it stays as it is.
+  const Swap *of(const std::string &symbol, const Geometry &g, const Bytes &arguments) const {
+    for (const Swap &s : all_)
+      if (s.is_of(symbol, g, arguments)) return &s;
+    return nullptr;
+  }
+  // The function of a swap in the current context; null, said once: it cannot be loaded.
+  void *function(const Swap &s) {
+    static auto current = driver<Result (*)(void **)>("cuCtxGetCurrent");
+    static auto load = driver<Result (*)(void **, const char *)>("cuModuleLoad");
+    static auto find = driver<Result (*)(void **, void *, const char *)>("cuModuleGetFunction");
+    static auto set = driver<Result (*)(void *, int, int)>("cuFuncSetAttribute");
+    void *context = nullptr;
+    if (!current || current(&context) != 0) return nullptr;
+    std::lock_guard<std::mutex> guard(lock_);
+    auto [known, fresh] = functions_.emplace(std::make_pair(context, s.module), nullptr);
+    if (!fresh) return known->second;
+    void *module = nullptr, *f = nullptr;
+    Result result = load ? load(&module, (folder_ + s.module).c_str()) : 500;
+    if (result == 0) result = find(&f, module, s.entry.c_str());
+    if (result == 0 && s.to.shared > 48 << 10 && set)  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+      result = set(f, 8, (int)s.to.shared);
+    if (result != 0) {
+      fprintf(stderr, "ktc: %s cannot be loaded (error %d): its launches stay as they are\n", s.module.c_str(), result);
+      f = nullptr;
+    }
+    return known->second = f;
+  }
+
+ private:
+  std::mutex lock_;
+  std::string folder_;
+  std::vector<Swap> all_;
+  std::map<std::pair<void *, std::string>, void *> functions_;
+};
+
+}  // namespace

@@ -1,0 +1,93 @@
+"""A program with tuned kernels in place of its own: what is swapped, what stays, and what is compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ktc.__main__ import main
+from ktc.backends.runtimes.nvrtc import Cubin
+from ktc.profiling import Profile, ProfileSettings, profile, profile_run
+from ktc.search.records.recipe import Recipe, sha256
+
+SCALE = """
+__global__ void scale(float *out, float *in, int n, float factor) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = in[i] * factor;
+}
+void run(float *o, float *i, int n) { scale<<<(n + 255) / 256, 256>>>(o, i, n, 0.5f); }
+"""
+SCRIPT = "raise | distribute{loop=i map=[vec 4, thread.x 128, block.x]}"
+
+
+@pytest.fixture
+def tuned(built, tmp_path, monkeypatch) -> Path:
+    """The folder of a profile, of sources, and of a run with a recipe for one of the kernels."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(built))
+    monkeypatch.setattr(profile_run, "cupti_libraries", lambda program: [])
+    monkeypatch.setattr("ktc.observed.swaps.compile_cubin", lambda text, entry, *_, **__: Cubin(b"code", entry, ""))
+    monkeypatch.chdir(tmp_path)
+    Path("src").mkdir()
+    Path("src/scale.cu").write_text(SCALE)
+    profile([str(built / "program"), "dlsym"], tmp_path / "p", ProfileSettings("events"))
+    assert main(["init", "--from", "p", "--source", "src", "--kernel", "scale"]) == 0
+    recipe(SCRIPT)
+    return tmp_path
+
+
+def recipe(script: str) -> None:
+    source = Path("src/scale.cu")
+    Recipe("scale", sha256(source.read_bytes()), script, {}, "cuda-sm90", source=str(source.resolve())).save(
+        "ktc-out/scale/recipe.json"
+    )
+
+
+def test_launches_of_tuned_sizes_are_swapped(tuned, capsys):
+    assert main(["tryout", "p", "--source", "src", "--runs", "2", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    # 9 launches of 1000 elements, which 4 divides; it does not divide the 77 of 3 others; no other kernel has a recipe.
+    assert out["kernels"] == ["scale(float*, float*, int, float)"]
+    assert (out["swapped"], out["refused"]) == (9, 0) and out["launches"] > 400
+    assert [(u["launches"], u["why"]) for u in out["left"]] == [
+        (3, "what the tuned kernel assumes of sizes does not hold")
+    ]
+    assert out["different"] == [] and out["repeatable"] == ["standard output"] and len(out["after"]) == 2
+
+
+def test_pointers_are_tested_at_each_launch(tuned, capsys, monkeypatch):
+    """The program passes pointers of 64 bytes' alignment: a kernel that needs more runs where they have it."""
+    from ktc.backends.launchers import launch_geometry
+
+    own = launch_geometry._aligned_buffers
+    monkeypatch.setattr(launch_geometry, "_aligned_buffers", lambda k: [(p, 1 << 40) for p, _ in own(k)])
+    assert main(["tryout", "p", "--source", "src", "--runs", "1", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert (out["swapped"], out["refused"]) == (0, 9)
+
+
+def test_a_result_that_differs_is_an_error(tuned, capsys, monkeypatch):
+    monkeypatch.setenv("WRONG_IF_SWAPPED", "1")
+    assert main(["tryout", "p", "--source", "src", "--runs", "1"]) == 1
+    text = capsys.readouterr()
+    assert "the program's results differ: standard output" in text.err and "9 of" in text.out
+
+
+def test_files_are_compared_and_those_that_never_repeat_are_not(tuned, built, capsys):
+    Path("go").write_text(f"#!/bin/sh\n{built}/program dlsym > same\ndate +%N > other\n")
+    Path("go").chmod(0o755)
+    head = json.loads(Path("p/profile.json").read_text())
+    Path("p/profile.json").write_text(json.dumps({**head, "command": [str(Path("go").resolve())]}))
+    assert main(["tryout", "p", "--source", "src", "--runs", "2", "--output", "same", "--output", "other"]) == 0
+    text = capsys.readouterr()
+    assert "the same, byte by byte: same, standard output" in text.out
+    assert "other is not compared: the program itself does not repeat it" in text.err
+
+
+def test_nothing_to_swap_is_said(tuned, capsys):
+    recipe("raise | nothing-of-this-name")
+    assert main(["tryout", "p", "--source", "src", "--runs", "1"]) != 0
+    Path("ktc-out/scale/recipe.json").unlink()
+    assert main(["tryout", "p", "--source", "src"]) == 2
+    assert "no launch of the program can be swapped" in capsys.readouterr().err
+    assert Profile.load(Path("p")).processes
