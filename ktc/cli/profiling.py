@@ -89,7 +89,7 @@ def show(
     said, missing = verdict(found, rows), unseen(found, rows, bool(source))
     if json_:
         return print_json(as_json(found, rows, said, missing))
-    print(_table(rows[:top]))
+    print(_table(rows[:top], bool(source or compiled)))
     if len(rows) > top:
         rest = sum(r.of_device for r in rows[top:])
         note(f"{len(rows) - top} more kernels with {rest:.1%} of the device time: --top {len(rows)} shows them")
@@ -128,32 +128,29 @@ def _with_sources(
     return in_order(out)
 
 
-def _table(rows: Sequence[Ranked]) -> str:
+def _table(rows: Sequence[Ranked], sources: bool) -> str:
+    width = max(20, min(60, shutil.get_terminal_size((110, 24)).columns - REST))
+    cells = [_cells(r, width) for r in rows]
+    shown = [c for c in COLUMNS if sources or c not in ("of bound", "source")]
+    right = [i for i, c in enumerate(shown) if c not in ("", "kernel", "of bound", "source")]
+    return table(shown, [[row[c] for c in shown] for row in cells], right=right)
+
+
+COLUMNS = ("", "device", "program", "2x gives", "at most", "kernel", "launches", "shapes", "median", "total",
+           "of bound", "source")  # fmt: skip
+
+
+def _cells(r: Ranked, width: int) -> dict[str, object]:
+    """A kernel's row, by column."""
     from ktc.profiling.program_limits import short_name
 
-    width = max(20, min(60, shutil.get_terminal_size((110, 24)).columns - REST))
-    cells = []
-    for r in rows:
-        count = r.launches + r.in_graphs + r.unseen
-        bound = "" if r.of_bound is None else f"{r.of_bound:.0%} ({r.limiter})"
-        cells.append(
-            (_bar(r.of_device), f"{r.of_device:.1%}", f"{r.of_program:.1%}", _times(r.gain(2)), _times(r.most),
-             short_name(r.kernel, width), count, len(r.shapes), duration(r.median), duration(r.seconds), bound)
-        )  # fmt: skip
-    head = [
-        "",
-        "device",
-        "program",
-        "2x gives",
-        "at most",
-        "kernel",
-        "launches",
-        "shapes",
-        "median",
-        "total",
-        "of bound",
-    ]
-    return table(head, cells, right=(1, 2, 3, 4, 6, 7, 8, 9))
+    return {
+        "": _bar(r.of_device), "device": f"{r.of_device:.1%}", "program": f"{r.of_program:.1%}",
+        "2x gives": _times(r.gain(2)), "at most": _times(r.most), "kernel": short_name(r.kernel, width),
+        "launches": r.launches + r.in_graphs + r.unseen, "shapes": len(r.shapes), "median": duration(r.median),
+        "total": duration(r.seconds), "of bound": "" if r.of_bound is None else f"{r.of_bound:.0%} ({r.limiter})",
+        "source": Path(r.source).name,
+    }  # fmt: skip
 
 
 def _times(factor: float) -> str:

@@ -29,12 +29,12 @@ class Written:
 
 
 def matching(program: ProgramRecord, names: Sequence[str]) -> list[KernelRecord]:
-    """The kernels of ``program`` that have one of ``names`` in theirs; all without names.
+    """The kernels of ``program`` with one of ``names`` in theirs, or called so in the binary; all without names.
 
     Raises:
         KtcError: E-KERNEL-UNKNOWN (exit code 2), there is none.
     """
-    found = [k for k in program.kernels if not names or any(n in k.kernel for n in names)]
+    found = [k for k in program.kernels if not names or any(n in k.kernel or n == k.symbol for n in names)]
     if found:
         return found
     lost = [f"{kernel}: {why}" for kernel, why in program.unusable if not names or any(n in kernel for n in names)]

@@ -21,13 +21,15 @@ from .observed_calls import ObservedBuffer, ObservedCall, ObservedCalls, equal_b
 
 @dataclass(frozen=True)
 class Record:
-    """Launches with one geometry and the same scalar arguments. ``pointers``: by offset in ``arguments``."""
+    """Launches with one geometry and the same scalar arguments. ``pointers``: by offset in ``arguments``;
+    ``variables``: at file scope, by name, where they were recorded."""
 
     geometry: Geometry
     arguments: bytes
     pointers: Mapping[int, ObservedBuffer]
     launches: int = 1
     seconds: float = 0.0
+    variables: Mapping[str, ObservedBuffer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,12 @@ def _record(launch: Launch) -> Record:
             content = launch.content(held, "before")[at:] if held.before else None
             pointers[offset] = ObservedBuffer(address, held.address, held.bytes - at, content)
     geometry = Geometry(launch.grid, launch.block, launch.shared, cooperative=launch.cooperative)
-    return Record(geometry, launch.arguments, pointers, 1, launch.seconds)
+    variables = {
+        m.name.split("::")[-1]: ObservedBuffer(m.address, m.address, m.bytes, launch.content(m, "before"))
+        for m in launch.memories
+        if m.is_variable and m.before
+    }
+    return Record(geometry, launch.arguments, pointers, 1, launch.seconds, variables)
 
 
 def _alignments(launches: Sequence[Launch]) -> dict[int, int]:
@@ -169,6 +176,8 @@ def _call(r: Record, found: Instance, buffers: Mapping[str, int]) -> ObservedCal
     for name, offset in buffers.items():
         address = int.from_bytes(r.arguments[offset : offset + 8], "little")
         held[name] = r.pointers.get(offset, ObservedBuffer(address))
+    own = (p.sym.name for p in found.kernel.params if p.symbol)
+    held |= {name: r.variables[name] for name in own if name in r.variables}
     return ObservedCall(g.grid, g.block, g.shared, scalars_of(found, r.arguments), held, r.launches, r.seconds)
 
 

@@ -63,8 +63,8 @@ class Ranked:
         return None if self.least is None or not self.seconds else min(1.0, self.least / self.seconds)
 
     def gain(self, times_as_fast: float) -> float:
-        """How many times as fast the program would be if the kernel were ``times_as_fast``."""
-        return _faster(self.program, self.elapsed * (1 - 1 / times_as_fast))
+        """How many times as fast the program would be if the kernel were ``times_as_fast``, or at its bound."""
+        return _faster(self.program, min(self.savable, self.elapsed * (1 - 1 / times_as_fast)))
 
     @property
     def most(self) -> float:
