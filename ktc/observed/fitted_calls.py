@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,12 @@ LEAST_SHARE = 0.01
 
 PER_BLOCK = (1, 2, 4, 8, 16)
 """Elements a thread that a grid's formula may allow for."""
+
+MOST_FACTORS = 3
+"""Sizes whose product is tried as what an allocation holds."""
+
+GRAIN = 512
+"""Bytes to which allocators round up."""
 
 Sizes = dict[str, int]
 
@@ -191,12 +198,31 @@ def _extents(d: Draft, fit: Fit) -> None:
             _own(fit, f"no_{name}", [int(m) for m in missing])
             fit.nulls[name] = f"no_{name} == 1"
         there = [(s, r) for s, r, m in zip(fit.sizes, room, missing) if not m]
-        if e is not None and all(0 <= _extent(e, s) <= r for s, r in there):
+        fits = e is not None and all(0 <= _extent(e, s) <= r for s, r in there)
+        if fits and e is not None and e.is_product:
+            continue
+        whole = _allocated_product(fit, [x for x in seen if x is not None], width)
+        if fits or whole is not None:
+            fit.extents[name] = whole or e
             continue
         if e is not None:
             fit.doubts.append(f"{name}: the drafted shape {' x '.join(e.shape)} is larger than what was passed")
         fit.extents[name] = Extent((f"{name}_elements",), exact=True)
         _own(fit, f"{name}_elements", [max(1, r) for r in room])
+
+
+def _allocated_product(fit: Fit, seen: Sequence[ObservedBuffer], width: int) -> Extent | None:
+    """The product of sizes, of as few as possible, that gives the elements of the whole allocations in all calls."""
+    known = [(s, x) for s, x in zip(fit.sizes, seen) if not x.null]
+    names = [n for n in fit.sizes[0] if n not in fit.own]
+    if not known or any(x.address != x.base for _, x in known):
+        return None
+    for degree in range(1, MOST_FACTORS + 1):
+        for factors in itertools.combinations_with_replacement(names, degree):
+            counts = [(math.prod(s[n] for n in factors) * width, x.bytes) for s, x in known]
+            if all(x in (n, -(-n // GRAIN) * GRAIN) for n, x in counts):
+                return Extent(factors, exact=True)
+    return None
 
 
 def _extent(e: Extent, sizes: Sizes) -> int:

@@ -41,8 +41,11 @@ def observed_workload(k: Kernel, source: SourceSpec, target: Path, o: ObservedCa
         KtcError: E-SCAFFOLD for a kernel that a workload cannot describe.
     """
     d = _drafted(k, o)
-    d.doubts = [x for x in d.doubts if not x.startswith(("the launch: ", "run at "))]
     fit = fitted(d, o)
+    if k.launch is not None and fit.launch is not None:  # the program was built otherwise than the source says
+        d = _drafted(k.with_(launch=None), o)
+        fit = fitted(d, o)
+    d.doubts = [x for x in d.doubts if not x.startswith(("the launch: ", "run at "))]
     text = _text(d, k, source, target, o, fit, {})
     if marks := check_scenarios(d, k, text, target):
         text = _text(d, k, source, target, o, fit, marks)

@@ -13,6 +13,7 @@ from ktc.__main__ import main
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of
 from ktc.ir.workload import Workload
+from ktc.ir.workload.size_expressions import evaluate
 from ktc.observed.from_program import write_workload
 from ktc.observed.launch_records import KernelRecord, ProgramRecord, Record, loaded
 from ktc.observed.observed_calls import ObservedBuffer
@@ -116,8 +117,6 @@ def test_a_launch_that_the_source_does_not_show_is_as_it_was(tmp_path):
     (tmp_path / "b").mkdir()
     other = [record(64, 1000, grid=(9, 64, 1)), record(32, 512, grid=(5, 32, 1))]
     strange, _, _ = drafted(tmp_path / "b", *other)
-    from ktc.ir.workload.size_expressions import evaluate
-
     for found, grids in ((w, [(8, 64), (4, 32)]), (strange, [(9, 64), (5, 32)])):
         assert found.launch is not None
         for s, grid in zip(found.scenarios, grids):
@@ -130,6 +129,40 @@ def test_a_drafted_shape_that_is_larger_than_what_was_passed_is_the_allocation(t
     args = {a["name"]: a for a in doc["args"]}
     assert args["out"]["shape"] == ["out_elements"] and w.scenarios[0].sizes["out_elements"] == 1024
     assert any(t.startswith("out: the drafted shape") for t in todo)
+
+
+TRIANGLE = """
+#define BLOCK 32
+__global__ void triangle(float *x, int n, int first) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i < n - first && k <= i) x[(i + first) * n + k + first] *= 2.0f;
+}
+void run(float *x, int n, int first) {
+  dim3 grid((n + BLOCK - 1) / BLOCK, (n + BLOCK - 1) / BLOCK), block(BLOCK, BLOCK);
+  triangle<<<grid, block>>>(x, n, first);
+}
+"""
+
+
+@pytest.mark.parametrize("block", [32, 8], ids=["as in the source", "built with another block"])
+def test_allocations_say_what_reaches_do_not(tmp_path, block):
+    """No run of a corner of a matrix shows how large it is; the allocation does."""
+    (tmp_path / "t.cu").write_text(TRIANGLE)
+    records = tuple(
+        Record(Geometry((-(-n // block), -(-n // block), 1), (block, block, 1)),
+               np.uint64(0x1000).tobytes() + np.int32([n, 3]).tobytes(), {0: ObservedBuffer(0x1000, 0x1000, 4 * n * n)})
+        for n in (96, 64)
+    )  # fmt: skip
+    k = KernelRecord("triangle(float*, int, int)", "t", ((0, 8), (8, 4), (12, 4)), records)
+    program = ProgramRecord(tmp_path, ("./prog",), "ktc profile", (k,))
+    made = write_workload(program, k, SourceTree([str(tmp_path)]), tmp_path / "w.toml")
+    w = Workload.load(made.path)
+    assert w.arg("x").shape == ("n", "n") and [s.sizes["n"] for s in w.scenarios[:2]] == [96, 64]
+    assert (w.launch is None) == (block == 32)
+    for s, r in zip(w.scenarios, records) if w.launch is not None else ():
+        got = tuple(evaluate(x, {**w.scalars(s.sizes), **s.sizes}) for x in (*w.launch.grid, *w.launch.block))
+        assert got == (*r.geometry.grid, *r.geometry.block)
+    assert not any("CHECK" in line for line in made.path.read_text().splitlines() if line.startswith(("name", "shape")))
 
 
 def test_contents_that_were_recorded_are_drawn_alike(tmp_path):
