@@ -199,9 +199,10 @@ def _extents(d: Draft, fit: Fit) -> None:
             fit.nulls[name] = f"no_{name} == 1"
         there = [(s, r) for s, r, m in zip(fit.sizes, room, missing) if not m]
         fits = e is not None and all(0 <= _extent(e, s) <= r for s, r in there)
-        if fits and e is not None and e.is_product:
+        plain = e is not None and e.is_product
+        if fits and plain:
             continue
-        whole = _allocated_product(fit, [x for x in seen if x is not None], width)
+        whole = None if plain else _allocated_product(fit, [x for x in seen if x is not None], width)
         if fits or whole is not None:
             fit.extents[name] = whole or e
             continue
