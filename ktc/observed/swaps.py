@@ -113,14 +113,12 @@ def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> d
             values = {**w.scalars(sizes), **sizes, **passed}
         except FormulaError:
             continue
-        for a in w.args:
-            if a.role == "scalar" and isinstance(a.value, str) and a.name in passed:
-                if _value(a.value, sizes) != passed[a.name]:
-                    break
-        else:
-            g = geometry(tuned.original, values)
-            if (g.grid, g.block) == (shape.geometry.grid, shape.geometry.block):
-                return values
+        said = ((a.name, a.value) for a in w.args if a.role == "scalar" and isinstance(a.value, str))
+        if any(_value(text, sizes) != passed[name] for name, text in said if name in passed):
+            continue
+        g = geometry(tuned.original, values)
+        if (g.grid, g.block) == (shape.geometry.grid, shape.geometry.block):
+            return values
     raise KtcError("E-TRYOUT", "its sizes and geometry are those of no scenario that was tuned for")
 
 
