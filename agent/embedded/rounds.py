@@ -28,6 +28,10 @@ from .race import Standing, race
 PER_ROUND = 6
 """Scripts asked of the planner per round."""
 
+IDEAS_AHEAD = 2
+"""Scripts whose first configuration is being compiled while another one is measured: a product takes longer to compile
+than to measure."""
+
 ROUNDS = (0.5, 0.8, 1.0)
 """The share of a scenario's budget that is spent after each round: on the planner's first ideas, then twice on ideas
 that follow from what won."""
@@ -261,8 +265,8 @@ def propose(
 
 
 def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tuple[Proposal, Candidate | Outcome]]:
-    """The planner's proposals, built; of each the next one is being compiled when it is given out, and one is being
-    verified."""
+    """The planner's proposals, built; when one is given out, the :data:`IDEAS_AHEAD` next are being compiled, and one
+    is being verified."""
     scripts: list[str] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
     for p in proposals(run.planner, seen, PER_ROUND):
@@ -271,7 +275,7 @@ def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tu
         if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:
             run.foresee(built, first)
         waiting.append((p, built))
-        if len(waiting) > 1:
+        if len(waiting) > IDEAS_AHEAD:
             yield waiting.popleft()
     run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=scripts)
     yield from waiting

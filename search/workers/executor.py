@@ -15,6 +15,7 @@ its successor must get a canary kernel right before it is trusted. :class:`Execu
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -50,8 +51,13 @@ from .worker_protocol import (
     timing_from_json,
 )  # fmt: skip
 
-READY = 2
-"""Compiling processes that are started before they are needed; all that verify are, for they assist each other."""
+MOST_COMPILING = 4
+"""Processes that compile at a time: more would only compile what is measured much later."""
+
+
+def compiling_processes() -> int:
+    """A process that compiles for every four processors, at least two."""
+    return max(2, min(MOST_COMPILING, (os.cpu_count() or 1) // 4))
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class LocalExecutor:
         self,
         device: str | None = None,
         *,
-        compilers: int = 2,
+        compilers: int | None = None,
         gates: int = 1,
         deadlines: Deadlines | None = None,
         ahead: HeadStart | None = None,
@@ -139,7 +145,9 @@ class LocalExecutor:
         self._rates: Rates | None = None
         self._patience = Patience(self.deadlines.floor)
         self._worker: Worker | None = None
-        self._compilers = Crew("compile", compilers, self.name, self.folder, self.deadlines.start)
+        self._compilers = Crew(
+            "compile", compilers or compiling_processes(), self.name, self.folder, self.deadlines.start
+        )
         self._gates = Crew("gate", gates, self.name, self.folder, self.deadlines.start)
         self._questions = Assistance(self._gates, self.folder / "runs")
         try:
@@ -185,8 +193,8 @@ class LocalExecutor:
         return self._questions.ask(request, self.deadlines.gate, "hang")
 
     def expect(self, workload: str, variant: str | None) -> None:
-        """Have processes ready that will compile and verify candidates of ``workload``."""
-        self._compilers.begin(READY, {"do": "ping"})
+        """Have all processes ready that will compile and verify candidates of ``workload``."""
+        self._compilers.begin(self._compilers.size, {"do": "ping"})
         self._gates.begin(self._gates.size, {"do": "load", "workload": workload, "variant": variant})
 
     # ------------------------------------------------------------------------------------------------------- measuring
@@ -325,13 +333,16 @@ class LocalExecutor:
 def open_executor(
     device: str | None = None,
     *,
-    compilers: int = 2,
+    compilers: int | None = None,
     gates: int = 1,
     deadlines: Deadlines | None = None,
     ahead: HeadStart | None = None,
 ) -> LocalExecutor:
-    """The executor for ``device`` (None: the best there is) on this machine; ``compilers`` and ``gates``: most
-    processes that compile and that verify; ``ahead``: a measuring process that has started already."""
+    """The executor for ``device`` (None: the best there is) on this machine.
+
+    ``compilers`` (None: :func:`compiling_processes`) and ``gates``: most processes that compile and that verify;
+    ``ahead``: a measuring process that has started already.
+    """
     return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines, ahead=ahead)
 
 
