@@ -20,7 +20,7 @@ class Parameter:
     """An argument of the exported callable, or a scalar that is computed of others.
 
     ``role``: in | out | inout | scalar. ``shape``: over sizes (buffers). ``value``: a scalar over sizes, which callers
-    do not pass; '' for one that they do, with ``default`` if it has one. ``defines``: the size that a scalar argument
+    do not pass; '' for one that they do, with an ``example``. ``defines``: the size that a scalar argument
     is. ``optional``: the buffer may be ``None``. ``alone``: the source says that no other buffer overlaps it.
     """
 
@@ -28,7 +28,7 @@ class Parameter:
     role: str
     shape: tuple[str, ...] = ()
     value: str = ""
-    default: int | float | None = None
+    example: int | float | None = None
     defines: str = ""
     optional: bool = False
     alone: bool = False

@@ -230,7 +230,7 @@ def parameters(kernel: Kernel, work: Workload) -> tuple[Parameter, ...]:
             else:
                 out.append(Parameter(name, "scalar", value=over_sizes(a.value, sizes)))
         else:
-            out.append(Parameter(name, "scalar", default=a.value))
+            out.append(Parameter(name, "scalar", example=a.value))
     return tuple(out)
 
 

@@ -85,17 +85,17 @@ def _sizes(work: Workload, kernels: list[Any]) -> Iterator[dict[str, int]]:
     order = sorted(work.scenarios, key=lambda s: (not s.tuned, _bytes(work, s.sizes)))
     for s in order:
         small = _small(work, dict(s.sizes), kernels)
-        key = tuple(small.items())
-        if small and key not in seen:
+        key = tuple((small or {}).items())
+        if small is not None and key not in seen:
             seen.add(key)
             yield small
         if len(seen) == MOST_CASES:
             return
 
 
-def _small(work: Workload, sizes: dict[str, int], kernels: list[Any]) -> dict[str, int]:
+def _small(work: Workload, sizes: dict[str, int], kernels: list[Any]) -> dict[str, int] | None:
     """``sizes`` with the largest halved, one after the other, while buffers are large, as long as the same ``kernels``
-    still run."""
+    still run; None where they cannot be made small."""
 
     def running(at: Mapping[str, int]) -> list[bool]:
         return [runnable(k, work, at) for k in kernels]
@@ -109,7 +109,7 @@ def _small(work: Workload, sizes: dict[str, int], kernels: list[Any]) -> dict[st
                 break
         else:
             break
-    return sizes if _bytes(work, sizes) <= 16 * MOST_BYTES else {}
+    return sizes if _bytes(work, sizes) <= 16 * MOST_BYTES else None
 
 
 def _possible(work: Workload, sizes: Mapping[str, int]) -> bool:

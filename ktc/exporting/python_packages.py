@@ -126,8 +126,7 @@ def signature(a: Artefact) -> Signature:
     annotated = []
     for p in scalars:
         kind = "float" if dtypes.get(p.name, "i64")[0] in "fe" or dtypes.get(p.name) == "bf16" else "int"
-        default = f" = {p.default!r}" if p.default is not None else ""
-        annotated.append(f"{python_name(p.name)}: {kind}{default}")
+        annotated.append(f"{python_name(p.name)}: {kind}")
     return Signature(
         tuple(p for p in buffers if p.role != "out"),
         buffers,
@@ -177,6 +176,13 @@ def _needs(v: Code) -> str:
     return ", ".join(needs) or "nothing more"
 
 
+def _scalars(a: Artefact) -> list[str]:
+    """The scalars that callers pass, each with the value that the workload has."""
+    examples = {python_name(p.name): p.example for p in a.parameters if p.example is not None}
+    said = [(t, examples.get(t.split(":")[0])) for t in signature(a).annotated]
+    return [t if example is None else f"{t}, for example {example!r}" for t, example in said]
+
+
 def readme(a: Artefact, package: Package, target: str) -> str:
     """Three lines of use, then what runs when."""
     s = signature(a)
@@ -190,7 +196,7 @@ def readme(a: Artefact, package: Package, target: str) -> str:
         "3. `python selftest.py` compares the tuned kernels with the original one on small inputs",
         "", "## Arguments", "",
         *(f"- {described(p, [i.dtypes for i in a.instances])}" for p in s.buffers),
-        *(f"- {t}" for t in s.annotated),
+        *(f"- {line}" for line in _scalars(a)),
         "", "## What runs", "",
         "Between the sizes that were measured the tuned kernel of the nearest measurement runs, if what it needs "
         "holds; the original kernel runs for all other calls.", "",

@@ -21,6 +21,7 @@ from ktc.backends.c_family.line_layout import wrap
 from ktc.backends.launchers.launch_geometry import geometry
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import list_kernels
+from ktc.ir.frontend.entry_points import template_arguments
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Expr, Var
 from ktc.ir.workload import Workload
@@ -80,11 +81,22 @@ def _instances(built: Built, source: Path) -> Iterator[str]:
     work = built.workload
     name = work.kernel_name.split("(")[0].strip()
     for variant in built.variants:
-        given = work.template(variant)
-        if not given or "<" in name:
+        if "<" in name:
+            yield name
+            continue
+        given = work.template(variant) or _deduced(work, source)
+        if not given:
             yield name
             continue
         yield f"{name}<{', '.join(given[p] for p in _template_order(work, source) if p in given)}>"
+
+
+def _deduced(work: Workload, source: Path) -> dict[str, str]:
+    """The template arguments of the one instance that the file launches."""
+    if not _template_order(work, source):
+        return {}
+    how = {"defines": dict(work.defines) or None, "include_dirs": work.include_dirs}
+    return next(template_arguments(str(source), kernel=work.kernel_name, **how), {})  # type: ignore[arg-type]
 
 
 def _template_order(work: Workload, source: Path) -> list[str]:

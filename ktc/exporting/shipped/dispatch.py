@@ -198,7 +198,6 @@ class Parameter:
         self.is_buffer = self.role != "scalar"
         self.shape = [Expression(t) for t in data["shape"]]
         self.value = Expression(data["value"]) if data["value"] else None
-        self.default = data["default"]
         self.defines: str = data["defines"]
         self.optional: bool = data["optional"]
         self.alone: bool = data["alone"]

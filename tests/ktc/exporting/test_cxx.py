@@ -144,3 +144,17 @@ def test_other_scenarios_do_not_reach_the_library(tmp_path: Path, ktc_run: Run) 
     done = ktc_run("export", "r.json", "--to", "cmake", "-o", "out")
     assert done.returncode == 0 and "runs the original everywhere" in done.stderr
     assert "choose_" not in (tmp_path / "out/silu_and_mul_kernel.cu").read_text().split("namespace original")[0]
+
+
+DEDUCED = """
+template <typename T, int N> __global__ void step(T* x, T s) { x[threadIdx.x] = s * x[threadIdx.x] + N; }
+void go(int* x, int s) { step<int, 3><<<1, 256>>>(x, s); }
+"""
+
+
+def test_an_instance_that_the_launch_alone_names(tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
+    nvcc = needs("nvcc")
+    (tmp_path / "k.cu").write_text(DEDUCED)
+    assert ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out").returncode == 0
+    assert "{step_tuned::id(step<int, 3>)}" in (tmp_path / "out/k.cu").read_text()
+    compiled(nvcc, tmp_path / "out/k.cu")
