@@ -51,6 +51,11 @@ class Builder:
         built = self.build(Proposal(script, ""))
         return None if isinstance(built, Candidate) else Refused(built.code, built.detail)
 
+    def kernel(self, script: str) -> Kernel | None:
+        """The kernel after ``script``, knobs open; None where it does not apply."""
+        built = self.build(Proposal(script, ""))
+        return built.kernel if isinstance(built, Candidate) else None
+
     def _build(self, p: Proposal) -> Candidate | Outcome:
         from ktc.ir.text import canonical, print_kernel
         from ktc.passes.core.language import parse_script

@@ -84,6 +84,7 @@ class Observation:
 
     ``facts`` holds one entry a scenario, of the raised kernel where there is one. ``remembered`` are scripts that won
     on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None if it applies;
+    ``built`` is the kernel after it, where somebody keeps those;
     ``runs`` says whether any values of its knobs suit the device and the sizes. ``profile``: what limits ``leader``,
     the fastest script so far ('': the original), where that is known; ``profile_of`` says it of any that was measured.
     ``rules`` are what models learnt from kernels like this one, each with its record.
@@ -97,6 +98,7 @@ class Observation:
     history: tuple[Outcome, ...] = ()
     remembered: tuple[Proposal, ...] = ()
     attempt: Callable[[str], Refused | None] = lambda script: None
+    built: Callable[[str], Kernel | None] | None = None
     runs: Callable[[str], bool] = lambda script: True
     profile: Profile | None = None
     leader: str = ""

@@ -188,6 +188,7 @@ def observe(run: Run, scenario: Scenario, budget: int = 0, left: int = 0) -> Obs
         history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
         remembered=remembered(recalled(run, scenario, seen)),
         attempt=run.builder.attempt,
+        built=run.builder.kernel,
         runs=lambda script: _runs(run, script, scenario),
         profile=run.profile(leader, scenario),
         leader=leader.candidate.script,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
+from ktc.agent.expectations import Expectations
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.relief import urgency
 from ktc.driver.printing import exchanges_lanes
@@ -53,39 +54,45 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         yield from self._refinements(o, 0, EARLY)
+        waiting: list[Proposal] = []
         if o.raised is not None and o.device.profile == CPU:
             yield from self._on_cores(o, o.raised)
         elif o.raised is not None:
-            gpu = o.device.profile.startswith(GPUS)
-            for before, kernel in hidden_products(o.raised) if gpu else ():  # no one else tiles products by threads
-                yield from self._products(o, before, kernel)
-            for before, kernel in forms(o.raised):
-                yield from self._reuse(o, before, kernel)
-            able = _able(o)
-            for steps, why, gain in repeated_updates(o.raised, max(1, o.device.compute_units), o.facts, able):
-                yield Proposal(f"raise | {steps}", why, gain, self.name)
-            rows = list(self._rows(o, o.raised))
-            yield from rows
-            beside = [] if rows else list(lanes(o.raised, able, o.facts))
-            for steps, why, gain in beside:
-                yield Proposal(f"raise | {steps}", why, gain, self.name)
-            for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts, gpu):
-                if o.attempt(script := f"raise | {steps}") is None:
-                    yield Proposal(script, why, gain, self.name)
-            without = frozenset({LONG} if beside else ())
-            for before, kernel in _with(o.raised, "promote"):  # what is updated again and again, in registers
-                for f in o.facts:
-                    yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)
-            for f in o.facts:
-                shape = shape_of(f)
-                yield from self._packed(o, shape)
-                yield from self._rules(o, shape, without=without)
-                yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
+            yield from Expectations(o).hopeful(self._on_gpu(o, o.raised), waiting)
         refining = REFINING if o.device.profile != CPU else EARLY
         for place in range(REFINED):
             yield from self._refinements(o, place, refining)
         if o.raised is None or o.device.profile != CPU:
             yield from self._sites(o)
+        yield from waiting
+
+    def _on_gpu(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
+        """Ideas from structure, what experts would try first in front."""
+        gpu = o.device.profile.startswith(GPUS)
+        for before, kernel in hidden_products(raised) if gpu else ():  # no one else tiles products by threads
+            yield from self._products(o, before, kernel)
+        for before, kernel in forms(raised):
+            yield from self._reuse(o, before, kernel)
+        able = _able(o)
+        for steps, why, gain in repeated_updates(raised, max(1, o.device.compute_units), o.facts, able):
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
+        rows = list(self._rows(o, raised))
+        yield from rows
+        beside = [] if rows else list(lanes(raised, able, o.facts))
+        for steps, why, gain in beside:
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
+        for steps, why, gain in carried(raised, max(1, o.device.compute_units), o.facts, gpu):
+            if o.attempt(script := f"raise | {steps}") is None:
+                yield Proposal(script, why, gain, self.name)
+        without = frozenset({LONG} if beside else ())
+        for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
+            for f in o.facts:
+                yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)
+        for f in o.facts:
+            shape = shape_of(f)
+            yield from self._packed(o, shape)
+            yield from self._rules(o, shape, without=without)
+            yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
 
     def _on_cores(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """Nests for a CPU, and the kernel as loops, whatever these do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -58,14 +59,12 @@ class Counts:
         return self.value(axis.trip)
 
     def times(self, axes: tuple[Axis, ...]) -> int:
-        """Iterations of all ``axes`` together; unknown ones count once."""
-        total = 1
-        for a in axes:
-            t = self.trip(a)
-            if t is None:
-                self.unknown.add(a.name)
-            total *= max(0, 1 if t is None else t)
-        return total
+        """Iterations of all ``axes`` together; unknown ones count once, and say nothing where another has none."""
+        trips = [self.trip(a) for a in axes]
+        if any(t is not None and t <= 0 for t in trips):
+            return 0
+        self.unknown |= {a.name for a, t in zip(axes, trips) if t is None}
+        return math.prod(1 if t is None else t for t in trips)
 
     def extent(self, level: str) -> int | None:
         """Threads of a block, or (``level`` block) blocks of the grid."""

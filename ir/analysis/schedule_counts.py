@@ -23,6 +23,10 @@ from ktc.ir.walk import substitute_expr, walk
 from .access_nests import Access, accesses, visits
 from .memory_costs import SECTOR, Request, at_lanes, requests
 from .operation_counts import Counts
+from .tile_transfers import Transfer, transfer_of
+
+SHARED_TURN = 128
+"""Bytes that shared memory serves in a turn."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +90,18 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
     for a, cost in zip(kept, requests(kernel, sizes), strict=True):
         of_warps, of_lanes = guards.get(id(a.stmt), (1.0, 1.0))
         each = _repeats(a, count) * of_warps
+        if (whole := transfer_of(a)) is not None:
+            times = whole.times(blocks, threads) * _repeats(a, count)
+            size = times * whole.elements * a.elem.bytes
+            memory += times
+            turns += size / SHARED_TURN if a.space == "shared" else 0.0
+            rows += [_box(a, whole, size, threads, count)] if a.space == "global" else []
+            continue
         if of_lanes < 1 and cost.sectors is not None:
             cost = replace(cost, sectors=math.ceil(cost.sectors * of_lanes))
         memory += warps * each
         if a.space == "shared":
-            turns += warps * each * (cost.conflict or 1) * max(1.0, cost.bytes_per_lane * WARP / 128)
+            turns += warps * each * (cost.conflict or 1) * max(1.0, cost.bytes_per_lane * WARP / SHARED_TURN)
         else:
             rows.append(_access(a, cost, each, warps, count))
             atomic += warps * each * of_lanes * _waiting(a, threads) if a.mode == "atomic" else 0
@@ -127,6 +138,16 @@ def _access(a: Access, cost: Request, each: float, warps: int, count: Counts) ->
     width = a.width if isinstance(a.width, int) else count.value(a.width) or 1
     footprint = count.times(moving) * width * a.elem.bytes
     return AccessCounts(a.buffer.name, a.mode, requested, requested * _new(a, count), footprint, lines, cost.efficiency)
+
+
+def _box(a: Access, whole: Transfer, size: float, threads: int, count: Counts) -> AccessCounts:
+    """A box of global memory that one thread has copied: as if all warps of its block asked for parts of it."""
+    moving = count.times(tuple(x for x in a.axes if x.kind != "thread" and a.moves(x.name)))
+    box = whole.elements * a.elem.bytes
+    lines = max(1, box // SECTOR // -(-threads // WARP))
+    rows, columns = (count.value(e) for e in whole.extent) if whole.extent else (None, None)
+    matrix = rows * columns * a.elem.bytes if rows and columns else moving * box
+    return AccessCounts(a.buffer.name, a.mode, size / SECTOR, size / SECTOR, min(moving * box, matrix), lines, 1.0)
 
 
 def _new(a: Access, count: Counts) -> float:
@@ -184,5 +205,6 @@ def _synchronised(kernel: Kernel, count: Counts) -> tuple[float, float]:
         elif isinstance(v.stmt, Mma | TileMma):
             f = INSTRUCTIONS[v.stmt.fragment]
             groups = (count.extent("block") or 1) * ((count.extent("thread") or f.warp) / f.warp)
-            operations += 2.0 * f.m * f.n * f.k * repeats * groups
+            depth = v.stmt.depth if isinstance(v.stmt, TileMma) else f.k
+            operations += 2.0 * f.m * f.n * depth * repeats * groups
     return operations, barriers

@@ -23,10 +23,11 @@ from ktc.backends.base import DeviceInfo
 from ktc.backends.device_table import peaks_of
 from ktc.ir.analysis.memory_costs import SECTOR
 from ktc.ir.analysis.schedule_counts import AccessCounts, ScheduleCounts
+from ktc.ir.launch_limits import WARP
 from ktc.ir.support.quantities import duration
 
 from .measured_rates import Rates
-from .occupancy import TABLE, Occupancy, occupancy
+from .occupancy import REGISTER_UNIT, TABLE, Occupancy, occupancy
 from .speed_of_light import Ceilings, ceilings
 
 LANES = {"7.0": 64, "7.5": 64, "8.0": 64, "8.6": 128, "8.9": 128, "9.0": 128}
@@ -120,7 +121,8 @@ def machine(units: int, cache: int, ceilings: Ceilings, capability: str = "9.0")
 @dataclass(frozen=True)
 class Estimate:
     """``seconds`` of one launch; ``terms`` in seconds by unit; ``limiter`` the largest of them; ``why`` in words:
-    what the numbers behind the largest terms are; ``busy``: the share of the multiprocessors that have work."""
+    what the numbers behind the largest terms are; ``busy``: the share of the multiprocessors that have work; ``whole``:
+    every loop's trip count is known, else what it does counts once."""
 
     seconds: float
     limiter: str
@@ -129,11 +131,13 @@ class Estimate:
     waves: float
     why: tuple[str, ...]
     busy: float = 1.0
+    whole: bool = True
 
 
 def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | None:
     """The time of one launch; None where a block does not fit a multiprocessor. ``registers`` of one thread."""
-    held = occupancy(counts.threads, max(16, min(registers, 255)), counts.shared_bytes, m.capability)
+    most = _registers(counts.threads, m.capability)
+    held = occupancy(counts.threads, max(16, min(registers, most)), counts.shared_bytes, m.capability)
     if held.blocks < 1 or not counts.blocks:
         return None
     waves = counts.blocks / (held.blocks * m.units)
@@ -141,9 +145,9 @@ def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | N
     resident = min(held.warps, counts.warps / m.units)
     per_cycle = m.units * busy * m.clock
     read, written, left = _traffic(counts, m, resident)
-    spilled = 0.0 if registers <= 255 else counts.warps * (registers - 255) * 2
+    spilled = counts.warps * max(0, registers - most) * 2
     asked = sum(a.requested for a in counts.accesses)
-    in_flight = m.units * min(1.0, counts.blocks / m.units) * resident * _under_way(counts) * _sectors_a_load(counts)
+    in_flight = m.units * resident * _under_way(counts) * _sectors_a_load(counts)
     instructions = counts.arithmetic + counts.special + ADDRESSING * counts.memory + spilled
     c = m.ceilings
     terms = {
@@ -162,7 +166,14 @@ def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | N
     terms |= {"launch": c.launch_s, "barriers": barriers}
     limiter = max(terms, key=lambda k: terms[k])
     why = _reasons(counts, terms, held, waves, busy, left * SECTOR)
-    return Estimate(c.launch_s + barriers + smooth, limiter, terms, held, waves, why, busy)
+    return Estimate(c.launch_s + barriers + smooth, limiter, terms, held, waves, why, busy, not counts.unknown)
+
+
+def _registers(threads: int, capability: str) -> int:
+    """Registers that a thread of such a block may have, where a multiprocessor is to hold one: compilers are told the
+    size of a block, and spill what goes beyond."""
+    per_warp = TABLE[capability].registers // -(-threads // WARP) // REGISTER_UNIT * REGISTER_UNIT
+    return min(TABLE[capability].registers_per_thread, per_warp // WARP)
 
 
 def _busy(blocks: int, held: int, units: int) -> float:
@@ -240,6 +251,8 @@ def _reasons(
         out.append(f"{a.buffer}: a warp's {a.mode} uses {a.used:.0%} of its {a.lines} sectors")
     if busy < 0.8:
         out.append(f"{counts.blocks} blocks keep {busy:.0%} of the multiprocessors busy ({waves:.2f} waves)")
+    if counts.unknown:
+        out.append(f"at least: how often {', '.join(counts.unknown)} goes round is not known")
     if held.fraction < 0.25:
         out.append(f"occupancy {held.fraction:.0%}, limited by {held.limiter}")
     return tuple(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import ktc
 from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel
@@ -75,6 +76,50 @@ def test_loops_that_halve_are_followed() -> None:
     )
     found = schedule_counts(kernel(body, ARRAYS, "64, 256"), {"n": 1})
     assert found is not None and found.barriers == 1 + 8 and not found.unknown and found.shared_bytes == 1024
+
+
+HGEMM = (
+    "raise | tile{loops=row,col sizes=128,128} | tile{loops=k sizes=64 tail=exact} | register-tile{loop=k_tile} | "
+    "tensorize{loop=k fragment=m64n128k16_f16 warps=2,1} | stage-shared{array=A loop=k_tile vec=8} | "
+    "stage-shared{array=B loop=k_tile vec=8} | async-copy{loop=k_tile} | "
+    "multi-buffer{loop=k_tile stages=4 by=producer} | panel-shared{array=B_s} | "
+    "swizzle-shared{array=A_s} | swizzle-shared{array=B_s}"
+)
+
+
+def test_what_one_instruction_does_for_a_block_counts_once() -> None:
+    """Bulk copies by one thread and products by a warpgroup: each tile of 128 x 128 reads its rows and columns once."""
+    n = 1024
+    k = ktc.load("hgemm").apply(HGEMM).bind()
+    found = schedule_counts(k.lowered(), {"M": n, "N": n, "K": n})
+    assert found is not None and found.blocks == 64 and not found.unknown
+    asked = {name: sum(a.requested for a in found.accesses if a.buffer == name) for name in ("A", "B")}
+    assert asked == dict.fromkeys(("A", "B"), found.blocks * 128 * n * 2 / 32)
+    assert all(a.footprint <= 2 * n * n for a in found.accesses) and found.matrix == 2 * n**3
+    filled, read = 2 * 128 * n * 2 / 128, (2 * 64 + 2 * 128) * n * 2 / 128  # two warpgroups of 64 rows
+    assert found.shared_turns == pytest.approx(found.blocks * (filled + read), rel=0.1)
+
+
+def test_a_loop_inside_one_that_never_runs_is_not_unknown() -> None:
+    body = "for (int j = n; j < n; j++) for (int i = j; i < y[0]; i++) y[i] = x[i];"
+    found = schedule_counts(kernel(body, ARRAYS, "64, 256"), {"n": 8})
+    assert found is not None and not found.unknown
+    runs = schedule_counts(kernel(body.replace("j = n", "j = 0"), ARRAYS, "64, 256"), {"n": 8})
+    assert runs is not None and runs.unknown
+    said = estimate(runs, 32, machine_of("H100"))
+    assert said is not None and not said.whole and any("is not known" in w for w in said.why)
+
+
+def test_large_blocks_spill_instead_of_not_fitting() -> None:
+    k = kernel(COPY, ARRAYS, "n / 1024, 1024")
+    many, few = (guessed(k, registers=r, n=N) for r in (120, 60))
+    assert many.occupancy.blocks == 1 and many.terms["issue"] > few.terms["issue"]
+
+
+def test_few_warps_have_as_many_loads_in_flight_as_they_are() -> None:
+    """Eight blocks of 128 threads on 132 multiprocessors are 32 warps, each with four loads of four sectors."""
+    found = guessed(kernel(COPY, ARRAYS, "8, 128"), n=1024)
+    assert found.terms["latency"] == pytest.approx(2 * 32 * 4 * 6e-7 / (32 * 4 * 4))
 
 
 def test_a_copy_takes_as_long_as_memory_needs() -> None:
