@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import Kernel, bind
+from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario, Workload
+from ktc.search.bounds import speed_of_light
 from ktc.search.bounds.compulsory_work import Work
 from ktc.search.bounds.rates import Rates
-from ktc.search.bounds.speed_of_light import Bound, bound, ceilings
+from ktc.search.bounds.speed_of_light import Bound, ceilings
 from ktc.search.bounds.workload_work import work_of
 from ktc.search.limiters.limiter import Profile
 from ktc.search.records.ledger import Ledger, StudyKey
@@ -31,7 +32,7 @@ from ktc.search.tuning.tune import Budget, tune
 from ktc.search.verification import Verdict
 
 from .build import Candidate
-from .gate import Gate, strict, verifying_processes
+from .gate import Gate, bound, strict, verifying_processes
 from .lab import Comparison, Configuration, Tuned
 from .limits import space_for
 from .profiler import Profiler
@@ -95,7 +96,7 @@ class Bench:
         if isinstance(space, KtcError):
             return None
         if not is_cpu(self.device):
-            self.station.prepare(strict(bind(c.kernel, space.default())))
+            self.station.prepare(strict(bound(c.kernel, space.default())))
         return space.default()
 
     def tune(
@@ -111,7 +112,7 @@ class Bench:
             return Tuned((), 0, exhausted=True, why_empty=space.message)
 
         def at(config: Mapping[str, int]) -> Kernel:
-            return strict(bind(c.kernel, config))
+            return strict(bound(c.kernel, config))
 
         ahead = 0 if is_cpu(self.device) else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured
         found = tune(
@@ -140,8 +141,8 @@ class Bench:
     def compare(
         self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario, rival: Configuration | None = None
     ) -> Comparison:
-        other = strict(bind(rival[0].kernel, rival[1])) if rival is not None else None
-        said, verdict = self.station.compare(strict(bind(c.kernel, knobs)), scenario, other)
+        other = strict(bound(rival[0].kernel, rival[1])) if rival is not None else None
+        said, verdict = self.station.compare(strict(bound(c.kernel, knobs)), scenario, other)
         assert said.baseline is not None and said.timing is not None and said.ratio is not None
         return Comparison(_timed(said.baseline), _timed(said.timing), said.ratio, verdict)
 
@@ -157,7 +158,7 @@ class Bench:
 
     def bound(self, scenario: Scenario) -> Bound | None:
         limits = ceilings(self.device, self._rates)
-        return bound(self._work(scenario), limits) if limits.read else None
+        return speed_of_light.bound(self._work(scenario), limits) if limits.read else None
 
     def profile(
         self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario, seconds: float = 0.0

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from ktc.ir.analysis.register_pressure import register_estimate
 from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import Kernel, bind
+from ktc.ir.kernel import Kernel
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.search.bounds.cost_model import Estimate, estimate, machine_of
 from ktc.search.space.knob_space import completed
 
+from .gate import bound
 from .planner import Observation, Proposal
 from .verdicts import launchable
 
@@ -46,7 +47,7 @@ class Expectations:
         """The kernel after ``script`` for threads, its knobs at their defaults or near them."""
         kernel = self.kernel(script)
         try:
-            return materialise(bind(kernel, completed(launchable(kernel), {}))) if kernel is not None else None
+            return materialise(bound(kernel, completed(launchable(kernel), {}))) if kernel is not None else None
         except KtcError:
             return None
 

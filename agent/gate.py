@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, bind
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification import Verdict, verdict_cache, verdict_key, verify
@@ -90,4 +91,15 @@ def strict(kernel: Kernel) -> Kernel:
     return kernel.with_(flags=kernel.flags | {"as_accurate"}) if kernel.may_lose_accuracy else kernel
 
 
-__all__ = ["Gate", "strict", "verifying_processes"]
+def bound(kernel: Kernel, knobs: Mapping[str, int]) -> Kernel:
+    """:func:`bind`; the same kernel for who asks again, so that it is lowered once."""
+    defaults = {k.name: k.default if k.value is None else k.value for k in kernel.knobs}
+    return _bound(kernel, tuple(sorted((defaults | dict(knobs)).items())))
+
+
+@by_identity(64)
+def _bound(kernel: Kernel, knobs: tuple[tuple[str, int], ...]) -> Kernel:
+    return bind(kernel, dict(knobs))
+
+
+__all__ = ["Gate", "bound", "strict", "verifying_processes"]

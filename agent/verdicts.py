@@ -15,12 +15,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from ktc.ir.fold import evaluate
-from ktc.ir.kernel import Kernel, bind
+from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
 
 from .build import Candidate
+from .gate import bound
 from .lab import Lab
 from .limits import portable_block
 
@@ -127,7 +128,7 @@ class Verdicts:
         name = _name(c, knobs)
         if name not in self._asked:
             self.tell("verify", script=c.script, knobs=knobs)
-            self._asked[name] = self.lab.gate(bind(c.kernel, knobs) if knobs else c.kernel)
+            self._asked[name] = self.lab.gate(bound(c.kernel, knobs) if knobs else c.kernel)
         return self._asked[name]
 
 

@@ -60,7 +60,8 @@ def _affordable(kernel: Kernel, target: str) -> Kernel:
             return replace(s, strategy="serial")
         return s
 
-    return kernel.with_(body=map_body(kernel.body, chosen))
+    body = map_body(kernel.body, chosen)
+    return kernel if body == kernel.body else kernel.with_(body=body)
 
 
 def exchanges_lanes(profile: str) -> bool:

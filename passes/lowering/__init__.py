@@ -15,6 +15,7 @@ import dataclasses
 from ktc.ir.arith import LOWERED, LOWERING
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import by_stem
 from ktc.ir.walk import map_body, walk
 from ktc.passes.lowering.collectives.grid_reduce import with_scratch
@@ -48,6 +49,7 @@ from .lowering_state import State
 from .parallel_form import lower_body
 
 
+@by_identity(32)
 def materialise(kernel: Kernel) -> Kernel:
     """``kernel`` in SPMD form, with its launch derived from the distributions. SPMD kernels come back unchanged.
 
