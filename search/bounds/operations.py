@@ -14,7 +14,17 @@ from ktc.ir.nodes import Binary, Call, Cast, Expr, Load, Sym, Var
 from ktc.ir.types import Scalar, Vec
 
 SPECIAL = frozenset({"exp", "exp2", "sqrt", "rsqrt", "fast_exp", "fast_rsqrt"})
-"""Functions of one argument that need at least one special instruction. Sines and logarithms may be polynomials."""
+"""Functions of one argument that need at least one special instruction in 32 bits or fewer. Sines and logarithms may be
+polynomials."""
+
+IN_64_BITS = {
+    **dict.fromkeys(("sqrt", "rsqrt"), 6),
+    **dict.fromkeys(("exp", "exp2", "log", "log2", "log10", "sin", "cos", "tanh", "erf"), 12),
+    "pow": 24,
+}
+"""Function -> additions and multiplications in 64 bits that it takes at least, for no unit gives 53 bits at once: two
+steps of Newton's method from what the special unit gives, of three operations each; a reduction of the argument and a
+polynomial of degree four, with a table for the rest of the argument (Tang 1989); both of those for a power."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ def own_operations(e: Expr, known: Narrow) -> Operations:
             return _arithmetic(2.0, t, kind_of(e, known))
         if e.fn in ("min", "max"):
             return Operations(compare=1.0)
+        if t.bits == 64 and e.fn in IN_64_BITS:
+            return Operations(f64=float(IN_64_BITS[e.fn] * lanes))
         if e.fn in SPECIAL:
             return Operations(special=1.0)
     return NONE

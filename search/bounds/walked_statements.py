@@ -130,7 +130,8 @@ def _for(w: Walk, s: For, state: State) -> list[State]:
     after = w.forget(state, changed)
     by = _stride(s, w.values, state)
     if by is None or s.var in changed or any(isinstance(x, Break | Return) for x in _own(s.body)):
-        return w.unsure(state, tuple(x for x in s.body if not isinstance(x, Break | Continue))) and [after]
+        w.whole = False  # how often it goes round is not known, but that it ends is, unless it ends the thread's work
+        return [] if any(isinstance(x, Return) for x in walk(s.body)) else [after]
     inside = w.forget(state, changed)
     count = _most_rounds(w, s, by, inside)
     if count is None:

@@ -385,3 +385,21 @@ def test_only_the_rows_that_the_workloads_indices_name_are_read(tmp_path) -> Non
     found = work_of(work, sizes, work.load_kernel())
     rows = len(np.unique(work.make_inputs(sizes)["ids"]))
     assert rows < 60 and found.bytes_in == rows * 32 + 224 and found.bytes_out == 50 * 32 and found.whole
+
+
+def test_what_follows_a_loop_that_data_end_is_done_all_the_same() -> None:
+    kernel = parse_kernel(
+        """\
+kernel k(x: f64 const*, y: f64*)
+  par i in 0..64 @ [thread.x 64]
+    var s: f64 = x[i]
+    for k in 0..20
+      s = s * 0.5
+      if s < 0.001
+        LEAVE
+    y[i] = exp(s)
+""".replace("LEAVE", "break")
+    )
+    work = compulsory_work(kernel, {})
+    assert (work.bytes_in, work.bytes_out, work.whole) == (512, 512, False)
+    assert work.operations.f64 >= 64 * 12 and work.operations.special == 0
