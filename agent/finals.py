@@ -221,6 +221,8 @@ def _result(
         bound=limit.seconds if limit else 0.0,
         limiter=limit.limiter if limit else "",
         shares=shares,
+        terms=dict(limit.terms) if limit else {},
+        amounts=dict(limit.amounts) if limit else {},
         in_search=(run.finalists[s.name][0].seconds, 0.0 if s.heldout else f.seconds),
     )
     run.tell("result", scenario=s.name, **{k: v for k, v in asdict(result).items() if k != "name"})

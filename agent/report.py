@@ -45,7 +45,8 @@ class ScenarioResult:
     ``ratio`` is original / winner with its 95 % interval. ``in_search``: seconds of the original and of the winner as
     the search measured them, each alone (0: it did not). ``bound`` is the least possible seconds (0: unknown) and
     ``limiter`` what sets it: memory, a unit of arithmetic, or the launch itself. ``script`` is '' when nothing verified
-    beat the original; ``shares`` are those of its steps (after ``raise``), in order. ``limited``: what limits it, and
+    beat the original; ``terms``: the least seconds that each unit of the device needs, ``amounts``: for which bytes or
+    operations; ``shares`` are those of its steps (after ``raise``), in order. ``limited``: what limits it, and
     who says so, one sentence each.
     """
 
@@ -65,6 +66,8 @@ class ScenarioResult:
     shares: tuple[StepShare, ...] = ()
     limited: tuple[str, ...] = ()
     in_search: tuple[float, float] = (0.0, 0.0)
+    terms: Mapping[str, float] = field(default_factory=dict)
+    amounts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def of_bound(self) -> float:

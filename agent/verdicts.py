@@ -117,7 +117,9 @@ class Verdicts:
         c, found = case.candidate, case.coming.result()
         if (name := _name(c, case.judged)) not in self._heard:
             self._heard.add(name)
-            self.tell("verified", script=c.script, knobs=case.judged, status=found.status, seconds=found.seconds)
+            rungs = [{"name": r.name, "status": r.status, "detail": r.detail} for r in found.rungs]
+            told = {"status": found.status, "reason": found.reason, "seconds": found.seconds, "rungs": rungs}
+            self.tell("verified", script=c.script, knobs=case.judged, **told)
         if found.status == "UNKNOWN" and case.open:
             case.judged = case.open.pop(0)
             case.coming = self._ask(c, case.judged)

@@ -244,7 +244,7 @@ def propose(
             break
         if isinstance(built, Outcome):
             if ("", p.script) not in run.outcomes:
-                run.tell("refused", script=p.script, code=built.code, why=built.detail)
+                run.tell("refused", script=p.script, planner=p.planner, code=built.code, why=built.detail)
             run.outcomes["", p.script] = built
         elif field.get(built.key) is not None and field[built.key].script == p.script:
             fresh[built.key] = built  # proposed again because the budget did not reach it

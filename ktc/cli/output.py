@@ -38,7 +38,12 @@ def colour_error(text: str) -> str:
 
 def print_json(value: Any) -> None:
     """``value`` as one indented JSON document; NaN and infinities become null, for strict parsers."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+    print(as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """What :func:`print_json` prints."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
 
 
 def _plain(v: Any) -> Any:

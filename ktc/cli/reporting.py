@@ -2,42 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.quantities import duration, times
 
 from .command_parser import Argument, Option
 from .options import Device, Json, OutPath
-from .output import print_json, progress, put, styled, table, write_file
+from .output import as_json, print_json, progress, put, styled, table, write_file
 
 if TYPE_CHECKING:
     from ktc.replay import Replayed
+    from ktc.runs import Run
+
+
+class Format(StrEnum):
+    html = "html"
+    md = "md"
+    csv = "csv"
+    json = "json"
 
 
 def report(
-    run: Annotated[str, Argument(metavar="RUN", help="The folder of an optimize or tune run.")],
+    runs: Annotated[list[str], Argument(metavar="RUN", help="Folders of optimize or tune runs, ended or not.")],
+    format: Annotated[
+        Format, Option("--format", help="html: a page; md: Markdown; csv: every configuration; json: all data.")
+    ] = Format.html,
     output: Annotated[
-        str, Option("-o", "--output", metavar="FILE", help="Write there.", unset="report.html in RUN")
+        str,
+        Option(
+            "-o", "--output", metavar="FILE", help="Write there; - is standard output.", unset="report.FORMAT in RUN"
+        ),
     ] = "",
     json_: Json = False,
 ) -> None:
-    """Write an HTML page about a run: times, trajectory, code side by side, what was refused or rejected.
+    """Write a report of a run, or of several side by side: times, bounds, search, passes, verdicts.
+
+    A run that goes on or was killed has one too.
 
     Examples:
       ktc report ktc-out/silu_and_mul
-      ktc report runs/first -o first.html
+      ktc report runs/first runs/second -o both.html
+      ktc report ktc-out/silu_and_mul --format md -o -
+      ktc report ktc-out/silu_and_mul --format csv -o configurations.csv
     """
-    from ktc.page import render
-    from ktc.runs import load_run, page_of
+    from ktc.runs import load_run
 
-    found = load_run(Path(run))
+    found = [load_run(Path(run)) for run in runs]
     if json_:
-        return print_json(found.data)
-    target = output or str(Path(run) / "report.html")
-    write_file(target, render(page_of(found)))
+        return print_json(_data(found))
+    folder = Path(runs[0]) if Path(runs[0]).is_dir() else Path(runs[0]).parent
+    name = "report-data" if format is Format.json else "report"
+    target = output or str(folder / f"{name}.{format.value}")
+    text = _WRITERS[format](found)
+    if target == "-":
+        return put(text, "")
+    write_file(target, text)
     print(target)
+
+
+def _html(runs: list[Run]) -> str:
+    from ktc.page.document import html
+    from ktc.page.run_report import report_of
+
+    return html(report_of(runs))
+
+
+def _markdown(runs: list[Run]) -> str:
+    from ktc.page.plain_texts import markdown
+    from ktc.page.run_report import report_of
+
+    return markdown(report_of(runs))
+
+
+def _csv(runs: list[Run]) -> str:
+    from ktc.page.plain_texts import configurations_csv
+
+    return configurations_csv(runs)
+
+
+def _data(runs: list[Run]) -> Any:
+    """The report of a run with all that was measured; of several, a list of them."""
+    said = [
+        {"folder": str(r.folder), "state": r.state, **r.data, "configurations": [asdict(c) for c in r.configurations]}
+        for r in runs
+    ]
+    return said[0] if len(said) == 1 else said
+
+
+_WRITERS: Mapping[Format, Callable[[list[Run]], str]] = {
+    Format.html: _html,
+    Format.md: _markdown,
+    Format.csv: _csv,
+    Format.json: lambda runs: as_json(_data(runs)) + "\n",
+}
 
 
 def replay(

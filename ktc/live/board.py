@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """A run. ``phase``: starting, search, finals, sizes not tuned for, done; ``doing``: what takes time now;
+    """A run. ``phase``: starting, search, finals, unseen sizes, done; ``doing``: what takes time now;
     ``causes``: why configurations failed so far, as (script, status, message)."""
 
     kernel: str = ""
@@ -204,7 +204,7 @@ _HANDLERS: dict[str, Callable[[Board, Event], Board]] = {
     "finals": _doing("against the original, in turns", phase="finals"),
     "compare": _compare,
     "left_out": _doing("without {step}"),
-    "held_out": _doing("the original", phase="sizes not tuned for"),
+    "held_out": _doing("the original", phase="unseen sizes"),
     "result": _result,
     "done": lambda board, e: replace(board, phase="done", doing=""),
 }

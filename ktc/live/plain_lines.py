@@ -17,6 +17,9 @@ LONG = 5.0
 APART = 0.05
 """Share by which a time in the finals differs from that of the search before this is said."""
 
+AUTHORS = ("llm", "given")
+"""Planners whose refused scripts are worth a line: somebody wrote them for this kernel."""
+
 SILENCE = 60.0
 """Seconds after which a line says how far the run has come."""
 
@@ -61,7 +64,8 @@ def _original(board: Board, e: Event) -> Iterator[str]:
 
 
 def _refused(board: Board, e: Event) -> Iterator[str]:
-    yield f"  refused: {e['script']}: {e['why']} [{e['code']}]"
+    if e.get("planner") in AUTHORS:
+        yield f"  refused: {e['script']}: {e['why']} [{e['code']}]"
 
 
 def _verified(board: Board, e: Event) -> Iterator[str]:

@@ -67,7 +67,7 @@ class View:
         if board.left is not None and width < NARROW:
             left = f"  ≤ {clock(board.left)}"
         numbers = f"{board.spent}/{board.budget}  {clock(self.elapsed)}{left}"
-        phase = board.phase if width < NARROW else f"{board.phase} {board.scenario}"
+        phase = board.phase if width < NARROW else f"{board.phase}: {board.scenario}"
         shown = _cropped(phase, max(8, width - len(numbers) - LEAST_BAR - 2 * GAP), "")
         room = width - len(shown) - len(numbers) - 2 * GAP
         bar = ProgressBar(1.0, board.done, width=room, complete_style="cyan", finished_style="cyan")

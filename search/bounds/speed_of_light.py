@@ -67,12 +67,14 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Bound:
-    """Seconds, the term that decides, and every term. ``whole``: all work was counted; else the bound may be higher."""
+    """Seconds, the term that decides, and every term. ``whole``: all work was counted; else the bound may be higher.
+    ``amounts``: what each term is the time of, in bytes or operations."""
 
     seconds: float
     limiter: str
     terms: Mapping[str, float]
     whole: bool = True
+    amounts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -127,7 +129,8 @@ def bound(work: Work, c: Ceilings) -> Bound:
         if n and c.rates.get(name):
             terms[name] = n / c.rates[name]
     limiter = max(terms, key=lambda k: terms[k])
-    return Bound(terms[limiter], limiter, terms, work.whole)
+    counts["memory"] = work.bytes_in + work.bytes_out
+    return Bound(terms[limiter], limiter, terms, work.whole, {n: float(counts[n]) for n in terms if n in counts})
 
 
 def _lower(measured: float, table: float) -> float:

@@ -72,7 +72,7 @@ class FakeLab:
         ranked = sorted(((t.config, t.objective) for t in found.trials if t.objective is not None), key=lambda x: x[1])
         failures = tuple((t.config, t.outcome.status, "made up") for t in found.trials if not t.outcome.ok)
         n = len(found.trials)
-        return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, failures)
+        return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, failures, trials=found.trials)
 
     def compare(self, c, knobs, scenario, rival=None):
         self.compared.append((c.script, scenario.name) if rival is None else (c.script, scenario.name, rival[0].script))

@@ -14,7 +14,8 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import Workload
-from ktc.runs import load_run, page_of
+from ktc.page.run_report import report_of
+from ktc.runs import load_run
 from ktc.search.workers.worker_child import describe
 from ktc.search.workers.worker_protocol import code_from_json, code_to_json
 from tests.agent.fake_lab import FakeLab
@@ -71,9 +72,9 @@ def test_the_page_and_the_json_show_them(work: Workload, tmp_path: Path) -> None
     report = run(work, tmp_path, fails_with(INTERNAL))
     data = json.loads((tmp_path / "out" / "report.json").read_text())
     assert data["failed"] == report.failed and data["failures"][0]["count"] == report.failed
-    page = page_of(load_run(tmp_path / "out"))
-    assert any("Script: none: nothing was measured against the original" in line for line in page.summary)
-    assert any(f"{report.failed} of these failed inside ktc" in line for line in page.summary)
+    page = report_of([load_run(tmp_path / "out")])
+    assert any("Script: none: nothing was measured against the original" in line for line in page.texts)
+    assert any(f"{report.failed} of these failed inside ktc" in line for line in page.texts)
     (table,) = [t for t in page.tables if t.title.startswith("Tried and not timed")]
     assert table.rows[0][:3] == (str(report.failed), INTERNAL, "made up")
     assert report.internal == report.failed and report.trouble()[-1].endswith(WHAT_TO_SEND)

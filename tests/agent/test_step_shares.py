@@ -8,7 +8,8 @@ import pytest
 
 from ktc.agent.report import StepShare
 from ktc.ir.workload import Workload
-from ktc.runs import load_run, page_of
+from ktc.page.run_report import report_of
+from ktc.runs import load_run
 from tests.agent.fake_lab import FakeLab
 from tests.agent.test_optimize import WIDE, Fixed, run, work
 
@@ -99,5 +100,5 @@ def test_nothing_is_left_out_once_the_time_is_over(work, tmp_path, monkeypatch):
 
 def test_the_page_shows_the_shares(work, tmp_path):
     only(work, tmp_path)
-    tables = {t.title: t for t in page_of(load_run(tmp_path / "out")).tables}
+    tables = {t.title: t for t in report_of([load_run(tmp_path / "out")]).tables}
     assert ("many", "launch-bounds{blocks=2}", "1.50x as long") in tables["What each step is worth"].rows

@@ -1,19 +1,32 @@
-"""Reading a run back, and its page: every scenario, script and rejection shows up; broken folders are usage errors."""
+"""Reading a run back, and its report: every scenario, script and rejection shows up, also of a run that has not ended;
+broken folders are usage errors."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ktc.agent.about import About
 from ktc.agent.planner import Outcome
 from ktc.agent.report import OptimizeReport, ScenarioResult, Timed
 from ktc.ir.diagnostics import KtcError
-from ktc.page import render
-from ktc.runs import load_run, page_of
+from ktc.ir.workload import Workload
+from ktc.page.document import html
+from ktc.page.plain_texts import configurations_csv, markdown
+from ktc.page.run_report import report_of
+from ktc.page.search_section import search_of
+from ktc.runs import FINISHED, KILLED, RUNNING, load_run
+from tests.agent.fake_lab import GPU, FakeLab
+from tests.agent.test_optimize import BAD, SPLIT, WIDE, Fixed, run, seconds, work
+
+__all__ = ["work"]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -24,7 +37,7 @@ def timed(us: float) -> Timed:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The folder of a run that found something, as ``optimize`` writes it."""
+    """The folder of a run that found something, as ``optimize`` wrote it before there were trajectories."""
     run = tmp_path / "run"
     run.mkdir()
     (tmp_path / "k.cu").write_text("__global__ void before_marker() {}\n")
@@ -60,27 +73,85 @@ def folder(tmp_path: Path) -> Path:
     return run
 
 
-def test_the_page_shows_everything(folder: Path) -> None:
-    html = render(page_of(load_run(folder)))
+def test_every_form_of_the_report_shows_everything(folder: Path) -> None:
+    page = report_of([load_run(folder)])
     wanted = (
-        *("2.00x [1.90, 2.10]", "kept-back (held out)", "no such loop", "out of bounds"),
-        *("before_marker", "after_marker", "a note", "Some GPU", "50 %", "V=8"),
+        *("2.00x [1.90, 2.10]", "kept-back (held out)", "no such loop", "out of bounds", "ktc replay"),
+        *("a note", "Some GPU", "50 %", "V=8"),
     )
+    page_text, plain = html(page), markdown(page).replace("\\", "")
     for text in wanted:
-        assert text in html, text
+        assert text in page_text and text in plain, text
+    for text in ("before_marker", "after_marker"):
+        assert f">{text}<" in page_text and f"void {text}()" in plain, "highlighted, and as it is"
 
 
-def test_the_trajectory_counts_measurements_over_scripts(folder: Path) -> None:
-    (chart,) = page_of(load_run(folder)).charts
-    assert [p.number for p in chart.points] == [0, 2, 3, 6]
-    assert [p.seconds for p in chart.points] == [4e-6, 3e-6, None, 2e-6]
+def test_a_report_without_a_trajectory_has_the_best_of_each_script(folder: Path) -> None:
+    run = load_run(folder)
+    search = search_of(run, run.data["scenarios"][0], [])
+    assert [m.number for m in search.measurements] == [2, 3, 6]
+    assert [m.seconds for m in search.measurements] == [3e-6, None, 2e-6]
 
 
-def test_the_command_writes_the_page(folder: Path, ktc_run: Run) -> None:
+def test_what_was_measured_and_verified_is_read_from_the_trajectory(work: Workload, tmp_path: Path) -> None:
+    report, _, _ = run(work, tmp_path, Fixed(WIDE, SPLIT, BAD), FakeLab(seconds))
+    found = load_run(tmp_path / "out")
+    assert (found.state, found.about and found.about.kernel) == (FINISHED, "k")
+    mine = [c for c in found.configurations if c.scenario == "many"]
+    assert [c.number for c in mine] == list(range(1, len(mine) + 1)) and {c.script for c in mine} >= {WIDE, SPLIT}
+    steps = [s for _, s in found.verified("many")]
+    assert steps == sorted(steps, reverse=True) and steps[-1] == pytest.approx(8e-3 / 8**0.5)
+    assert all(0 < n <= len(mine) for n, _ in found.verified("many"))
+    report_page = report_of([found])
+    page = html(report_page)
+    assert "par i in 0" in markdown(report_page), "what the passes did to the IR"
+    for text in ("Knobs on many", "All configurations.", "Search on few.", f"{report.speedup:.2f}x"):
+        assert text in page, text
+    rows = list(csv.DictReader(io.StringIO(configurations_csv([found]))))
+    assert len(rows) == len(found.configurations) and json.loads(rows[0]["knobs"]) == dict(
+        found.configurations[0].knobs
+    )
+
+
+def cut(out: Path, about: About, after: str) -> None:
+    """Leave of a run what a kill would after its first event of that name, in the middle of writing the next one."""
+    lines = (out / "trajectory.jsonl").read_text().splitlines()
+    n = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == after)
+    (out / "trajectory.jsonl").write_text("\n".join([*lines[: n + 1], lines[n + 1][:20]]))
+    about.save(out)
+
+
+def test_a_run_that_was_killed_or_goes_on_has_a_report(work: Workload, tmp_path: Path) -> None:
+    run(work, tmp_path, Fixed(WIDE), FakeLab(seconds), scenarios=["many"])
+    out = tmp_path / "out"
+    started = About.of(work, None, "fixed", 60, float("inf"), GPU)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for process, state in ((gone.pid, KILLED), (os.getpid(), RUNNING)):
+        cut(out, About(**{**vars(started), "process": process}), "improvement")
+        found = load_run(out)
+        assert found.state == state
+        (many,) = found.data["scenarios"]
+        assert many["ratio"][0] > 1 and many["verdict"].startswith("verified, not yet timed in turns")
+        page = report_of([found])
+        assert page.title == f"k: {state}" and "ktc optimize" in html(page) and "ktc replay" not in html(page)
+
+
+def test_runs_are_compared_side_by_side(work: Workload, folder: Path, tmp_path: Path) -> None:
+    run(work, tmp_path, Fixed(WIDE), FakeLab(seconds), scenarios=["many"])
+    page = report_of([load_run(folder), load_run(tmp_path / "out")])
+    (table,) = [t for t in page.tables if t.title == "By scenario"]
+    assert [r[:2] for r in table.rows] == [("scale small", "run"), ("scale kept-back", "run"), ("k many", "out")]
+    assert page.title == "scale, k: 2 runs" and html(page).count("<h1>") == 1
+
+
+def test_the_command_writes_every_format(folder: Path, ktc_run: Run) -> None:
     done = ktc_run("report", str(folder))
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).read_text().startswith("<!doctype html>")
     assert json.loads(ktc_run("report", str(folder), "--json").stdout)["kernel"] == "scale"
+    assert ktc_run("report", str(folder), str(folder), "--format", "md", "-o", "-").stdout.startswith("# scale: 2 runs")
+    assert json.loads((folder / "report.json").read_text())["kernel"] == "scale", "the run's own file is left alone"
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"kernel": "k"}'])
@@ -101,17 +172,18 @@ def test_a_recipe_must_be_one(tmp_path: Path, ktc_run: Run) -> None:
 def test_what_beat_the_original_at_one_size_alone_is_said(folder: Path) -> None:
     """The page said that nothing did, beside a table with 2.00x in it."""
     data = json.loads((folder / "report.json").read_text())
+
+    def texts(**changes: object) -> list[str]:
+        (folder / "report.json").write_text(json.dumps(data | changes))
+        return report_of([load_run(folder)]).texts
+
     lost = {**data["scenarios"][0], "name": "large", "script": "", "knobs": {}, "ratio": [1.0, 1.0, 1.0],
             "verdict": "the original is kept"}  # fmt: skip
-    data |= {"best_script": "", "best_knobs": {}, "scenarios": [data["scenarios"][0], lost]}
-    (folder / "report.json").write_text(json.dumps(data))
-    summary = page_of(load_run(folder)).summary
-    assert "At small: vectorize{loop=i} (V=8), 2.00x" in summary
-    assert "At large: nothing verified beat the original" in summary
-    assert not any("none: nothing" in line for line in summary)
-    data["scenarios"], slower = [lost], {"script": "vectorize{loop=i}", "status": "tuned"}
-    data["outcomes"] = [slower]
-    (folder / "report.json").write_text(json.dumps(data))
-    assert "Script: none: nothing verified beat the original" in page_of(load_run(folder)).summary
-    (folder / "report.json").write_text(json.dumps(data | {"outcomes": []}))
-    assert "Script: none: nothing was measured against the original" in page_of(load_run(folder)).summary
+    data |= {"best_script": "", "best_knobs": {}}
+    said = texts(scenarios=[data["scenarios"][0], lost])
+    assert "At small: vectorize{loop=i} (V=8), 2.00x" in said
+    assert "At large: nothing verified beat the original" in said
+    assert not any("none: nothing" in line for line in said)
+    slower = {"script": "vectorize{loop=i}", "status": "tuned"}
+    assert "Script: none: nothing verified beat the original" in texts(scenarios=[lost], outcomes=[slower])
+    assert "Script: none: nothing was measured against the original" in texts(scenarios=[lost], outcomes=[])
