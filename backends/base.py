@@ -34,6 +34,12 @@ class Emitted:
     notes: tuple[str, ...] = ()
     sections: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        return f"<Emitted {self.entry} for {self.target}: {self.text.count(chr(10))} lines; print() shows them>"
+
+    def __str__(self) -> str:
+        return self.text
+
 
 def unit_of(sections: Sequence[str]) -> str:
     """Sections of a text as a translation unit."""

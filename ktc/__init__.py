@@ -8,6 +8,8 @@
 load, loads     a :class:`Program` from a file, folder or library kernel; from text
 Program         a kernel and how far a chain of passes got: ``apply``, ``lower``, ``facts``, ``verify``, ...
 Cursor          a place in a program, found again after passes: ``program.loop("k")``
+optimize, tune  find a faster, verified kernel; tune the knobs of given passes. Both give a :class:`RunResult`
+RunResult       a run's times, script, code, and ``kernel(*arrays)``
 list_passes     the catalogue of passes, by name
 Workload        what a kernel is called with: the sizes, arguments and reference of a ``workload.toml``
 KtcError, Loc   every error: a code, a sentence, a hint and a place; the place
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     from .api import Program, list_passes, load, loads
     from .cursors import Cursor
+    from .python.search_results import RunResult
+    from .python.searches import optimize, tune
 
 __version__ = "0.1.0"
 
@@ -36,6 +40,9 @@ _HOMES = {
     "load": "ktc.api",
     "loads": "ktc.api",
     "list_passes": "ktc.api",
+    "optimize": "ktc.python.searches",
+    "tune": "ktc.python.searches",
+    "RunResult": "ktc.python.search_results",
     "Program": "ktc.api",
     "Cursor": "ktc.cursors",
     "KtcError": "ktc.ir.diagnostics",
@@ -43,7 +50,10 @@ _HOMES = {
     "Workload": "ktc.ir.workload",
 }
 
-__all__ = ["Cursor", "KtcError", "Loc", "Program", "Workload", "__version__", "list_passes", "load", "loads"]
+__all__ = [
+    "Cursor", "KtcError", "Loc", "Program", "RunResult", "Workload", "__version__", "list_passes", "load", "loads",
+    "optimize", "tune",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

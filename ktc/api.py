@@ -13,8 +13,6 @@ leave it alone, so that a chain needs one check, at its end::
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import named_apart
 
 from .cursors import Cursor, find
+from .pass_methods import method_name, pass_method, pass_name, step_text
 from .sources import SourceSpec, from_text, resolve
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from .recipes import OpenedRecipe
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A kernel, the workload it is called with, and how far a chain of passes got.
 
@@ -71,7 +70,7 @@ class Program:
         if isinstance(script, Step):
             asked = Script((script,))
         else:
-            asked = parse_script(_step_text(script, args) if args else script)
+            asked = parse_script(step_text(script, args) if args else script)
         applied = apply_script(self.kernel, asked)
         notes = tuple(note for r in applied.results for note in getattr(r, "notes", ()))
         return dataclasses.replace(self, kernel=applied.kernel, notes=self.notes + notes, refused=applied.refused)
@@ -80,20 +79,30 @@ class Program:
         """Every pass as a method: ``p.row_cache(...)`` is ``p.apply("row-cache", ...)``."""
         from ktc.passes.core.catalogue import PASSES
 
-        pass_name = name.strip("_").replace("_", "-")
-        if name.startswith("__") or pass_name not in PASSES:
+        if name.startswith("_") or (found := pass_name(name)) not in PASSES:
             raise AttributeError(f"a Program has no attribute or pass '{name}'")
-        return _method(self, PASSES[pass_name])
+        return pass_method(self.apply, PASSES[found])
 
     def __dir__(self) -> list[str]:
         """Every pass is a method too."""
         from ktc.passes.core.catalogue import PASSES
 
-        return [*super().__dir__(), *map(_method_name, PASSES)]
+        return [*super().__dir__(), *map(method_name, PASSES)]
 
     def __bool__(self) -> bool:
         """Whether every pass of the chain was applied."""
         return self.refused is None
+
+    def __repr__(self) -> str:
+        from .python.reprs import program_text
+
+        return program_text(self)
+
+    def _repr_html_(self) -> str:
+        """In notebooks: what was applied, the knobs, and the kernel as IR."""
+        from .python.reprs import program_html
+
+        return program_html(self)
 
     @property
     def ok(self) -> Program:
@@ -331,38 +340,3 @@ def unknown_pass(name: str) -> KtcError:
     near = difflib.get_close_matches(name, PASSES, 1)
     hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PASSES)}"
     return KtcError("E-PASS-UNKNOWN", f"no pass named '{name}'", hint=hint, exit_code=2)
-
-
-def _method_name(pass_name: str) -> str:
-    name = pass_name.replace("-", "_")
-    return f"{name}_" if keyword.iskeyword(name) else name
-
-
-def _method(program: Program, p: Pass) -> Callable[..., Program]:
-    """A pass as a method of ``program``, with the signature and the help that its arguments make."""
-
-    def method(**args: object) -> Program:
-        return program.apply(p.name, **args)
-
-    names = [a for a in p.parameters if a.name != "*"]
-    kind, left_out = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-    taken = [inspect.Parameter(a.name, kind, default=left_out if a.required else a.default) for a in names]
-    if len(names) < len(p.parameters):
-        taken.append(inspect.Parameter("values", inspect.Parameter.VAR_KEYWORD))
-    rows = [f"    {a.name}: {a.doc} ({a.takes})" for a in p.parameters]
-    method.__name__ = method.__qualname__ = _method_name(p.name)
-    method.__doc__ = "\n".join([p.summary, *(["", "Args:", *rows] if rows else [])])
-    method.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-    return method
-
-
-def _step_text(name: str, args: Mapping[str, object]) -> str:
-    """Keyword arguments as pipeline text; a trailing underscore escapes a Python keyword, lists become comma lists."""
-
-    def value(v: object) -> str:
-        if isinstance(v, list | tuple):
-            return ",".join(value(x) for x in v)
-        return str(int(v)) if isinstance(v, bool) else str(v)
-
-    written = " ".join(f"{k.rstrip('_').replace('_', '-')}={value(v)}" for k, v in args.items())
-    return f"{name}{{{written}}}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .api import Program
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cursor:
     """A place: ``kind`` is loop, array or stmt; ``sym`` the loop variable or array, ``loc`` and ``nth`` find the rest.
 
@@ -76,6 +76,11 @@ class Cursor:
         if self.kind == "loop":
             return self.sym.name if self.sym is not None else "loop"
         return f"stmt:{self.loc.line}" if self.loc else "stmt"
+
+    def __repr__(self) -> str:
+        where = f" from {self.loc}" if self.loc else ""
+        name = f"{self}" if self else f"{self.sym or self.what}, which is gone,"
+        return f"<Cursor to {self.kind} {name} of {self.program.kernel.name}{where}>"
 
     def text(self) -> str:
         """The statement as IR text."""

@@ -185,16 +185,8 @@ def tune(
     template = apply_script(program, text)
     if not template.knobs:
         raise usage("the script has no open knobs", hint="write $V for a knob: vectorize{loop=i width=$V:2,4,8}")
-    from ktc.agent.planner import Proposal
 
-    class Given:
-        """Proposes the script of the command line, once a scenario."""
-
-        name = "given"
-
-        def propose(self, observation: Any, k: int) -> list[Proposal]:
-            tried = {o.script for o in observation.history}
-            return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name, whole=True)]
+    from ktc.python.searches import GivenScript
 
     export.space_of(template.kernel)
     _run(
@@ -202,7 +194,7 @@ def tune(
         device,
         budget,
         time_limit,
-        Given(),
+        GivenScript(text),
         scenario,
         out,
         fresh,

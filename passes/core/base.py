@@ -34,6 +34,9 @@ class Site:
     step: Step
     doc: str = ""
 
+    def __repr__(self) -> str:
+        return f"Site({str(self.step)!r}, {self.doc!r})"
+
 
 class Pass(Generic[A]):
     """Base class: ``class Unroll(Pass[Arguments])``, with the dataclass of its arguments. Subclasses are stateless."""
