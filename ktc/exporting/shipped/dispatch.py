@@ -51,6 +51,7 @@ class Kernel:
     def __init__(self, data: Mapping[str, Any], folder: Path) -> None:
         self.data = data
         self.file: Path = folder / data["file"]
+        self.key = str(self.file)
         self.entry: str = data["entry"]
         self.arguments: list[tuple[str, str]] = [(n, t) for n, t in data["arguments"]]
         self.options: list[str] = data["options"]
@@ -92,17 +93,15 @@ class Launch:
 
     def __init__(self, kernel: Kernel, names: Mapping[str, Any]) -> None:
         self.kernel, self.names = kernel, names
+        self.prepared: Any = None  # what a module that launches keeps of it
         try:
             self.grid = tuple(int(e(names)) for e in kernel.grid)
             self.block = tuple(int(e(names)) for e in kernel.block)
             self.shared = int(kernel.shared(names))
         except ZeroDivisionError:
             raise ValueError(f"no launch of {kernel.entry} for {dict(names)}: a size is zero") from None
-
-    @property
-    def empty(self) -> bool:
+        self.empty = any(n <= 0 for n in (*self.grid, *self.block))
         """There is nothing to do."""
-        return any(n <= 0 for n in (*self.grid, *self.block))
 
 
 class Call:
@@ -312,15 +311,27 @@ def _scalar(name: str, value: Any, dtype: str) -> Any:
     return value
 
 
+def apart_pairs(exported: Exported) -> list[tuple[str, str]]:
+    """Pairs of buffers of which the kernel's source rules out that they share memory."""
+    names = exported.buffers
+    return [
+        (p.name, q.name)
+        for i, p in enumerate(names)
+        for q in names[i + 1 :]
+        if (p.role != "in" or q.role != "in") and (p.alone or q.alone)
+    ]
+
+
+def shared(one: str, other: str) -> str:
+    """What is said of two buffers that do."""
+    return f"{one} and {other} share memory, which the kernel's source rules out (__restrict__)"
+
+
 def overlapping(exported: Exported, spans: Mapping[str, tuple[int, int] | None]) -> str:
     """Which buffers share memory though the kernel's source rules it out: '' where none do. ``spans``: the first byte
     of each and the one after its last."""
-    names = [p for p in exported.buffers if spans.get(p.name) is not None]
-    for i, p in enumerate(names):
-        for q in names[i + 1 :]:
-            if (p.role == "in" and q.role == "in") or not (p.alone or q.alone):
-                continue
-            (a, b), (c, d) = spans[p.name], spans[q.name]  # type: ignore[misc]
-            if a < d and c < b:
-                return f"{p.name} and {q.name} share memory, which the kernel's source rules out (__restrict__)"
+    for one, other in apart_pairs(exported):
+        a, b = spans[one], spans[other]
+        if a is not None and b is not None and a[0] < b[1] and b[0] < a[1]:
+            return shared(one, other)
     return ""

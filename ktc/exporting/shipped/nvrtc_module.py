@@ -36,6 +36,9 @@ _MATRIX_TYPES = {"f16": 6, "bf16": 9}
 def driver() -> Any:
     """The CUDA driver's library."""
     lib = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    number, pointer = ctypes.c_uint, ctypes.c_void_p
+    lib.cuLaunchKernel.argtypes = (pointer, *[number] * 7, pointer, pointer, pointer)
+    lib.cuLaunchCooperativeKernel.argtypes = (pointer, *[number] * 7, pointer, pointer)
     _check(lib, lib.cuInit(0))
     return lib
 
@@ -48,8 +51,14 @@ def _check(lib: Any, code: int, what: str = "") -> None:
         raise RuntimeError(f"CUDA error {code}: {said}{f' ({what})' if what else ''}")
 
 
+_thread = threading.local()
+
+
 def use_device(ordinal: int) -> None:
-    """Make the primary context of a device current in this thread, where another one or none is."""
+    """Make the primary context of a device current in this thread, if the CUDA runtime has not done so yet. Where it
+    has, the caller has chosen the device through it."""
+    if ordinal in _thread.__dict__.setdefault("devices", set()):
+        return
     lib, current, device = driver(), ctypes.c_void_p(), ctypes.c_int(-1)
     _check(lib, lib.cuCtxGetCurrent(ctypes.byref(current)))
     if current.value:
@@ -57,6 +66,7 @@ def use_device(ordinal: int) -> None:
     if device.value != ordinal:
         _check(lib, lib.cuDevicePrimaryCtxRetain(ctypes.byref(current), ordinal))
         _check(lib, lib.cuCtxSetCurrent(current))
+    _thread.devices.add(ordinal)
 
 
 def _attribute(ordinal: int, number: int) -> int:
@@ -81,7 +91,7 @@ class Functions:
 
     def get(self, kernel: Kernel, ordinal: int) -> tuple[Any, int]:
         """The function and its static shared memory in bytes; the device's context is current."""
-        key = (ordinal, str(kernel.file))
+        key = (ordinal, kernel.key)
         found = self._loaded.get(key)
         if found is None:
             with self._lock:
@@ -93,21 +103,53 @@ class Functions:
     def launch(self, launch: Launch, ordinal: int, stream: int, addresses: Mapping[str, int | None]) -> None:
         """Enqueue ``launch`` in ``stream`` with buffers at ``addresses``, scratch ones too."""
         kernel, lib = launch.kernel, driver()
-        function, static = self.get(kernel, ordinal)
-        key = (ordinal, str(kernel.file))
-        if launch.shared + static > SHARED_LIMIT and launch.shared > self._raised.get(key, 0):
-            _check(lib, lib.cuFuncSetAttribute(function, 8, launch.shared), f"{launch.shared} bytes of shared memory")
-            self._raised[key] = launch.shared
-        kept = [_argument(name, kind, launch.names, addresses) for name, kind in kernel.arguments]
-        kept += [_matrix(m, launch.names, addresses) for m in kernel.matrices]
-        pointers = (ctypes.c_void_p * max(len(kept), 1))(*(_address(k) for k in kept))
-        dims = (*launch.grid, *launch.block)
-        where = (ctypes.c_uint(launch.shared), ctypes.c_void_p(stream), pointers)
-        said = f"{kernel.entry}, grid {launch.grid}, block {launch.block}"
+        if launch.prepared is None:
+            launch.prepared = Arguments(launch)
+        function = self._ready(launch, ordinal)
+        kept, pointers = launch.prepared.packed(addresses)
         if kernel.cooperative:
-            _check(lib, lib.cuLaunchCooperativeKernel(function, *dims, *where), said)
+            code = lib.cuLaunchCooperativeKernel(function, *launch.grid, *launch.block, launch.shared, stream, pointers)
         else:
-            _check(lib, lib.cuLaunchKernel(function, *dims, *where, None), said)
+            code = lib.cuLaunchKernel(function, *launch.grid, *launch.block, launch.shared, stream, pointers, None)
+        del kept  # what the pointers point to has lived until here
+        if code:
+            _check(lib, code, f"{kernel.entry}, grid {launch.grid}, block {launch.block}")
+
+    def _ready(self, launch: Launch, ordinal: int) -> Any:
+        """The function, allowed as much shared memory as the launch takes."""
+        function, static = self.get(launch.kernel, ordinal)
+        key = (ordinal, launch.kernel.key)
+        if launch.shared + static > SHARED_LIMIT and launch.shared > self._raised.get(key, 0):
+            code = driver().cuFuncSetAttribute(function, 8, launch.shared)
+            _check(driver(), code, f"{launch.shared} bytes of shared memory")
+            self._raised[key] = launch.shared
+        return function
+
+
+class Arguments:
+    """The arguments of a launch as the driver wants them: an array of pointers to values. Scalars stay; addresses of
+    buffers, and descriptors of matrices, are made anew for each launch, so that threads share nothing."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.names = launch.names
+        self.matrices = launch.kernel.matrices
+        self.buffers = [n for n, kind in launch.kernel.arguments if kind.startswith("*")]
+        self.scalars = {k: _scalar(n, kind, launch.names) for k, (n, kind) in enumerate(launch.kernel.arguments)
+                        if not kind.startswith("*")}  # fmt: skip
+        places = iter(range(len(self.buffers)))
+        self.places = [
+            (0, ctypes.addressof(self.scalars[k])) if k in self.scalars else (1, 8 * next(places))
+            for k in range(len(launch.kernel.arguments))
+        ]
+
+    def packed(self, addresses: Mapping[str, int | None]) -> tuple[Any, Any]:
+        """What must live until the launch is enqueued, and the array."""
+        held = (ctypes.c_void_p * max(len(self.buffers), 1))(*(addresses[n] for n in self.buffers))
+        base = ctypes.addressof(held)
+        given = [offset + base if moves else offset for moves, offset in self.places]
+        maps = [_matrix(m, self.names, addresses) for m in self.matrices]
+        given += [m.at for m in maps]
+        return (held, maps), (ctypes.c_void_p * max(len(given), 1))(*given)
 
 
 def _relaxed(action: Any) -> Any:
@@ -120,13 +162,7 @@ def _relaxed(action: Any) -> Any:
         driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
-def _address(value: Any) -> int:
-    return value.at if isinstance(value, _Aligned) else ctypes.addressof(value)
-
-
-def _argument(name: str, kind: str, names: Mapping[str, Any], addresses: Mapping[str, int | None]) -> Any:
-    if kind.startswith("*"):
-        return ctypes.c_void_p(addresses[name] or 0)
+def _scalar(name: str, kind: str, names: Mapping[str, Any]) -> Any:
     value = names[python_name(name)]
     if kind == "f16":
         return ctypes.c_uint16.from_buffer_copy(struct.pack("<e", value))

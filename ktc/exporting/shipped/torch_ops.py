@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .dispatch import BYTES, Exported, Instance, Launch, Parameter, overlapping, python_name
+from .dispatch import BYTES, Call, Exported, Instance, Launch, Parameter, apart_pairs, python_name, shared
 from .nvrtc_module import Functions, limits, use_device
 
 DTYPES = {
@@ -35,6 +35,8 @@ class Operators:
         self.exported = e = Exported(folder)
         self.functions = Functions()
         self._scratch: dict[tuple[int, int, str, str], torch.Tensor] = {}
+        self._known: dict[tuple[Any, ...], tuple[Call, tuple[int, str]]] = {}
+        self._apart = apart_pairs(e)
         self.inputs = [p for p in e.buffers if p.role != "out"]
         self.outputs = [p for p in e.buffers if p.role == "out"]
         self.updated = [p for p in e.buffers if p.role == "inout"]
@@ -102,34 +104,54 @@ class Operators:
             TypeError, ValueError: dtypes, shapes, devices or layouts that the kernel cannot take.
         """
         device = self._device(tensors)
-        dtypes = {n: None if t is None else NAMES.get(t.dtype, str(t.dtype)) for n, t in tensors.items()}
-        call = self.exported.call(_shapes(tensors), dtypes, given)
+        key = (device, *((None if t is None else (t.shape, t.dtype)) for t in tensors.values()), *given.values())
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._call(tensors, given), limits(device)
+        call, of_device = known
         addresses = {n: None if t is None else t.data_ptr() for n, t in tensors.items()}
-        spans = {n: None if t is None else (t.data_ptr(), t.data_ptr() + t.nbytes) for n, t in tensors.items()}
-        if why := overlapping(self.exported, spans):
-            raise ValueError(why)
-        launch = call.launch(addresses, *limits(device)) if force == -1 else call.forced(force)
+        for one, other in self._apart:
+            a, b = addresses[one], addresses[other]
+            if a and b and a < b + tensors[other].nbytes and b < a + tensors[one].nbytes:
+                raise ValueError(shared(one, other))
+        launch = call.launch(addresses, *of_device) if force == -1 else call.forced(force)
         if launch is None or launch.empty:
             return launch
-        with torch.cuda.device(device):
-            use_device(device)
-            stream = torch.cuda.current_stream(device).cuda_stream
-            scratch = self._working_memory(launch, device, stream)
-            held = {**addresses, **{n: t.data_ptr() for n, t in scratch.items()}}
-            self.functions.launch(launch, device, stream, held)
+        if torch.cuda.current_device() == device:
+            self._enqueue(launch, device, addresses)
+        else:
+            with torch.cuda.device(device):
+                self._enqueue(launch, device, addresses)
         return launch
 
+    def _call(self, tensors: Mapping[str, Any], given: Mapping[str, Any]) -> Call:
+        if len(self._known) > 4096:
+            self._known.clear()
+        dtypes = {n: None if t is None else NAMES.get(t.dtype, str(t.dtype)) for n, t in tensors.items()}
+        return self.exported.call(_shapes(tensors), dtypes, given)
+
+    def _enqueue(self, launch: Launch, device: int, addresses: dict[str, int | None]) -> None:
+        use_device(device)
+        stream = torch.cuda.current_stream(device).cuda_stream
+        if launch.kernel.scratch:
+            memory = self._working_memory(launch, device, stream)
+            addresses.update((n, t.data_ptr()) for n, t in memory.items())
+        self.functions.launch(launch, device, stream, addresses)
+
     def _device(self, tensors: Mapping[str, torch.Tensor | None]) -> int:
-        found = {n: t for n, t in tensors.items() if t is not None}
-        for n, t in found.items():
+        index = -1
+        for n, t in tensors.items():
+            if t is None:
+                continue
             if not t.is_cuda:
                 raise ValueError(f"{n}: a tensor on {t.device}, expected a CUDA device")
             if not t.is_contiguous():
                 raise ValueError(f"{n}: not contiguous (strides {tuple(t.stride())}): pass {n}.contiguous()")
-        devices = {t.device for t in found.values()}
-        if len(devices) > 1:
-            raise ValueError("tensors on several devices: " + ", ".join(f"{n} on {t.device}" for n, t in found.items()))
-        return int(next(iter(devices)).index)
+            if index not in (-1, t.get_device()):
+                where = ", ".join(f"{n} on {t.device}" for n, t in tensors.items() if t is not None)
+                raise ValueError(f"tensors on several devices: {where}")
+            index = t.get_device()
+        return index
 
     def _working_memory(self, launch: Launch, device: int, stream: int) -> dict[str, torch.Tensor]:
         made = {}
@@ -138,7 +160,7 @@ class Operators:
             if torch.cuda.is_current_stream_capturing():
                 made[name] = torch.zeros(size, dtype=torch.uint8, device=f"cuda:{device}")
                 continue
-            key = (device, stream, str(launch.kernel.file), name)
+            key = (device, stream, launch.kernel.key, name)
             kept = self._scratch.get(key)
             if kept is None or kept.numel() < size:
                 kept = self._scratch[key] = torch.zeros(size, dtype=torch.uint8, device=f"cuda:{device}")
