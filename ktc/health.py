@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from ktc.backends.runtimes import DeviceProbe
 
 SECONDS = 15
+
+NVIDIA, AMD, CPU = "NVIDIA GPU through CuPy", "AMD GPU", "CPU through numba"
+
+AMD_PLATFORMS = ("AMD Accelerated Parallel Processing", "rusticl")
+"""OpenCL platforms that reach AMD's GPUs: ROCm's, and Mesa's."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,9 @@ class Finding:
     remedy: str = ""
 
 
-Check = Callable[[], tuple[str, str, str]]
-"""Looks for one thing: (status, detail, remedy) of its finding. May raise."""
+Check = Callable[[], tuple[str, str, str] | None]
+"""Looks for one thing: (status, detail, remedy) of its finding, None where it does not concern this machine. May raise.
+"""
 
 
 def examine() -> list[Finding]:
@@ -40,11 +46,29 @@ def examine() -> list[Finding]:
     found = []
     for area, name, check in CHECKS:
         try:
-            status, detail, remedy = check()
+            said = check()
         except Exception as e:  # a broken driver may raise anything
-            status, detail, remedy = "broken", f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}", ""
-        found.append(Finding(area, name, status, detail, remedy))
+            said = "broken", f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}", ""
+        if said is not None:
+            found.append(Finding(area, name, *said))
     return found
+
+
+def next_steps(found: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Commands to begin with on this machine, each with what it does, by the devices that work."""
+    ok = {f.name for f in found if f.status == "ok"}
+    steps = [("ktc optimize silu_and_mul --device cuda", "measure on the NVIDIA GPU")] if NVIDIA in ok else []
+    if AMD in ok:
+        steps += [
+            ("ktc optimize silu_and_mul --device opencl", "measure on the AMD GPU, through its OpenCL"),
+            ("ktc export ktc-out/silu_and_mul --to hip", "the kernels that won, as HIP with a launcher for hipcc"),
+        ]
+    if not ok & {NVIDIA, AMD} and CPU in ok:
+        steps += [
+            ("ktc optimize silu_and_mul --device numba", "measure on this CPU (docs/cpu.md)"),
+            ("ktc port silu_and_mul --to hip", "nothing to measure: another language, and what changes in it"),
+        ]
+    return steps
 
 
 def chosen_device() -> Finding:
@@ -78,6 +102,26 @@ def _device(kind: str) -> Check:
         return status, "; ".join(_said(f) for f in found), remedy
 
     return check
+
+
+def _amd() -> tuple[str, str, str] | None:
+    """AMD GPUs are measured through OpenCL: whether theirs is there."""
+    from ktc.backends.runtimes import probe
+    from ktc.backends.runtimes.amd_gpus import amd_gpus, rocm_version
+
+    gpus = amd_gpus()
+    if not gpus:
+        return None
+    version = rocm_version()
+    here = f"{', '.join(dict.fromkeys(gpus))}, {f'ROCm {version}' if version else 'no ROCm in /opt/rocm'}"
+    theirs = [p for p in probe("opencl") if p.ok and any(word in p.why for word in AMD_PLATFORMS)]
+    if theirs:
+        return "ok", f"{here}; measured through OpenCL ({'; '.join(map(_said, theirs))})", ""
+    remedy = (
+        "ROCm's OpenCL driver (rocm-opencl-runtime of AMD's packages, and your user in the groups render and video), then "
+        "pip install 'ktc[opencl]'"
+    )
+    return "missing", f"{here}; no OpenCL device of it", remedy
 
 
 def _said(found: DeviceProbe) -> str:
@@ -123,9 +167,10 @@ def _llm() -> tuple[str, str, str]:
 CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("system", "python", _python),
     ("system", "sandbox of workers", _sandbox),
-    ("device", "GPU through CuPy", _device("cuda")),
+    ("device", NVIDIA, _device("cuda")),
+    ("device", AMD, _amd),
     ("device", "OpenCL", _device("opencl")),
-    ("device", "CPU through numba", _device("numba")),
+    ("device", CPU, _device("numba")),
     (
         "compiler",
         "nvcc",

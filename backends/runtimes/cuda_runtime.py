@@ -273,6 +273,13 @@ def import_cupy() -> Any:
         raise KtcError(
             "E-DEVICE-CUDA", f"CuPy cannot be imported: {e}", hint="pip install 'ktc[cuda]'", exit_code=3
         ) from None
+    if getattr(cupy.cuda.runtime, "is_hip", False):
+        raise KtcError(
+            "E-DEVICE-CUDA",
+            "this CuPy is ROCm's, and what is compiled here is NVIDIA's: AMD GPUs are measured through OpenCL",
+            hint="--device opencl; `ktc doctor` says what it needs",
+            exit_code=3,
+        )
     try:
         if cupy.cuda.runtime.getDeviceCount() < 1:
             raise KtcError("E-DEVICE-CUDA", "no CUDA device", exit_code=3)

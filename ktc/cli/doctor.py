@@ -26,3 +26,8 @@ def doctor(json_: Json = False) -> None:
         print("\nTo get what is missing (all optional but one device):")
         for f in missing:
             print(f"  {styled(f.name, _COLOURS[f.status])}: {f.remedy}")
+    steps = health.next_steps(found)
+    if steps:
+        print("\nTo begin:")
+        width = max(len(command) for command, _ in steps)
+        print("\n".join(f"  {styled(command.ljust(width), 'bold')}  {what}" for command, what in steps))
