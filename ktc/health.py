@@ -118,8 +118,8 @@ def _amd() -> tuple[str, str, str] | None:
     if theirs:
         return "ok", f"{here}; measured through OpenCL ({'; '.join(map(_said, theirs))})", ""
     remedy = (
-        "ROCm's OpenCL driver (rocm-opencl-runtime of AMD's packages, and your user in the groups render and video), then "
-        "pip install 'ktc[opencl]'"
+        "ROCm's OpenCL driver (rocm-opencl-runtime of AMD's packages; your user in the groups render and video), "
+        "then pip install 'ktc[opencl]'"
     )
     return "missing", f"{here}; no OpenCL device of it", remedy
 

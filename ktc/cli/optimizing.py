@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -292,6 +293,9 @@ def show(report: OptimizeReport) -> None:
         note(f"note: {line}")
     for what, path in report.files.items():
         print(f"{what}: {path}")
+    if "report" in report.files:
+        folder = shlex.quote(str(Path(report.files["report"]).parent))
+        print(f"next: `ktc report {folder}` writes a page about this run, `ktc export {folder}` a drop-in")
 
 
 def _results(report: OptimizeReport, width: int) -> str:
