@@ -63,6 +63,9 @@ def export(
     ] = 0,
     device: Device = "",
     seed: Seed = 0,
+    check: Annotated[
+        bool, Option("--check/--no-check", help="Compile C++ files where their compiler is installed.")
+    ] = True,
     name: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of a KERNEL.")] = "",
     template: Template = [],  # noqa: B006
     variant: Annotated[
@@ -112,7 +115,7 @@ def export(
         raise usage("a run says itself which kernel it is of and how that is read", hint="leave the options out")
     kernel = recipes[0].recipe.kernel if recipes else programs[0].kernel.name
     folder = Path(output) if output else Path("ktc-export") / f"{kernel}-{to.value}"
-    written = write(recipes, programs, to.value, folder, profile)
+    written = write(recipes, programs, to.value, folder, profile, check)
     if json_:
         return print_json(
             {"folder": str(written.folder), "files": list(written.files), "notes": list(written.notes),

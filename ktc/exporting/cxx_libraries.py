@@ -33,18 +33,18 @@ def _files(built: Built, api: Api) -> Files:
     }  # fmt: skip
 
 
-def _exact(a: Artefact) -> list[str]:
+def exact_architectures(a: Artefact) -> list[str]:
     """The architectures whose instructions no other one has, that some kernel uses: ``90a``."""
     return sorted({c.arch.removeprefix("sm_") for c in a.codes if c.arch[-1:].isalpha()})
 
 
 def _architectures(a: Artefact) -> str:
-    return ";".join(_exact(a)) or "native"
+    return ";".join(exact_architectures(a)) or "native"
 
 
 def nvcc_flags(a: Artefact) -> str:
     """What nvcc is called with for this machine's GPU, or for the one architecture that a kernel needs."""
-    chosen = [f"-gencode arch=compute_{n},code=sm_{n}" for n in _exact(a)]
+    chosen = [f"-gencode arch=compute_{n},code=sm_{n}" for n in exact_architectures(a)]
     return " ".join(["-std=c++17", *(chosen or ["-arch=native"])])
 
 

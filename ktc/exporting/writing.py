@@ -12,6 +12,7 @@ from ktc.recipes import OpenedRecipe
 
 from .artefact import Artefact
 from .building import Built, Refusal, build, no_refusal
+from .compile_trial import compile_trial
 from .cxx_libraries import library
 from .python_packages import Files, package_files
 from .python_targets import PACKAGES
@@ -51,21 +52,29 @@ class Written:
 
 
 def export(
-    recipes: Sequence[OpenedRecipe], programs: Sequence[Program], to: str, folder: Path, profile: str = ""
+    recipes: Sequence[OpenedRecipe],
+    programs: Sequence[Program],
+    to: str,
+    folder: Path,
+    profile: str = "",
+    check: bool = False,
 ) -> Written:
     """Write runs of one kernel, and kernels with scripts of their own, as ``to`` into ``folder``.
 
     ``profile``: the device to print for, where it is not the plainest of the target's language. An earlier export in
-    ``folder`` is replaced; a folder that holds something else is left alone.
+    ``folder`` is replaced; a folder that holds something else is left alone. ``check``: compile C++ files, where their
+    compiler is installed.
 
     Raises:
-        KtcError: E-EXPORT-FOLDER, E-WRITE; as :func:`.building.build`.
+        KtcError: E-EXPORT-FOLDER, E-WRITE, E-EXPORT-COMPILE; as :func:`.building.build`.
     """
     target = TARGETS[to]
     built = build(recipes, programs, _printed_for(target, recipes, profile), target.refuses)
     files = target.files(built)
     _put(folder, files)
-    return Written(folder, tuple(files), built.artefact, (*built.dropped, *_notes(built.artefact, target, recipes)))
+    said = compile_trial(folder, list(files), built.artefact, built.workload) if check else ""
+    notes = (*built.dropped, *_notes(built.artefact, target, recipes), *([said] if said else []))
+    return Written(folder, tuple(files), built.artefact, notes)
 
 
 def _printed_for(target: Target, recipes: Sequence[OpenedRecipe], profile: str) -> str:

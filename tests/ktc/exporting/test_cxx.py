@@ -31,7 +31,7 @@ def compiled(nvcc: str, file: Path, *flags: str) -> None:
 
 
 def test_the_source_with_its_launch_replaced(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
-    assert ktc_run("export", *runs, "--to", "source", "-o", "out").returncode == 0
+    assert ktc_run("export", *runs, "--to", "source", "-o", "out", "--no-check").returncode == 0
     before = (SILU / "kernel.cu").read_text().splitlines()
     after = (tmp_path / "out/kernel.cu").read_text().splitlines()
     removed = [line for line in before if line not in after]
@@ -46,7 +46,7 @@ def test_the_source_with_its_launch_replaced(runs: list[str], tmp_path: Path, kt
 
 
 def test_the_patch_gives_the_same_files(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
-    assert ktc_run("export", *runs, "--to", "source", "-o", "out").returncode == 0
+    assert ktc_run("export", *runs, "--to", "source", "-o", "out", "--no-check").returncode == 0
     there = tmp_path / "there"
     there.mkdir()
     shutil.copy(SILU / "kernel.cu", there)
@@ -67,14 +67,14 @@ def test_the_source_compiles_in_every_instance(
     runs: list[str], tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]
 ) -> None:
     nvcc = needs("nvcc")
-    assert ktc_run("export", runs[0], "--to", "source", "-o", "out").returncode == 0
+    assert ktc_run("export", runs[0], "--to", "source", "-o", "out", "--no-check").returncode == 0
     file = tmp_path / "out/kernel.cu"
     file.write_text(file.read_text() + INSTANCES)
     compiled(nvcc, file, "-Werror", "all-warnings")
 
 
 def test_a_library_overloads_its_function_for_each_dtype(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
-    assert ktc_run("export", *runs, "--to", "cmake", "-o", "out").returncode == 0
+    assert ktc_run("export", *runs, "--to", "cmake", "-o", "out", "--no-check").returncode == 0
     header = (tmp_path / "out/silu_and_mul_kernel.h").read_text()
     assert header.count("cudaError_t silu_and_mul_kernel(") == 2
     assert "__nv_bfloat16* out, const __nv_bfloat16* input, int d," in header
@@ -96,7 +96,7 @@ def test_cxx_chooses_as_python_does(runs: list[str], tmp_path: Path, ktc_run: Ru
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    assert ktc_run("export", runs[0], "--to", "cmake", "-o", "out").returncode == 0
+    assert ktc_run("export", runs[0], "--to", "cmake", "-o", "out", "--no-check").returncode == 0
     text = (tmp_path / "out/silu_and_mul_kernel.cu").read_text()
     start = text.index("inline int choose_")
     function = text[start : text.index("\n}\n", start) + 3]
@@ -107,7 +107,7 @@ def test_cxx_chooses_as_python_does(runs: list[str], tmp_path: Path, ktc_run: Ru
 
 
 def test_hip(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
-    assert ktc_run("export", runs[0], "--to", "hip", "-o", "out").returncode == 0
+    assert ktc_run("export", runs[0], "--to", "hip", "-o", "out", "--no-check").returncode == 0
     text = (tmp_path / "out/silu_and_mul_kernel.hip").read_text()
     assert "cuda" not in text.replace("tuned on cuda", "") and "hipStream_t stream" in text
     assert "LANGUAGES CXX HIP" in (tmp_path / "out/CMakeLists.txt").read_text()
@@ -118,7 +118,7 @@ def test_working_memory_in_cxx(tmp_path: Path, ktc_run: Run, needs: Callable[[st
     nvcc = needs("nvcc")
     folder = ROOT / "kernels/basic/cumsum"
     script = f"@{folder / 'expert-long-row.ktp'}"
-    assert ktc_run("export", str(folder), "--to", "cmake", "-p", script, "-o", "out").returncode == 0
+    assert ktc_run("export", str(folder), "--to", "cmake", "-p", script, "-o", "out", "--no-check").returncode == 0
     text = (tmp_path / "out/cumsum_kernel.cu").read_text()
     assert "working_memory(stream,0,sizeof(unsignedlonglong)" in "".join(text.split()) and "ErrorNotReady" in text
     compiled(nvcc, tmp_path / "out/cumsum_kernel.cu")
@@ -135,13 +135,13 @@ void go(float* y, const float* x, int n, void (*launch)(dim3, float*, const floa
 
 def test_what_cannot_be_replaced_is_said(tmp_path: Path, ktc_run: Run) -> None:
     (tmp_path / "k.cu").write_text(HIDDEN)
-    done = ktc_run("export", "k.cu", "--to", "source", "-o", "out")
+    done = ktc_run("export", "k.cu", "--to", "source", "-o", "out", "--no-check")
     assert done.returncode == 1 and "E-EXPORT-LAUNCH" in done.stderr and "--to cmake" in done.stderr
 
 
 def test_other_scenarios_do_not_reach_the_library(tmp_path: Path, ktc_run: Run) -> None:
     recipe(SILU, {"a": timing({"n": 16, "d": 4096}, SILU_SCRIPT, 0.9, V=4)}, "cuda").save(tmp_path / "r.json")
-    done = ktc_run("export", "r.json", "--to", "cmake", "-o", "out")
+    done = ktc_run("export", "r.json", "--to", "cmake", "-o", "out", "--no-check")
     assert done.returncode == 0 and "runs the original everywhere" in done.stderr
     assert "choose_" not in (tmp_path / "out/silu_and_mul_kernel.cu").read_text().split("namespace original")[0]
 
@@ -152,9 +152,28 @@ void go(int* x, int s) { step<int, 3><<<1, 256>>>(x, s); }
 """
 
 
-def test_an_instance_that_the_launch_alone_names(tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
-    nvcc = needs("nvcc")
+def test_an_instance_that_the_launch_alone_names(tmp_path: Path, ktc_run: Run) -> None:
     (tmp_path / "k.cu").write_text(DEDUCED)
-    assert ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out").returncode == 0
+    assert ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out", "--no-check").returncode == 0
     assert "{step_tuned::id(step<int, 3>)}" in (tmp_path / "out/k.cu").read_text()
-    compiled(nvcc, tmp_path / "out/k.cu")
+
+
+def test_an_export_is_compiled_before_and_after(
+    runs: list[str], tmp_path: Path, ktc_run: Run, needs: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that never compiled is no fault of the export; one that only the export breaks is."""
+    from ktc.exporting import source_files
+
+    needs("nvcc")
+    (tmp_path / "k.cu").write_text(DEDUCED)
+    done = ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out1")
+    assert done.returncode == 0 and "k.cu: compiled by nvcc" in done.stderr, done.stderr
+    (tmp_path / "k.cu").write_text("#include <of_my_build.h>\n" + DEDUCED)
+    done = ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out")
+    assert done.returncode == 0 and "needs flags of your build" in done.stderr, done.stderr
+    (tmp_path / "k.cu").write_text(DEDUCED)
+    monkeypatch.setattr(source_files, "SUPPORT", source_files.SUPPORT + "\nno\n")
+    done = ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out2")
+    assert done.returncode == 1 and "E-EXPORT-COMPILE" in done.stderr
+    done = ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out3", "--no-check")
+    assert done.returncode == 0, done.stderr
