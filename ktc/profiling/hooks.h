@@ -102,6 +102,13 @@ API int nvrtcCreateProgram(void **program, const char *source, const char *name,
 
 static Hook *hook_of(const char *name);
 
+// With KTC_PROFILE_TRACE, says what the program asked for and was given a hook of: the first thing to look at where
+// launches are not seen.
+static void traced(const char *how, const char *name) {
+  static bool wanted = getenv("KTC_PROFILE_TRACE") != nullptr;
+  if (wanted) fprintf(stderr, "ktc profile: %s(%s)\n", how, name);
+}
+
 // Puts the hook in place of what cuGetProcAddress found for `name`.
 static void answer(const char *name, void **found, int version, unsigned long long flags) {
   if (inside || !name || !found || !*found) return;
@@ -110,6 +117,7 @@ static void answer(const char *name, void **found, int version, unsigned long lo
   Hook *hook = flags & PER_THREAD ? hook_of((exact + "_ptsz").c_str()) : nullptr;
   if (!hook) hook = hook_of(exact.c_str());
   if (!hook || *found == hook->ours) return;
+  traced("cuGetProcAddress", hook->name);
   hook->real->store(*found);
   *found = hook->ours;
 }
@@ -146,6 +154,7 @@ static __attribute__((noinline)) void *hooked_dlsym(void *library, const char *n
   void *found = real_dlsym()(library, name);
   Hook *hook = found ? hook_of(name) : nullptr;
   if (!hook || found == hook->ours) return found;
+  traced("dlsym", name);
   hook->real->store(found);
   return hook->ours;
 }
