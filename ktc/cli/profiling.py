@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 BAR = 10
 """Letters of a bar of 100 %."""
 
-REST = 86
-"""Columns that the table needs beside the kernels' names."""
+REST, BESIDE_SOURCE = 78, 36
+"""Columns that the table needs beside the kernels' names, and more with their sources."""
+
+WITHOUT_TERMINAL = 150
+"""Columns where there is no terminal."""
 
 
 MOST_SHAPES = 5
@@ -129,7 +132,8 @@ def _with_sources(
 
 
 def _table(rows: Sequence[Ranked], sources: bool) -> str:
-    width = max(20, min(60, shutil.get_terminal_size((110, 24)).columns - REST))
+    columns = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns
+    width = max(20, min(60, columns - REST - (BESIDE_SOURCE if sources else 0)))
     cells = [_cells(r, width) for r in rows]
     shown = [c for c in COLUMNS if sources or c not in ("of bound", "source")]
     right = [i for i, c in enumerate(shown) if c not in ("", "kernel", "of bound", "source")]

@@ -152,6 +152,7 @@ def _from_program(
     from ktc.observed.from_program import LEAST_GAIN, Written, folder_name, matching, write_workload
     from ktc.observed.launch_records import loaded
     from ktc.profiling.kernel_sources import SourceTree
+    from ktc.profiling.program_limits import short_name
 
     program = loaded(Path(folder))
     sources += program.sources
@@ -163,12 +164,12 @@ def _from_program(
     if output and len(chosen) > 1:
         names = "; ".join(k.kernel for k in chosen)
         raise usage(f"-o names one file, and {len(chosen)} kernels ran: {names}", hint="--kernel NAME chooses one")
-    taken: set[str] = set()
+    taken, small = set[str](), list[str]()
     made: list[Written] = []
     failed: list[tuple[str, KtcError]] = []
     for k in chosen:
         if not kernel and k.gain is not None and k.gain < LEAST_GAIN:
-            note(f"left out: {k.kernel} cannot make the program {LEAST_GAIN}x as fast")
+            small.append(short_name(k.kernel))
             continue
         target = Path(output) if output else Path("ktc-out") / folder_name(k, taken) / "workload.toml"
         if target.exists() and not force:
@@ -180,6 +181,9 @@ def _from_program(
     if json_:
         rows = [{"kernel": w.record.kernel, "source": w.source, "workload": str(w.path), "todo": w.todo} for w in made]
         print_json({"workloads": rows, "failed": [{"kernel": k, "why": e.to_json()} for k, e in failed]})
+    if small:
+        shown = ", ".join(small[:3]) + (f" and {len(small) - 3} more" if len(small) > 3 else "")
+        note(f"left out: {len(small)} kernels that cannot make the program {LEAST_GAIN}x as fast: {shown}")
     for w in made if not json_ else ():
         note(f"wrote {w.path}: {w.record.kernel}, {w.source}")
         for line in w.todo:

@@ -35,7 +35,7 @@ MOST_TUNED, MOST_HELD_OUT = 4, 2
 LEAST_SHARE = 0.01
 """Of a kernel's time, below which its calls with a shape are none of the scenarios that are tuned for."""
 
-PER_BLOCK = (1, 2, 4, 8, 16)
+PER_BLOCK = (2, 4, 8, 16)
 """Elements a thread that a grid's formula may allow for."""
 
 MOST_FACTORS = 3
@@ -84,11 +84,13 @@ def fitted(d: Draft, o: ObservedCalls) -> Fit:
 def _sizes(d: Draft, call: ObservedCall, fit: Fit) -> Sizes:
     """The sizes of ``call``: what was passed, and for the others what the launch and other parameters say."""
     sizes = {n: int(call.scalars[n]) for n in d.names if n in call.scalars}
-    for name in (n for n in d.names if n not in sizes):
-        found = _solved(d, call, sizes, name)
+    open_ = [n for n in d.names if n not in sizes]
+    for i, name in enumerate(open_):
+        others = {**dict.fromkeys(open_[i + 1 :], 1), **sizes}  # of a product that was passed, one is all of it
+        found = _solved(d, call, others, name)
         if found is None:
             usual = max((s.get(name, 1) for _, s, _ in d.scenarios), default=1)
-            found = _fitting(d, call, {**sizes, name: usual}, name)
+            found = _fitting(d, call, {**others, name: usual}, name)
             text = f"{name}: no launch shows it; taken as large as the buffers allow"
             fit.doubts += [text] if text not in fit.doubts else []
         sizes[name] = found
@@ -238,13 +240,14 @@ def _launch(d: Draft, fit: Fit) -> None:
     if all(_as_seen(d, c, s) for c, s in zip(fit.calls, fit.sizes)):
         fit.launch = d.launch
         return
-    axes = []
-    for kind in ("grid", "block"):
-        for i, axis in enumerate("xyz"):
-            seen = [getattr(c, kind)[i] for c in fit.calls]
-            axes.append(_axis(fit, seen, f"{kind}_{axis}", [c.block[i] for c in fit.calls]))
-    shared = _axis(fit, [c.shared for c in fit.calls], "shared_bytes", [1])
-    fit.launch = LaunchSpec(tuple(axes[:3]), tuple(axes[3:]), shared)
+    block = [_own_number(fit, [c.block[i] for c in fit.calls], f"block_{axis}") for i, axis in enumerate("xyz")]
+    grid = [
+        _blocks(fit, [c.grid[i] for c in fit.calls], block[i])
+        or _own_number(fit, [c.grid[i] for c in fit.calls], f"grid_{axis}")
+        for i, axis in enumerate("xyz")
+    ]
+    shared = _own_number(fit, [c.shared for c in fit.calls], "shared_bytes")
+    fit.launch = LaunchSpec(tuple(grid), tuple(block), shared)
 
 
 def _as_seen(d: Draft, call: ObservedCall, sizes: Sizes) -> bool:
@@ -257,18 +260,23 @@ def _as_seen(d: Draft, call: ObservedCall, sizes: Sizes) -> bool:
     return got == [*call.grid, *call.block] and shared == call.shared
 
 
-def _axis(fit: Fit, seen: Sequence[int], name: str, blocks: Sequence[int]) -> str:
-    """What gives the numbers ``seen``: one, blocks of a size or of two, else a size of its own called ``name``."""
+def _blocks(fit: Fit, seen: Sequence[int], block: str) -> str:
+    """The blocks ``seen`` as a formula: of a size or a product of two, shared out to blocks of ``block`` threads; '' if
+    none gives them."""
     if set(seen) == {1}:
         return "1"
-    if name.startswith("grid"):
-        candidates = [n for n in fit.sizes[0] if n not in fit.own]
-        pairs = [f"{a} * {b}" for a, b in itertools.combinations(candidates, 2)]
-        each = {b * k for b in set(blocks) if len(set(blocks)) == 1 for k in PER_BLOCK} | {1}
-        for text, m in itertools.product([*candidates, *pairs], sorted(each, reverse=True)):
-            formula = f"cdiv({text}, {m})" if m > 1 else text
-            if all(_value(formula, s) == g for s, g in zip(fit.sizes, seen)):
-                return formula
+    sizes = [n for n in fit.sizes[0] if n not in fit.own]
+    products = [f"{a} * {b}" for a, b in itertools.combinations(sizes, 2)]
+    for text, k in itertools.product([*sizes, *products], (1, *PER_BLOCK)):
+        formula = f"cdiv({text}, {block if k == 1 else f'{k} * {block}'})" if block != "1" or k > 1 else text
+        if all(_value(formula, s) == g for s, g in zip(fit.sizes, seen)):
+            return formula
+    whole = (text for text in (*sizes, *products) if all(_value(text, s) == g for s, g in zip(fit.sizes, seen)))
+    return next(whole, "")
+
+
+def _own_number(fit: Fit, seen: Sequence[int], name: str) -> str:
+    """The number that all of ``seen`` are, or a size of its own called ``name``."""
     if len(set(seen)) == 1:
         return str(seen[0])
     _own(fit, name, seen)

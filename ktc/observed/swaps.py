@@ -23,10 +23,15 @@ from ktc.ir.frontend.host.captured import Instance, Slot
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
 from ktc.ir.producer_launch import tensor_maps
+from ktc.ir.types import Scalar
 from ktc.ir.workload import Workload, size_expressions
+from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.reference import FormulaError
 from ktc.profiling.kernel_bounds import scalars_of
 from ktc.profiling.profile_format import Launched, Shape
+
+ALIGN = 8
+"""Bytes to which constants are padded: any scalar may begin there."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def swap_lines(
         KtcError: E-TRYOUT, the kernel needs more than a launch can be given here; CompileFailure.
     """
     slots = {s.name: s for s in found.slots}
-    parameters = [_slot(p, slots) for p in _parameters(tuned.code.kernel)]
+    parameters = list(_parameters(tuned.code.kernel))
     cubin = compile_cubin(tuned.code.text, tuned.code.entry, tuned.arch, tuned.code.options,
                           variables=file_scope(tuned.code.kernel))  # fmt: skip
     (folder / f"{name}.cubin").write_bytes(cubin.code)
@@ -91,11 +96,27 @@ def _parameters(k: Kernel) -> Iterator[Param]:
             yield p
 
 
-def _slot(p: Param, slots: Mapping[str, Slot]) -> Slot:
-    s = slots.get(p.sym.name)
-    if s is None or s.inline or s.bits is not None:
-        raise KtcError("E-TRYOUT", f"the launch has no such parameter by itself: {p.sym.name}")
-    return s
+def _places(
+    parameters: Sequence[Param], slots: Mapping[str, Slot], scalars: Mapping[str, Any], end: int
+) -> tuple[list[int], bytes]:
+    """Offset and size of each parameter in the launch's arguments, which ``end`` there, followed by the constants that
+    are returned too: what only the host knew is a parameter of the tuned kernel.
+
+    Raises:
+        KtcError: E-TRYOUT, a parameter's value is not known.
+    """
+    out, constants = list[int](), b""
+    for p in parameters:
+        s, t = slots.get(p.sym.name), p.sym.type
+        if s is not None and not s.inline and s.bits is None:
+            out += [s.offset, s.size]
+        elif isinstance(t, Scalar) and p.sym.name in scalars:
+            value = numpy_dtype(t.name).type(scalars[p.sym.name]).tobytes()
+            out += [end + len(constants), len(value)]
+            constants += value.ljust(-(-len(value) // ALIGN) * ALIGN, b"\0")
+        else:
+            raise KtcError("E-TRYOUT", f"the launch has no such parameter by itself: {p.sym.name}")
+    return out, constants
 
 
 def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> dict[str, int | float]:
@@ -131,7 +152,7 @@ def _value(text: str, sizes: Mapping[str, int]) -> int | None:
 
 def _line(
     f: Launched, shape: Shape, tuned: Tuned, scalars: Mapping[str, Any], slots: Mapping[str, Slot],
-    parameters: Sequence[Slot], module: str,
+    parameters: Sequence[Param], module: str,
 ) -> str:  # fmt: skip
     k = tuned.code.kernel
     needs, env = launch_needs(k), integers(k, scalars)
@@ -154,9 +175,10 @@ def _line(
         for x in (pair.one, pair.other)
     ]
     g, held = shape.geometry, [p.offset for p in shape.pointers]
+    places, constants = _places(parameters, slots, scalars, len(shape.arguments))
     words = [
         f.symbol, *g.grid, *g.block, g.shared, *g.cluster, shape.arguments.hex() or "-", len(held), *held, module,
-        *to.grid, *to.block, to.shared, len(parameters), *(x for s in parameters for x in (s.offset, s.size)),
+        *to.grid, *to.block, to.shared, constants.hex() or "-", len(places) // 2, *places,
         len(aligned), *(x for pair in aligned for x in pair), len(apart) // 2, *(x for r in apart for x in r),
     ]  # fmt: skip
     return " ".join(map(str, words))

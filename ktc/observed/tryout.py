@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ktc.capture.preloaded import compiled, found_program
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.host.captured import spelled
 from ktc.ir.workload import Workload
 from ktc.profiling import Profile
 from ktc.profiling.kernel_sources import SourceTree
@@ -105,8 +106,11 @@ def tryout(
 def _prepared(profile: Profile, tree: SourceTree, runs: Path, folder: Path) -> tuple[list[str], list[Unswapped]]:
     """Writes the modules and the list of swaps to ``folder``."""
     lines, kernels, left = list[str](), list[str](), list[Unswapped]()
-    recipes = list(_recipes(runs))
+    recipes = list(_recipes(runs, left))
+    names = {name.partition("(")[0].split("::")[-1] for (_, name, _), _ in recipes}
     for f in (f for p in profile.processes for f in p.launched):
+        if not _named(f.kernel) & names:
+            continue
         try:
             found = tree.instance(f.kernel, f.parameters, f.shapes[0].geometry)
             if found is None:
@@ -128,23 +132,44 @@ def _prepared(profile: Profile, tree: SourceTree, runs: Path, folder: Path) -> t
         raise KtcError("E-TRYOUT", f"no launch of the program can be swapped: {why}",
                        hint="ktc optimize PROFILE --source DIR makes the recipes", exit_code=2)  # fmt: skip
     (folder / "swaps").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return kernels, left
+    return kernels, _together(left)
 
 
-def _recipes(runs: Path) -> Iterator[tuple[tuple[Path, str, dict[str, str]], Tuned]]:
-    """The tuned kernels of ``runs``, a folder of runs or a run's: by source, name and template arguments."""
+def _together(left: Sequence[Unswapped]) -> list[Unswapped]:
+    """``left`` with one entry for each kernel and reason."""
+    counts: dict[tuple[str, str], int] = {}
+    for u in left:
+        counts[u.kernel, u.why] = counts.get((u.kernel, u.why), 0) + u.launches
+    return [Unswapped(kernel, n, why) for (kernel, why), n in counts.items()]
+
+
+def _named(kernel: str) -> set[str]:
+    """The name of the function that a (demangled) kernel is of; none where it is no C++ name."""
+    try:
+        return {spelled(kernel).name}
+    except KtcError:
+        return set()
+
+
+def _recipes(runs: Path, left: list[Unswapped]) -> Iterator[tuple[tuple[Path, str, dict[str, str]], Tuned]]:
+    """The tuned kernels of ``runs``, a folder of runs or a run's: by source, name and template arguments. What cannot
+    be printed goes to ``left``."""
     from ktc.api import Program
     from ktc.driver.printing import printed
 
     for path in sorted({*runs.glob("recipe.json"), *runs.glob("*/recipe.json")}):
-        recipe = Recipe.load(path)
         file = path.with_name("workload.toml")
-        if not recipe.script or not file.is_file() or not recipe.target.startswith("cuda-sm"):
+        try:
+            recipe = Recipe.load(path)
+            if not recipe.script or not file.is_file() or not recipe.target.startswith("cuda-sm"):
+                continue
+            w = Workload.load(file)
+            original = w.load_kernel(recipe.variant or None)
+            program = Program(original, w, recipe.variant or None, original=original).apply(recipe.script).ok
+            code = printed(program.bind(**recipe.knobs).kernel, recipe.target)
+        except KtcError as e:
+            left.append(Unswapped(str(path), 0, e.message.splitlines()[0]))
             continue
-        w = Workload.load(file)
-        original = w.load_kernel(recipe.variant or None)
-        program = Program(original, w, recipe.variant or None, original=original).apply(recipe.script).ok
-        code = printed(program.bind(**recipe.knobs).kernel, recipe.target)
         key = (w.source.resolve(), w.kernel_name, w.template(recipe.variant or None))
         yield key, Tuned(w, original, code, f"sm_{recipe.target.rpartition('sm')[2]}")
 

@@ -21,6 +21,10 @@ _FORMATS = {
 _PLAIN = {1: "B", 2: "H", 4: "i", 8: "q"}
 
 
+LIKE_FLOAT = 1 << 25
+"""Four bytes of unknown type from which on they are read as a float: 0.5 is 1056964608."""
+
+
 def arguments_text(kernel: str, parameters: Sequence[tuple[int, int]], shape: Shape) -> str:
     """``n: 1000`` is unknown to a binary: ``1000, 0.5, float* 4096 B`` of ``kernel(int, float, float*)``."""
     if shape.others:
@@ -56,6 +60,8 @@ def _value(raw: bytes, kind: str) -> str:
     if not form:
         return f"{plain or 'struct'} ({len(raw)} B)"
     value = struct.unpack(f"<{form}", raw)[0]
+    if not plain and form == "i" and abs(value) >= LIKE_FLOAT:
+        value = struct.unpack("<f", raw)[0]
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

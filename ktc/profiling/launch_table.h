@@ -80,6 +80,7 @@ struct Function {
 };
 
 const size_t MOST_ROWS = 256;  // of one kernel
+const size_t LARGEST = 128;    // bytes of a parameter that tells launches apart: more is a list, not a size
 
 bool like_address(uint64_t w) { return w >= 1ull << 32 && w < 1ull << 48; }
 
@@ -96,7 +97,14 @@ class LaunchTable {
     function.seen.resize(arguments.size() / 8, 0);
     Bytes masked = arguments;
     std::vector<size_t> places;
+    std::vector<bool> listed(function.words.size());
+    for (auto [offset, size] : function.parameters)
+      if (size > LARGEST && offset + size <= masked.size()) {
+        memset(&masked[offset], 0, size);
+        for (size_t i = offset / 8; i < std::min((offset + size) / 8, listed.size()); ++i) listed[i] = true;
+      }
     for (size_t i = 0; i < function.words.size(); ++i) {
+      if (listed[i]) continue;
       uint64_t w;
       memcpy(&w, &arguments[8 * i], 8);
       if (function.words[i] == Word::UNKNOWN && like_address(w))

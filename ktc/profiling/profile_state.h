@@ -42,7 +42,7 @@ struct Profile {
   Events *events = nullptr;
   Swaps swaps;
   std::string clock = "none", why, device;
-  double loaded = now(), first_launch = 0, last_launch = 0, written = now();
+  double loaded = now(), first_launch = 0, last_launch = 0, written = now(), writing = 0;
   pid_t owner = 0;
 };
 
@@ -108,7 +108,7 @@ void write(bool complete) {
   const char *folder = getenv("KTC_PROFILE_DIR");
   if (!folder || !p.first_launch || getpid() != p.owner) return;
   std::lock_guard<std::mutex> guard(p.table.lock);
-  p.written = now();
+  double begun = now();
   accumulate_busy(p);
   if (complete) {
     for (auto &[correlation, r] : p.untagged) stray(p, r);
@@ -144,6 +144,14 @@ void write(bool complete) {
   }
   bool whole = fprintf(out, "]}\n") > 0;
   if (fclose(out) == 0 && whole) rename(part.c_str(), path.c_str());
+  p.written = now();
+  p.writing = p.written - begun;
+}
+
+// Every other second, and less often if that would take more than a hundredth of the time.
+void write_now_and_then() {
+  Profile &p = profile();
+  if (now() - p.written > std::max(2.0, 100 * p.writing)) write(false);
 }
 
 // Writes a source that is compiled at run time to DIR/sources/HASH.cu.

@@ -39,7 +39,7 @@ void start() {
     p.owner = getpid();
     bool timing = strcmp(getenv("KTC_PROFILE_CLOCK") ? getenv("KTC_PROFILE_CLOCK") : "", "none") != 0;
     p.why = !timing ? "not asked for"
-                    : p.cupti.start({ran, belongs, [] { if (now() - profile().written > 2) write(false); }});
+                    : p.cupti.start({ran, belongs, write_now_and_then});
     p.clock = p.why.empty() ? "cupti" : "none";
     if (timing && !p.why.empty()) {
       p.events = new Events;
@@ -125,7 +125,7 @@ Result timed_call(Profile &p, void *stream, uint64_t tag, bool captured, Launch 
   Result result = launch();
   if (paired) p.events->end(stream, pair);
   if (p.events && p.events->waiting() > 256) drain(false);
-  if (p.events && now() - p.written > 2) write(false);
+  if (p.events) write_now_and_then();
   return result;
 }
 
@@ -133,9 +133,10 @@ Result launch_swap(Profile &p, const Swap &s, Bytes &arguments, void *stream) {
   static auto call = driver<Result (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                        void *, void **, void **)>("cuLaunchKernel");
   std::vector<void *> parameters;
+  arguments.insert(arguments.end(), s.constants.begin(), s.constants.end());
   for (auto [offset, size] : s.parameters) parameters.push_back(&arguments[offset]);
   const unsigned *g = s.to.grid, *b = s.to.block;
-  return call(p.swaps.function(s), g[0], g[1], g[2], b[0], b[1], b[2], s.to.shared, stream, parameters.data(), nullptr);
+  return call(p.swaps.function(s, true), g[0], g[1], g[2], b[0], b[1], b[2], s.to.shared, stream, parameters.data(), nullptr);
 }
 
 template <class Launch>
@@ -162,7 +163,7 @@ Result launched(void *handle, const Geometry &g, void **params, void **extra, vo
     if (!p.first_launch) p.first_launch = p.last_launch;
   }
   if (swap) {
-    void *f = swap->allowed(arguments) ? p.swaps.function(*swap) : nullptr;
+    void *f = swap->allowed(arguments) ? p.swaps.function(*swap, captured) : nullptr;
     std::lock_guard<std::mutex> guard(p.table.lock);
     ++(f ? p.table.rows[row].swapped : p.table.rows[row].refused);
     swap = f ? swap : nullptr;

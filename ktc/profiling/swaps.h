@@ -3,7 +3,7 @@
 // KTC_PROFILE_SWAPS names a file with one swap a line, numbers and words between blanks:
 //   SYMBOL GRID(3) BLOCK(3) SHARED CLUSTER(3) ARGUMENTS(hex, or -) N OFFSET*N      the launch, and where its pointers are
 //   FILE ENTRY GRID(3) BLOCK(3) SHARED                                            the module beside the file, its launch
-//   N (OFFSET SIZE)*N                                                             its parameters, from the arguments
+//   CONSTANTS(hex, or -) N (OFFSET SIZE)*N      its parameters: in the arguments, followed by these constants
 //   N (OFFSET ALIGN)*N  N (OFFSET FIRST END OFFSET FIRST END)*N                   alignments; bytes with none in common
 #pragma once
 #include <fstream>
@@ -21,7 +21,7 @@ struct Range { size_t offset; int64_t first, end; };
 struct Swap {
   std::string symbol, module, entry;
   Geometry from, to;
-  Bytes arguments;
+  Bytes arguments, constants;
   std::vector<size_t> pointers;
   std::vector<std::pair<size_t, size_t>> parameters, aligned;
   std::vector<std::pair<Range, Range>> apart;
@@ -61,6 +61,13 @@ std::istream &operator>>(std::istream &in, Geometry &g) {
   return in >> g.shared;
 }
 
+Bytes bytes_of(const std::string &hex) {
+  Bytes out;
+  for (size_t i = 0; hex != "-" && i + 1 < hex.size(); i += 2)
+    out.push_back((unsigned char)strtoul(hex.substr(i, 2).c_str(), nullptr, 16));
+  return out;
+}
+
 template <class Read> void repeated(std::istream &in, Read read) {
   size_t n = 0;
   for (in >> n; n-- > 0 && in;) read();
@@ -80,10 +87,10 @@ class Swaps {
       in >> s.symbol >> s.from;
       for (unsigned &c : s.from.cluster) in >> c;
       in >> hex;
-      for (size_t i = 0; hex != "-" && i + 1 < hex.size(); i += 2)
-        s.arguments.push_back((unsigned char)strtoul(hex.substr(i, 2).c_str(), nullptr, 16));
+      s.arguments = bytes_of(hex);
       repeated(in, [&] { in >> s.pointers.emplace_back(); });
-      in >> s.module >> s.entry >> s.to;
+      in >> s.module >> s.entry >> s.to >> hex;
+      s.constants = bytes_of(hex);
       for (auto *pairs : {&s.parameters, &s.aligned})
         repeated(in, [&] { auto &p = pairs->emplace_back(); in >> p.first >> p.second; });
       repeated(in, [&] {
@@ -100,8 +107,9 @@ class Swaps {
       if (s.is_of(symbol, g, arguments)) return &s;
     return nullptr;
   }
-  // The function of a swap in the current context; null, said once: it cannot be loaded.
-  void *function(const Swap &s) {
+  // The function of a swap in the current context; null, said once: it cannot be loaded. Nothing is loaded while a
+  // graph is captured, which that would end.
+  void *function(const Swap &s, bool capturing) {
     static auto current = driver<Result (*)(void **)>("cuCtxGetCurrent");
     static auto load = driver<Result (*)(void **, const char *)>("cuModuleLoad");
     static auto find = driver<Result (*)(void **, void *, const char *)>("cuModuleGetFunction");
@@ -109,8 +117,9 @@ class Swaps {
     void *context = nullptr;
     if (!current || current(&context) != 0) return nullptr;
     std::lock_guard<std::mutex> guard(lock_);
-    auto [known, fresh] = functions_.emplace(std::make_pair(context, s.module), nullptr);
-    if (!fresh) return known->second;
+    auto known = functions_.find({context, s.module});
+    if (known != functions_.end()) return known->second;
+    if (capturing) return nullptr;
     void *module = nullptr, *f = nullptr;
     Result result = load ? load(&module, (folder_ + s.module).c_str()) : 500;
     if (result == 0) result = find(&f, module, s.entry.c_str());
@@ -120,7 +129,7 @@ class Swaps {
       fprintf(stderr, "ktc: %s cannot be loaded (error %d): its launches stay as they are\n", s.module.c_str(), result);
       f = nullptr;
     }
-    return known->second = f;
+    return functions_[{context, s.module}] = f;
   }
 
  private:

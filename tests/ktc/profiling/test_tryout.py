@@ -16,6 +16,7 @@ SCALE = """
 __global__ void scale(float *out, float *in, int n, float factor) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = in[i] * factor;
 }
+__global__ void step(float *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }
 void run(float *o, float *i, int n) { scale<<<(n + 255) / 256, 256>>>(o, i, n, 0.5f); }
 """
 SCRIPT = "raise | distribute{loop=i map=[vec 4, thread.x 128, block.x]}"
@@ -36,10 +37,10 @@ def tuned(built, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def recipe(script: str) -> None:
+def recipe(script: str, kernel: str = "scale") -> None:
     source = Path("src/scale.cu")
-    Recipe("scale", sha256(source.read_bytes()), script, {}, "cuda-sm90", source=str(source.resolve())).save(
-        "ktc-out/scale/recipe.json"
+    Recipe(kernel, sha256(source.read_bytes()), script, {}, "cuda-sm90", source=str(source.resolve())).save(
+        f"ktc-out/{kernel}/recipe.json"
     )
 
 
@@ -66,6 +67,30 @@ def test_pointers_are_tested_at_each_launch(tuned, capsys, monkeypatch):
     assert (out["swapped"], out["refused"]) == (0, 9)
 
 
+def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capsys, monkeypatch):
+    """Each block of the original does 64 elements; the tuned one has other blocks, and must know how many there are."""
+    from ktc.observed import tryout
+
+    lines: list[str] = []
+    run = tryout._run
+
+    def noted(command, variables, *rest):
+        lines.extend(Path(variables["KTC_PROFILE_SWAPS"]).read_text().splitlines() if variables else ())
+        return run(command, variables, *rest)
+
+    monkeypatch.setattr(tryout, "_run", noted)
+    assert main(["init", "--from", "p", "--source", "src", "--kernel", "step"]) == 0
+    recipe("raise | distribute{loop=i map=[thread.x 96, block.x]}", "step")
+    assert main(["tryout", "p", "--source", "src", "--runs", "1", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    # 256 values of n have a row each, and the launches of the others are one: nobody knows their arguments.
+    assert out["swapped"] == 9 + 256 and [u["launches"] for u in out["left"] if "too many" in u["why"]] == [145]
+    words = next(x for x in lines if x.startswith("_Z4stepPfi ")).split()
+    at = words.index("kernel1.cubin")
+    assert words[at + 2 : at + 9] == ["2", "1", "1", "96", "1", "1", "0"]
+    assert words[at + 9] == "0200000000000000" and words[at + 10 : at + 17] == ["3", "0", "8", "8", "4", "12", "4"]
+
+
 def test_a_result_that_differs_is_an_error(tuned, capsys, monkeypatch):
     monkeypatch.setenv("WRONG_IF_SWAPPED", "1")
     assert main(["tryout", "p", "--source", "src", "--runs", "1"]) == 1
@@ -86,7 +111,8 @@ def test_files_are_compared_and_those_that_never_repeat_are_not(tuned, built, ca
 
 def test_nothing_to_swap_is_said(tuned, capsys):
     recipe("raise | nothing-of-this-name")
-    assert main(["tryout", "p", "--source", "src", "--runs", "1"]) != 0
+    assert main(["tryout", "p", "--source", "src", "--runs", "1"]) == 2
+    assert "recipe.json: " in capsys.readouterr().err
     Path("ktc-out/scale/recipe.json").unlink()
     assert main(["tryout", "p", "--source", "src"]) == 2
     assert "no launch of the program can be swapped" in capsys.readouterr().err
