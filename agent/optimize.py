@@ -147,7 +147,8 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
     d, limit = run.lab.device, run.time_limit if run.time_limit < math.inf else None
     what = {"kernel": run.work.kernel_name, "device": {"backend": d.backend, "name": d.name}}
     run.tell("begin", **what, planner=run.planner.name, budget=run.budget, time_limit=limit,
-             scenarios=[s.name for s in tuned])  # fmt: skip
+             scenarios=[s.name for s in tuned],
+             held_out=0 if names else sum(s.heldout for s in run.work.scenarios))  # fmt: skip
     weight = sum(s.weight or 1.0 for s in tuned)
     for s in tuned:
         part = (s.weight or 1.0) / weight

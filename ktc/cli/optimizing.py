@@ -295,7 +295,7 @@ def show(report: OptimizeReport) -> None:
         print(f"{what}: {path}")
     if "report" in report.files:
         folder = shlex.quote(str(Path(report.files["report"]).parent))
-        print(f"next: `ktc report {folder}` writes a page about this run, `ktc export {folder}` a drop-in")
+        print(f"page: ktc report {folder}\ndrop-in: ktc export {folder}")
 
 
 def _results(report: OptimizeReport, width: int) -> str:

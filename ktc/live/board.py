@@ -58,8 +58,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """A run. ``phase``: starting, search, finals, unseen sizes, done; ``doing``: what takes time now;
-    ``causes``: why configurations failed so far, as (script, status, message)."""
+    """A run. ``held_out``: scenarios, at most, that are timed and not tuned for; ``phase``: starting, search, finals,
+    unseen sizes, done; ``doing``: what takes time now; ``causes``: why configurations failed so far, as (script,
+    status, message)."""
 
     kernel: str = ""
     device: str = ""
@@ -68,6 +69,7 @@ class Board:
     time_limit: float | None = None
     rows: tuple[Row, ...] = ()
     tuned: tuple[str, ...] = ()
+    held_out: int = 0
     phase: str = "starting"
     scenario: str = ""
     doing: str = ""
@@ -83,9 +85,11 @@ class Board:
     @property
     def done(self) -> float:
         """Share of the run's work that is done, by count; a search may end before it has spent its budget."""
-        total = self.budget + UNITS_OF_A_FINAL * max(len(self.tuned), len(self.rows))
+        total = self.budget + UNITS_OF_A_FINAL * max(len(self.tuned) + self.held_out, len(self.rows))
         searched = self.spent if self.phase in ("starting", "search") else self.budget
         finals = sum(r.result is not None for r in self.rows)
+        if self.phase == "done":
+            return 1.0
         return min(1.0, (searched + UNITS_OF_A_FINAL * finals) / total) if total else 0.0
 
     @property
@@ -115,7 +119,8 @@ def _with(board: Board, row: Row) -> Board:
 def _begin(board: Board, e: Event) -> Board:
     device = f"{e['device']['name']} ({e['device']['backend']})"
     started = replace(board, kernel=e["kernel"], device=device, planner=e["planner"], budget=e["budget"],
-                      time_limit=e["time_limit"], tuned=tuple(e["scenarios"]))  # fmt: skip
+                      time_limit=e["time_limit"], tuned=tuple(e["scenarios"]),
+                      held_out=e.get("held_out", 0))  # fmt: skip
     return replace(started, rows=tuple(Row(s) for s in e["scenarios"]))
 
 

@@ -44,7 +44,8 @@ def _passes(w: Winner, found: Sequence[Stage], backend: str, first: bool) -> Ite
     for before, after in pairwise(found):
         both = [Difference("IR", before.ir, after.ir, "ir")]
         if before.code and after.code:
-            both.append(Difference(f"Code with {knobs_text(w.knobs)}", before.code, after.code, backend))
+            with_knobs = f" with {knobs_text(w.knobs)}" if w.knobs else ""
+            both.append(Difference(f"Code{with_knobs}", before.code, after.code, backend))
         same = all(d.before == d.after for d in both)
         nothing = [Paragraph("Neither IR nor code changes.", "note")] if same else []
         inner.append(Folded(after.step, [*both, *nothing], open=first and len(inner) == 0))
