@@ -207,9 +207,16 @@ def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     Sums that it updates in memory are sums in variables in all of them (``promote``): no schedule is better off with a
     store a term. Flat indices are tried as they are, and as the loops that they are made of (``delinearise``).
     """
-    summed, kernel = next(_with(raised, "promote"), ("", raised))
-    yield summed, kernel
-    yield from ((summed + more, done) for more, done in _with(kernel, "delinearise"))
+    for before, kernel in _lighter(*next(_with(raised, "promote"), ("", raised))):
+        yield before, kernel
+        yield from ((before + more, done) for more, done in _with(kernel, "delinearise"))
+
+
+def _lighter(before: str, kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """``kernel``, which the steps ``before`` lead to, with what its sums are multiplied by taken out of them, if that
+    changes anything; and as it is, which rounds as the source does."""
+    yield from ((before + more, done) for more, done in _with(kernel, "factor-out"))
+    yield before, kernel
 
 
 def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
@@ -218,7 +225,8 @@ def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     What conditions hide is computed whatever they say, and sums of several products are a loop each; a flat index is
     taken apart first, in as many loops as blocks have axes, or what is summed in memory is in variables.
     """
-    for before, kernel in (("", raised), *_with(raised, "promote"), *_with(raised, "delinearise", loops=AXES)):
+    whole = (("", raised), *_with(raised, "promote"), *_with(raised, "delinearise", loops=AXES))
+    for before, kernel in (form for each in whole for form in _lighter(*each)):
         for name in ("unmask", "part-sums"):
             yield from ((before + more, done) for more, done in _with(kernel, name))
 

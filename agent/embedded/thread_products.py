@@ -29,6 +29,10 @@ GAIN = 5.0
 """What tiles give over one element a thread, to order of magnitude: it only ranks the ideas."""
 
 
+FED = 0.9
+"""Share of a device's units that get a block, from which on smaller tiles give more away than the idle units do."""
+
+
 @dataclass(frozen=True)
 class ThreadTile:
     """A block's tile: elements of the loop down and of the loop across its threads, how these share them, and the terms
@@ -131,7 +135,7 @@ def staged_products(
         results = prod(trips.get(x.var.name) or 1024 for x in p.around)
         table = BY_REGISTERS if layout.turned else BY_COPIES
         down, across = (trips.get(x.var.name) or max(t.across for t in table) for x in (layout.down, layout.across))
-        fed = [t for t in table if results >= t.down * t.across * units and t.down <= down and t.across <= across]
+        fed = [t for t in table if results >= FED * t.down * t.across * units and t.down <= down and t.across <= across]
         for t in (*fed, *reversed([t for t in table if t not in fed])):
             whole_steps = (True,) if layout.turned and terms is not None and terms % t.terms == 0 else ()
             loops = [place_of(raised, x.loop) for x in group]

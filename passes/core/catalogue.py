@@ -25,6 +25,7 @@ ROWS: dict[str, str] = {
     "delinearise": "loops.delinearise:Delinearise",
     "unmask": "loops.unmask:Unmask",
     "part-sums": "loops.part_sums:PartSums",
+    "factor-out": "reductions.factor_out:FactorOut",
     "vectorize": "mapping.vectorize:Vectorize",
     "coarsen": "mapping.coarsen:Coarsen",
     "interchange": "loops.interchange:Interchange",
