@@ -79,7 +79,7 @@ struct Function {
   uint64_t launches = 0;
 };
 
-const size_t MOST_ROWS = 256;  // of one kernel
+const size_t MOST_ROWS = 4096, ALL_ROWS = 32768;  // of one kernel, before its scalars are kept no more; of all
 const size_t LARGEST = 128;    // bytes of a parameter that tells launches apart: more is a list, not a size
 
 bool like_address(uint64_t w) { return w >= 1ull << 32 && w < 1ull << 48; }
@@ -118,7 +118,9 @@ class LaunchTable {
     std::string key = key_of(f, g, masked.data(), masked.size());
     auto known = index_.find(key);
     if (known != index_.end()) return known->second;
-    bool others = function.rows >= MOST_ROWS;
+    static const char *given = getenv("KTC_PROFILE_ROWS");
+    static const size_t most = given ? strtoull(given, nullptr, 10) : MOST_ROWS;
+    bool others = function.rows >= most || rows.size() >= ALL_ROWS;
     if (others) {
       key = key_of(f, g, nullptr, 0);
       known = index_.find(key);

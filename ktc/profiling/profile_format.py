@@ -14,7 +14,7 @@ A process's file, as the preloaded library writes it (times in seconds)::
      "strays": [{"symbol": "_Z4stepPf", "kernel": "step(float*)", "in_graph": true, "grid": ..., "timed": 9, ...}]}
 
 ``functions`` are the launches that were seen, a row for each geometry and values of scalar arguments (``others``: of
-one geometry and of values beyond the 256th). ``alignments``: (offset of a pointer, the largest power of two that
+one geometry and of values beyond the 4096th). ``alignments``: (offset of a pointer, the largest power of two that
 divides all its values); ``equal``: offsets of pointers that were equal in some launch; ``pointers``: (offset, address,
 start and bytes of its allocation) in the first. ``captured``: launches that a graph recorded and did not run;
 ``swapped``, ``refused``: those that another kernel took the place of, or could not (:mod:`ktc.observed.tryout`).

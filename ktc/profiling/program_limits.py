@@ -88,8 +88,8 @@ def unseen(profile: Profile, rows: Sequence[Ranked], searched: bool) -> list[str
             f"arguments of {len(blind)} kernels: the driver does not say their sizes (CUDA 12.4 or newer does)"
         )
     if many := [r for r in rows if any(s.others and s.launches for s in r.shapes)]:
-        found.append(f"{len(many)} kernels had more than 256 combinations of scalar arguments: the rest is one shape a "
-                     f"geometry ({_names(many)})")  # fmt: skip
+        found.append(f"{len(many)} kernels had more than 4096 combinations of scalar arguments: the rest is one shape "
+                     f"a geometry ({_names(many)})")  # fmt: skip
     without = [r for r in rows if not r.source and r.symbol != GRAPHS]
     if searched and without:
         share = sum(r.of_device for r in without)

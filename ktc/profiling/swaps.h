@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "launch_table.h"
@@ -26,18 +27,12 @@ struct Swap {
   std::vector<std::pair<size_t, size_t>> parameters, aligned;
   std::vector<std::pair<Range, Range>> apart;
 
-  bool is_of(const std::string &name, const Geometry &g, const Bytes &given) const {
-    if (name != symbol || given.size() != arguments.size() || g.cooperative) return false;
-    if (memcmp(g.grid, from.grid, sizeof g.grid) || memcmp(g.block, from.block, sizeof g.block) ||
-        memcmp(g.cluster, from.cluster, sizeof g.cluster) || g.shared != from.shared)
-      return false;
-    Bytes a = given, b = arguments;
-    for (size_t at : pointers) {
-      bool missing = !word(a, at);
-      if (missing != !word(b, at)) return false;
-      memset(&a[at], 0, 8), memset(&b[at], 0, 8);
-    }
-    return a == b;
+  // What its launches have in common: all but where pointers lead.
+  static std::string key(const std::string &symbol, const Geometry &g, Bytes given, const std::vector<size_t> &pointers) {
+    for (size_t at : pointers)
+      if (at + 8 <= given.size()) memset(&given[at], word(given, at) ? 255 : 0, 8);
+    std::string out = symbol + triple(g.grid) + triple(g.block) + triple(g.cluster) + std::to_string(g.shared);
+    return out + (g.cooperative ? "c" : "-") + std::string(given.begin(), given.end());
   }
   bool allowed(const Bytes &given) const {
     for (auto [at, align] : aligned)
@@ -97,15 +92,20 @@ class Swaps {
         auto &[a, b] = s.apart.emplace_back();
         for (Range *r : {&a, &b}) in >> r->offset >> r->first >> r->end;
       });
-      if (in) all_.push_back(s);
-      else fprintf(stderr, "ktc: a line of %s cannot be read: its launches stay as they are\n", path);
+      if (in) {
+        pointers_.emplace(s.symbol, s.pointers);
+        all_.emplace(Swap::key(s.symbol, s.from, s.arguments, s.pointers), s);
+      } else {
+        fprintf(stderr, "ktc: a line of %s cannot be read: its launches stay as they are\n", path);
+      }
     }
   }
   // The swap of a launch; null: it stays as it is.
   const Swap *of(const std::string &symbol, const Geometry &g, const Bytes &arguments) const {
-    for (const Swap &s : all_)
-      if (s.is_of(symbol, g, arguments)) return &s;
-    return nullptr;
+    auto pointers = pointers_.find(symbol);
+    if (pointers == pointers_.end()) return nullptr;
+    auto found = all_.find(Swap::key(symbol, g, arguments, pointers->second));
+    return found == all_.end() ? nullptr : &found->second;
   }
   // The function of a swap in the current context; null, said once: it cannot be loaded. Nothing is loaded while a
   // graph is captured, which that would end.
@@ -135,7 +135,8 @@ class Swaps {
  private:
   std::mutex lock_;
   std::string folder_;
-  std::vector<Swap> all_;
+  std::unordered_map<std::string, Swap> all_;
+  std::map<std::string, std::vector<size_t>> pointers_;  // by symbol
   std::map<std::pair<void *, std::string>, void *> functions_;
 };
 

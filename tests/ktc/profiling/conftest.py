@@ -13,6 +13,12 @@ HERE = Path(__file__).parent
 COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
 
 
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch) -> None:
+    """Programs here launch hundreds of times, not thousands."""
+    monkeypatch.setenv("KTC_PROFILE_ROWS", "256")
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory) -> Path:
     """A folder with the fake driver and a program that reaches it, found at run time or linked to it."""

@@ -90,5 +90,6 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 3; ++i) graph(nullptr, nullptr);
   ((void (*)())dlsym(library, "fake_unseen"))();
   int loaded = ((int (*)())dlsym(library, "fake_loaded"))();
+  if (getenv("SHOW_LAST")) fputs(((const char *(*)())dlsym(library, "fake_last"))(), stderr);
   puts(loaded && getenv("WRONG_IF_SWAPPED") ? "wrong" : "done");
 }

@@ -67,7 +67,7 @@ def test_pointers_are_tested_at_each_launch(tuned, capsys, monkeypatch):
     assert (out["swapped"], out["refused"]) == (0, 9)
 
 
-def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capsys, monkeypatch):
+def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capfd, monkeypatch):
     """Each block of the original does 64 elements; the tuned one has other blocks, and must know how many there are."""
     from ktc.observed import tryout
 
@@ -79,10 +79,13 @@ def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capsys, m
         return run(command, variables, *rest)
 
     monkeypatch.setattr(tryout, "_run", noted)
+    monkeypatch.setenv("SHOW_LAST", "1")
     assert main(["init", "--from", "p", "--source", "src", "--kernel", "step"]) == 0
     recipe("raise | distribute{loop=i map=[thread.x 96, block.x]}", "step")
     assert main(["tryout", "p", "--source", "src", "--runs", "1", "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
+    text = capfd.readouterr()
+    assert "step 255 2" in text.err, "n as it was passed, and the number of the original's blocks"
+    out = json.loads(text.out)
     # 256 values of n have a row each, and the launches of the others are one: nobody knows their arguments.
     assert out["swapped"] == 9 + 256 and [u["launches"] for u in out["left"] if "too many" in u["why"]] == [145]
     words = next(x for x in lines if x.startswith("_Z4stepPfi ")).split()
