@@ -15,10 +15,9 @@ from ktc.search.bounds.workload_work import SECTOR
 from .kernel_sources import SourceTree
 from .profile_format import Launched, Shape
 from .ranking import Ranked, with_bound
-from .shape_groups import grouped
 
-MOST_SHAPES = 3
-"""Shapes of a kernel whose bound is computed: those that take longest. The others count nothing."""
+MOST_ROWS = 16
+"""Rows of a kernel whose bound is computed; the others are taken to be as far from theirs."""
 
 
 def scalars_of(found: Instance, arguments: bytes) -> dict[str, int | float]:
@@ -43,19 +42,28 @@ def bounded(row: Ranked, tree: SourceTree, device: str) -> Ranked:
     places = tree.places(row.kernel)
     if not places:
         return row
-    source, least, limiter = f"{places[0].file}:{places[0].line}", 0.0, ""
-    largest = 0.0
-    for f in row.launched:
-        for shape in sorted(grouped(f), key=lambda s: -s.times.total)[:MOST_SHAPES]:
-            try:
-                place, seconds, why = _least(f, shape, row.kernel, tree, device)
-            except (KtcError, RecursionError):
-                continue
-            source = place
-            least += seconds * shape.times.count
-            if seconds * shape.times.count > largest:
-                largest, limiter = seconds * shape.times.count, why
-    return with_bound(row, source, least if limiter else None, limiter)
+    source, terms = f"{places[0].file}:{places[0].line}", dict[str, float]()
+    least = taken = 0.0
+    for f, shape in _sample(row):
+        try:
+            place, seconds, why = _least(f, shape, row.kernel, tree, device)
+        except (KtcError, RecursionError):
+            continue
+        source = place
+        least += seconds * shape.times.count
+        taken += shape.times.total
+        terms[why] = terms.get(why, 0.0) + seconds * shape.times.count
+    if not taken:
+        return with_bound(row, source, None, "")
+    return with_bound(row, source, least / taken * row.seconds, max(terms, key=lambda t: terms[t]))
+
+
+def _sample(row: Ranked) -> list[tuple[Launched, Shape]]:
+    """Rows whose bound is computed: each of a few, else the one that took longest and others at even distances."""
+    rows = [(f, s) for f in row.launched for s in f.shapes if s.times.count and not s.others]
+    rows.sort(key=lambda fs: -fs[1].times.total)
+    step = -(-len(rows) // MOST_ROWS)
+    return rows[:: max(1, step)]
 
 
 def _least(f: Launched, shape: Shape, kernel: str, tree: SourceTree, device: str) -> tuple[str, float, str]:
