@@ -90,6 +90,10 @@ def _searching(options: Mapping[str, Any]) -> Any:
 
 def show(done: WholeProgram, folder: str) -> None:
     """One table: each kernel's part in the program, how much faster it is, and what that gives the program."""
+    if not done.runs:
+        note(f"no kernel can make the program much faster: `ktc profile` shows where its time goes, `ktc optimize "
+             f"{folder} --kernel NAME` takes a kernel all the same")  # fmt: skip
+        return
     print()
     print(table(["kernel", "of the program", "faster", "saves", "result"], [_row(r, done) for r in done.runs],
                 right=(1, 2, 3)))  # fmt: skip

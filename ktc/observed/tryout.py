@@ -94,11 +94,11 @@ def tryout(
                      "LD_PRELOAD": ":".join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))}  # fmt: skip
         before, after = list[Run](), list[Run]()
         for _ in range(times):
-            before.append(_run(profile.command, {}, files))
+            before.append(_run(profile, {}, files))
             done(len(before) + len(after))
             seen = folder / f"run{len(after)}"
             seen.mkdir()
-            after.append(_run(profile.command, {**variables, "KTC_PROFILE_DIR": str(seen)}, files, seen))
+            after.append(_run(profile, {**variables, "KTC_PROFILE_DIR": str(seen)}, files, seen))
             done(len(before) + len(after))
     return Tryout(tuple(before), tuple(after), tuple(kernels), tuple(left))
 
@@ -174,14 +174,17 @@ def _recipes(runs: Path, left: list[Unswapped]) -> Iterator[tuple[tuple[Path, st
         yield key, Tuned(w, original, code, f"sm_{recipe.target.rpartition('sm')[2]}")
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str], files: Sequence[str], seen: Path | None = None) -> Run:
-    program = found_program(command)
+def _run(profile: Profile, variables: Mapping[str, str], files: Sequence[str], seen: Path | None = None) -> Run:
+    """One run of the program, where it ran when it was profiled; ``files`` are named from there too."""
+    where = Path(profile.cwd or ".")
+    command = profile.command
+    program = found_program([str(where / command[0]) if "/" in command[0] else command[0]])
     begun = time.monotonic()
-    done = subprocess.run([program, *command[1:]], env={**os.environ, **variables}, stdout=subprocess.PIPE)
+    done = subprocess.run([program, *command[1:]], env={**os.environ, **variables}, stdout=subprocess.PIPE, cwd=where)
     seconds = time.monotonic() - begun
     outputs = {"standard output": hashlib.sha256(done.stdout).hexdigest()}
     for name in files:
-        path = Path(name)
+        path = where / name
         outputs[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
     shapes = [s for f in _launched(seen) for s in f.shapes] if seen is not None else []
     return Run(seconds, done.returncode, outputs, sum(s.swapped for s in shapes), sum(s.refused for s in shapes),

@@ -61,6 +61,7 @@ struct Row {
   std::vector<Pointer> pointers;
   bool others = false;  // launches of this geometry with arguments that found no row of their own
   uint64_t launches = 0, captured = 0;
+  uint64_t failed = 0;                // of `launches`
   uint64_t swapped = 0, refused = 0;  // launches that another kernel took, or could not
   const struct Swap *swap = nullptr;
   Times times;
@@ -186,7 +187,7 @@ std::string json_of(const Geometry &g) {
 
 std::string json_of(const Row &r) {
   std::string out = "{" + json_of(r.geometry) + ",\"launches\":" + std::to_string(r.launches) + ",\"captured\":" +
-                    std::to_string(r.captured) + ",\"swapped\":" + std::to_string(r.swapped) + ",\"refused\":" +
+                    std::to_string(r.captured) + ",\"failed\":" + std::to_string(r.failed) + ",\"swapped\":" + std::to_string(r.swapped) + ",\"refused\":" +
                     std::to_string(r.refused) + ",\"others\":" + (r.others ? "true" : "false") + ",\"arguments\":\"" +
                     hexadecimal(r.arguments.data(), r.arguments.size()) + "\",\"pointers\":[";
   for (size_t i = 0; i < r.pointers.size(); ++i) {

@@ -17,7 +17,8 @@ A process's file, as the preloaded library writes it (times in seconds)::
 one geometry and of values beyond the 4096th). ``alignments``: (offset of a pointer, the largest power of two that
 divides all its values); ``equal``: offsets of pointers that were equal in some launch; ``pointers``: (offset, address,
 start and bytes of its allocation) in the first. ``captured``: launches that a graph recorded and did not run;
-``swapped``, ``refused``: those that another kernel took the place of, or could not (:mod:`ktc.observed.tryout`).
+``failed``: those that the driver refused; ``swapped``, ``refused``: those that another kernel took the place of, or
+could not (:mod:`ktc.observed.tryout`).
 ``strays``: kernels that ran on the device and belong to no launch that was seen: nodes of graphs, and what reached the
 driver another way.
 """
@@ -92,6 +93,7 @@ class Shape:
     varies: bool = False
     swapped: int = 0
     refused: int = 0
+    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ class Profile:
     status: int | None
     seconds: float
     processes: tuple[Process, ...]
+    cwd: str = ""
+    """Where it ran."""
 
     @property
     def sources(self) -> Path | None:
@@ -177,7 +181,8 @@ class Profile:
         try:
             head = json.loads((folder / PROFILE).read_text("utf-8"))
             rows = [json.loads(p.read_text("utf-8")) for p in sorted(folder.glob("profile.*.json"))]
-            return Profile(folder, tuple(head["command"]), head["status"], head["seconds"], tuple(map(_process, rows)))
+            return Profile(folder, tuple(head["command"]), head["status"], head["seconds"], tuple(map(_process, rows)),
+                           head.get("cwd", ""))  # fmt: skip
         except FileNotFoundError as e:
             hint = f"ktc profile -o {folder} -- PROGRAM writes one"
             raise KtcError("E-PROFILE", f"{folder} is not a profile: no {PROFILE}", hint=hint, exit_code=2) from e
@@ -205,7 +210,8 @@ def _shape(row: Mapping[str, Any]) -> Shape:
         PointerArgument(at, p, base, base + size - p if base else 0) for at, p, base, size in row["pointers"]
     )
     return Shape(_geometry(row), row["launches"], row["captured"], bytes.fromhex(row["arguments"]), pointers,
-                 _times(row), row["others"], swapped=row.get("swapped", 0), refused=row.get("refused", 0))  # fmt: skip
+                 _times(row), row["others"], swapped=row.get("swapped", 0), refused=row.get("refused", 0),
+                 failed=row.get("failed", 0))  # fmt: skip
 
 
 def _geometry(row: Mapping[str, Any]) -> Geometry:

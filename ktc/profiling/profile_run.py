@@ -58,7 +58,7 @@ def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = Pr
     begun = time.monotonic()
     status = run_preloaded(command, library, variables, settings.timeout_s, settings.quiet)
     seconds = time.monotonic() - begun
-    head = {"format": 1, "command": list(command), "status": status, "seconds": seconds}
+    head = {"format": 1, "command": list(command), "status": status, "seconds": seconds, "cwd": os.getcwd()}
     write_atomic(folder / PROFILE, json.dumps(head).encode())
     found = Profile.load(folder)
     if not found.processes:

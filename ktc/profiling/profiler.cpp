@@ -168,8 +168,14 @@ Result launched(void *handle, const Geometry &g, void **params, void **extra, vo
     ++(f ? p.table.rows[row].swapped : p.table.rows[row].refused);
     swap = f ? swap : nullptr;
   }
-  if (!swap) return timed_call(p, stream, row + 1, captured, launch);
-  return timed_call(p, stream, row + 1, captured, [&] { return launch_swap(p, *swap, arguments, stream); });
+  Result result = swap ? timed_call(p, stream, row + 1, captured,
+                                    [&] { return launch_swap(p, *swap, arguments, stream); })
+                       : timed_call(p, stream, row + 1, captured, launch);
+  if (result != 0) {
+    std::lock_guard<std::mutex> guard(p.table.lock);
+    ++p.table.rows[row].failed;
+  }
+  return result;
 }
 
 template <class Launch> Result graph_launched(void *stream, Launch launch) {

@@ -109,7 +109,10 @@ def _of_process(p: Process) -> Iterator[str]:
         yield f"CUPTI dropped {p.lost} records: so many times are missing"
     if not p.complete:
         yield f"process {p.pid} ended without its exit handlers: its last two seconds may be missing"
-    missing = sum(s.launches - s.times.count for f in p.launched for s in f.shapes if not s.captured)
+    shapes = [s for f in p.launched for s in f.shapes]
+    if failed := sum(s.failed for s in shapes):
+        yield f"{failed} launches failed in process {p.pid}: the driver refused them"
+    missing = sum(s.launches - s.failed - s.times.count for s in shapes if not s.captured)
     if p.clock != "none" and missing > 0:
         yield f"the times of {missing} launches in process {p.pid} are missing"
 

@@ -1,7 +1,7 @@
 // A program that reaches the driver in each of the ways that programs do.
 //
 // `runtime`: by cuGetProcAddress, as the CUDA runtime does, shared or static; `dlsym`: by name, as CuPy and Triton do;
-// `linked` is another binary of the same text. `gaps`: an idle device; `compiles`: it compiles a kernel as it runs; `die`: it ends without its exit handlers.
+// `linked` is another binary of the same text. `gaps`: an idle device; `compiles`: it compiles a kernel as it runs; `fails`: a launch is refused; `die`: it ends without its exit handlers.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +69,10 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 400; ++i) {
     void *args[] = {&a, &i};
     launch(step, 2, 1, 1, 64, 1, 1, 0, nullptr, args, nullptr);
+  }
+  if (!strcmp(what, "fails")) {
+    void *args[] = {&a, &a};
+    if (launch(step, 2, 65536, 1, 64, 1, 1, 0, nullptr, args, nullptr) != 1) return 7;
   }
   if (!strcmp(what, "die")) {
     sleep(3);

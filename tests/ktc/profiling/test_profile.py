@@ -89,6 +89,21 @@ def test_a_program_that_ends_at_once_leaves_what_it_launched_before(run):
     assert any("ended without its exit handlers" in s for s in unseen(found, ranked(found), False))
 
 
+def test_a_launch_that_fails_is_said_and_has_no_time(run):
+    found = run("dlsym", "fails")
+    said = unseen(found, ranked(found), False)
+    assert any(s.startswith("1 launches failed in process") for s in said), said
+    assert not any("are missing" in s for s in said), said
+
+
+def test_child_processes_are_profiled_too(built, tmp_path, run):
+    program = built / "program"
+    found = profile(["sh", "-c", f"{program} dlsym & {program} runtime; wait"], tmp_path / "both")
+    assert len(found.processes) == 2 and found.status == 0
+    (scale,) = [r for r in ranked(found) if r.kernel.startswith("scale")]
+    assert scale.launches == 24 and len(scale.launched) == 2 and scale.seconds == pytest.approx(2 * 39e-6)
+
+
 def test_what_bounds_a_program(run):
     busy, idle = run("runtime"), run("runtime", "gaps", folder="q")
     assert verdict(busy, ranked(busy)).kind == "kernels"

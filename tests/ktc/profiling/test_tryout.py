@@ -74,9 +74,9 @@ def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capfd, mo
     lines: list[str] = []
     run = tryout._run
 
-    def noted(command, variables, *rest):
+    def noted(profile, variables, *rest):
         lines.extend(Path(variables["KTC_PROFILE_SWAPS"]).read_text().splitlines() if variables else ())
-        return run(command, variables, *rest)
+        return run(profile, variables, *rest)
 
     monkeypatch.setattr(tryout, "_run", noted)
     monkeypatch.setenv("SHOW_LAST", "1")
