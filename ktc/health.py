@@ -143,6 +143,18 @@ def _tool(binaries: tuple[str, ...], version_args: tuple[str, ...], pattern: str
     return check
 
 
+def _cupti() -> tuple[str, str, str] | None:
+    """What times kernels for `ktc profile`; of no matter where there is no NVIDIA driver."""
+    from ktc.profiling.profile_run import cupti_libraries
+
+    found = cupti_libraries(sys.executable)
+    if found:
+        return "ok", str(found[0]), ""
+    if not os.path.exists("/proc/driver/nvidia"):
+        return None
+    return "missing", "CUPTI not found: `ktc profile` takes times by events", "pip install nvidia-cuda-cupti"
+
+
 def _sandbox() -> tuple[str, str, str]:
     from ktc.search.workers.sandbox import abi, describe
 
@@ -191,5 +203,11 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
             "apt install clang-19 (only to check HIP output for new GPUs)",
         ),
     ),
+    (
+        "compiler",
+        "g++",
+        _tool(("g++", "c++", "clang++"), ("--version",), r"\d+\.\d+\.\d+", "apt install g++ (profiles, captures)"),
+    ),
+    ("service", "CUPTI", _cupti),
     ("service", "LLM planner", _llm),
 )
