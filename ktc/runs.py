@@ -62,7 +62,7 @@ class Run:
         counts: dict[str, int] = {}
         out = []
         for e in self.events:
-            for t in e.get("trials", ()) if e["event"] == "tune" else ():
+            for t in _trials(e):
                 at = e["scenario"]
                 counts[at] = counts.get(at, 0) + 1
                 interval = tuple(t["interval"]) if t.get("interval") else None
@@ -76,7 +76,7 @@ class Run:
         for e in self.events:
             if e.get("scenario") != scenario:
                 continue
-            count += len(e.get("trials", ())) if e["event"] == "tune" else 0
+            count += len(_trials(e))
             if e["event"] == "improvement":
                 out.append((count, float(e["seconds"])))
             elif e["event"] == "withdrawn":
@@ -87,6 +87,12 @@ class Run:
     def verdicts(self) -> list[Event]:
         """What the verification ladder said, in order."""
         return [e for e in self.events if e["event"] == "verified"]
+
+
+def _trials(e: Event) -> list[Mapping[str, Any]]:
+    """The configurations that an event of a trajectory measured; earlier trajectories have them as text, and none."""
+    found = e.get("trials", ()) if e["event"] == "tune" else ()
+    return [t for t in found if isinstance(t, Mapping)]
 
 
 def load_run(folder: Path) -> Run:

@@ -90,7 +90,7 @@ def board_html(board: Board) -> str:
     body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
     heads = "".join(f"<th>{h}</th>" for h in ("scenario", "original", "best", "speed-up", ""))
     bar = f'<progress max="1" value="{board.done:.3f}"></progress> {escape(head)}'
-    return in_notebook(f"{bar}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
+    return in_notebook(f'{bar}<table class="ktc-table"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>')
 
 
 def timed_result(e: Event) -> str:

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 NOTEBOOK_STYLE = """
 .ktc { font-family: system-ui, sans-serif; max-width: 60rem; }
 .ktc table { border-collapse: collapse; margin: .5em 0; }
-.ktc th, .ktc td { text-align: left; padding: .2em .9em .2em 0; }
+.ktc .ktc-table th, .ktc .ktc-table td { text-align: left; padding: .2em .9em .2em 0; }
 .ktc .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.ktc pre { font-size: .85em; line-height: 1.45; overflow: auto; max-height: 30em; }
+.ktc pre { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .85em;
+  line-height: 1.45; overflow: auto; max-height: 30em; }
 .ktc svg { max-width: 100%; height: auto; } .ktc svg text { font-size: 12px; fill: currentColor; }
 .ktc svg .grid { stroke: #8886; } .ktc svg .rule { stroke: currentColor; stroke-dasharray: 5 4; }
 .ktc svg .before { fill: #8c959f; } .ktc svg .after { fill: #3b8eea; }
@@ -57,7 +58,7 @@ def program_html(p: Program) -> str:
     if p.refused:
         rows.append(("refused", f"{p.refused.why} [{p.refused.code}] {p.refused.hint}"))
     cells = "".join(f"<tr><th>{escape(k)}</th><td><code>{escape(v)}</code></td></tr>" for k, v in rows)
-    return in_notebook(f"<table>{cells}</table>{code_html(p.text(), 'ir')}")
+    return in_notebook(f'<table class="ktc-table">{cells}</table>{code_html(p.text(), "ir")}')
 
 
 __all__ = ["code_html", "in_notebook", "knobs_text", "program_html", "program_text"]

@@ -118,7 +118,7 @@ class RunResult:
         knobs = " ".join(f"{k}={v}" for k, v in self.knobs.items())
         won = f"<code>{escape(self.script)}</code> {escape(knobs)}" if self.script else escape(self.report.kept)
         title = f"{self.report.kernel}: {self.speedup:.2f}x, {count(self.report.measured, 'configuration')} measured"
-        table_ = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table_ = f'<table class="ktc-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         return in_notebook(f"<strong>{escape(title)}</strong>{table_}{bars}<p>{won}</p>")
 
 

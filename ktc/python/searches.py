@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,10 @@ def _search(
     program: Program, planner: str | Planner, scenarios: Sequence[str] | None, out: str | Path | None, fresh: bool,
     memory: bool, quiet: bool, progress: Progress | None, options: Mapping[str, Any],
 ) -> RunResult:  # fmt: skip
+    with warnings.catch_warnings():  # Optuna loads a progress bar, which warns in notebooks without ipywidgets
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        import optuna  # noqa: F401
+
     from ktc.agent.memory import Memory
     from ktc.agent.optimize import optimize as search
     from ktc.scaffold import with_draft

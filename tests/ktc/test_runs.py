@@ -113,6 +113,15 @@ def test_what_was_measured_and_verified_is_read_from_the_trajectory(work: Worklo
     )
 
 
+def test_trajectories_of_earlier_versions_are_read_as_far_as_they_go(folder: Path) -> None:
+    old = [{"n": 0, "event": "seen"}, {"n": 1, "event": "tune", "scenario": "small", "trials": ["Trial(...)"]},
+           {"n": 2, "event": "verified", "script": "raise", "knobs": {}, "status": "TESTED", "seconds": 0.1},
+           {"n": 3, "event": "done", "elapsed": 2.0}]  # fmt: skip
+    (folder / "trajectory.jsonl").write_text("\n".join(map(json.dumps, old)))
+    found = load_run(folder)
+    assert found.state == FINISHED and found.configurations == [] and "All 1 verdicts" in html(report_of([found]))
+
+
 def cut(out: Path, about: About, after: str) -> None:
     """Leave of a run what a kill would after its first event of that name, in the middle of writing the next one."""
     lines = (out / "trajectory.jsonl").read_text().splitlines()
