@@ -38,8 +38,8 @@ def compile_trial(folder: Path, files: Sequence[str], a: Artefact, work: Workloa
         if log is None:
             continue
         own = Path(work.source)
-        if name == own.name and (alone := _refusal([compiler, *flags, "-c", str(own), "-o", os.devnull])) is not None:
-            return f"not compiled: {name} needs flags of your build, with or without the export: {gist(alone)}"
+        if (alone := _refusal([compiler, *flags, "-c", str(own), "-o", os.devnull])) is not None:
+            return f"not compiled: {own.name} alone needs flags of your build, or does not compile: {gist(alone)}"
         raise KtcError(
             "E-EXPORT-COMPILE", f"{folder / name} does not compile: {gist(log)}",
             hint="please send the source and this message; `--no-check` writes it all the same",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import keyword
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -35,19 +37,29 @@ class Package:
 def package_files(built: Built, package: Package, target: str) -> Files:
     """Everything in the exported folder."""
     a = built.artefact
+    name = package_name(a)
     files: Files = {
         "README.md": readme(a, package, target),
-        "pyproject.toml": PYPROJECT.format(name=a.name, distribution=a.name.replace("_", "-")),
-        "selftest.py": SELFTEST.format(name=a.name, body=package.selftest.format(name=a.name)),
+        "pyproject.toml": PYPROJECT.format(name=name, distribution=name.replace("_", "-")),
+        "selftest.py": SELFTEST.format(name=name, body=package.selftest.format(name=name)),
         "selftest.npz": archive(cases(built)),
-        f"{a.name}/__init__.py": package.init(a),
-        f"{a.name}/kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
+        f"{name}/__init__.py": package.init(a),
+        f"{name}/kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
     }
     for module in ("dispatch", *package.modules, "selfcheck"):
-        files[f"{a.name}/{module}.py"] = shipped(module)
+        files[f"{name}/{module}.py"] = shipped(module)
     for file, emitted in built.texts.items():
-        files[f"{a.name}/kernels/{file}"] = emitted.text
+        files[f"{name}/kernels/{file}"] = emitted.text
     return files
+
+
+TAKEN = sys.stdlib_module_names | {"torch", "numpy", "cupy", "numba", "pyopencl", "triton", "nvidia", "selftest"}
+"""Names of modules that a package of that name would hide."""
+
+
+def package_name(a: Artefact) -> str:
+    """The package is called as the kernel is, where that hides no other one."""
+    return f"{a.name}_kernel" if a.name in TAKEN or keyword.iskeyword(a.name) else a.name
 
 
 def shipped(module: str) -> str:
@@ -188,11 +200,12 @@ def readme(a: Artefact, package: Package, target: str) -> str:
     s = signature(a)
     out = ", ".join(python_name(p.name) for p in (*s.outputs, *s.updated))
     source = "".join(f"; {k} {v}" for k, v in a.about.items())
+    name, function = package_name(a), python_name(a.name)
     lines = [
         f"# {a.name} for {target}", "",
-        f"1. Install {package.needs}; put the folder `{a.name}` on the path, or `pip install .`",
-        f"2. `import {a.name}`, then `{out} = {a.name}.{a.name}({s.arguments(s.inputs)})`, with {package.arrays}; "
-        f"`{a.name}.{a.name}_out({s.arguments(s.buffers)})` writes into its arguments instead",
+        f"1. Install {package.needs}; put the folder `{name}` on the path, or `pip install .`",
+        f"2. `import {name}`, then `{out} = {name}.{function}({s.arguments(s.inputs)})`, with {package.arrays}; "
+        f"`{name}.{function}_out({s.arguments(s.buffers)})` writes into its arguments instead",
         "3. `python selftest.py` compares the tuned kernels with the original one on small inputs",
         "", "## Arguments", "",
         *(f"- {described(p, [i.dtypes for i in a.instances])}" for p in s.buffers),

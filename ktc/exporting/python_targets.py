@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .artefact import Artefact, Code
-from .python_packages import Package, Signature, described, signature
+from .python_packages import Package, Signature, described, package_name, signature
 from .shipped.dispatch import python_name
 
 
@@ -32,18 +32,18 @@ import torch
 
 from .torch_ops import Operators
 
-operators = Operators(Path(__file__).resolve().parent, "{a.name}")
+operators = Operators(Path(__file__).resolve().parent, "{package_name(a)}")
 exported = operators.exported
 
 
-def {a.name}({s.parameters(s.inputs, "torch.Tensor")}) -> {returned}:
+def {python_name(a.name)}({s.parameters(s.inputs, "torch.Tensor")}) -> {returned}:
 {_docs(a, s, f"New tensors: {results}. Nothing that is passed is changed.")}
-    return torch.ops.{a.name}.{a.name}({s.arguments(s.inputs)})
+    return torch.ops.{package_name(a)}.{a.name}({s.arguments(s.inputs)})
 
 
-def {a.name}_out({s.parameters(s.buffers, "torch.Tensor")}) -> None:
+def {python_name(a.name)}_out({s.parameters(s.buffers, "torch.Tensor")}) -> None:
 {_docs(a, s, f"Write {results} in place.")}
-    torch.ops.{a.name}.{a.name}_out({s.arguments(s.buffers)})
+    torch.ops.{package_name(a)}.{a.name}_out({s.arguments(s.buffers)})
 
 
 def prepare(device: int | None = None) -> None:
@@ -104,12 +104,12 @@ kernels = Kernels(Path(__file__).resolve().parent)
 exported = kernels.exported
 
 
-def {a.name}({s.parameters(s.inputs, array)}) -> Any:
+def {python_name(a.name)}({s.parameters(s.inputs, array)}) -> Any:
 {_docs(a, s, f"New arrays: {results}. Nothing that is passed is changed.")}
     return kernels.functional({table([p.name for p in s.inputs])}, {given})
 
 
-def {a.name}_out({s.parameters(s.buffers, array)}) -> None:
+def {python_name(a.name)}_out({s.parameters(s.buffers, array)}) -> None:
 {_docs(a, s, f"Write {results} in place.")}
     kernels.run({table([p.name for p in s.buffers])}, {given})
 '''

@@ -205,6 +205,20 @@ def test_a_folder_of_something_else_is_left_alone(run_folder: Path, tmp_path: Pa
     assert "torch_ops.py" in left and "numpy_call.py" not in left and (tmp_path / "new/mine.txt").exists()
 
 
+def test_a_package_hides_no_module_of_its_name(tmp_path: Path, ktc_run: Run) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void copy(float* y, const float* x) { y[threadIdx.x] = x[threadIdx.x]; }\n"
+        "void go(float* y, const float* x) { copy<<<1, 64>>>(y, x); }\n"
+    )
+    assert ktc_run("export", "k.cu", "--to", "numpy", "-o", "out").returncode == 0
+    (tmp_path / "out/use.py").write_text(
+        "import copy, numpy as np, copy_kernel\n"
+        "print(copy_kernel.copy(np.arange(64, dtype=np.float32))[copy.copy(7)])\n"
+    )
+    done = python("use.py", cwd=tmp_path / "out")
+    assert done.stdout == "7.0\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
