@@ -11,12 +11,13 @@ from .artefact import Artefact
 from .building import Built
 from .cxx_kernels import APIS, Api, common, forced, host_of, includes, instance_code, launching, namespace_of, tried
 from .cxx_selfcheck import selftest_files
+from .host_sizes import without_host_sizes
 from .python_packages import Files, what_runs
 
 
 def library(api_name: str) -> Callable[[Built], Files]:
     """The writer of a library for ``cuda`` or ``hip``."""
-    return lambda built: _files(built, APIS[api_name])
+    return lambda built: _files(without_host_sizes(built), APIS[api_name])
 
 
 def _files(built: Built, api: Api) -> Files:

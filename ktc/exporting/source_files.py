@@ -30,6 +30,7 @@ from .artefact import Artefact
 from .building import Built
 from .cxx_kernels import APIS, Host, common, host_of, includes, instance_code, tried
 from .cxx_libraries import nvcc_flags
+from .host_sizes import without_host_sizes
 from .launch_edits import LaunchText, launches, replaced, with_include
 from .python_packages import Files, what_runs
 
@@ -42,6 +43,7 @@ def source_files(built: Built) -> Files:
     Raises:
         KtcError: E-EXPORT-LAUNCH (no launch by name in the file), E-EXPORT-HOST (a size that no launch tells).
     """
+    built = without_host_sizes(built)
     a = built.artefact
     source = Path(built.workload.source)
     text = _read(source)

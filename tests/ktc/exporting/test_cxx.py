@@ -177,3 +177,61 @@ def test_an_export_is_compiled_before_and_after(
     assert done.returncode == 1 and "E-EXPORT-COMPILE" in done.stderr
     done = ktc_run("export", "k.cu", "--to", "source", "-p", "raise", "-o", "out3", "--no-check")
     assert done.returncode == 0, done.stderr
+
+
+PRODUCT = """
+[kernel]
+source = "p.cu"
+name = "twice"
+[[args]]
+name = "y"
+dtype = "f32"
+shape = ["b * t"]
+role = "out"
+[[args]]
+name = "x"
+dtype = "f32"
+shape = ["b * t"]
+role = "in"
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "b * t"
+[[scenario]]
+name = "s"
+sizes = { b = 8, t = 512 }
+"""
+PRODUCT_SOURCE = """
+__global__ void twice(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+void go(float* y, const float* x, int b, int t) { twice<<<(b * t + 255) / 256, 256>>>(y, x, b * t); }
+"""
+
+
+def test_sizes_that_only_make_up_an_argument_are_not_asked_for(tmp_path: Path, ktc_run: Run) -> None:
+    (tmp_path / "p.cu").write_text(PRODUCT_SOURCE)
+    (tmp_path / "workload.toml").write_text(PRODUCT)
+    script = "raise | distribute{loop=i map=[vec 4, thread.x 256, block.x]}"
+    done = ktc_run("export", "p.cu", "--to", "cmake", "-p", script, "-o", "out", "--no-check")
+    assert done.returncode == 0, done.stderr
+    header = (tmp_path / "out/twice.h").read_text()
+    assert "cudaError_t twice(float* y, const float* x, int n, cudaStream_t stream);" in header
+    assert "static_cast<unsigned>((n + 255) / 256)" in (tmp_path / "out/twice.cu").read_text()
+    done = ktc_run("export", "p.cu", "--to", "source", "-p", script, "-o", "edited", "--no-check")
+    assert done.returncode == 0, done.stderr
+    for facts in ("range = [8, 4096]", "range = [8, 4096]\ndivisible_by = 8"):
+        sizes = (("b", "range = [2, 64]"), ("t", facts))
+        more = "".join(
+            f'[[args]]\nname = "{n}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{n}"\n{f}\n' for n, f in sizes
+        )
+        (tmp_path / "workload.toml").write_text(PRODUCT.replace("[[scenario]]", f"{more}[[scenario]]"))
+        done = ktc_run("export", "p.cu", "--to", "cmake", "-p", script, "-o", "out", "--no-check")
+        assert done.returncode == 0, done.stderr
+        text = (tmp_path / "out/twice.cu").read_text()
+        if "divisible_by" in facts:
+            assert "int n, int b, int t," in text, "what divides t is for the launcher to test"
+        else:
+            assert ">= 16" in text and "<= 262144" in text and "int b" not in text, "b * t lies between"
