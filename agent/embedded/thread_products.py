@@ -29,8 +29,9 @@ GAIN = 5.0
 """What tiles give over one element a thread, to order of magnitude: it only ranks the ideas."""
 
 
-FED = 0.9
-"""Share of a device's units that get a block, from which on smaller tiles give more away than the idle units do."""
+NEARLY = 0.9
+"""Share of a device's units that get a block, at which a tile is tried second: a few idle units may cost less than
+smaller tiles do."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,9 @@ def staged_products(
 ) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain: of each tile, the best staging that ``applies``.
 
-    Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head; those that
-    reach beyond the rows or columns that there are (of each product of a batch, say) do not.
+    Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head, and tiles
+    that :data:`NEARLY` do behind it; those that reach beyond the rows or columns that there are (of each product of a
+    batch, say) do not.
     """
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for group in _together(raised):
@@ -135,8 +137,10 @@ def staged_products(
         results = prod(trips.get(x.var.name) or 1024 for x in p.around)
         table = BY_REGISTERS if layout.turned else BY_COPIES
         down, across = (trips.get(x.var.name) or max(t.across for t in table) for x in (layout.down, layout.across))
-        fed = [t for t in table if results >= FED * t.down * t.across * units and t.down <= down and t.across <= across]
-        for t in (*fed, *reversed([t for t in table if t not in fed])):
+        fit = [t for t in table if t.down <= down and t.across <= across]
+        fed = [t for t in fit if results >= t.down * t.across * units]
+        nearly = [t for t in fit if t not in fed and results >= NEARLY * t.down * t.across * units]
+        for t in dict.fromkeys((*fed[:1], *nearly, *fed, *reversed(table))):
             whole_steps = (True,) if layout.turned and terms is not None and terms % t.terms == 0 else ()
             loops = [place_of(raised, x.loop) for x in group]
             tried = (steps for whole in (*whole_steps, False) for steps in _schedules(p, loops, layout, t, whole))

@@ -138,12 +138,11 @@ def test_a_masked_batch_of_products_by_flat_indices_is_tiled() -> None:
     """Both factors lie in one array, and the batch goes over two digits of the index."""
     builder, o = observe(MASKED, MASKED_SIZES)
     found = [p.script for p in Rules().propose(o, 6)]
-    tiles = [
-        x.removeprefix("raise | delinearise{loop=i loops=3} | unmask{loop=c} | ").partition(" | ")[0] for x in found
-    ]
-    assert tiles[:3] == [f"tile{{loops=y,x sizes=64,{n}}}" for n in (128, 64, 64)]  # a whole row has nothing to skip
-    assert found[1].endswith(" | skip-masked{loop=x_tile}")
-    assert found[2] == found[1].removesuffix(" | skip-masked{loop=x_tile}")
+    first = "raise | delinearise{loop=i loops=3} | unmask{loop=c} | tile{loops=y,x sizes=64,64} | "
+    assert found[0].startswith(first)
+    assert found[0].endswith(" | skip-masked{loop=x_tile}") and found[1] == found[0].removesuffix(
+        " | skip-masked{loop=x_tile}"
+    )
     assert found[0].count("stage-shared{array=p") == 1 and "tile{loops=c sizes=16 tail=exact}" in found[0]
     assert all(builder.attempt(s) is None for s in found)
 
