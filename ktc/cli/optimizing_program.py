@@ -50,6 +50,8 @@ def optimize_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> N
     chosen = matching(program, [source["name"]] if source["name"] else [])
     if not source["name"]:
         chosen = list(worth(program))
+    for line in program.advice:
+        note(f"note: {line}")
     for kernel, why in program.unusable:
         note(f"left out: {kernel}: {why}")
 

@@ -235,9 +235,10 @@ def tryout(
 ) -> None:
     """Run a program with the tuned kernels in place of its own, without building it anew, and compare.
 
-    The program's launches of a kernel with a recipe are swapped where their sizes are those of a tuned scenario and
-    what the kernel assumes holds; all others stay. Times are of the whole program, as it is and swapped, in turns.
-    Outputs (standard output, and each --output) are compared byte by byte, those that the program repeats itself.
+    The program's launches of a kernel with a recipe are swapped where its workload gives their geometry for their
+    sizes and what the tuned kernel assumes holds; all others stay. Times are of the whole program, as it is and
+    swapped, in turns. Outputs (standard output, and each --output) are compared byte by byte, those that the program
+    repeats itself.
 
     Examples:
       ktc profile -o p -- ./solver && ktc optimize p --source src && ktc tryout p --source src

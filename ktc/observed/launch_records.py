@@ -12,7 +12,7 @@ from ktc.capture.capture_format import HEAD
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.host.captured import Instance
 from ktc.ir.types import Ptr
-from ktc.profiling import Profile, ranked
+from ktc.profiling import Profile, ranked, verdict
 from ktc.profiling.kernel_bounds import scalars_of
 from ktc.profiling.profile_format import Geometry
 
@@ -67,6 +67,8 @@ class ProgramRecord:
     """Kernels of which no arguments are known, and why."""
     sources: tuple[str, ...] = ()
     """Folders with what the program compiled as it ran."""
+    advice: tuple[str, ...] = ()
+    """What helps the program beside faster kernels, if anything does."""
 
     @property
     def program(self) -> str:
@@ -89,7 +91,8 @@ def loaded(folder: Path) -> ProgramRecord:
 
 def _of_profile(p: Profile) -> ProgramRecord:
     kernels, unusable = [], []
-    for row in ranked(p):
+    rows = ranked(p)
+    for row in rows:
         usable = [f for f in row.launched if f.sized]
         records = [
             Record(s.geometry, s.arguments, {x.offset: ObservedBuffer(x.address, x.base, max(0, x.bytes))
@@ -107,8 +110,10 @@ def _of_profile(p: Profile) -> ProgramRecord:
         equal = frozenset(pair for f in usable for pair in f.equal)
         kernels.append(KernelRecord(row.kernel, row.symbol, usable[0].parameters, tuple(records), row.most,
                                     row.elapsed, alignments, equal))  # fmt: skip
-    return ProgramRecord(p.folder, p.command, "ktc profile", tuple(kernels), p.seconds, tuple(unusable),
-                         (str(p.sources),) if p.sources is not None else ())  # fmt: skip
+    return ProgramRecord(
+        p.folder, p.command, "ktc profile", tuple(kernels), p.seconds, tuple(unusable),
+        (str(p.sources),) if p.sources is not None else (), verdict(p, rows).advice,
+    )  # fmt: skip
 
 
 def _of_capture(c: Capture) -> ProgramRecord:

@@ -1,8 +1,9 @@
 """Which launches of a program a tuned kernel takes the place of, as the preloaded library reads it.
 
-A launch is swapped if its scalars and its geometry are those of a scenario that the kernel was tuned for, or differ in
-scalars alone that decide neither. What the tuned kernel assumes of scalars is tested here, for they are known; what it
-assumes of pointers is tested at each launch, by the library: where it does not hold, the original runs.
+A launch is swapped if the workload gives its geometry for its scalars: by the kernel that won at its sizes, or, at
+sizes of no scenario, by that of the first that explains it. What the tuned kernel assumes of scalars is tested here, for
+they are known; what it assumes of pointers is tested at each launch, by the library: where it does not hold, the
+original runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktc.backends.base import Emitted
+from ktc.backends.base import CompileFailure, Emitted
 from ktc.backends.launchers.launch_geometry import geometry as launch_needs
 from ktc.backends.runtimes.common import geometry, integers
 from ktc.backends.runtimes.module_symbols import file_scope
@@ -36,12 +37,12 @@ ALIGN = 8
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuned kernel: ``original`` with the facts of its workload, its printed text, and the architecture that it was
-    tuned for, as ``sm_90``."""
+    """A tuned kernel: ``original`` with the facts of its workload, and what takes its place, printed, by scenario
+    (None: the original is the fastest there); ``arch``: of the device that it was tuned for, as ``sm_90``."""
 
     workload: Workload
     original: Kernel
-    code: Emitted
+    codes: Mapping[str, Emitted | None]
     arch: str
 
 
@@ -57,27 +58,51 @@ class Unswapped:
 def swap_lines(
     f: Launched, found: Instance, tuned: Tuned, folder: Path, name: str
 ) -> tuple[list[str], list[Unswapped]]:
-    """The lines for the launches of ``f``, whose source is ``found``; the module goes to ``folder`` as ``name.cubin``.
-
-    Raises:
-        KtcError: E-TRYOUT, the kernel needs more than a launch can be given here; CompileFailure.
-    """
-    slots = {s.name: s for s in found.slots}
-    parameters = list(_parameters(tuned.code.kernel))
-    cubin = compile_cubin(tuned.code.text, tuned.code.entry, tuned.arch, tuned.code.options,
-                          variables=file_scope(tuned.code.kernel))  # fmt: skip
-    (folder / f"{name}.cubin").write_bytes(cubin.code)
+    """The lines for the launches of ``f``, whose source is ``found``; modules go to ``folder``, by ``name``."""
+    modules = Modules(tuned.arch, folder, name)
     lines, left = [], list[Unswapped]()
     for shape in f.shapes:
-        n = shape.launches + shape.captured
         try:
             if shape.others:
                 raise KtcError("E-TRYOUT", "too many combinations of scalars: not all were kept")
-            scalars = _scalars(tuned, scalars_of(found, shape.arguments), shape)
-            lines.append(_line(f, shape, tuned, scalars, slots, parameters, f"{name}.cubin {cubin.symbol}"))
+            scenario, scalars = _scalars(tuned, scalars_of(found, shape.arguments), shape)
+            code = tuned.codes.get(scenario)
+            if code is None:
+                raise KtcError("E-TRYOUT", f"the original is the fastest at the sizes of {scenario}")
+            lines.append(_line(f, shape, code, scalars, {s.name: s for s in found.slots}, modules.of(code)))
         except KtcError as e:
-            left.append(Unswapped(f.kernel, n, e.message))
+            left.append(Unswapped(f.kernel, shape.launches + shape.captured, e.message.splitlines()[0]))
     return lines, left
+
+
+class Modules:
+    """The compiled kernels of one original, each made when first asked for."""
+
+    def __init__(self, arch: str, folder: Path, name: str) -> None:
+        self.arch, self.folder, self.name = arch, folder, name
+        self._made: dict[str, str | KtcError] = {}
+
+    def of(self, code: Emitted) -> str:
+        """The file and the entry of ``code``.
+
+        Raises:
+            KtcError: E-COMPILE, the compiler refuses it.
+        """
+        if code.text not in self._made:
+            self._made[code.text] = self._compiled(code)
+        made = self._made[code.text]
+        if isinstance(made, KtcError):
+            raise made
+        return made
+
+    def _compiled(self, code: Emitted) -> str | KtcError:
+        file = f"{self.name}-{len(self._made)}.cubin"
+        try:
+            built = compile_cubin(code.text, code.entry, self.arch, code.options, variables=file_scope(code.kernel))
+        except CompileFailure as e:
+            return KtcError("E-COMPILE", f"the tuned kernel does not compile: {e.log.strip().splitlines()[0][:200]}")
+        (self.folder / file).write_bytes(built.code)
+        return f"{file} {built.symbol}"
 
 
 def _parameters(k: Kernel) -> Iterator[Param]:
@@ -119,8 +144,8 @@ def _places(
     return out, constants
 
 
-def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> dict[str, int | float]:
-    """The scalars of a launch, with those that only the host knows: the scenario's whose launch is the same.
+def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> tuple[str, dict[str, int | float]]:
+    """The scenario whose launch is the same, and the scalars of a launch, with those that only the host knows.
 
     Raises:
         KtcError: E-TRYOUT, no scenario explains the launch.
@@ -128,8 +153,8 @@ def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> d
     w = tuned.workload
     direct = {a.value: passed[a.name] for a in w.args if a.role == "scalar" and isinstance(a.value, str)
               and a.value.isidentifier() and a.name in passed}  # fmt: skip
-    for scenario in w.scenarios:
-        sizes = {**scenario.sizes, **{n: int(v) for n, v in direct.items()}}
+    with_direct = [(s, {**s.sizes, **{n: int(v) for n, v in direct.items()}}) for s in w.scenarios]
+    for scenario, sizes in sorted(with_direct, key=lambda x: x[1] != dict(x[0].sizes)):  # its own sizes first
         try:
             values = {**w.scalars(sizes), **sizes, **passed}
         except FormulaError:
@@ -139,8 +164,8 @@ def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> d
             continue
         g = geometry(tuned.original, values)
         if (g.grid, g.block) == (shape.geometry.grid, shape.geometry.block):
-            return values
-    raise KtcError("E-TRYOUT", "its sizes and geometry are those of no scenario that was tuned for")
+            return scenario.name, values
+    raise KtcError("E-TRYOUT", "the workload does not give its geometry for its sizes")
 
 
 def _value(text: str, sizes: Mapping[str, int]) -> int | None:
@@ -151,10 +176,9 @@ def _value(text: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def _line(
-    f: Launched, shape: Shape, tuned: Tuned, scalars: Mapping[str, Any], slots: Mapping[str, Slot],
-    parameters: Sequence[Param], module: str,
-) -> str:  # fmt: skip
-    k = tuned.code.kernel
+    f: Launched, shape: Shape, code: Emitted, scalars: Mapping[str, Any], slots: Mapping[str, Slot], module: str
+) -> str:
+    k = code.kernel
     needs, env = launch_needs(k), integers(k, scalars)
 
     def number(e: Expr) -> int:
@@ -175,7 +199,7 @@ def _line(
         for x in (pair.one, pair.other)
     ]
     g, held = shape.geometry, [p.offset for p in shape.pointers]
-    places, constants = _places(parameters, slots, scalars, len(shape.arguments))
+    places, constants = _places(list(_parameters(k)), slots, scalars, len(shape.arguments))
     words = [
         f.symbol, *g.grid, *g.block, g.shared, *g.cluster, shape.arguments.hex() or "-", len(held), *held, module,
         *to.grid, *to.block, to.shared, constants.hex() or "-", len(places) // 2, *places,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import statistics
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ktc.backends.base import Emitted
 from ktc.capture.preloaded import compiled, found_program
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.host.captured import spelled
+from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 from ktc.profiling import Profile
 from ktc.profiling.kernel_sources import SourceTree
@@ -154,24 +157,36 @@ def _named(kernel: str) -> set[str]:
 def _recipes(runs: Path, left: list[Unswapped]) -> Iterator[tuple[tuple[Path, str, dict[str, str]], Tuned]]:
     """The tuned kernels of ``runs``, a folder of runs or a run's: by source, name and template arguments. What cannot
     be printed goes to ``left``."""
-    from ktc.api import Program
-    from ktc.driver.printing import printed
-
     for path in sorted({*runs.glob("recipe.json"), *runs.glob("*/recipe.json")}):
         file = path.with_name("workload.toml")
         try:
             recipe = Recipe.load(path)
-            if not recipe.script or not file.is_file() or not recipe.target.startswith("cuda-sm"):
+            if not file.is_file() or not recipe.target.startswith("cuda-sm"):
                 continue
             w = Workload.load(file)
             original = w.load_kernel(recipe.variant or None)
-            program = Program(original, w, recipe.variant or None, original=original).apply(recipe.script).ok
-            code = printed(program.bind(**recipe.knobs).kernel, recipe.target)
+            codes = _codes(recipe, w, original)
         except KtcError as e:
             left.append(Unswapped(str(path), 0, e.message.splitlines()[0]))
             continue
         key = (w.source.resolve(), w.kernel_name, w.template(recipe.variant or None))
-        yield key, Tuned(w, original, code, f"sm_{recipe.target.rpartition('sm')[2]}")
+        yield key, Tuned(w, original, codes, f"sm_{recipe.target.rpartition('sm')[2]}")
+
+
+def _codes(recipe: Recipe, w: Workload, original: Kernel) -> dict[str, Emitted | None]:
+    """What takes the place of ``original`` in each scenario: the scenario's own winner, else the recipe's."""
+    from ktc.api import Program
+    from ktc.driver.printing import printed
+
+    start = Program(original, w, recipe.variant or None, original=original)
+
+    @functools.cache
+    def code(script: str, knobs: tuple[tuple[str, int], ...]) -> Emitted | None:
+        return printed(start.apply(script).ok.bind(**dict(knobs)).kernel, recipe.target) if script else None
+
+    common = {"script": recipe.script, "knobs": recipe.knobs}
+    own = {s.name: {**recipe.timings, **recipe.heldout}.get(s.name, common) for s in w.scenarios}
+    return {name: code(won["script"], tuple(sorted(won["knobs"].items()))) for name, won in own.items()}
 
 
 def _run(profile: Profile, variables: Mapping[str, str], files: Sequence[str], seen: Path | None = None) -> Run:

@@ -51,10 +51,11 @@ def verdict(profile: Profile, rows: Sequence[Ranked]) -> Verdict:
         facts.append(f"{launches} launches leave it idle for {duration(gap)} each, on average")
         if kind == "launches":
             advice.append("bound by launching: fewer launches help (fuse kernels that follow each other, record the "
-                          "sequence as a CUDA graph, larger batches), faster kernels hardly do")  # fmt: skip
+                          "sequence as a CUDA graph, larger batches), faster kernels hardly do: what the table "
+                          "says they give is the most")  # fmt: skip
         else:
             advice.append("bound by the host: the device waits for code between the launches (files, synchronisation, "
-                          "copies, Python), which no kernel makes faster")  # fmt: skip
+                          "copies, Python), which no kernel makes faster: what the table says is the most")  # fmt: skip
     copying = sum(p.copy_seconds for p in profile.processes)
     if busy and copying / busy >= COPIES:
         facts.append(f"{copying / busy:.0%} of its work is {sum(p.copies for p in profile.processes)} copies")

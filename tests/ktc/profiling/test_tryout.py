@@ -37,11 +37,11 @@ def tuned(built, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def recipe(script: str, kernel: str = "scale") -> None:
+def recipe(script: str, kernel: str = "scale", **timings) -> None:
     source = Path("src/scale.cu")
-    Recipe(kernel, sha256(source.read_bytes()), script, {}, "cuda-sm90", source=str(source.resolve())).save(
-        f"ktc-out/{kernel}/recipe.json"
-    )
+    Recipe(
+        kernel, sha256(source.read_bytes()), script, {}, "cuda-sm90", source=str(source.resolve()), timings=timings
+    ).save(f"ktc-out/{kernel}/recipe.json")
 
 
 def test_launches_of_tuned_sizes_are_swapped(tuned, capsys):
@@ -67,6 +67,15 @@ def test_pointers_are_tested_at_each_launch(tuned, capsys, monkeypatch):
     assert (out["swapped"], out["refused"]) == (0, 9)
 
 
+def test_each_scenario_has_its_own_winner(tuned, capsys):
+    plain = "raise | distribute{loop=i map=[thread.x 64, block.x]}"
+    recipe("", **{"1000": {"script": "", "knobs": {}}, "77": {"script": plain, "knobs": {}}})
+    assert main(["tryout", "p", "--source", "src", "--runs", "1", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["swapped"] == 3
+    assert [(u["launches"], u["why"]) for u in out["left"]] == [(9, "the original is the fastest at the sizes of 1000")]
+
+
 def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capfd, monkeypatch):
     """Each block of the original does 64 elements; the tuned one has other blocks, and must know how many there are."""
     from ktc.observed import tryout
@@ -89,7 +98,7 @@ def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capfd, mo
     # 256 values of n have a row each, and the launches of the others are one: nobody knows their arguments.
     assert out["swapped"] == 9 + 256 and [u["launches"] for u in out["left"] if "too many" in u["why"]] == [145]
     words = next(x for x in lines if x.startswith("_Z4stepPfi ")).split()
-    at = words.index("kernel1.cubin")
+    at = words.index("kernel1-0.cubin")
     assert words[at + 2 : at + 9] == ["2", "1", "1", "96", "1", "1", "0"]
     assert words[at + 9] == "0200000000000000" and words[at + 10 : at + 17] == ["3", "0", "8", "8", "4", "12", "4"]
 
