@@ -38,7 +38,8 @@ def compile_trial(folder: Path, files: Sequence[str], a: Artefact, work: Workloa
         if log is None:
             continue
         own = Path(work.source)
-        if (alone := _refusal([compiler, *flags, "-c", str(own), "-o", os.devnull])) is not None:
+        alone = _refusal([compiler, *flags, "-c", str(own), "-o", os.devnull]) if a.language == "cuda" else None
+        if alone is not None:
             return f"not compiled: {own.name} alone needs flags of your build, or does not compile: {gist(alone)}"
         raise KtcError(
             "E-EXPORT-COMPILE", f"{folder / name} does not compile: {gist(log)}",
@@ -53,13 +54,16 @@ def _flags(a: Artefact, work: Workload) -> list[str]:
     if a.language == "cuda":
         exact = exact_architectures(a) or ["90"]
         found += [f"-gencode=arch=compute_{n},code=sm_{n}" for n in exact]
+    else:
+        found.append("--offload-arch=gfx90a")
     return found
 
 
 def _refusal(command: list[str]) -> str | None:
     """What the compiler says against it; None where it compiles."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        env = {**os.environ, "HIP_PLATFORM": "amd"}  # hipcc beside nvcc would compile for that
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
     except subprocess.TimeoutExpired:
         return f"it took more than {SECONDS} s"
     return None if done.returncode == 0 else done.stdout + done.stderr

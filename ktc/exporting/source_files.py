@@ -21,7 +21,7 @@ from ktc.backends.c_family.line_layout import wrap
 from ktc.backends.launchers.launch_geometry import geometry
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import list_kernels
-from ktc.ir.frontend.entry_points import template_arguments
+from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Expr, Var
 from ktc.ir.workload import Workload
@@ -41,7 +41,8 @@ def source_files(built: Built) -> Files:
     """The edited file, the header, and a patch.
 
     Raises:
-        KtcError: E-EXPORT-LAUNCH (no launch by name in the file), E-EXPORT-HOST (a size that no launch tells).
+        KtcError: E-EXPORT-LAUNCH (no launch by name in the file), E-EXPORT-OVERLOAD (several kernels of that name),
+            E-EXPORT-HOST (a size that no launch tells).
     """
     built = without_host_sizes(built)
     a = built.artefact
@@ -54,6 +55,7 @@ def source_files(built: Built) -> Files:
             "E-EXPORT-LAUNCH", f"{source.name} has no launch {plain}<<<...>>>(...) to replace",
             hint="`ktc export --to cmake` writes a function that you call in place of your launch",
         )  # fmt: skip
+    _check_overloads(built.workload, source, plain)
     space = f"{a.name}_tuned"
     ids = ", ".join(f"{space}::id({name})" for name in _instances(built, source))
     header = f"{a.name}_tuned.cuh"
@@ -67,6 +69,20 @@ def source_files(built: Built) -> Files:
         "README.md": _readme(a, source.name, header, len(found)),
         "kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
     }
+
+
+def _check_overloads(work: Workload, source: Path, plain: str) -> None:
+    """That a kernel's name without its parameters is one function, or one template."""
+    same = [i.name for i in _kernels(work, source) if re.split(r"[<(]", i.name)[0].split("::")[-1] == plain]
+    if any("(" in name for name in same):
+        raise KtcError(
+            "E-EXPORT-OVERLOAD", f"{source.name} has several kernels of that name: {', '.join(same)}",
+            hint="give it a name of its own, or `ktc export --to cmake`: a function to call in place of your launch",
+        )  # fmt: skip
+
+
+def _kernels(work: Workload, source: Path) -> list[KernelInfo]:
+    return list_kernels(str(source), defines=dict(work.defines) or None, include_dirs=work.include_dirs)
 
 
 def _read(source: Path) -> str:
@@ -104,8 +120,7 @@ def _deduced(work: Workload, source: Path) -> dict[str, str]:
 def _template_order(work: Workload, source: Path) -> list[str]:
     """The kernel's template parameters in order."""
     name = work.kernel_name.split("(")[0].split("<")[0].strip()
-    infos = list_kernels(str(source), defines=dict(work.defines) or None, include_dirs=work.include_dirs)
-    for info in infos:
+    for info in _kernels(work, source):
         if info.name.split("(")[0].split("::")[-1] == name.split("::")[-1] and info.template:
             return [t.name for t in info.template]
     return list(work.template(None))

@@ -113,6 +113,12 @@ def test_hip(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
     assert "LANGUAGES CXX HIP" in (tmp_path / "out/CMakeLists.txt").read_text()
 
 
+def test_hip_compiles(runs: list[str], tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
+    needs("hipcc")
+    done = ktc_run("export", runs[0], "--to", "hip", "-o", "out")
+    assert done.returncode == 0 and "silu_and_mul_kernel.hip, selftest.hip: compiled by hipcc" in done.stderr
+
+
 def test_working_memory_in_cxx(tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
     """A scan of long rows keeps its sums of parts, and who is last, between launches."""
     nvcc = needs("nvcc")
@@ -133,7 +139,17 @@ void go(float* y, const float* x, int n, void (*launch)(dim3, float*, const floa
 """
 
 
+OVERLOADED = """
+__global__ void twice(float* x) { x[threadIdx.x] *= 2; }
+__global__ void twice(int* x) { x[threadIdx.x] *= 2; }
+void go(float* x) { twice<<<1, 64>>>(x); }
+"""
+
+
 def test_what_cannot_be_replaced_is_said(tmp_path: Path, ktc_run: Run) -> None:
+    (tmp_path / "o.cu").write_text(OVERLOADED)
+    done = ktc_run("export", "o.cu", "--to", "source", "--kernel", "twice(float*)", "-o", "out")
+    assert done.returncode == 1 and "E-EXPORT-OVERLOAD" in done.stderr, done.stderr
     (tmp_path / "k.cu").write_text(HIDDEN)
     done = ktc_run("export", "k.cu", "--to", "source", "-o", "out", "--no-check")
     assert done.returncode == 1 and "E-EXPORT-LAUNCH" in done.stderr and "--to cmake" in done.stderr
