@@ -8,6 +8,7 @@ constants and helpers do not meet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,17 @@ class Host:
         return [p for p in self.kernel.params if not p.symbol and p.scratch is None]
 
     def declared(self) -> str:
-        return ", ".join(self.x.d.parameter(p, self.names.of(p.sym)).replace(" __restrict__", "") for p in self.params)
+        """The parameters, in types that are known outside of the kernel's namespace."""
+        return ", ".join(self.parameter(p) for p in self.params)
+
+    def parameter(self, p: Param) -> str:
+        text = self.x.d.parameter(p, self.names.of(p.sym)).replace(" __restrict__", "")
+        return re.sub(r"\b(e4m3|e5m2)\b(?=.*\*)", "unsigned char", text)  # what texts call the bits of 8-bit floats
+
+    def elem(self, p: Param) -> str:
+        """The type of a buffer's elements, known outside as well."""
+        assert isinstance(p.sym.type, Ptr)
+        return re.sub(r"^(e4m3|e5m2)$", "unsigned char", self.x.d.type_name(p.sym.type.elem))
 
     def passed(self) -> str:
         return ", ".join(self.names.of(p.sym) for p in self.params)
@@ -80,15 +91,30 @@ def host_of(e: Emitted, api: Api) -> Host:
 
 def includes(texts: Sequence[Emitted], api: Api) -> list[str]:
     """The directives of all texts, once each, and what the host code needs."""
-    found = dict.fromkeys(line for e in texts for line in e.text.splitlines() if line.startswith("#include"))
+    found = dict.fromkeys(line for e in texts for line in _own(e) if line.startswith("#include"))
     needed = ["<cmath>", "<cstddef>", "<cstdint>", "<map>", "<mutex>", "<tuple>", "<utility>", f"<{api.header}>"]
     needed += ["<cuda.h>"] if any(tensor_maps(e.kernel) for e in texts) else []
     return sorted({*found, *(f"#include {n}" for n in needed)}, key=lambda line: (".h" not in line, line))
 
 
+def conditional_sections(texts: Sequence[Emitted]) -> list[str]:
+    """Sections that include one header or another, with what they declare of it: for the file's scope, once each."""
+    return list(dict.fromkeys(s for e in texts for s in e.sections if _is_conditional(s)))
+
+
+def _is_conditional(section: str) -> bool:
+    return "#include" in section and "#if" in section
+
+
+def _own(e: Emitted) -> list[str]:
+    """The lines of a text without its conditional sections."""
+    sections = [s for s in e.sections if not _is_conditional(s)] or [e.text]
+    return "\n\n".join(sections).rstrip().splitlines()
+
+
 def namespace_of(e: Emitted, name: str) -> list[str]:
     """The kernel with all that its text declares, in a namespace."""
-    body = [line for line in e.text.rstrip().splitlines() if not line.startswith("#include")]
+    body = [line for line in _own(e) if not line.startswith("#include")]
     maker = ["", *MAKE_TENSOR_MAP.rstrip().splitlines()] if tensor_maps(e.kernel) else []
     return [f"namespace {name} {{", *_without_leading_blanks(body), *maker, f"}}  // namespace {name}", ""]
 

@@ -9,7 +9,19 @@ from ktc.backends.c_family.line_layout import wrap
 
 from .artefact import Artefact
 from .building import Built
-from .cxx_kernels import APIS, Api, common, forced, host_of, includes, instance_code, launching, namespace_of, tried
+from .cxx_kernels import (
+    APIS,
+    Api,
+    common,
+    conditional_sections,
+    forced,
+    host_of,
+    includes,
+    instance_code,
+    launching,
+    namespace_of,
+    tried,
+)
 from .cxx_selfcheck import selftest_files
 from .host_sizes import without_host_sizes
 from .python_packages import Files, what_runs
@@ -66,7 +78,7 @@ def _header(built: Built, api: Api) -> str:
     own = [line for line in includes(texts, api) if ".h>" in line]
     lines = [
         f"// {a.name}: the tuned kernel where it was measured to be faster, the original elsewhere. See README.md.",
-        "#pragma once", *own, "",
+        "#pragma once", *own, "", *(line for s in conditional_sections(texts) for line in [*s.splitlines(), ""]),
     ]  # fmt: skip
     for signature in _signatures(built, api):
         lines += wrap(f"{signature};", "")

@@ -52,7 +52,7 @@ def _case(built: Built, case: Case, h: Host, data: bytearray) -> list[str]:
         data += a.tobytes()
     for p in h.params:
         if isinstance(p.sym.type, Ptr):
-            kind = h.x.d.type_name(p.sym.type.elem)
+            kind = h.elem(p)
             at = f"b{names.index(p.sym.name)}.device" if p.sym.name in names else "nullptr"
             args.append(f"static_cast<{kind}*>({at})")
         else:

@@ -22,7 +22,6 @@ from ktc.backends.launchers.launch_geometry import geometry
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import list_kernels
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
-from ktc.ir.kernel import Param
 from ktc.ir.nodes import Expr, Var
 from ktc.ir.workload import Workload
 
@@ -210,17 +209,13 @@ def _chosen(original: Emitted, name: str, statements: list[str]) -> list[str]:
     """``bool NAME(Config, arguments...)``: whether a tuned kernel was launched in place of this launch."""
     h = host_of(original, CUDA)
     own = [p for p in h.params if not p.host]
-    params = ", ".join(["Config given_", *(_declared(h, p) for p in own)])
+    params = ", ".join(["Config given_", *(h.parameter(p) for p in own)])
     lines = [*wrap(f"inline bool {name}({params}) {{", "")]
     if statements:
         lines += [out for line in _sizes(h) for out in wrap(line, "  ")]
         lines += ["  const cudaStream_t stream = given_.stream;"]
         lines += [s.replace("return launched;", "return launched == cudaSuccess;") for s in statements]
     return [*lines, "  return false;", "}", ""]
-
-
-def _declared(h: Host, p: Param) -> str:
-    return h.x.d.parameter(p, h.names.of(p.sym)).replace(" __restrict__", "")
 
 
 def _sizes(h: Host) -> Iterator[str]:

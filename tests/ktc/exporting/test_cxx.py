@@ -115,7 +115,7 @@ def test_hip(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
 
 def test_hip_compiles(runs: list[str], tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
     needs("hipcc")
-    done = ktc_run("export", runs[0], "--to", "hip", "-o", "out")
+    done = ktc_run("export", runs[1], "--to", "hip", "-o", "out")
     assert done.returncode == 0 and "silu_and_mul_kernel.hip, selftest.hip: compiled by hipcc" in done.stderr
 
 
@@ -251,3 +251,17 @@ def test_sizes_that_only_make_up_an_argument_are_not_asked_for(tmp_path: Path, k
             assert "int n, int b, int t," in text, "what divides t is for the launcher to test"
         else:
             assert ">= 16" in text and "<= 262144" in text and "int b" not in text, "b * t lies between"
+
+
+def test_types_of_8_bit_floats_and_bfloat16_in_hip(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
+    """What a text calls them is known inside of its namespace alone; a bfloat16 has one name for all of a file."""
+    quant = str(ROOT / "kernels/serving/quant_fp8")
+    assert ktc_run("export", quant, "--to", "hip", "-p", "raise", "-o", "out", "--no-check").returncode == 0
+    assert (
+        "quant_fp8_kernel(unsigned char* q, float* scale, const __half* input"
+        in (tmp_path / "out/quant_fp8_kernel.h").read_text()
+    )
+    assert ktc_run("export", runs[1], "--to", "hip", "-o", "bf16", "--no-check").returncode == 0
+    header = (tmp_path / "bf16/silu_and_mul_kernel.h").read_text()
+    assert header.count("using bf16 = __hip_bfloat16;") == 1
+    assert "using bf16" not in (tmp_path / "bf16/silu_and_mul_kernel.hip").read_text()
