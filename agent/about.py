@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ktc.ir.workload import Workload
+from ktc.search.records.ledger import is_dead, start_of
 from ktc.search.target import DeviceInfo
 
 NAME = "run.json"
@@ -21,7 +22,8 @@ FORMAT = 1
 @dataclass(frozen=True)
 class About:
     """The start of a run: its kernel, source and workload (paths), device, planner and limits; which process on which
-    host it is, and when it began (seconds since the epoch). ``time_limit`` None: there is none."""
+    host it is, by its number and when that ``started``; and when the run ``began`` (seconds since the epoch).
+    ``time_limit`` None: there is none."""
 
     kernel: str
     source: str
@@ -33,6 +35,7 @@ class About:
     time_limit: float | None
     host: str
     process: int
+    started: str
     began: float
 
     @classmethod
@@ -44,7 +47,7 @@ class About:
         limit = time_limit if time_limit < math.inf else None
         return cls(
             work.kernel_name, str(work.source), str(work.path), variant or "", device, planner, budget, limit,
-            socket.gethostname(), os.getpid(), time.time(),
+            socket.gethostname(), os.getpid(), start_of(os.getpid()), time.time(),
         )  # fmt: skip
 
     def save(self, folder: Path) -> None:
@@ -53,15 +56,7 @@ class About:
     @property
     def is_running(self) -> bool:
         """Whether the process is there, as far as this machine can tell."""
-        if self.host != socket.gethostname():
-            return False
-        try:
-            os.kill(self.process, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+        return self.host == socket.gethostname() and not is_dead(self.host, self.process, self.started)
 
 
 def load_about(folder: Path) -> About | None:

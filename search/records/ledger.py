@@ -120,11 +120,11 @@ class Ledger:
             if db.execute("SELECT 1 FROM outcome WHERE study=? AND config=?", (study, text)).fetchone():
                 return None
             held = db.execute("SELECT * FROM claim WHERE study=? AND config=?", (study, text)).fetchone()
-            if held and held["expires"] > now and not _dead(held["host"], held["pid"], held["started"]):
+            if held and held["expires"] > now and not is_dead(held["host"], held["pid"], held["started"]):
                 return None
             db.execute("DELETE FROM claim WHERE study=? AND config=?", (study, text))
             token = db.execute("INSERT INTO fence DEFAULT VALUES").lastrowid
-            me = (socket.gethostname(), os.getpid(), _start_of(os.getpid()))
+            me = (socket.gethostname(), os.getpid(), start_of(os.getpid()))
             db.execute("INSERT INTO claim VALUES (?, ?, ?, ?, ?, ?, ?)", (study, text, token, *me, now + self._lease_s))
         return Claim(study, text, int(token or 0))
 
@@ -142,7 +142,7 @@ class Ledger:
     def claimed(self, study: int) -> list[Config]:
         """Configurations that live processes, this one included, are measuring."""
         rows = self._store.query("SELECT * FROM claim WHERE study=? AND expires>?", (study, time.time()))
-        return [json.loads(r["config"]) for r in rows if not _dead(r["host"], r["pid"], r["started"])]
+        return [json.loads(r["config"]) for r in rows if not is_dead(r["host"], r["pid"], r["started"])]
 
     # ----------------------------------------------------------------------------------------------------- measurements
 
@@ -221,12 +221,12 @@ def _json(details: Mapping[str, object]) -> str:
     return json.dumps(details, sort_keys=True, default=str)
 
 
-def _dead(host: str, pid: int, started: str) -> bool:
+def is_dead(host: str, pid: int, started: str) -> bool:
     """Whether the owner is known to be gone: on this machine, and no process has its number and starting time."""
-    return host == socket.gethostname() and _start_of(pid) != started
+    return host == socket.gethostname() and start_of(pid) != started
 
 
-def _start_of(pid: int) -> str:
+def start_of(pid: int) -> str:
     """When a process of this machine started, so that a reused number is not mistaken for it; '' when there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
