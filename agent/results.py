@@ -55,13 +55,20 @@ def write(report: OptimizeReport, out: Path, builder: Builder, work: Workload) -
             report = replace(report, notes=(*report.notes, f"no template: {e.message} [{e.code}]"))
     files |= {"recipe": str(out / "recipe.json"), "report": str(out / "report.json")}
     report = replace(report, scenarios=tuple(scenarios), files=files)
-    recipe(report, code, work).save(out / "recipe.json")
+    texts: Mapping[str, object] = {}
+    try:
+        texts = gathered(work, report.variant or None).to_json()
+    except KtcError as e:  # what was found is worth more than where it can be read
+        why = f"the recipe names its source instead of holding it: {e.message} [{e.code}]"
+        report = replace(report, notes=(*report.notes, why))
+    recipe(report, code, texts).save(out / "recipe.json")
     _put(out / "report.json", report.dumps())
     return report
 
 
-def recipe(report: OptimizeReport, code: str, work: Workload) -> Recipe:
-    """(source, script, knob values, target): enough to regenerate ``code``'s bytes anywhere; and the evidence."""
+def recipe(report: OptimizeReport, code: str, texts: Mapping[str, object]) -> Recipe:
+    """(source, script, knob values, target): enough to regenerate ``code``'s bytes anywhere; and the evidence.
+    ``texts``: :class:`~ktc.search.records.recipe_sources.Sources` as JSON."""
     source = Path(report.source)
     device = report.device
     return Recipe(
@@ -77,7 +84,7 @@ def recipe(report: OptimizeReport, code: str, work: Workload) -> Recipe:
         verdicts=[{"scenario": s.name, "verdict": s.verdict} for s in report.scenarios],
         timings={s.name: _timing(s) for s in report.scenarios if not s.heldout},
         heldout={s.name: _timing(s) for s in report.scenarios if s.heldout},
-        sources=gathered(work, report.variant or None).to_json(),
+        sources=texts,
         versions={"ktc": ktc_version(), "device": str(device["name"]), "backend": str(device["backend"])},
     )
 

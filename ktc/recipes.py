@@ -82,7 +82,7 @@ def open_recipe(path: Path) -> OpenedRecipe:
     spec = SourceSpec(str(source), variant=variant, workload=_old_workload(path, recipe, source))
     kernel, workload = resolve(spec)
     state = _state(source, recipe)
-    said = f"{path} is of format {recipe.written_as}, which names its source instead of holding it"
+    said = f"{path} names its source instead of holding it (format {recipe.written_as})"
     if state != UNCHANGED or workload is None:
         why = f"{source} is {state}" if state != UNCHANGED else "it has no workload"
         note = f"{said}; not made portable, as {why}"
@@ -110,7 +110,7 @@ def _old_source(path: Path, recipe: Recipe) -> Path:
     name = Path(recipe.source).name or "the source"
     raise KtcError(
         "E-RECIPE-SOURCE",
-        f"{path} is of format {recipe.written_as}, which does not hold its source: {recipe.source or 'that'} is gone",
+        f"{path} (format {recipe.written_as}) does not hold its source: {recipe.source or 'that'} is gone",
         hint=f"put {name} (SHA-256 {recipe.source_sha256[:12]}...) and its workload.toml beside it, or make the recipe "
         "again: ktc optimize",
         exit_code=2,

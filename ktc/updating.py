@@ -97,7 +97,7 @@ def _gathered(opened: OpenedRecipe, program: Program) -> Sources:
 
 
 def _changes(opened: OpenedRecipe, before: Sources | None, after: Sources) -> Iterator[str]:
-    if opened.recipe.written_as != FORMAT:
+    if opened.notes:  # on what it was read from
         yield f"the recipe is of format {opened.recipe.written_as}, and holds no texts"
     if before is None:
         yield "its source has changed since"

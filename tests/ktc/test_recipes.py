@@ -221,3 +221,22 @@ def test_options_that_a_recipe_decides_are_refused(project: Path, tmp_path: Path
 def test_sources_round_trip(project: Path) -> None:
     found = gathered(Workload.load(project / "kernels"), None)
     assert parsed(json.loads(json.dumps(found.to_json()))) == found and isinstance(found, Sources)
+
+
+def test_a_run_whose_texts_cannot_be_read_is_written_all_the_same(
+    project: Path, tmp_path: Path, ktc_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ktc.agent import results
+
+    def broken(*args: object) -> Sources:
+        raise KtcError("E-FILE", "cannot read a header")
+
+    monkeypatch.setattr(results, "gathered", broken)
+    where = str(project / "kernels")
+    done = ktc_run("tune", where, "-p", SCRIPT, "--device", "numba", "--budget", "1", "--out", "out")
+    assert done.returncode == 0 and "names its source instead of holding it: cannot read" in done.stderr, done.stderr
+    assert not Recipe.load(tmp_path / "out/recipe.json").sources
+    assert ktc_run("lower", "out/recipe.json").returncode == 0, "from where its source is"
+    assert ktc_run("update", "out", "--check").returncode == 1
+    assert ktc_run("update", "out").returncode == 0
+    assert Recipe.load(tmp_path / "out/recipe.json").sources["source"] == "kernels/twice.cu"
