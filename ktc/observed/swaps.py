@@ -1,8 +1,8 @@
 """Which launches of a program a tuned kernel takes the place of, as the preloaded library reads it.
 
 A launch is swapped if the workload gives its geometry for its scalars: by the kernel that won at its sizes, or, at
-sizes of no scenario, by that of the first that explains it. What the tuned kernel assumes of scalars is tested here, for
-they are known; what it assumes of pointers is tested at each launch, by the library: where it does not hold, the
+sizes of no scenario, by that of the first that explains it. What the tuned kernel assumes of scalars is tested here,
+for they are known; what it assumes of pointers is tested at each launch, by the library: where it does not hold, the
 original runs.
 """
 
