@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -114,10 +115,11 @@ class Bench:
         def at(config: Mapping[str, int]) -> Kernel:
             return strict(bound(c.kernel, config))
 
+        until = time.monotonic() + seconds
         ahead = 0 if is_cpu(self.device) else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured
         found = tune(
             None,
-            lambda config, incumbent: self.station.evaluate(at(config), scenario),
+            lambda config, incumbent: self.station.evaluate(at(config), scenario, max(0.0, until - time.monotonic())),
             space,
             budget=Budget(total, seconds),
             ledger=self.ledger,

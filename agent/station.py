@@ -84,8 +84,9 @@ class Station:
             self._compiling[code.text] = self.executor.compile(code)
         return self._compiling[code.text]
 
-    def evaluate(self, kernel: Kernel, scenario: Scenario) -> Outcome:
-        """Check ``kernel`` (knobs bound) against the original on small awkward sizes, then time it on the scenario."""
+    def evaluate(self, kernel: Kernel, scenario: Scenario, seconds: float = math.inf) -> Outcome:
+        """Check ``kernel`` (knobs bound) against the original on small awkward sizes, then time it on the scenario;
+        ``seconds``: how many are left for it."""
         try:
             code = printed(kernel, self.device.profile)
         except KtcError as e:
@@ -97,7 +98,7 @@ class Station:
         wrong = self._differs(code, None, count=1)
         if wrong is not None:
             return wrong
-        said = self.executor.time(code, self._inputs(scenario), budget_s=MEASURE_S)
+        said = self.executor.time(code, self._inputs(scenario), budget_s=MEASURE_S, within_s=seconds)
         if said.timing is None:
             return _failed(said.status, said.details)
         t = said.timing

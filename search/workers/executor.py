@@ -15,6 +15,7 @@ its successor must get a canary kernel right before it is trusted. :class:`Execu
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -100,6 +101,7 @@ class Executor(Protocol):
         baseline: Emitted | None = None,
         budget_s: float = 0.3,
         cold: bool = True,
+        within_s: float = math.inf,
     ) -> Measured: ...
 
     def gate(
@@ -229,13 +231,15 @@ class LocalExecutor:
         baseline: Emitted | None = None,
         budget_s: float = 0.3,
         cold: bool = True,
+        within_s: float = math.inf,
     ) -> Measured:
-        """Time ``code`` (interleaved with ``baseline``) for about ``budget_s`` seconds."""
+        """Time ``code`` (interleaved with ``baseline``) for about ``budget_s`` seconds. What is much slower than what
+        was timed before counts as hung soon after ``within_s``."""
         request = {
             "do": "time", "code": code_to_json(code), "inputs": inputs_to_json(inputs, self.folder),
             "budget_s": budget_s, "cold": cold, "baseline": code_to_json(baseline) if baseline is not None else None,
         }  # fmt: skip
-        reply = self._on_device(request, self.deadlines.run + 3 * budget_s)
+        reply = self._on_device(request, self.deadlines.run + 3 * budget_s, within_s)
         d = dict(reply.data)
         if not reply.ok:
             return Measured(reply.status, details=d)
@@ -265,13 +269,13 @@ class LocalExecutor:
 
     # ------------------------------------------------------------------------------------------------------ supervision
 
-    def _on_device(self, request: Mapping[str, Any], deadline_s: float) -> Reply:
+    def _on_device(self, request: Mapping[str, Any], deadline_s: float, within_s: float = math.inf) -> Reply:
         """Ask the measuring process. A crash is tried once more in a fresh, trusted process before it is held against
         the candidate; a hang is not: the next process's canary shows that the device is well."""
         duel = request.get("baseline") is not None
         kind = json.dumps([request["do"], duel, request.get("inputs") or request.get("workload")], sort_keys=True)
         with self._lock:
-            deadline_s = self._patience.limit(kind, deadline_s)
+            deadline_s = self._patience.limit(kind, deadline_s, within_s)
             start = time.monotonic()
             reply = self._once(request, deadline_s)
             if reply.ok:

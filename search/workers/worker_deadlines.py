@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -23,6 +24,9 @@ class Deadlines:
 
 PATIENCE, SEEN = 20.0, 3
 
+HASTE = 3.0
+"""The same, for who has no more time than that: a candidate that takes longer wins nothing."""
+
 
 class Patience:
     """Adaptive deadlines from how long the answers took so far."""
@@ -31,10 +35,12 @@ class Patience:
         self.floor = floor
         self._slowest: dict[str, tuple[int, float]] = {}
 
-    def limit(self, kind: str, most: float) -> float:
-        """The deadline of the next request of ``kind``: never above ``most``."""
+    def limit(self, kind: str, most: float, left: float = math.inf) -> float:
+        """The deadline of the next request of ``kind``: never above ``most``, and little above the ``left`` seconds
+        that there are for it, once an answer showed how long one takes."""
         n, slowest = self._slowest.get(kind, (0, 0.0))
-        return most if n < SEEN else min(most, max(self.floor, PATIENCE * slowest))
+        limit = most if n < SEEN else min(most, max(self.floor, PATIENCE * slowest))
+        return min(limit, max(left, self.floor / 3, HASTE * slowest)) if n else limit
 
     def learn(self, kind: str, seconds: float) -> None:
         n, slowest = self._slowest.get(kind, (0, 0.0))

@@ -212,6 +212,15 @@ def test_deadlines_adapt_to_what_was_seen():
     assert p.limit("run", 60.0) == 15.0
 
 
+def test_who_has_little_time_left_is_less_patient():
+    p = Patience(floor=15.0)
+    assert p.limit("time", 60.0, 2.0) == 60.0  # nobody knows yet how long one takes
+    p.learn("time", 2.5)
+    assert p.limit("time", 60.0, 2.0) == 7.5 and p.limit("time", 60.0, 12.0) == 12.0 and p.limit("time", 60.0) == 60.0
+    p.learn("run", 0.01)
+    assert p.limit("run", 60.0, 0.0) == 5.0
+
+
 # ------------------------------------------------------------------------------------------------------- the protocol
 
 
