@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LENGTH_MEAN, LENGTH_SD = 0.4, 0.8
-"""Normal prior of the log of a length scale; inputs lie in [0, 1]."""
+LENGTH_MEAN, LENGTH_SD = 2.0, 0.6
+"""Normal prior of the log of a length scale, counted in values of the knob: about seven, however many there are. A
+switch changes little of what the other knobs do; of sixteen values the best may be in the middle, and the ends slow."""
 
 NOISE = (1e-3, 1e-2)
 """Range of the noise's variance in units of the signal's: repeated timings differ by a few per cent."""
@@ -36,6 +37,9 @@ class Inputs:
         self.knobs, self.tables = list(knobs), list(tables)
         self.count = sum(len(t) for t in tables)
         """Inputs in all."""
+        values = [t.shape[1] for t in tables for _ in t]
+        self.lengths = LENGTH_MEAN - np.log(values)
+        """(inputs,) means of the logs of length scales, where inputs lie in [0, 1]."""
         self._starts = np.cumsum([0, *(t.shape[1] for t in tables)])
 
     def indicators(self, rows: np.ndarray) -> np.ndarray:
@@ -118,9 +122,9 @@ class Processes:
         return mean, np.sqrt(np.maximum(variance, 1e-9) * self.scale[:, None])
 
 
-def drawn(rng: np.random.Generator, count: int, inputs: int) -> Hyperparameters:
+def drawn(rng: np.random.Generator, count: int, inputs: Inputs) -> Hyperparameters:
     """From the prior."""
-    lengths = LENGTH_MEAN + LENGTH_SD * rng.standard_normal((count, inputs))
+    lengths = inputs.lengths + LENGTH_SD * rng.standard_normal((count, inputs.count))
     return Hyperparameters(lengths, np.exp(rng.uniform(math.log(NOISE[0]), math.log(NOISE[1]), count)))
 
 
@@ -141,7 +145,7 @@ def condition(inputs: Inputs, rows: np.ndarray, y: np.ndarray, hyper: Hyperparam
     alpha = np.linalg.solve(covariance, np.broadcast_to(y[:, None], (len(hyper), n, 1)))[:, :, 0]
     scale = (alpha @ y + _FREEDOM) / (n + _FREEDOM)
     likelihood = -np.log(np.diagonal(chol, axis1=1, axis2=2)).sum(axis=1) - 0.5 * (n + _FREEDOM) * np.log(scale)
-    prior = -0.5 * (((hyper.lengths - LENGTH_MEAN) / LENGTH_SD) ** 2).sum(axis=1)
+    prior = -0.5 * (((hyper.lengths - inputs.lengths) / LENGTH_SD) ** 2).sum(axis=1)
     return Processes(inputs, rows, hyper, chol, alpha, scale, likelihood + prior)
 
 

@@ -41,10 +41,12 @@ class GpSampler(FeasibleSampler):
     """Starts in the middle of the space, goes on with the values that are least measured, and then asks the model.
 
     The middle of the feasible set, by ordinal positions, is faster than most configurations of the recorded spaces: the
-    extremes of a tile or of a block are seldom right.
+    extremes of a tile or of a block are seldom right. The model is asked from the third result on: many processes that
+    explain so little disagree about the rest, and what one of them expects much of is a better start than what fills
+    the space (tests/bench/samplers.py).
     """
 
-    startup = 8
+    startup = 3
     first_pool = 100
     pool = 1500
 
@@ -79,9 +81,9 @@ class GpSampler(FeasibleSampler):
     def _model(self, rows: np.ndarray, y: np.ndarray, told: int) -> Processes:
         """The processes that explain the results best, among those that did before, steps from them and new ones."""
         if self._hyper is None:
-            hyper = drawn(self.rng, 4 * POPULATION, self._inputs.count)
+            hyper = drawn(self.rng, 4 * POPULATION, self._inputs)
         elif told < RENEWED_BELOW or told - self._renewed >= 5:
-            fresh = drawn(self.rng, POPULATION // 4, self._inputs.count)
+            fresh = drawn(self.rng, POPULATION // 4, self._inputs)
             hyper = self._hyper.with_(moved(self.rng, self._hyper), fresh)
         else:
             return condition(self._inputs, rows, y, self._hyper[:MEMBERS])

@@ -205,7 +205,7 @@ def test_processes_are_the_regression_of_the_book() -> None:
     knobs = Inputs([0, 2], [inputs((1, 2, 4, 8)), inputs((16, 32, 48))])
     rows = np.array([[0, 0, 1], [1, 0, 0], [3, 0, 2], [2, 0, 1]])
     y = np.array([1.0, -0.5, 0.3, -0.8])
-    hyper = drawn(np.random.default_rng(3), 4, knobs.count)
+    hyper = drawn(np.random.default_rng(3), 4, knobs)
     found = condition(knobs, rows, y, hyper)
     asked = np.array([[0, 0, 0], [3, 0, 1]])
     mean, sd = found.predict(asked)
@@ -230,7 +230,8 @@ def test_processes_are_the_regression_of_the_book() -> None:
         v = np.exp(np.linspace(-9, 12, 20001))  # the amplitude's variance; its prior: scaled inverse chi squared
         density = np.exp(-0.5 * y @ solved / v - 0.5 / v) * v ** (-4 / 2 - 1 / 2) * np.linalg.det(k) ** -0.5
         integrals.append(math.log(np.trapezoid(density, np.log(v))))
-    prior = -0.5 * (((hyper.lengths - 0.4) / 0.8) ** 2).sum(axis=1)
+    seven_values = 2 - np.log([4, 3, 3])
+    prior = -0.5 * (((hyper.lengths - seven_values) / 0.6) ** 2).sum(axis=1)
     assert np.diff(found.evidence - prior) == pytest.approx(np.diff(integrals), abs=1e-4)
 
 
@@ -240,7 +241,7 @@ def test_processes_learn_which_knob_matters() -> None:
     rows = rng.integers(16, size=(40, 2))
     y = np.sin(rows[:, 0] / 3)
     y = (y - y.mean()) / y.std()
-    best = condition(knobs, rows, y, drawn(rng, 200, 2)).best(5)
+    best = condition(knobs, rows, y, drawn(rng, 200, knobs)).best(5)
     assert np.all(best.hyper.lengths[:, 1] > best.hyper.lengths[:, 0] + 0.5)
     mean, _ = best.predict(rows)
     assert np.abs(best.weights @ mean - y).max() < 0.2 and best.weights.sum() == pytest.approx(1)
