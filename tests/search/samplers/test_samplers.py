@@ -231,7 +231,7 @@ def test_processes_are_the_regression_of_the_book() -> None:
         density = np.exp(-0.5 * y @ solved / v - 0.5 / v) * v ** (-4 / 2 - 1 / 2) * np.linalg.det(k) ** -0.5
         integrals.append(math.log(np.trapezoid(density, np.log(v))))
     seven_values = 2 - np.log([4, 3, 3])
-    prior = -0.5 * (((hyper.lengths - seven_values) / 0.6) ** 2).sum(axis=1)
+    prior = -2 * np.log1p(((hyper.lengths - seven_values) / 0.6) ** 2 / 3).sum(axis=1)  # Student's t, 3 degrees
     assert np.diff(found.evidence - prior) == pytest.approx(np.diff(integrals), abs=1e-4)
 
 
@@ -249,6 +249,15 @@ def test_processes_learn_which_knob_matters() -> None:
     assert best.weights @ beside == pytest.approx(y[:1], abs=0.3)
     steady = Hyperparameters(np.zeros((1, 2)), np.array([1e-3]))
     assert condition(knobs, rows, y, steady).evidence[0] < best.evidence.max()
+
+
+def test_length_scales_are_expected_to_be_some_values_long_and_may_be_anything() -> None:
+    """Of a switch, of four values and of sixteen; one draw in fifty is ten times as long or as short."""
+    knobs = Inputs([0, 1, 2], [np.linspace(0, 1, n)[None] for n in (2, 4, 16)])
+    lengths = np.exp(drawn(np.random.default_rng(0), 20_000, knobs).lengths)
+    assert np.median(lengths, axis=0) * [2, 4, 16] == pytest.approx(math.exp(2), rel=0.05)
+    far = np.abs(np.log(lengths / np.median(lengths, axis=0))) > math.log(10)
+    assert np.all(far.mean(axis=0) > 0.01) and np.all(far.mean(axis=0) < 0.04)
 
 
 def test_tpe_density_matches_the_definition() -> None:
