@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import KtcError
@@ -26,6 +27,11 @@ from .windows import names_in
 LEAST_READ = 32
 """The least pitch of rows that are only read. Those of windows, which overlap as they should, are shorter: a
 convolution moves on by 2, frames of a signal by 10."""
+
+
+MOST_TERMS = 256
+"""Summands that an index is taken apart into. Variables that are each the sum of two others double them a step: such
+indices are searched for, as by halving, and move by no rows."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,11 @@ def _room(text: str, name: str, pitch: int, known: Mapping[str, int]) -> int | N
 
 
 def _rows(index: Expr, b: Bounds, largest: Largest) -> Iterator[Row]:
-    """The rows of a literal pitch in ``index``, a sum of what moves by elements, by rows and by planes."""
-    terms = list(_terms(index, 1, b, largest))
+    """The rows of a literal pitch in ``index``, a sum of what moves by elements, by rows and by planes; none where it
+    has more than :data:`MOST_TERMS` summands."""
+    terms = list(islice(_terms(index, 1, b, largest), MOST_TERMS + 1))
+    if len(terms) > MOST_TERMS:
+        return
     for pitch in {by for by, _ in terms if by > 1}:
         last: Polynomial | None = {}
         for by, most in (t for t in terms if t[0] < pitch):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import ktc
+from ktc.ir.text import parse_kernel
 from ktc.scaffold import draft
+from ktc.scaffold.row_pitches import longest_rows
 
 BIAS = """
 __global__ void bias(const float* x, const float* w, float* out, int n, int cols) {
@@ -127,3 +129,16 @@ void go(const float* now, float* next, int nx, int ny) {
 def test_a_corner_that_nobody_reads_is_allocated() -> None:
     d = draft(ktc.loads(STEP).kernel)
     assert {b: e and e.shape for b, e in d.shapes.items()} == {"now": ("nx", "ny"), "next": ("nx", "ny")}
+
+
+def test_an_index_that_is_searched_for_has_no_rows() -> None:
+    """Each step of the search adds two values of the one before: written out, the index would be 2^40 summands."""
+    steps = "\n".join(f"  let p{n + 1}: i32 = p{n} / 2 + p{n} * 3" for n in range(40))
+    kernel = parse_kernel(f"""\
+kernel k(x: f32 const*, y: f32*, n: i32)
+  launch grid(n) block(32)
+  let p0: i32 = blockIdx.x as i32 * 32 + threadIdx.x as i32
+{steps}
+  y[p40] = x[p0]
+""")
+    assert longest_rows(kernel, {"n"}, {}) == {}
