@@ -24,7 +24,7 @@ another.
     gp as it is, GEMM alone (10 seeds)        0.372     0.549 0.819  88.4      93.9   99.7
 
 The last change, length scales by the number of values and three starts, was chosen on the convolutions; the two spaces
-of GEMM were looked at once, at its end.
+of GEMM were run once on the way, before three starts were kept, and in the two full runs at its end.
 
 ``--traces FILE`` keeps every run's best times so far as JSON; runs that are in the file are not repeated.
 """
