@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 class To(StrEnum):
+    auto = "auto"
     torch = "torch"
     cupy = "cupy"
     numpy = "numpy"
@@ -45,7 +46,9 @@ def export(
         list[str],
         Argument(metavar="RUN", help="Folders of runs, or recipes, one a dtype; or a KERNEL, with or without -p."),
     ],
-    to: Annotated[To, Option("--to", help="What to write.")] = To.torch,
+    to: Annotated[
+        To, Option("--to", help="What to write; auto: what calls kernels of the run's own language (torch for CUDA).")
+    ] = To.auto,
     output: Annotated[
         str, Option("-o", "--output", metavar="DIR", help="Folder to write.", unset="ktc-export/KERNEL-TARGET")
     ] = "",
@@ -114,14 +117,26 @@ def export(
     elif sets or name or template or variant or define or include or workload:
         raise usage("a run says itself which kernel it is of and how that is read", hint="leave the options out")
     kernel = recipes[0].recipe.kernel if recipes else programs[0].kernel.name
-    folder = Path(output) if output else Path("ktc-export") / f"{kernel}-{to.value}"
-    written = write(recipes, programs, to.value, folder, profile, check)
+    target = _own_target(recipes) if to is To.auto else to.value
+    folder = Path(output) if output else Path("ktc-export") / f"{kernel}-{target}"
+    written = write(recipes, programs, target, folder, profile, check)
     if json_:
         return print_json(
             {"folder": str(written.folder), "files": list(written.files), "notes": list(written.notes),
              "artefact": written.artefact.to_json()}
         )  # fmt: skip
     _show(written)
+
+
+CALLED_FROM = {"cuda": "torch", "numba": "numpy", "opencl": "pyopencl", "hip": "hip"}
+"""Backend -> the target whose users call its kernels."""
+
+
+def _own_target(recipes: list[OpenedRecipe]) -> str:
+    """What runs in the language that was measured; PyTorch for a kernel that has no run."""
+    from ktc.backends.profiles import profile_for
+
+    return CALLED_FROM[profile_for(recipes[0].recipe.target).backend] if recipes else "torch"
 
 
 def _measured(opened: OpenedRecipe, count: int, device: str, seed: int, quiet: bool) -> OpenedRecipe:

@@ -60,6 +60,15 @@ def test_a_package_is_complete_and_needs_no_ktc(run_folder: Path, tmp_path: Path
     assert "d = 4096, num_tokens = 16 (2.00x)" in readme and "the original near c, h" in readme
 
 
+@pytest.mark.parametrize(("measured_on", "to"), [("numba", "numpy"), ("cuda-sm90", "torch"), ("opencl", "pyopencl")])
+def test_a_run_is_exported_to_what_calls_its_own_language(
+    tmp_path: Path, ktc_run: Run, measured_on: str, to: str
+) -> None:
+    silu(measured_on).save(tmp_path / "recipe.json")
+    assert ktc_run("export", str(tmp_path)).returncode == 0
+    assert [p.name for p in (tmp_path / "ktc-export").iterdir()] == [f"silu_and_mul_kernel-{to}"]
+
+
 def test_the_self_test_finds_a_wrong_kernel(run_folder: Path, tmp_path: Path, ktc_run: Run) -> None:
     pytest.importorskip("pyopencl")
     assert ktc_run("export", str(run_folder), "--to", "pyopencl", "-o", "out").returncode == 0
