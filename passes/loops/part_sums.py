@@ -12,22 +12,20 @@ Each loop then sums one product, which can be tiled as products are. The order o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.order import places
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Decl, Expr, For, Stmt, Var, fresh
-from ktc.ir.purity import is_removable
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, loads_in, map_body, refresh, rename, used, walk
+from ktc.ir.walk import loads_in, map_body, refresh, rename, used, walk
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.sum_updates import sum_update, terms
 
 
 @dataclass(frozen=True)
@@ -62,29 +60,14 @@ def _parted(loop: For) -> tuple[For, ...]:
     Raises:
         Refusal: it does something else, or there is one term.
     """
-    *front, update = loop.body or (None,)
-    if counted_to(loop) is None or not isinstance(update, Assign) or not isinstance(update.sym.type, Scalar):
-        raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does not count up by one and end in 's += ..'", places(loop))
-    value, s = update.value, Var(update.sym)
-    if not isinstance(value, Binary) or value.op not in ("+", "-") or value.a != s or update.sym in used(value.b):
-        raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does not end in 's += ..'", places(loop))
-    named = all(isinstance(d, Decl) and d.init is not None and is_removable(d.init) for d in front)
-    if not named or assigned(loop.body) != {update.sym}:
-        raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does more than add up", places(loop))
-    terms = list(_terms(value.b, value.op))
-    values = {d.sym: d.init for d in front if isinstance(d, Decl) and d.init is not None}
-    if len(terms) < 2 or not all(any(loads_in(expand(e, values))) for _, e in terms):
+    if counted_to(loop) is None:
+        raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does not count up by one", places(loop))
+    found = sum_update(loop, "E-PARTS-LOOP")
+    parts = list(terms(found.added, found.op))
+    values = {d.sym: d.init for d in found.front if isinstance(d, Decl) and d.init is not None}
+    if len(parts) < 2 or not all(any(loads_in(expand(e, values))) for _, e in parts):
         raise Refusal("E-PARTS-ONE", f"what '{loop.var.name}' adds up is no sum of terms that are read", places(loop))
-    return tuple(_sum(loop, tuple(front), update, op, e, k) for k, (op, e) in enumerate(terms))
-
-
-def _terms(e: Expr, sign: str) -> Iterator[tuple[str, Expr]]:
-    """The terms of ``e``, each with the operation that adds it: ``sign`` is that of all of ``e``."""
-    if isinstance(e, Binary) and e.op in ("+", "-"):
-        yield from _terms(e.a, sign)
-        yield from _terms(e.b, sign if e.op == "+" else "-" if sign == "+" else "+")
-    else:
-        yield sign, e
+    return tuple(_sum(loop, found.front, found.update, op, e, k) for k, (op, e) in enumerate(parts))
 
 
 def _sum(loop: For, front: Body, update: Assign, op: str, e: Expr, k: int) -> For:

@@ -31,6 +31,7 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.shared.sum_updates import sum_update, terms
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class _Apart:
-    """A sum as ``loop`` over what is left of its terms, from zero in ``sum``, and what stands around it."""
+    """A sum as ``loop`` over what is left of its terms, from zero, and what stands before and after it."""
 
     before: Body
     loop: Stmt
@@ -82,20 +83,17 @@ def _apart(loop: For | Reduce) -> _Apart:
 
 
 def _serial(loop: For) -> _Apart:
-    *front, update = loop.body or (None,)
-    if not isinstance(update, Assign) or not _is_float(update.sym):
+    found = sum_update(loop, "E-FACTOR-LOOP")
+    update, s = found.update, found.update.sym
+    if not _is_float(s):
         raise Refusal("E-FACTOR-LOOP", f"'{loop.var.name}' does not end in 's += ..' of floats", places(loop))
-    s, value = update.sym, update.value
-    plain = isinstance(value, Binary) and value.op in ("+", "-") and value.a == Var(s) and s not in used(value.b)
-    if not plain or not isinstance(value, Binary):
-        raise Refusal("E-FACTOR-LOOP", f"'{loop.var.name}' does not end in 's += ..'", places(loop))
-    named = all(isinstance(d, Decl) and d.init is not None and is_removable(d.init) for d in front)
-    if not named or assigned(loop.body) != {s}:
-        raise Refusal("E-FACTOR-LOOP", f"'{loop.var.name}' does more than add up", places(loop))
-    factor, rest = _taken_out(loop, value.b)
+    shared = _shared(loop, found.added)
+    if shared is None:
+        raise _nothing_shared(loop)
+    factor, rest = shared
     total = fresh(f"{s.name}_sum", s.type)
     assert isinstance(total.type, Scalar)
-    add = dataclasses.replace(update, sym=total, value=Binary(value.op, Var(total), rest))
+    add = dataclasses.replace(update, sym=total, value=Binary(found.op, Var(total), rest))
     summed = dataclasses.replace(loop, body=(*loop.body[:-1], add))
     scaled = Assign(s, Binary("+", Var(s), Binary("*", factor, Var(total))), loc=update.loc)
     return _Apart((Decl(total, Const(0.0, total.type)),), summed, (scaled,))
@@ -115,19 +113,13 @@ def _reduction(loop: Reduce) -> _Apart:
         accs.append(Acc(total, a.op, Const(0.0, total.type), rest))
         after.append(Decl(a.sym, Binary("+", a.init, Binary("*", factor, Var(total))), loc=loop.loc))
     if not after:
-        raise Refusal(
-            "E-FACTOR-NONE", f"what '{loop.var.name}' adds up shares no factor that it leaves alone", places(loop)
-        )
+        raise _nothing_shared(loop)
     return _Apart((), dataclasses.replace(loop, accs=tuple(accs)), tuple(after))
 
 
-def _taken_out(loop: For | Reduce, e: Expr) -> tuple[Expr, Expr]:
-    shared = _shared(loop, e)
-    if shared is None:
-        raise Refusal(
-            "E-FACTOR-NONE", f"what '{loop.var.name}' adds up shares no factor that it leaves alone", places(loop)
-        )
-    return shared
+def _nothing_shared(loop: For | Reduce) -> Refusal:
+    why = f"what '{loop.var.name}' adds up shares no factor that it leaves alone"
+    return Refusal("E-FACTOR-NONE", why, places(loop))
 
 
 def _shared(loop: For | Reduce, e: Expr) -> tuple[Expr, Expr] | None:
@@ -138,9 +130,10 @@ def _shared(loop: For | Reduce, e: Expr) -> tuple[Expr, Expr] | None:
     def stays(x: Expr) -> bool:
         return is_movable(x) and x.type == e.type and not isinstance(x, Const) and not used(x) & changing
 
-    terms = [list(_factors(t)) for t in _terms(e)]
-    common = [x for x in dict.fromkeys(terms[0]) if stays(x) and all(x in t for t in terms)]
-    if not common or not all(any(loads_in(t)) or used(t) & changing for t in _terms(e)):
+    parts = [t for _, t in terms(e)]
+    factors = [list(_factors(t)) for t in parts]
+    common = [x for x in dict.fromkeys(factors[0]) if stays(x) and all(x in f for f in factors)]
+    if not common or not all(any(loads_in(t)) or used(t) & changing for t in parts):
         return None
     rest = _without(e, common)
     return (reduce(mul, common), rest) if rest is not None else None
@@ -155,14 +148,6 @@ def _without(e: Expr, common: list[Expr]) -> Expr | None:
     for x in common:
         left.remove(x)
     return reduce(lambda a, b: Binary("*", a, b), left) if left else None
-
-
-def _terms(e: Expr) -> Iterator[Expr]:
-    if isinstance(e, Binary) and e.op in ("+", "-"):
-        yield from _terms(e.a)
-        yield from _terms(e.b)
-    else:
-        yield e
 
 
 def _factors(e: Expr) -> Iterator[Expr]:
