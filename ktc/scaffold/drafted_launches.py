@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, fresh, i32
@@ -31,7 +32,7 @@ BLOCKS = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 def needs_launch(k: Kernel) -> str:
     """Why a launch has to be guessed: the source has none, or one of so many blocks, for one size. '' if not."""
     if k.launch is None:
-        return "the source has no <<<>>> of this kernel"
+        return "the source has no <<<>>> of this kernel that can be followed to its sizes"
     fixed = not any(used(e) for e in k.launch.grid) and any(not is_const(e, 1) for e in k.launch.grid)
     if fixed and not strides_by_grids(k) and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
         return "the source launches a fixed number of blocks; this grid follows the guards"
@@ -183,7 +184,10 @@ def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
 def _step_text(e: Expr, axis: str, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> str:
     """What the block's index along ``axis`` is multiplied by in the sum ``e``, as a formula over ``params``; '' if that
     is no single one."""
-    match spelled_out(e, sources):
+    e = without_casts(e)
+    match e:
+        case Var(s) if len(sources.get(s, ())) == 1:  # not once more within what it is given: i = i + blockIdx.x * 32
+            return _step_text(sources[s][0], axis, params, {v: given for v, given in sources.items() if v != s})
         case Binary("+" | "-" as op, a, b):
             found = [t for x in ((a, b) if op == "+" else (a,)) if (t := _step_text(x, axis, params, sources))]
             return found[0] if len(found) == 1 else ""

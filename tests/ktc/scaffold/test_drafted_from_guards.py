@@ -211,3 +211,18 @@ def test_how_many_blocks_there_are_is_defined_for_all_sizes(tmp_path: Path) -> N
     work = Workload.parse(text, tmp_path / "workload.toml")
     assert all(s.sizes["halo"] < 32 for s in work.scenarios)
     assert [work.scalars({"n": 100, "halo": h})["blocks"] for h in (2, 32, 40)] == [2, 100, 100]
+
+
+HALO = """
+__global__ void halo(const float* a, float* o, int n, int pitch) {
+  int i = threadIdx.x;
+  if (threadIdx.x < 2) i = i + blockIdx.x * 32;
+  else i = i - 1;
+  i = i + blockIdx.x * pitch;
+  if (i < n) o[i] = a[i];
+}
+"""
+
+
+def test_an_index_that_is_made_of_itself_has_no_step_without_end() -> None:
+    assert draft(ktc.loads(HALO).kernel).names
