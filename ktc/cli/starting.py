@@ -91,7 +91,14 @@ def init(
     define: Define = [],  # noqa: B006
     include: Include = [],  # noqa: B006
     output: Annotated[
-        str, Option("-o", "--output", metavar="FILE", help="Where to write.", unset="workload.toml beside FILE")
+        str,
+        Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to write: a file, or the folder of a workload.toml.",
+            unset="workload.toml beside FILE",
+        ),
     ] = "",
     force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
     json_: Json = False,
@@ -118,7 +125,7 @@ def init(
 
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
-    target = Path(output) if output else Path(file).with_name("workload.toml")
+    target = _workload_file(output) if output else Path(file).with_name("workload.toml")
     if target.exists() and not force:
         hint = "--force overwrites it; -o FILE writes another one, as each kernel of a source has its own"
         raise KtcError("E-WRITE", f"{target} exists", hint=hint, exit_code=2)
@@ -142,6 +149,12 @@ def init(
     note(f"wrote {target}")
     for line in todo:
         note(f"to do: {line}")
+
+
+def _workload_file(output: str) -> Path:
+    """The file that -o names; what does not end in .toml is a folder, and gets a workload.toml."""
+    path = Path(output)
+    return path if path.suffix == ".toml" else path / "workload.toml"
 
 
 def _from_program(
@@ -171,7 +184,7 @@ def _from_program(
         if not kernel and k.gain is not None and k.gain < LEAST_GAIN:
             small.append(short_name(k.kernel))
             continue
-        target = Path(output) if output else Path("ktc-out") / folder_name(k, taken) / "workload.toml"
+        target = _workload_file(output) if output else Path("ktc-out") / folder_name(k, taken) / "workload.toml"
         if target.exists() and not force:
             raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it", exit_code=2)
         try:

@@ -78,6 +78,7 @@ def fitted(d: Draft, o: ObservedCalls) -> Fit:
     _scalars(d, fit)
     _extents(d, fit)
     _launch(d, fit)
+    _forget_unused(d, fit)
     return fit
 
 
@@ -201,8 +202,12 @@ def _extents(d: Draft, fit: Fit) -> None:
             fit.nulls[name] = f"no_{name} == 1"
         there = [(s, r) for s, r, m in zip(fit.sizes, room, missing) if not m]
         fits = e is not None and all(0 <= _extent(e, s) <= r for s, r in there)
-        plain = e is not None and e.is_product
-        if fits and plain:
+        # A constant is what probes happened to touch; a formula that gives the allocation has the source's strides.
+        sized = e is not None and bool(e.factors)
+        plain = sized and e is not None and e.is_product
+        passed = sized and e is not None and {n for x in e.shape for n in names_in(x)} <= fit.calls[0].scalars.keys()
+        whole_of_it = passed and e is not None and all(_extent(e, s) == r for s, r in there)
+        if fits and (plain or whole_of_it):
             continue
         whole = None if plain else _allocated_product(fit, [x for x in seen if x is not None], width)
         if fits or whole is not None:
@@ -248,6 +253,20 @@ def _launch(d: Draft, fit: Fit) -> None:
     ]
     shared = _own_number(fit, [c.shared for c in fit.calls], "shared_bytes")
     fit.launch = LaunchSpec(tuple(grid), tuple(block), shared)
+
+
+def _forget_unused(d: Draft, fit: Fit) -> None:
+    """Takes out the sizes that only the drafted launch was made of, where the launch is given in other terms now."""
+    if fit.launch is None or fit.launch == d.launch:
+        return
+    texts = [*fit.launch.grid, *fit.launch.block, fit.launch.shared, *fit.nulls.values()]
+    texts += [v for v in fit.values.values() if isinstance(v, str)]
+    texts += [x for e in fit.extents.values() if e is not None for x in e.shape]
+    needed = {n for text in texts for n in names_in(text)} | set(fit.own)
+    for name in [p.sym.name for p in d.kernel.params if p.host and p.sym.name not in needed]:
+        for sizes in fit.sizes:
+            sizes.pop(name, None)
+        fit.doubts = [x for x in fit.doubts if not x.startswith(f"{name}: ")]
 
 
 def _as_seen(d: Draft, call: ObservedCall, sizes: Sizes) -> bool:

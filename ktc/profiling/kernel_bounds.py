@@ -47,7 +47,7 @@ def bounded(row: Ranked, tree: SourceTree, device: str) -> Ranked:
     for f, shape in _sample(row):
         try:
             place, seconds, why = _least(f, shape, row.kernel, tree, device)
-        except (KtcError, RecursionError):
+        except (KtcError, RecursionError, OverflowError):
             continue
         source = place
         least += seconds * shape.times.count

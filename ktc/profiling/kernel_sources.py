@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,9 +44,14 @@ class SourceTree:
     _places: dict[str, list[Place]] | None = None
 
     def places(self, kernel: str) -> list[Place]:
-        """Definitions of kernels of the (demangled) name; [] where none is, or the name is no C++ name."""
+        """Definitions of kernels of the (demangled) name; [] where none is, or the name is no C++ name.
+
+        Raises:
+            KtcError: E-FILE, a folder of the sources is not there.
+        """
+        index = self._index()
         try:
-            return self._index().get(spelled(kernel).name, [])
+            return index.get(spelled(kernel).name, [])
         except KtcError:
             return []
 
@@ -84,7 +90,7 @@ class SourceTree:
         for folder in self.folders:
             found = Tree(folder).find(include, including)
             if found is not None:
-                self.found_in.add(found)
+                self.found_in.add(_named_by_a_build(found, include, including))
                 return found
         return None
 
@@ -105,6 +111,13 @@ class SourceTree:
         return found
 
 
+def _named_by_a_build(found: str, include: str, including: str) -> str:
+    """The folder with which -I lets ``including`` be read by itself: of a header that lies where ``include`` says, seen
+    from there (``../../common/x.h``), its own; else ``found``, which ``include`` is relative to."""
+    beside = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(including)), include))
+    return os.path.dirname(beside) if os.path.isfile(beside) else found
+
+
 def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:
     from ktc.survey.kernel_scan import kernels_in
     from ktc.survey.tree import Tree, read_bytes
@@ -123,8 +136,13 @@ def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:
 
 
 def _readers(tree: Tree, file: str) -> list[str]:
-    """Files by which the kernels of ``file`` are read: itself and units that include it, these first for a header."""
-    from ktc.survey.tree import is_header
+    """Files by which the kernels of ``file`` are read: itself and units that include it. Those come first for a header,
+    and where only they launch kernels: what is read by such a unit shows its launch too."""
+    from ktc.survey.tree import has_launch, is_header
 
-    including = [f for f in tree.including(Path(file).name) if not is_header(f)][:MOST_INCLUDING]
-    return [*including, file] if is_header(file) else [file, *including]
+    including = [f for f in tree.including(Path(file).name) if not is_header(f) and f != file]
+    including = sorted(including, key=lambda f: not has_launch(f))[:MOST_INCLUDING]
+    if is_header(file):
+        return [*including, file]
+    first = 0 if has_launch(file) else sum(map(has_launch, including))
+    return [*including[:first], file, *including[first:]]

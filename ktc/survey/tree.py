@@ -135,8 +135,13 @@ def _included(path: str) -> set[str]:
     return {os.path.basename(n) for n in _INCLUDE.findall(read_bytes(path).decode("latin-1"))}
 
 
+def has_launch(path: str) -> bool:
+    """Whether a file launches kernels, by its text."""
+    return bool(_LAUNCH.search(read_bytes(path)))
+
+
 def _has_kernel(path: str) -> bool:
     data = read_bytes(path)
     if PurePath(path).suffix.lower() in (".cl", ".ocl"):
         return bool(_KERNEL.search(data))
-    return bool(_CUDA.search(data)) or (not is_header(path) and bool(_LAUNCH.search(data)))
+    return bool(_CUDA.search(data)) or (not is_header(path) and has_launch(path))

@@ -36,6 +36,9 @@ from .iteration_states import UNKNOWN, Branches, Cut, Expand, Number, Split, Sta
 Contents = Callable[[str], np.ndarray | None]
 """The workload's contents of a buffer, flat, or None where they are not known."""
 
+LARGEST = (1 << 63) - 1
+"""Numbers are signed ones of 64 bits: a constant beyond (a modulus of 2^63, a hash) is not followed."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Values:
@@ -94,20 +97,25 @@ def _swapped(found: Branches | None) -> Branches | None:
 # ---------------------------------------------------------------------------------------------------- by kind of node
 
 
+def _whole(n: int) -> Number:
+    return Number(n) if abs(n) <= LARGEST else UNKNOWN
+
+
 def _const(v: Values, e: Const, s: State) -> Number:
-    return UNKNOWN if isinstance(e.value, float) else Number(int(e.value))
+    return UNKNOWN if isinstance(e.value, float) else _whole(int(e.value))
 
 
 def _var(v: Values, e: Var, s: State) -> Number:
     found = s.numbers.get(e.sym)
     if found is None and e.sym.name in v.scalars and not isinstance(e.sym.type, Ptr):
-        return Number(v.scalars[e.sym.name])
+        passed = v.scalars[e.sym.name]
+        return Number(passed) if isinstance(passed, float) else _whole(int(passed))
     return found or UNKNOWN
 
 
 def _knob(v: Values, e: Knob, s: State) -> Number:
     found = evaluate(e, v.scalars)
-    return UNKNOWN if found is None else Number(int(found))
+    return UNKNOWN if found is None else _whole(int(found))
 
 
 def _hw_index(v: Values, e: HwIndex, s: State) -> Number:

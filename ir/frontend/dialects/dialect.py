@@ -34,6 +34,7 @@ class Dialect:
 _HOST = {
     "__x86_64__": "1",
     "__linux__": "1",
+    "_POSIX_VERSION": "200809L",  # of <unistd.h>, which is not read
     "__LP64__": "1",
     "__CHAR_BIT__": "8",
     "__cplusplus": "201703L",

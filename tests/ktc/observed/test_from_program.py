@@ -224,3 +224,59 @@ def test_the_command_writes_a_file_for_each_kernel_that_is_worth_it(tmp_path, ca
     assert main(["init", "--from", "p"]) == 2 and "--source DIR" in capsys.readouterr().err
     assert main(["init", "--from", "p", "--source", "src", "--kernel", "nothing"]) == 2
     assert main(["init"]) == 2
+
+
+RELAX = """
+__global__ void relax(unsigned *__restrict__ dist, unsigned *__restrict__ via, const unsigned n, const unsigned pass) {
+  int x = threadIdx.x + blockIdx.x * blockDim.x, y = threadIdx.y + blockIdx.y * blockDim.y;
+  int k = pass, old = dist[y * n + x], by = dist[y * n + k] + dist[k * n + x];
+  if (by < old) { dist[y * n + x] = by; via[y * n + x] = k; }
+}
+void run(unsigned *d, unsigned *v, unsigned n) {
+  unsigned g[2] = {n, n};
+  dim3 grid(g[0] / 16, g[1] / 16), block(16, 16);
+  for (unsigned k = 0; k < n; ++k) relax<<<grid, block>>>(d, v, n, k);
+}
+"""
+
+
+def test_sizes_that_only_a_guessed_launch_was_made_of_are_none(tmp_path):
+    """The grid that ran is a formula of what was passed; a buffer that probes hardly touched is its allocation."""
+    (tmp_path / "relax.cu").write_text(RELAX)
+    buffers = {o: ObservedBuffer(0x100000 * (o + 1), 0x100000 * (o + 1), 1 << 16) for o in (0, 8)}
+    arguments = np.array([b.address for b in buffers.values()], np.uint64).tobytes() + np.uint32([128, 13]).tobytes()
+    one = Record(Geometry((8, 8, 1), (16, 16, 1)), arguments, buffers, 10, 1.0)
+    name = "relax(unsigned int*, unsigned int*, unsigned int, unsigned int)"
+    k = KernelRecord(name, "relax", ((0, 8), (8, 8), (16, 4), (20, 4)), (one,))
+    program = ProgramRecord(tmp_path, ("./prog",), "ktc profile", (k,))
+    made = write_workload(program, k, SourceTree([str(tmp_path)]), tmp_path / "w.toml")
+    doc = tomllib.loads(made.path.read_text())
+    shapes = {a["name"]: a["shape"] for a in doc["args"] if "shape" in a}
+    assert not any("blocks" in str(s["sizes"]) for s in doc["scenario"]), doc["scenario"]
+    assert shapes["dist"] == shapes["via"] == ["n", "n"]
+    assert not [t for t in made.todo if "out-of-bounds" in t]
+
+
+def test_what_a_kernel_is_given_has_the_sources_strides(tmp_path):
+    source = """
+#define STRIDE 4096
+__global__ void columns(const float *a, float *s, int nx, int ny) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j < ny) { s[j] = 0; for (int i = 0; i < nx; i++) s[j] += a[i * STRIDE + j]; }
+}
+"""
+    (tmp_path / "columns.cu").write_text(source)
+    buffers = {0: ObservedBuffer(1 << 30, 1 << 30, 4 << 24), 8: ObservedBuffer(1 << 20, 1 << 20, 4 << 12)}
+    arguments = np.array([1 << 30, 1 << 20], np.uint64).tobytes() + np.int32([4096, 4096]).tobytes()
+    one = Record(Geometry((16, 1, 1), (256, 1, 1)), arguments, buffers, 1, 1.0)
+    k = KernelRecord("columns(float const*, float*, int, int)", "columns", ((0, 8), (8, 8), (16, 4), (20, 4)), (one,))
+    made = write_workload(ProgramRecord(tmp_path, ("./p",), "ktc profile", (k,)), k, SourceTree([str(tmp_path)]),
+                          tmp_path / "w.toml")  # fmt: skip
+    assert not [t for t in made.todo if "out-of-bounds" in t], made.todo
+
+
+def test_a_workload_goes_to_a_folder_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text(ROWS + HOST)
+    assert main(["init", "k.cu", "-o", "out"]) == 0 and Path("out/workload.toml").is_file()
+    assert main(["init", "k.cu", "-o", "rows.toml"]) == 0 and Path("rows.toml").is_file()

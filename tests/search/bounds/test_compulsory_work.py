@@ -403,3 +403,17 @@ kernel k(x: f64 const*, y: f64*)
     work = compulsory_work(kernel, {})
     assert (work.bytes_in, work.bytes_out, work.whole) == (512, 512, False)
     assert work.operations.f64 >= 64 * 12 and work.operations.special == 0
+
+
+def test_a_modulus_beyond_64_bits_counts_what_does_not_depend_on_it() -> None:
+    k = ktc.loads(
+        """
+        __global__ void f(float* a, float* o, unsigned long long seed, int n) {
+          int i = blockIdx.x * 64 + threadIdx.x;
+          unsigned long long next = (2806196910506780709ULL * (seed + i) + 1ULL) % 9223372036854775808ULL;
+          if (i < n) o[i] = a[next % n];
+        }
+        void run(float* a, float* o, unsigned long long s, int n) { f<<<(n + 63) / 64, 64>>>(a, o, s, n); }
+        """
+    ).kernel
+    assert compulsory_work(k, {"n": 256, "seed": (1 << 64) - 5}).bytes_out == 256 * 4
