@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo
 
 MAX_SCRIPT_CHARS = 2000
-MAX_STEPS = 16
+MAX_STEPS = 24
 
 
 @dataclass(frozen=True)

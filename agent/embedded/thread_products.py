@@ -12,14 +12,15 @@ is copied as it is, asynchronous copies of both keep more of them in flight.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Load, Par
+from ktc.ir.nodes import For, Load, Par
 from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import Product, products
 
@@ -45,34 +46,96 @@ class ThreadTile:
     across_levels: str
     terms: int
 
+    @property
+    def results(self) -> int:
+        return self.down * self.across
+
+    @property
+    def most_blocks(self) -> int:
+        """Blocks that a unit's registers have room for: each thread has its results and what it works with there."""
+        threads = prod(int(n) for n in re.findall(r"thread\.\w (\d+)", f"{self.down_levels} {self.across_levels}"))
+        return max(1, REGISTERS // (self.results + WORKING * threads))
+
+
+REGISTERS = 65536
+"""Of a unit, 32 bits each: NVIDIA's since 2014, and half of AMD's."""
+
+WORKING = 48
+"""Registers of a thread beside its results: addresses, counters, and the factors that it multiplies."""
+
 
 BY_COPIES = (
     ThreadTile(128, 256, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", 16),
-    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", 16),
+    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 16, unroll 2", 16),
     ThreadTile(96, 128, "vec 4, thread.y 8, unroll 3", "vec 4, thread.x 8, thread.z 2, unroll 2", 8),
-    ThreadTile(64, 64, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", 16),
+    ThreadTile(32, 128, "vec 4, thread.y 4, unroll 2", "vec 4, thread.x 32", 16),
+    ThreadTile(64, 64, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 16", 16),
     ThreadTile(32, 64, "vec 4, thread.y 8", "vec 4, thread.x 16", 32),
+    ThreadTile(16, 64, "vec 4, thread.y 4", "vec 4, thread.x 16", 16),
     ThreadTile(16, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", 32),
 )
 """For factors of which one at least is copied as it is. Largest first, but for one that fills last waves; measured on
-products of 256 to 8192 rows (kernels/EXPERT.md)."""
+products of 256 to 8192 rows (kernels/EXPERT.md), and 220 configurations each of 256, 512, 1024 and 2048 rows: threads
+that hold eight rows by four columns lose least to reading shared memory where a unit has few warps."""
 
 BY_REGISTERS = (
     ThreadTile(256, 128, "vec 4, thread.y 16, unroll 4", "vec 4, thread.x 16, unroll 2", 8),
-    ThreadTile(128, 128, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 16, unroll 2", 16),
-    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", 8),
-    ThreadTile(64, 64, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", 16),
+    ThreadTile(128, 128, "vec 4, thread.y 8, unroll 4", "vec 4, thread.x 16, unroll 2", 8),
+    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 16, unroll 2", 8),
+    ThreadTile(64, 64, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 16", 16),
     ThreadTile(32, 64, "vec 4, thread.y 8", "vec 4, thread.x 16", 16),
     ThreadTile(16, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", 16),
 )
-"""For factors that are both turned over; the order was measured on 8192 x 3072 sums of 768."""
+"""For factors that are both turned over, through registers; the order was measured on 8192 x 3072 sums of 768."""
 
-AHEAD_BY_COPIES = (
-    "async-copy{{loop={k}}} | multi-buffer{{loop={whole} stages=$STAGES:(2,3,4) issue=spread}}",
-    "multi-buffer{{loop={whole} stages=2}}",
+TURNED_BY_COPIES = (
+    ThreadTile(128, 128, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 16, unroll 2", 16),
+    ThreadTile(64, 128, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 16, unroll 2", 16),
+    ThreadTile(64, 64, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 16", 16),
+    ThreadTile(32, 64, "vec 4, thread.y 8", "vec 4, thread.x 16", 16),
+    ThreadTile(16, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", 16),
 )
-AHEAD_BY_REGISTERS = ("multi-buffer{{loop={whole} stages=2}} | prefetch{{loop={whole}}}", *AHEAD_BY_COPIES)
-"""How the next step's tiles come while this one's are used, best first."""
+"""The same by copies of single elements that bypass registers; measured on 1024 x 1024 sums of 1024, and on batches of
+128 x 128 sums of 128 and 1024 x 1024 sums of 64."""
+
+SHORT = 16
+"""Steps of a sum, at most, at which it is short: its blocks begin and end more often than they add, so one step ahead
+is enough, and tiles that leave room for more blocks on a unit come first."""
+
+BUSY = 64 * 64
+"""Results of a block of a short sum, at least, that comes first."""
+
+UNKNOWN_TRIP = 1024
+"""Iterations of a loop whose length the facts do not tell: only the order of tiles depends on it."""
+
+MOST_BLOCKS = 4
+"""Blocks of a unit that the compiler is asked to keep registers for."""
+
+MANY_WAVES = 3
+"""Times that the largest tiles fill a device, from which on factors are turned over through registers: that takes the
+fewest instructions, where waiting does not count."""
+
+
+COPIES_AHEAD = "async-copy{{loop={k}}} | multi-buffer{{loop={whole} stages={stages} issue=spread}}"
+LOADS_AHEAD = "multi-buffer{{loop={whole} stages=2}}"
+REGISTERS_AHEAD = "multi-buffer{{loop={whole} stages=2}} | prefetch{{loop={whole}}}"
+"""How the next step's tiles come while this one's are used."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How factors reach shared memory: the tiles that suit it, and how they come ahead, best first."""
+
+    tiles: tuple[ThreadTile, ...]
+    ahead: tuple[str, ...]
+
+
+COPIED = Way(BY_COPIES, (COPIES_AHEAD, LOADS_AHEAD))
+TURNED_IN_REGISTERS = Way(BY_REGISTERS, (REGISTERS_AHEAD, LOADS_AHEAD))
+TURNED_BY_COPYING = Way(TURNED_BY_COPIES, (COPIES_AHEAD,))
+
+SECOND = 2
+"""Tiles proposed of the way that is expected to be the slower one."""
 
 
 @dataclass(frozen=True)
@@ -124,35 +187,73 @@ def results(kernel: Kernel, p: Product) -> list[Access]:
 def staged_products(
     raised: Kernel, units: int, facts: Sequence[KernelFacts], applies: Callable[[str], bool]
 ) -> Iterator[Idea]:
-    """Steps after ``raise`` with why and a guess of the gain: of each tile, the best staging that ``applies``.
-
-    Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head, and tiles
-    that :data:`NEARLY` do behind it; those that reach beyond the rows or columns that there are (of each product of a
-    batch, say) do not.
-    """
+    """Steps after ``raise`` with why and a guess of the gain: of each tile, the best staging that ``applies``."""
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for group in _together(raised):
         p = group[0]
-        layout, terms = _joint([layout_of(raised, x) for x in group]), trips.get(p.loop.var.name)
-        results = prod(trips.get(x.var.name) or 1024 for x in p.around)
-        table = BY_REGISTERS if layout.turned else BY_COPIES
-        down, across = (trips.get(x.var.name) or max(t.across for t in table) for x in (layout.down, layout.across))
-        fit = [t for t in table if t.down <= down and t.across <= across]
-        fed = [t for t in fit if results >= t.down * t.across * units]
-        nearly = [t for t in fit if t not in fed and results >= NEARLY * t.down * t.across * units]
-        for t in dict.fromkeys((*fed[:1], *nearly, *fed, *reversed(table))):
-            whole_steps = (True,) if layout.turned and terms is not None and terms % t.terms == 0 else ()
-            loops = [place_of(raised, x.loop) for x in group]
-            tried = (steps for whole in (*whole_steps, False) for steps in _schedules(p, loops, layout, t, whole))
-            found = next((steps for steps in tried if applies(steps)), None)
+        layout = _joint([layout_of(raised, x) for x in group])
+        size = Size(*(trips.get(x.var.name) for x in (layout.down, layout.across, p.loop)), _batch(p, layout, trips))
+        failed: set[Way] = set()
+        for way, t in _tried(layout, size, units):
+            tried = _schedules(raised, [x.loop for x in group], p, layout, way, t, size)
+            found = None if way in failed else next(filter(applies, tried), None)
             if found is None:
-                break  # nor will it for other tiles
+                failed.add(way)  # nor will it for other tiles
+                continue
             why = "tiles in shared memory and registers: each value read is used by many threads"
             inner = next(x.var.name for x in reversed(p.around) if x in (layout.down, layout.across))
             skipped = f"{found} | skip-masked{{loop={inner}_tile}}"
-            if t.across < across and applies(skipped):
+            if (size.across is None or t.across < size.across) and applies(skipped):
                 yield skipped, f"{why}; tiles wholly behind the mask are not computed", GAIN + 1
             yield found, why, GAIN
+
+
+@dataclass(frozen=True)
+class Size:
+    """How often a product's loops run, as far as it is known: down and across a block's threads, along the sum; and
+    how many products there are beside each other."""
+
+    down: int | None
+    across: int | None
+    terms: int | None
+    batch: int
+
+    @property
+    def results(self) -> int:
+        return (self.down or UNKNOWN_TRIP) * (self.across or UNKNOWN_TRIP) * self.batch
+
+    def short(self, t: ThreadTile) -> bool:
+        """Whether a block takes few steps of ``t``."""
+        return self.terms is not None and self.terms <= SHORT * t.terms
+
+
+def _batch(p: Product, layout: Layout, trips: Mapping[str, int | None]) -> int:
+    return prod(trips.get(x.var.name) or UNKNOWN_TRIP for x in p.around if x not in (layout.down, layout.across))
+
+
+def _tried(layout: Layout, size: Size, units: int) -> Iterator[tuple[Way, ThreadTile]]:
+    """Ways with tiles, best first: of the slower way :data:`SECOND` tiles, behind as many of the faster one."""
+    if not layout.turned:
+        yield from ((COPIED, t) for t in _in_order(COPIED, size, units))
+        return
+    steady = size.results >= MANY_WAVES * units * BY_REGISTERS[0].results and not size.short(BY_REGISTERS[0])
+    ways = (TURNED_IN_REGISTERS, TURNED_BY_COPYING)
+    first, second = ways if steady else ways[::-1]
+    faster = [(first, t) for t in _in_order(first, size, units)]
+    yield from faster[:SECOND]
+    yield from ((second, t) for t in _in_order(second, size, units)[:SECOND])
+    yield from faster[SECOND:]
+
+
+def _in_order(way: Way, size: Size, units: int) -> list[ThreadTile]:
+    """Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head (of a
+    short sum the smallest that has :data:`BUSY` results), and tiles that :data:`NEARLY` do behind it; those that reach
+    beyond the rows or columns that there are (of each product of a batch, say) do not."""
+    fit = [t for t in way.tiles if t.down <= (size.down or t.down) and t.across <= (size.across or t.across)]
+    fed = [t for t in fit if size.results >= t.results * units]
+    nearly = [t for t in fit if t not in fed and size.results >= NEARLY * t.results * units]
+    short = [t for t in fed if size.short(t) and t.results >= BUSY][-1:]
+    return list(dict.fromkeys((*short, *fed[:1], *nearly, *fed, *reversed(way.tiles))))
 
 
 def _together(kernel: Kernel) -> list[list[Product]]:
@@ -169,29 +270,37 @@ def _joint(layouts: Sequence[Layout]) -> Layout:
     return replace(layouts[0], factors=tuple(factors.items()))
 
 
-def _schedules(p: Product, loops: Sequence[str], layout: Layout, t: ThreadTile, whole_steps: bool) -> Iterator[str]:
-    """What is tried for one tile, best first, of the sum ``p`` and those beside it: all go over ``loops``.
-    ``whole_steps``: the launcher may ask that no terms are left behind the last whole step; wide copies ask for as
-    much."""
+def _schedules(
+    kernel: Kernel, sums: Sequence[For], p: Product, layout: Layout, way: Way, t: ThreadTile, size: Size
+) -> Iterator[str]:
+    """What is tried for one tile, best first, of the product ``p`` and those beside it, which go over ``sums``. Of
+    factors that are turned over the launcher may ask that no terms are left behind the last whole step; wide copies
+    ask for as much."""
+    loops = [place_of(kernel, x) for x in sums]
     term, stem = p.loop.var.name, p.loop.var.stem
-    single = whole_steps and len(loops) == 1
-    k, terms = (f"{term}_tile", term) if single else (f"{stem}_tile.*", f"{stem}.*")
-    tail = "exact" if whole_steps else "cut"
     sizes = {layout.down.var.name: t.down, layout.across.var.name: t.across}
     around = [x.var.name for x in p.around if x.var.name in sizes]
-    parts = "".join(f" | tile{{loops={n} sizes={t.terms} tail={tail}}}" for n in reversed(loops))  # names stay valid
-    tiles = (
-        f"tile{{loops={','.join(around)} sizes={','.join(str(sizes[n]) for n in around)}}}"
-        f" | map{{{layout.down.var.name}=[{t.down_levels}] {layout.across.var.name}=[{t.across_levels}]}}"
-        f"{parts} | register-tile{{loop={k}}}"
-    )
-    last = f"unroll{{loop={terms} factor={t.terms}}} | launch-bounds{{blocks=$M:(1,2,3,4)}}"
-    for ahead in AHEAD_BY_REGISTERS if layout.turned else AHEAD_BY_COPIES:
-        for staged in _stagings(layout, k, by_copies="async" in ahead):
-            if len(loops) == 1:
-                yield " | ".join((tiles, staged, ahead.format(k=k, whole=f"{term}_tile"), last))
-    for staged in _stagings(layout, k, by_copies=False) if len(loops) > 1 else ():
-        yield " | ".join((tiles, staged, last))
+    whole = ",".join(f"{x.var.name}_tile" for x in sums)
+    blocks = ",".join(str(n) for n in range(1, min(MOST_BLOCKS, t.most_blocks) + 1))
+    stages = "2" if size.short(t) else "$STAGES:(2,3,4)"
+    exact = layout.turned and size.terms is not None and size.terms % t.terms == 0
+    for tail in ("exact", "cut") if exact else ("cut",):
+        single = tail == "exact" and len(loops) == 1
+        k, terms = (f"{term}_tile", term) if single else (f"{stem}_tile.*", f"{stem}.*")
+        parts = "".join(
+            f" | tile{{loops={n} sizes={t.terms} tail={tail}}}" for n in reversed(loops)
+        )  # names stay valid
+        tiles = (
+            f"tile{{loops={','.join(around)} sizes={','.join(str(sizes[n]) for n in around)}}}"
+            f" | map{{{layout.down.var.name}=[{t.down_levels}] {layout.across.var.name}=[{t.across_levels}]}}"
+            f"{parts} | register-tile{{loop={k}}}"
+        )
+        last = f"unroll{{loop={terms} factor={t.terms}}} | launch-bounds{{blocks=$M:({blocks})}}"
+        for ahead in way.ahead:
+            for staged in _stagings(layout, k, by_copies="async" in ahead):
+                yield " | ".join((tiles, staged, ahead.format(k=k, whole=whole, stages=stages), last))
+        for staged in _stagings(layout, k, by_copies=False) if len(loops) > 1 else ():
+            yield " | ".join((tiles, staged, last))
 
 
 def _stagings(layout: Layout, k: str, by_copies: bool) -> Iterator[str]:

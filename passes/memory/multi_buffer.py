@@ -17,6 +17,9 @@ there; a group is committed in every round, so that groups can be counted. One b
 buffer that is filled and the one that is read are different. With ``slack=1`` the copies run a round less ahead: the
 buffer that a round has read is filled two rounds later, not in the next, so that work on it may outlast the round.
 
+Of several loops one after another (``loop=k_tile,k_1_tile``) each becomes a pipeline, also where they stage their tiles
+in the same arrays.
+
 With ``issue=spread`` the asynchronous copies of a round are issued one after each step of the serial loop that computes
 (``passes/lowering/copies/spreading.py``), so that finding their addresses holds nobody up.
 
@@ -64,7 +67,7 @@ from .tile_pipeline import Ahead, Pipeline, destinations, pipelined
 
 @dataclass(frozen=True)
 class Arguments:
-    loop: Loops = required("the serial loop that stages tiles")
+    loop: Loops = required("the serial loop that stages tiles, or several, one after another")
     stages: Size = knob("STAGES", (2, 3, 4, 5), "tiles in flight", wish=3, code="E-BUFFER-STAGES")
     slack: int = option(
         0, "rounds that a buffer rests between its use and the next copy", code="E-BUFFER-STAGES", least=0
@@ -102,17 +105,18 @@ class MultiBuffer(Pass[Arguments]):
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         found = args.loop.find(kernel)
         kernel, n = _stages(kernel, args)
-        plan = _the_one(kernel, args.loop, [s for s in found if isinstance(s, For)])
+        plans = _those(kernel, args.loop, [s for s in found if isinstance(s, For)])
         by_producer = args.by == "producer"
         if args.cluster != 1 and not by_producer:
             why = f"producers of {args.cluster} blocks copy for each other, threads do not"
-            raise Refusal("E-ARG-RANGE", why, places(plan.loop), "by=producer, or leave cluster out")
-        if args.issue == "spread":
-            _check_spread(plan, args.by)
-        if by_producer:
-            _check_producer(kernel, plan, args.slack)
+            raise Refusal("E-ARG-RANGE", why, places(*(p.loop for p in plans)), "by=producer, or leave cluster out")
+        for plan in plans:
+            if args.issue == "spread":
+                _check_spread(plan, args.by)
+            if by_producer:
+                _check_producer(kernel, plan, args.slack)
         how = Ahead(n, args.slack, args.cluster if by_producer else 0, args.issue == "spread")
-        return Result(kernel.with_(body=pipelined(kernel.body, plan, how)))
+        return Result(kernel.with_(body=pipelined(kernel.body, plans, how)))
 
 
 def _stages(kernel: Kernel, args: Arguments) -> tuple[Kernel, Expr]:
@@ -127,16 +131,15 @@ def _stages(kernel: Kernel, args: Arguments) -> tuple[Kernel, Expr]:
     return args.stages.declared(kernel, MultiBuffer.name, domain)
 
 
-def _the_one(kernel: Kernel, named: Loops, loops: list[For]) -> Pipeline:
-    """The pipeline of the one of ``loops`` that stages tiles."""
+def _those(kernel: Kernel, named: Loops, loops: list[For]) -> list[Pipeline]:
+    """The pipelines of those of ``loops`` that stage tiles: one that is named alone has to."""
     plans = [attempted(_pipeline, kernel, s) for s in loops]
     able = [p for p in plans if isinstance(p, Pipeline)]
-    if len(able) == 1:
-        return able[0]
     if plans and not able:
-        return accepted(plans[0])
-    hint = f"name the loop over whole tiles, of {', '.join(s.var.name for s in loops)}" if able else ""
-    raise Refusal("E-BUFFER-LOOP", f"'{named}' is not one serial loop that stages tiles", places(*loops), hint)
+        accepted(plans[0])
+    if not able:
+        raise Refusal("E-BUFFER-LOOP", f"'{named}' is not a serial loop that stages tiles", places(*loops))
+    return able
 
 
 def _pipeline(kernel: Kernel, s: For) -> Pipeline:

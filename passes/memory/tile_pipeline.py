@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.arith.polynomial import difference
@@ -67,14 +67,16 @@ def destinations(body: Body) -> set[Sym]:
     return out
 
 
-def pipelined(body: Body, p: Pipeline, how: Ahead) -> Body:
-    """``body`` with the loop of ``p`` as a pipeline, and the arrays once for each stage; others use the first."""
-    new = {a: fresh(a.name, Array(a.type.elem, (how.stages, *a.type.shape), "shared")) for a in p.arrays}  # type: ignore[attr-defined]
-    made = _produced(p, how, new) if how.producers else _loops(p, how, new)
+def pipelined(body: Body, plans: Sequence[Pipeline], how: Ahead) -> Body:
+    """``body`` with the loop of each of ``plans`` as a pipeline, and their arrays once for each stage; what else uses
+    the arrays uses the first."""
+    arrays = {a for p in plans for a in p.arrays}
+    new = {a: fresh(a.name, Array(a.type.elem, (how.stages, *a.type.shape), "shared")) for a in arrays}  # type: ignore[attr-defined]
+    made = {p.loop.var: (_produced if how.producers else _loops)(p, how, new) for p in plans}
 
     def place(s: Stmt) -> Stmt | Body:
-        if isinstance(s, For) and s.var == p.loop.var:
-            return made
+        if isinstance(s, For) and s.var in made:
+            return made[s.var]
         if isinstance(s, Alloc) and s.sym in new:
             return dataclasses.replace(s, sym=new[s.sym])
         return s

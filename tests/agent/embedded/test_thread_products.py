@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktc.agent.embedded.rules import Rules
-from ktc.agent.embedded.thread_products import BY_COPIES, BY_REGISTERS, staged_products
+from ktc.agent.embedded.thread_products import BY_COPIES, SECOND, TURNED_BY_COPIES, staged_products
 from ktc.agent.planner import Proposal
 from ktc.ir.kernel import bind
 from ktc.ir.workload import Workload
@@ -47,13 +47,14 @@ def ideas(source: str, sizes: dict[str, int] = SIZES) -> list[str]:
 def test_every_layout_is_tiled_and_staged(left: str, right: str, stored: str) -> None:
     found = ideas(kernel(left, right, stored))
     along_the_sum = {name for name, turned in (("p", left == "N"), ("q", right == "T")) if turned}
-    assert len(found) == len(BY_REGISTERS if len(along_the_sum) == 2 else BY_COPIES)
+    assert len(found) == (len(TURNED_BY_COPIES) + SECOND if len(along_the_sum) == 2 else len(BY_COPIES))
     for steps in found:
         turned = {
             n for n in "pq" if f"array={n} " in steps and "transpose=yes" in steps.split(f"array={n} ")[1].split("}")[0]
         }
         assert turned == along_the_sum and steps.count("stage-shared") == 2
-        assert ("prefetch" in steps) == (len(along_the_sum) == 2) and ("async-copy" in steps) != ("prefetch" in steps)
+        assert ("async-copy" in steps) != ("prefetch" in steps)
+        assert "multi-buffer" in steps, "tiles come while others are used"
         across = "x" if stored == "rows" else "y"
         assert f"{across}=[vec 4, thread.x" in steps, "what is stored is contiguous along the lanes"
 
