@@ -171,6 +171,12 @@ class Context:
     _lane_element: Any
     store_choice: Any
     copy_units: Any
+    copy_vector: Any
+    vector_of: Any
+    vector_value: Any
+    vector_place: Any
+    lanes: Any
+    first_lane: Any
     is_null: Any
     converted: Any
     as_pointer: Any

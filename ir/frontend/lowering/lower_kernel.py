@@ -34,6 +34,7 @@ class KernelLowering(Parameters):
         super().__init__(program, source, file)
         self._facts = {}
         self._layouts = {}
+        self._vectors = {}
         self._inside = {}
         self._fields = {}
         self.constructed = {}

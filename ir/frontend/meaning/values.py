@@ -164,6 +164,15 @@ class FlatArray(Value):
 
 
 @frozen
+class LaneArray(Value):
+    """An array that is the lanes of a vector: ``base`` is the vector's place, ``type`` the array's C++ type."""
+
+    sort: ClassVar[str] = "an array"
+    base: Value
+    type: Any
+
+
+@frozen
 class PtrSlot(Value):
     """A pointer that is kept in memory: ``place`` holds its 64 bits."""
 

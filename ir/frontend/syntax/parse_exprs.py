@@ -13,7 +13,7 @@ from .cxx_ast import Construct, Launch, NamePart, QualName
 from .parse_ambiguity import BASIC_TYPES
 from .parse_primary import ENDS_OPERAND, LITERALS, PRECEDENCE, STARTS_POSTFIX, PrimaryParser
 
-_ENDS_ARGS = frozenset({"GT", "GE", "RSHIFT"})
+_ENDS_ARGS = frozenset({"GT", "RSHIFT"})
 """Not operators while template or launch arguments are being read."""
 
 

@@ -34,6 +34,7 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Unary,
+    Var,
     WarpOp,
     fresh,
     i32,
@@ -47,6 +48,7 @@ from ktc.ir.walk import assigned, declared, map_body, rename, substitute, walk
 from ktc.search.verification.integers.sums import RING, as_signed, bounded, ordered
 
 from .atomic_operands import operands_in_place
+from .single_uses import used_once_in_place
 
 FLOAT_BITS = {16: (np.uint16, np.float16), 32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}
 ALL_LANES = 0xFFFFFFFF
@@ -59,9 +61,11 @@ WIDER_FLOATS = {"f16": {"f32", "f64"}, "bf16": {"f32", "f64"}, "f32": {"f64"}}
 def normal(kernel: Kernel) -> Kernel:
     """The body and parameters of ``kernel`` (lowered, knobs bound) in normal form, with canonical symbols."""
     kernel = _typed(kernel)
-    plain = _arrays_first(_literals_in_place(operands_in_place(_used_only(kernel.body))))
+    plain = _arrays_first(used_once_in_place(_literals_in_place(operands_in_place(_used_only(kernel.body)))))
     place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(plain)))}
-    shape = _Shape(kernel.knob_values, place)
+    changed = assigned(plain)
+    given = {s.sym: s.init for s in walk(plain) if isinstance(s, Decl) and s.sym not in changed}
+    shape = _Shape(kernel.knob_values, place, given)
     body = _literals_in_place(map_body(plain, shape.stmt, shape.expr))
     params = tuple(replace(p, align=0, noalias=False, readonly=False, touches=()) for p in kernel.params)
     return canonical(Kernel(kernel.name, params, None, body))
@@ -117,8 +121,8 @@ def _typed(kernel: Kernel) -> Kernel:
 class _Shape:
     """The rewrites of one kernel, bottom-up."""
 
-    def __init__(self, knobs: Mapping[str, int], place: Mapping[Sym, int]) -> None:
-        self.knobs, self.place = knobs, place
+    def __init__(self, knobs: Mapping[str, int], place: Mapping[Sym, int], given: Mapping[Sym, Expr | None]) -> None:
+        self.knobs, self.place, self.given = knobs, place, given
 
     def number(self, v: int | Expr) -> int | Expr:
         known = v if isinstance(v, int) else evaluate(v, self.knobs)
@@ -135,8 +139,9 @@ class _Shape:
             return replace(e.x, value=-e.x.value)
         if isinstance(e, Unary) and e.op == "-" and _int(e.type):
             return ordered(Binary("-", Const(0, e.type), e.x), self.place)  # type: ignore[arg-type]
-        if isinstance(e, WarpOp) and isinstance(e.mask, Const):
-            return replace(e, mask=Const(int(e.mask.value) & ALL_LANES, U32))
+        if isinstance(e, WarpOp):
+            mask = Const(int(e.mask.value) & ALL_LANES, U32) if isinstance(e.mask, Const) else e.mask
+            return replace(e, mask=mask, arg=None if e.arg is None else self.signed(e.arg))
         if isinstance(e, Call) and e.fn == "null_access":  # why a thread stops is no part of what it does
             return replace(e, fn="trap")
         if isinstance(e, Call) and e.fn == "cdiv":
@@ -159,13 +164,28 @@ class _Shape:
         if isinstance(s, Atomic):
             return replace(s, index=tuple(map(self.subscript, s.index)))
         if isinstance(s, For):
-            return replace(s, unroll=None)
+            return replace(s, unroll=None, cond=self.counted_below(s))
         if isinstance(s, Alloc):
             return replace(s, align=0)
         if isinstance(s, Barrier):
             whole = isinstance(s.mask, Const) and s.mask.value in (-1, ALL_LANES)
             return replace(s, mask=None if whole else s.mask, memory="all")  # text orders all memory
         return s
+
+    def counted_below(self, s: For) -> Expr:
+        """The condition of a loop that counts up from at least 0 to a hardware size: signed, both are below 2^31."""
+        c = s.cond
+        if not (isinstance(c, Binary) and c.op == "<" and isinstance(c.a, Cast) and c.a.x == Var(s.var)):
+            return c
+        ups = isinstance(s.step, Binary) and s.step.op == "+" and isinstance(s.step.b, Const) and s.step.b.value > 0
+        init = self.given.get(s.init.sym) if isinstance(s.init, Var) else s.init
+        if not (ups and c.a.to == U32 and isinstance(c.b, HwIndex) and init is not None and bounded(init) is not None):
+            return c
+        return replace(c, a=c.a.x, b=Cast(I32, c.b, "c"))
+
+    def signed(self, e: Expr) -> Expr:
+        """A lane or a distance of lanes, of which the 32 bits count: signed."""
+        return self.cast(Cast(I32, e, "c")) if e.type == U32 else e
 
     def subscript(self, e: Expr) -> Expr:
         """An index: 32 bits wide it is signed."""
@@ -226,6 +246,8 @@ def _preserves(e: Cast) -> bool:
     assert isinstance(a, Scalar) and isinstance(b, Scalar)
     if isinstance(e.x, HwIndex):
         return b.bits >= 32
+    if bounded(e.x) is not None:  # below 2^31
+        return b.bits >= 32 or b.bits > a.bits
     return b.bits > a.bits and (b.is_signed or not a.is_signed)
 
 

@@ -16,6 +16,7 @@ from ktc.ir.frontend.meaning.values import (
     ChoicePtr,
     ElemPlace,
     FlatArray,
+    LaneArray,
     LanePlace,
     PtrToPlace,
     PtrVal,
@@ -76,6 +77,8 @@ class Captures(Assignments):
 
     def _capture(self, out: dict[str, Value], name: str, node: Any) -> None:
         v = self.scope.find(name)
+        if isinstance(v, LaneArray):
+            v = v.base
         if isinstance(v, ArrayVal | FlatArray):  # elements change, whatever the name does
             buffer = v.buffer if isinstance(v, ArrayVal) else v.start.buffer
             if isinstance(buffer.type, Array) and buffer.type.space == "local":

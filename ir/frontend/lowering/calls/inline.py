@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -21,6 +22,7 @@ from ktc.ir.frontend.meaning.values import (  # fmt: skip
     ChoicePtr,
     ElemPlace,
     FlatArray,
+    LaneArray,
     LanePlace,
     ListVal,
     NullVal,
@@ -116,7 +118,7 @@ class Inliner(MemberInits):
             fn.kind != "function"
             or fn.name == "lambda"
             or any(is_mutable_reference(p) for p in params)
-            or any(isinstance(a, PtrToPlace | RecordVal | FunctionVal) for a in args)
+            or any(isinstance(a, PtrToPlace | RecordVal | FunctionVal) and not self.vector_place(a) for a in args)
         )
         if sum(is_mutable_reference(p) for p in params) > 1:
             args = [self.pin(a) if is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
@@ -169,7 +171,7 @@ class Inliner(MemberInits):
             v = NullVal() if empty_pointer else self.initial_value(of, list(v.items), True, node)
         if isinstance(t, Reference):
             same = t.elem == self.type_of(v) or not isinstance(t.elem, Scalar)
-            if isinstance(v, RecordVal | ArrayVal | FlatArray | FunctionVal | PtrVar) or (
+            if isinstance(v, RecordVal | ArrayVal | FlatArray | LaneArray | FunctionVal | PtrVar) or (
                 same and not isinstance(v, RVal)
             ):
                 if isinstance(v, RecordVal) and isinstance(t.elem, RecordType):
@@ -245,10 +247,11 @@ class Inliner(MemberInits):
         """Emit the inlined statements; parameters used once in a pure result are substituted, others are declared."""
         out = value if value is not None else RVal(Const(0, Scalar("int", 32)))
         body = tuple(stmts)
-        result = (out.expr,) if isinstance(out, RVal) else ()
+        result = _exprs_of(out)
         uses = _uses(frozenset(sym for sym, _ in pending), body, result) if pending else {}
         changed = assigned(body) if pending else set()
-        pure = isinstance(out, RVal | NullVal)  # nothing but an expression, or nothing, mentions the parameters later
+        # nothing but an expression, the index of a place, or nothing, mentions the parameters later
+        pure = isinstance(out, NullVal) or bool(result)
         later: dict[Sym, Expr] = {}
         for sym, init in pending:
             init = substitute_expr(init, later)
@@ -262,8 +265,7 @@ class Inliner(MemberInits):
                 self.emit(Decl(sym, init, const=True, loc=self.loc))
         if later:
             body = substitute(body, later)
-            if isinstance(out, RVal):
-                out = RVal(substitute_expr(out.expr, later))
+            out = _with_exprs(out, lambda e: substitute_expr(e, later))
         for s in body:
             self.emit(s)
         return out
@@ -302,6 +304,28 @@ def _put_together(stmts: list[Stmt], value: Value | None) -> tuple[list[Stmt], V
             if computed and _uses(frozenset((y,)), (), (result,))[y] == 1:
                 return [], RVal(substitute_expr(result, {y: e}))
     return stmts, value
+
+
+def _exprs_of(v: Value) -> tuple[Expr, ...]:
+    """The expressions that a value, an element or a lane consists of; () for what consists of more than such."""
+    if isinstance(v, RVal):
+        return (v.expr,)
+    if isinstance(v, ElemPlace):
+        return v.index
+    if isinstance(v, LanePlace) and isinstance(v.base, VarPlace | ElemPlace):
+        return (v.lane, *_exprs_of(v.base))
+    return ()
+
+
+def _with_exprs(v: Value, to: Callable[[Expr], Expr]) -> Value:
+    """``v`` with its expressions (:func:`_exprs_of`) as ``to`` has them."""
+    if isinstance(v, RVal):
+        return RVal(to(v.expr))
+    if isinstance(v, ElemPlace):
+        return dataclasses.replace(v, index=tuple(map(to, v.index)))
+    if isinstance(v, LanePlace) and isinstance(v.base, VarPlace | ElemPlace):
+        return dataclasses.replace(v, lane=to(v.lane), base=_with_exprs(v.base, to))
+    return v
 
 
 PURE = "pure"

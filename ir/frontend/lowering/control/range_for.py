@@ -7,7 +7,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.frontend.meaning.cxx_types import CArray
-from ktc.ir.frontend.meaning.values import ArrayVal, FlatArray, ListVal, RecordVal, Value, describe
+from ktc.ir.frontend.meaning.values import ArrayVal, FlatArray, LaneArray, ListVal, RecordVal, Value, describe
 from ktc.ir.frontend.syntax.cxx_ast import AutoType, CtorInit, RangeFor
 
 from .loop_statements import Loops
@@ -25,7 +25,7 @@ class RangeLoops(Loops):
             if isinstance(v, ListVal):
                 v = self._list_range(v, node)
             scope.names["range "] = v
-            if isinstance(v, ArrayVal | FlatArray) and isinstance(v.type, CArray) and v.type.n is not None:
+            if isinstance(v, ArrayVal | FlatArray | LaneArray) and isinstance(v.type, CArray) and v.type.n is not None:
                 self._over_array(node, v.type.n, pragma)
             elif isinstance(v, RecordVal):
                 self._over_iterators(node, pragma)

@@ -13,7 +13,17 @@ from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.declarations.declare import Declarations
 from ktc.ir.frontend.meaning.cxx_types import CArray, show
 from ktc.ir.frontend.meaning.name_meanings import EnumVal, TypeVal
-from ktc.ir.frontend.meaning.values import ArrayVal, FlatArray, LanePlace, RecordVal, RVal, Value, VarPlace, describe
+from ktc.ir.frontend.meaning.values import (
+    ArrayVal,
+    FlatArray,
+    LaneArray,
+    LanePlace,
+    RecordVal,
+    RVal,
+    Value,
+    VarPlace,
+    describe,
+)
 from ktc.ir.frontend.ptx.inline_asm import InlineAssembly
 from ktc.ir.frontend.syntax.cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, ScopedEnum, Using, UsingEnum
 from ktc.ir.frontend.syntax.cxx_parser import to_loc
@@ -177,7 +187,7 @@ class Stmts(InlineAssembly):
         place = self.pin(self.eval(node.init))
         v = self.load(place, node)
         of = self.type_of(place)
-        if isinstance(place, ArrayVal | FlatArray) and isinstance(of, CArray) and of.n is not None:
+        if isinstance(place, ArrayVal | FlatArray | LaneArray) and isinstance(of, CArray) and of.n is not None:
             fields = [self.subscript(place, i32(k), node) for k in range(of.n)]
             if not node.ref:
                 fields = [self._copy_bound(x, node) for x in fields]

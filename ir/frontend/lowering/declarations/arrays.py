@@ -16,6 +16,7 @@ from ktc.ir.frontend.meaning.values import (
     ArrayVal,
     ElemPlace,
     FlatArray,
+    LaneArray,
     ListVal,
     PtrVal,
     Value,
@@ -57,6 +58,7 @@ class Arrays(PointerVariables):
     def declare_array(self, name: str, t: CArray, node: Any, align: int = 0) -> Value:
         dims, elem = self._shape(t, node)
         key = ("array", name, str(self.place(node)))
+        elem = self.vector_of(elem, node) or elem
         if isinstance(elem, RecordType | Pointer) or key in self.hints:
             return self.in_array(name, t, "local", node, align, key)
         if not isinstance(elem, Scalar | Vec):
@@ -84,7 +86,7 @@ class Arrays(PointerVariables):
             values = regrouped(self, t, values, node)
         _flatten(values, dims, (), flat)
         for index in itertools.product(*(range(d) for d in dims)):
-            if isinstance(v, FlatArray):
+            if not isinstance(v, ArrayVal) or isinstance(elem, RecordType):
                 place: Value = v
                 for i in index:
                     place = self.subscript(place, i32(i), node)
@@ -97,13 +99,12 @@ class Arrays(PointerVariables):
                 continue
             e = self.initial_value(elem, [flat[index]], True, node) if index in flat else self.zero(elem)
             value = self.convert(self.rvalue(e, node, elem), elem, "implicit", node).expr
-            assert isinstance(v, ArrayVal)
             self.emit(Store(v.buffer, tuple(i32(i) for i in index), value, loc=self.loc))
 
     def copy_array(self, dst: Value, src: Value, node: Any, declared: CArray | None = None) -> None:
         """Element by element; ``declared`` is the array's type where ``dst`` is only where it begins."""
         if declared is None:
-            assert isinstance(dst, ArrayVal | FlatArray) and isinstance(dst.type, CArray)
+            assert isinstance(dst, ArrayVal | FlatArray | LaneArray) and isinstance(dst.type, CArray)
             declared = dst.type
         dims, _ = self._shape(declared, node)
         for index in itertools.product(*(range(d) for d in dims)):
@@ -128,7 +129,8 @@ class Arrays(PointerVariables):
         if 0 in dims:
             self.fail("E-SEMA-ARRAY", f"the shared array '{node.name}' has no elements", node,
                       hint="give the template arguments or macros that its size is made of")  # fmt: skip
-        if isinstance(elem, RecordType | Pointer) or key in self.hints:
+        elem = self.vector_of(elem, node) or elem
+        if isinstance(elem, RecordType | Pointer) or key in self.hints or not dims:
             return self.in_array(node.name, t, "shared", node, align, key)
         if not isinstance(elem, Scalar | Vec):
             self.fail("E-UNSUPPORTED-SHARED", f"shared memory of type '{show(elem)}'", node)

@@ -12,7 +12,16 @@ from typing import Any
 from ktc.ir.frontend.context import Retry
 from ktc.ir.frontend.lowering.expressions.convert import Converter
 from ktc.ir.frontend.meaning.cxx_types import RecordType
-from ktc.ir.frontend.meaning.values import LanePlace, PtrToPlace, RecordVal, SubVec, Value, VarPlace, ViewPlace
+from ktc.ir.frontend.meaning.values import (
+    LaneArray,
+    LanePlace,
+    PtrToPlace,
+    RecordVal,
+    SubVec,
+    Value,
+    VarPlace,
+    ViewPlace,
+)
 from ktc.ir.types import VOID, Scalar, Type, Vec
 
 
@@ -53,6 +62,8 @@ class Addressed(Converter):
 
     def declared(self, v: Value, key: Any) -> None:
         """Note of the variables that ``v`` consists of that they are parts of the one with ``key``."""
+        if isinstance(v, LaneArray):
+            v = v.base
         if isinstance(v, VarPlace | ViewPlace):
             self.origin.setdefault(v.sym, key)
         elif isinstance(v, RecordVal) and v.at is None:

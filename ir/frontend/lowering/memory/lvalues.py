@@ -15,6 +15,7 @@ from ktc.ir.frontend.meaning.values import (
     Dim3Val,
     ElemPlace,
     FlatArray,
+    LaneArray,
     LanePlace,
     NullVal,
     PtrSlot,
@@ -133,7 +134,7 @@ class Places(Pointers):
         if isinstance(place, RecordVal):
             if not isinstance(v, RecordVal) or v.type != place.type:
                 self.fail("E-SEMA-ASSIGN", f"cannot assign {describe(v)} to {describe(place)}", node)
-            if self.copy_units(place, v, node):
+            if self.copy_vector(place, v, node) or self.copy_units(place, v, node):
                 return
             if place.type.decl[0].node.kind == "union":  # type: ignore[attr-defined]
                 self.fail("E-UNSUPPORTED-UNION", "this union cannot be copied as a whole", node, hint="copy a member")
@@ -149,7 +150,7 @@ class Places(Pointers):
         if isinstance(place, PtrVar):
             self.store_pointer(place, v, node)
             return
-        if isinstance(place, RVal | PtrVal | ArrayVal | FlatArray | NullVal | Dim3Val):
+        if isinstance(place, RVal | PtrVal | ArrayVal | FlatArray | LaneArray | NullVal | Dim3Val):
             self.fail("E-SEMA-ASSIGN", "this cannot be assigned to", node)
         if isinstance(place, VarPlace) and place.const:
             self.fail("E-SEMA-ASSIGN", f"'{place.sym.name}' is const", node)
@@ -230,7 +231,7 @@ class Places(Pointers):
             return dataclasses.replace(v, index=tuple(self.pinned_index(i) for i in v.index))
         if isinstance(v, LanePlace):
             return dataclasses.replace(v, base=self.pin(v.base), lane=self.pinned_index(v.lane))
-        if isinstance(v, BitPlace):
+        if isinstance(v, BitPlace | LaneArray):
             return dataclasses.replace(v, base=self.pin(v.base))
         if isinstance(v, ChoicePlace):
             return dataclasses.replace(
@@ -274,6 +275,7 @@ _READERS: dict[type[Value], Callable[[Any, Any, Any], Value]] = {
     ViewPlace: lambda self, v, node: RVal(bitcast(Var(v.sym), v.type)),
     ArrayVal: lambda self, v, node: self.decay(v),
     FlatArray: lambda self, v, node: self.decay(v),
+    LaneArray: lambda self, v, node: self.first_lane(v, node),
     PtrVar: lambda self, v, node: self._load_pointer_var(v),
     BitPlace: lambda self, v, node: self.load_bits(v),
     PtrSlot: lambda self, v, node: self.load_pointer(v, node),

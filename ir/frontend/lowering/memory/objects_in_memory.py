@@ -9,6 +9,7 @@ from ktc.ir.frontend.meaning.values import (
     BitPlace,
     ChoicePtr,
     FlatArray,
+    LaneArray,
     NullVal,
     PtrSlot,
     PtrToPlace,
@@ -38,7 +39,11 @@ class Memory(Choices):
         assert isinstance(t, RecordType)
         self.pointer_ratio(p, node)
         record = RecordVal(t, at=p, const=p.const)
+        vector = self.vector_of(t, node)
         for f in self.field_layout(t, node):
+            if vector is not None:
+                record.fields[f.name] = LaneArray(self.deref(p.at(p.offset, vector), None, node), f.type)
+                continue
             place = self.place_at(p, f.type, f.offset, node)
             if f.bits is not None:
                 place = BitPlace(self._whole_unit(p, f.type, f.offset, node), *f.bits, f.type)

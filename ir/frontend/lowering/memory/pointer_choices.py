@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from ktc.ir.frontend.meaning.cxx_types import show
-from ktc.ir.frontend.meaning.layout import Layouts
 from ktc.ir.frontend.meaning.values import (
     ChoicePlace,
     ChoicePtr,
     FlatArray,
+    LaneArray,
     NullVal,
     PtrToPlace,
     PtrVal,
@@ -26,9 +26,10 @@ from ktc.ir.walk import used
 
 from .buffers import cost
 from .null_uses import Literals, absent, literals, null_use, points, without
+from .vector_records import VectorRecords
 
 
-class Choices(Layouts):
+class Choices(VectorRecords):
     """Reads and writes through a pointer that is one of several, each of them where it is not ``nullptr``."""
 
     def pointee(self, base: Value, node: Any) -> Value:
@@ -52,9 +53,8 @@ class Choices(Layouts):
             for name in first.fields:
                 record.fields[name] = self.chosen(which, tuple(q.fields[name] for q in places), node)  # type: ignore[attr-defined]
             return record
-        if isinstance(first, FlatArray):
-            inner = tuple(self.decay(q) for q in places)  # type: ignore[arg-type]
-            return ChoicePtr(which, inner)
+        if isinstance(first, FlatArray | LaneArray):
+            return ChoicePtr(which, tuple(self.load(q, node) for q in places))  # type: ignore[misc]
         return ChoicePlace(which, places, self.type_of(first))
 
     def load_choice(self, p: ChoicePlace, node: Any = None) -> RVal:

@@ -14,6 +14,7 @@ from ktc.ir.frontend.meaning.values import (
     ArrayVal,
     ChoicePtr,
     FlatArray,
+    LaneArray,
     NullVal,
     PtrSlot,
     PtrToPlace,
@@ -33,7 +34,7 @@ class PointerMembers(RecordTraits):
 
     def assign_field(self, record: RecordVal, name: str, v: Value, node: Any) -> None:
         field = record.fields[name]
-        if isinstance(field, ArrayVal | FlatArray):
+        if isinstance(field, ArrayVal | FlatArray | LaneArray):
             self.copy_array(field, v, node)
             return
         if isinstance(field, ChoicePtr) and isinstance(record.type, RecordType):

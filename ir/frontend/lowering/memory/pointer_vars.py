@@ -21,6 +21,7 @@ from ktc.ir.frontend.meaning.values import (
     ArrayVal,
     ChoicePtr,
     FlatArray,
+    LaneArray,
     NullVal,
     PtrSlot,
     PtrToPlace,
@@ -252,6 +253,8 @@ class PointerVariables(Exprs):
             self.need_memory(v, None)
         if isinstance(v, PtrVal | ChoicePtr | NullVal):
             return [v]
+        if isinstance(v, LaneArray):
+            return self._as_root(self.load(v))
         if isinstance(v, ArrayVal | FlatArray):
             return [self.decay(v)]
         return None if isinstance(v, PtrSlot | PtrToPlace | TypeVal) else []

@@ -15,6 +15,7 @@ from ktc.ir.frontend.meaning.values import (  # fmt: skip
     Dim3Val,
     ElemPlace,
     FlatArray,
+    LaneArray,
     LanePlace,
     NullVal,
     PtrSlot,
@@ -76,7 +77,8 @@ class Pointers(Addressed):
         a, b = self.layout(p.elem, node)[0], size_of(own)
         if b is None:
             self.fail("E-SEMA-POINTER", f"cannot access memory as '{show(p.elem)}'", node)
-        if a % b == 0 and not (isinstance(own, Vec) and not isinstance(p.elem, Scalar | Vec)):
+        plain = not isinstance(own, Vec) or isinstance(p.elem, Scalar | Vec) or self.vector_of(p.elem, node) == own
+        if a % b == 0 and plain:
             return a // b, 1
         if b % a == 0 and isinstance(p.elem, Scalar | Vec):
             return 1, b // a
@@ -120,7 +122,8 @@ class Pointers(Addressed):
             return ElemPlace(p.buffer, (*p.prefix, i32(0) if at is None else at), p.elem, 1, access_kind(p))
         if p.elem == VOID:
             self.fail("E-SEMA-POINTER", "cannot dereference a pointer to void", node)
-        if is_flat(p.buffer) and isinstance(p.elem, CArray | RecordType | Pointer):
+        vectors = isinstance(p.elem, RecordType) and self.vector_of(p.elem, node) == element(p.buffer)
+        if (is_flat(p.buffer) or vectors) and isinstance(p.elem, CArray | RecordType | Pointer):
             q = p if e is None else self.pointer_add(p, e, node)
             if isinstance(p.elem, CArray):
                 return FlatArray(q, p.elem)
@@ -180,6 +183,8 @@ class Pointers(Addressed):
             return self.deref(base, e, node)
         if type(base) is ArrayVal:
             return self.subscript_array(base, e, node)
+        if type(base) is LaneArray:
+            return LanePlace(base.base, e, base.type.elem)
         base = base if isinstance(base, FlatArray | PtrToPlace) else self.load(base, node)
         if isinstance(base, OpaqueVal) and base.name.startswith('"'):
             return self.subscript(self.string_table(base.name, node), e, node)
@@ -258,6 +263,8 @@ class Pointers(Addressed):
             return dataclasses.replace(self.decay(v), elem=v.type) if is_flat(v.buffer) else self.decay(v)
         if isinstance(v, FlatArray):
             return v.start.at(v.start.offset, v.type)
+        if isinstance(v, LaneArray):
+            return dataclasses.replace(self.address(v.base, node), elem=v.type)  # type: ignore[type-var]
         if isinstance(v, PtrSlot):
             inner = self.address(v.place, node)
             return dataclasses.replace(inner, elem=v.type) if isinstance(inner, PtrVal) else PtrToPlace(v, v.type)

@@ -14,6 +14,7 @@ from ktc.ir.frontend.meaning.values import (
     BitPlace,
     ChoicePtr,
     FlatArray,
+    LaneArray,
     ListVal,
     NullVal,
     PtrVal,
@@ -71,7 +72,8 @@ class Records(PointerMembers):
                 begin = NullVal(ft.elem) if v is None else self.as_pointer(self.load(v, node), node, ft)
                 record.fields[field] = self.pointer_variable(inner, ft, begin, node)
                 continue
-            place = self.new_field(inner, ft, v, node)
+            vector = self.vector_of(t, node)
+            place = self.new_field(inner, ft, v, node) if vector is None else self.lanes(name, ft, vector, v, node)
             if member.bitsize is not None and isinstance(place, VarPlace):
                 place = self._bit_field(place, ft, v, member, node)
             record.fields[field] = place
@@ -90,7 +92,9 @@ class Records(PointerMembers):
         """The initial value of a member of an object in memory; ``default``: of one that is constructed."""
         if isinstance(v, ListVal) and isinstance(ft, CArray):
             self.fill_array(place, ft, list(v.items), node)
-        elif isinstance(place, FlatArray) and v is not None:
+        elif isinstance(place, LaneArray) and isinstance(v, RVal):
+            self.store(place.base, v, node)
+        elif isinstance(place, FlatArray | LaneArray) and v is not None:
             self.copy_array(place, v, node)
         elif isinstance(place, RecordVal) and v is None and default and self.default_constructed(place.type):  # type: ignore[arg-type]
             self.run_constructor(place.type, place, [], node)  # type: ignore[arg-type]
@@ -178,6 +182,9 @@ class Records(PointerMembers):
 
     def _values_of(self, v: RecordVal, node: Any) -> dict[str, Value]:
         """What the members of an object hold; a reference still refers to what it did."""
+        vector = self.vector_value(v, node)
+        if vector is not None:
+            return dict.fromkeys(v.fields, vector)
         refers = {name for name, ft, _, _ in self.fields_of(v.type, node) if isinstance(ft, Reference)}  # type: ignore[arg-type]
         return {k: x if k in refers else self.load(x, node) for k, x in v.fields.items()}
 

@@ -149,3 +149,37 @@ def test_an_operand_of_a_loop_is_read_back_where_it_stood(language: str) -> None
   old[t] = before
 """)
     assert parse_back(kernel, language).status == "pass"
+
+
+VECTORS = """
+kernel k(y: f32* restrict align 16, x: f32 const* restrict align 16, n: i32)
+  launch grid(cdiv(n, 2048)) block(256)
+  let i: i64 = i64(i32(threadIdx.x) * 4) + i64(blockIdx.x) * 2048
+  array x_vec: f32x4[2]
+  for u in 0..2 unroll
+    x_vec[u] = x[i + u * 1024 +: 4]
+  for u_1 in 0..2 unroll
+    var y_vec: f32x4
+    for v in 0..4 unroll
+      y_vec[v] = x_vec[u_1, v] + shfl_up(x_vec[u_1, v], v)
+    y[i + u_1 * 1024 +: 4] = y_vec
+"""
+
+
+@pytest.mark.parametrize("target", ("cuda", "hip", "opencl"))
+def test_vectors_are_read_as_vectors(target: str) -> None:
+    kernel = parse_kernel(VECTORS.replace("shfl_up(x_vec[u_1, v], v)", "x_vec[u_1, 0]"))
+    assert parse_back(kernel, target).status == "pass"
+
+
+def test_lanes_of_shuffles_and_blocks_of_the_grid_count_alike_with_and_without_sign() -> None:
+    counted = "for p = i32(threadIdx.y); p < gridDim.y as i32; p + 4\n    y[p] = x[p]"
+    for kernel in (VECTORS, SCALE.replace("if i < n\n    y[i] = a * x[i] + 1.0", counted)):
+        assert parse_back(parse_kernel(kernel), "cuda").status == "pass"
+
+
+def test_another_lane_or_another_width_is_another_program() -> None:
+    code = emit(parse_kernel(VECTORS), "cuda")
+    for right, wrong in (("[u][v] + ", "[u][0] + "), ("load_vec<4>(&x[i + u", "load_vec<4>(&x[u")):
+        text = code.text.replace(right, wrong)
+        assert text != code.text and difference(code.kernel, read_back(dataclasses.replace(code, text=text)))
