@@ -62,6 +62,9 @@ IDLE = (
 IN_SHARED = "thread.x $T:(32,128,512)"
 """Threads of a block whose row is kept in shared memory: a warp needs no barrier, others hide more of the waiting."""
 
+WHOLE_ROUNDS = (" tail=cut", "")
+"""Unrolled rounds that are whole ask for nothing, so their loads go out together; without, each is asked about."""
+
 WIDE = ("vec $V, ", "")
 """Before the levels of what moves by one element: wide accesses if they can be, else single ones."""
 
@@ -152,7 +155,7 @@ class Nest:
                 yield [self.mapped(levels, f"[{wide}{own}]") for wide in (WIDE if self.unit else WIDE[1:])], why
         elif self.across:
             for own, levels, why in ACROSS:
-                yield [self.mapped(f"[{wide}{own}]", levels) for wide in WIDE], why
+                yield [self.mapped(f"[{wide}{own}]", levels, tail) for wide in WIDE for tail in WHOLE_ROUNDS], why
         else:
             for levels, own, why in INSIDE:
                 yield [self.mapped(levels, f"[{wide}{own}]") for wide in WIDE], why

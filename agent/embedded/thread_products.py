@@ -20,7 +20,7 @@ from math import prod
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Load, Par
+from ktc.ir.nodes import For, Load, Par, Reduce
 from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import Product, products
 
@@ -192,7 +192,8 @@ def staged_products(
     for group in _together(raised):
         p = group[0]
         layout = _joint([layout_of(raised, x) for x in group])
-        size = Size(*(trips.get(x.var.name) for x in (layout.down, layout.across, p.loop)), _batch(p, layout, trips))
+        down, across, terms = (trips.get(x.var.name) for x in (layout.down, layout.across, p.loop))
+        size = Size(down, across, terms, _batch(p, layout, trips))
         failed: set[Way] = set()
         for way, t in _tried(layout, size, units):
             tried = _schedules(raised, [x.loop for x in group], p, layout, way, t, size)
@@ -271,7 +272,7 @@ def _joint(layouts: Sequence[Layout]) -> Layout:
 
 
 def _schedules(
-    kernel: Kernel, sums: Sequence[For], p: Product, layout: Layout, way: Way, t: ThreadTile, size: Size
+    kernel: Kernel, sums: Sequence[For | Reduce], p: Product, layout: Layout, way: Way, t: ThreadTile, size: Size
 ) -> Iterator[str]:
     """What is tried for one tile, best first, of the product ``p`` and those beside it, which go over ``sums``. Of
     factors that are turned over the launcher may ask that no terms are left behind the last whole step; wide copies

@@ -6,19 +6,25 @@ before                                          after licm
       out[i] = in[i] * scale                          out[i] = in[i] * scale
 
 Declarations whose value does not change in the loop move in front of it, innermost loops first, as far out as they go.
-Loads stay (the loop may not run, or may write what they read), and so does integer division by what might be zero.
+So do divisions of floating-point numbers and functions that take long, wherever an expression has them: compilers do
+not move them out of branches. Loads stay (the loop may not run, or may write what they read), and so does integer
+division by what might be zero.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ktc.ir.analysis.operation_counts import FLOPS
+from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Decl, For, Par, Reduce, Stmt, Sym, While
+from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, For, Par, Reduce, Stmt, Sym, Var, While, fresh
 from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, map_body, used, walk
+from ktc.ir.walk import assigned, declared, keep, map_body, map_expr, stmt_exprs, used, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import option
 from ktc.passes.core.base import Pass, Site
@@ -26,6 +32,7 @@ from ktc.passes.core.places import places_of
 from ktc.passes.core.refusals import Result
 
 Loop: TypeAlias = For | While | Par | Reduce
+_COUNTED = (For, Par, Reduce)
 
 
 @dataclass(frozen=True)
@@ -35,11 +42,12 @@ class Arguments:
 
 class Licm(Pass[Arguments]):
     name = "licm"
-    summary = "loop-invariant declarations move in front of their loop"
+    summary = "loop-invariant declarations, divisions and functions move in front of their loop"
     refusals = ("E-PLACE",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        moved = [s for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and invariant(s)]
+        facts = Facts(kernel, REWRITES)
+        moved = [s for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and sum(hoisted(s, facts), ())]
         return [Site(self.step(loop=name), "less work per iteration") for name in places_of(kernel, moved)]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
@@ -47,37 +55,72 @@ class Licm(Pass[Arguments]):
         if args.loop is not None:
             only = {s.var for s in args.loop.find(kernel)}
         moved: list[str] = []
+        facts = Facts(kernel, REWRITES)
 
         def on(s: Stmt) -> Stmt | Body:
             if not isinstance(s, Loop) or (only is not None and getattr(s, "var", None) not in only):
                 return s
-            out = invariant(s)
+            declarations, computed = hoisted(s, facts)
+            out = (*declarations, *computed)
             moved.extend(d.sym.name for d in out)
-            return (*out, _without(s, out)) if out else s
+            return (*out, _without(s, declarations, computed)) if out else s
 
         body = map_body(kernel.body, on)
         notes = (f"moved: {', '.join(moved)}",) if moved else ("nothing is loop-invariant",)
         return Result(kernel.with_(body=body) if moved else kernel, notes)
 
 
-def invariant(loop: Loop) -> list[Decl]:
-    """Declarations directly in ``loop`` that may move in front of it, in order."""
-    changing = assigned(loop.body) | set(declared(loop.body)) | _own(loop)
+def hoisted(loop: Loop, facts: Facts) -> tuple[tuple[Decl, ...], tuple[Decl, ...]]:
+    """Declarations directly in ``loop`` that may move in front of it, in order; and new ones for what else is costly
+    there and does not change."""
     reassigned = assigned(loop.body)
-    out: list[Decl] = []
+    changing = reassigned | set(declared(loop.body)) | {x.var for x in walk((loop,)) if isinstance(x, _COUNTED)}
+    moved: list[Decl] = []
     for s in loop.body:
         if not isinstance(s, Decl) or s.init is None or not isinstance(s.sym.type, Scalar) or s.sym in reassigned:
             continue
-        if is_movable(s.init) and not used(s.init) & changing:
-            out.append(s)
+        if _movable(s.init, facts) and not used(s.init) & changing:
+            moved.append(s)
             changing.discard(s.sym)  # later declarations may build on it
-    return out
+    gone = {id(d) for d in moved}
+    found: dict[Expr, None] = {}
+    for s in walk(loop.body):
+        for e in stmt_exprs(s) if id(s) not in gone else ():
+            found |= dict.fromkeys(_costly_parts(e, lambda x: _movable(x, facts) and not used(x) & changing))
+    return tuple(moved), tuple(Decl(fresh("invariant", e.type), e, const=True) for e in found)
 
 
-def _own(loop: Loop) -> set[Sym]:
-    return {loop.var} if isinstance(loop, For | Par | Reduce) else set()
+def _costly_parts(e: Expr, fixed: Callable[[Expr], bool]) -> Iterator[Expr]:
+    """The largest parts of ``e`` that are ``fixed`` and have something costly in them."""
+    if not any(map(_is_costly, walk_expr(e))):
+        return
+    if isinstance(e.type, Scalar) and e.type.is_float and fixed(e):
+        yield e
+        return
+    for x in children(e):
+        yield from _costly_parts(x, fixed)
 
 
-def _without(loop: Loop, gone: list[Decl]) -> Loop:
+def _is_costly(e: Expr) -> bool:
+    floating = isinstance(e.type, Scalar) and e.type.is_float
+    if isinstance(e, Binary):
+        return floating and e.op == "/"
+    return floating and isinstance(e, Call) and e.fn not in FLOPS
+
+
+def _movable(e: Expr, facts: Facts) -> bool:
+    """:func:`is_movable`, where divisors that ``facts`` keep from zero are no obstacle."""
+    return is_movable(map_expr(e, lambda x: _unfailing(x, facts)))
+
+
+def _unfailing(e: Expr, facts: Facts) -> Expr:
+    if not isinstance(e, Binary) or e.op not in ("/", "%") or not isinstance(e.type, Scalar) or not e.type.is_int:
+        return e
+    return e if 0 in facts.interval(e.b) else replace(e, op="*")
+
+
+def _without(loop: Loop, gone: tuple[Decl, ...], computed: tuple[Decl, ...]) -> Loop:
     syms = {d.sym for d in gone}
-    return replace(loop, body=tuple(s for s in loop.body if not (isinstance(s, Decl) and s.sym in syms)))
+    names = {d.init: d.sym for d in computed}
+    body = tuple(s for s in loop.body if not (isinstance(s, Decl) and s.sym in syms))
+    return replace(loop, body=map_body(body, keep, lambda e: Var(names[e]) if e in names else e) if names else body)

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from ktc.ir.interp import run
-from ktc.ir.nodes import AsyncWait, Barrier, For
+from ktc.ir.nodes import Alloc, AsyncWait, Barrier, For
 from ktc.ir.text import parse_kernel
 from ktc.ir.walk import map_body, walk
 from ktc.passes.lowering import materialise
@@ -75,6 +75,32 @@ def test_prefetch_before_and_after() -> None:
 @pytest.mark.parametrize("pipe", PIPES)
 def test_meaning_stays_on_awkward_sizes(pipe: str) -> None:
     assert differs(GEMM, applied(GEMM, f"{STAGED} | {pipe}"), GEMM_SIZES) is None
+
+
+TWO_SUMS = parse_kernel("""\
+kernel k(C: f32* restrict align 16, A: f32 const* restrict align 16, B: f32 const* restrict align 16, K: i32)
+  par t in 0..2 @ [block.x]
+    par row in t * 8..t * 8 + 8 @ [thread.x 8]
+      var s: f32 = 0.0
+      for k in 0..K
+        s += A[row * K + k] * B[k]
+      for k_1 in 0..K
+        s += A[k_1] * B[row * K + k_1]
+      C[row] = s
+""")
+ONE_AFTER_ANOTHER = (
+    "tile{loops=k_1 sizes=4 tail=cut} | tile{loops=k sizes=4 tail=cut} | register-tile{loop=k_tile.*}"
+    " | stage-shared{array=A loop=k_tile.*} | stage-shared{array=B loop=k_tile.*}"
+)
+
+
+@pytest.mark.parametrize("ahead", [f"{ASYNC} | multi-buffer{{loop=%s stages=3}}", PIPES[2].replace("k_tile", "%s")])
+def test_sums_one_after_another_are_pipelines_in_the_same_arrays(ahead: str) -> None:
+    script = f"{ONE_AFTER_ANOTHER} | {ahead.replace('%s', 'k_tile,k_1_tile')}"
+    k = applied(TWO_SUMS, script)
+    arrays = [s.sym.name for s in walk(k.body) if isinstance(s, Alloc) and s.sym.type.space == "shared"]
+    assert len(arrays) == len(set(arrays)) == 4, "two for whole tiles, which both sums use, and two for what is left"
+    assert differs(TWO_SUMS, k, [{"K": n} for n in (3, 4, 8, 21)]) is None
 
 
 def test_an_open_number_of_stages() -> None:

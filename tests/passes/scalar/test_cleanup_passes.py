@@ -53,6 +53,29 @@ def test_licm_of_one_loop() -> None:
     assert text.index("par row") < text.index("scale") < text.index("par i")
 
 
+def test_licm_of_what_is_costly_inside_an_expression() -> None:
+    body = "  par i in 0..n @ [seq]\n    if i > 1\n      out[i] = a[i] * (1.0 / sqrt(f32(d / 2))) + a[i] / d + min(d, 3.0)\n"
+    assert (
+        after("licm", body)
+        == """\
+  let invariant: f32 = 1.0 / sqrt(f32(d / 2))
+  par i in 0..n @ [seq]
+    if i > 1
+      out[i] = a[i] * invariant + a[i] / d + min(d, 3.0)
+"""
+    )
+    assert differs(kernel(body), applied(kernel(body), "licm"), SIZES) is None
+
+
+def test_licm_moves_a_division_by_what_its_range_keeps_from_zero() -> None:
+    k = parse_kernel(
+        "kernel k(out: f32* restrict, n: i32, d: i32 range 1..9)\n  launch grid(1) block(1)\n"
+        "  for i in 0..n\n    out[i] = sqrt(f32(n / d)) + i / d\n"
+    )
+    text = body_of(applied(k, "licm"))
+    assert text.index("sqrt(f32(n / d))") < text.index("for i") < text.index("i / d")
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -61,6 +84,8 @@ def test_licm_of_one_loop() -> None:
         "  for i in 0..n\n    var x: f32 = 1.0\n    x += 1.0\n    out[i] = x\n",
         "  var y: f32 = 0.0\n  for i in 0..n\n    let x: f32 = y * 2.0\n    y = x + 1.0\n    out[i] = x\n",
         "  for i in 0..n\n    let x: i32 = i + 1\n    out[i] = x\n",
+        "  for i in 0..n\n    out[i] = sqrt(f32(n / d)) * sqrt(a[n])\n",
+        "  var y: f32 = 0.0\n  for i in 0..n\n    out[i] = sqrt(y)\n    y += 1.0\n",
     ],
 )
 def test_licm_leaves_what_changes_or_may_fail(body: str) -> None:
