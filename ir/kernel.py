@@ -10,7 +10,7 @@ from typing import Any
 
 from .diagnostics import KtcError, Loc
 from .fold import KnobValues
-from .nodes import KNOB_MARK, Body, Const, Expr, Par, Produce, Reduce, Scan, Sym
+from .nodes import KNOB_MARK, Body, Const, Expr, Launched, Par, Produce, Reduce, Scan, Sym
 from .walk import walk
 
 ORIGINS = ("declared", "proven", "observed", "guessed")
@@ -29,7 +29,9 @@ class Param:
     ``grid = num_tokens``). Launch expressions and parallel loops may use it; lowering adds it to the emitted signature
     if the body does. ``align`` is the buffer's base alignment in bytes, ``divisible_by`` and ``range`` (inclusive) are
     facts about a scalar, ``readonly``/``noalias`` facts about a buffer. ``scratch`` marks working memory that the
-    launcher provides: that many elements, zero before the first launch, and left by each launch fit for the next.
+    launcher provides: that many elements, zero before the first launch, and left by each launch fit for the next; if it
+    is ``temporary``, working memory of one run, before which its contents mean nothing (what one launch of a sequence
+    leaves for another one).
 
     ``symbol`` is set for a variable at file scope (``constant | device | managed``) of ``extent`` elements, with its
     initial values if the source gives them. CUDA and HIP declare it at file scope again; everywhere else (other
@@ -54,6 +56,7 @@ class Param:
     extent: int = 0
     init: tuple[int | float | bool, ...] = ()
     scratch: Expr | None = None
+    temporary: bool = False
     touches: tuple[Expr, ...] = ()
     origins: tuple[tuple[str, str], ...] = ()
 
@@ -115,7 +118,8 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One ``__global__`` function in SPMD or parallel form.
+    """One ``__global__`` function in SPMD or parallel form; or a sequence of launches, whose ``body`` holds nothing but
+    :class:`~ktc.ir.nodes.Launched` and which has no ``launch`` of its own.
 
     ``constraints`` are boolean expressions over knobs (and constants) that a feasible tuple satisfies.
     ``trace`` lists the pass steps applied so far. ``flags``: reassociates, fast_math
@@ -140,8 +144,14 @@ class Kernel:
 
     @functools.cached_property
     def is_parallel(self) -> bool:
-        """Whether any ``par``, ``reduce`` or ``scan`` is left (not yet lowered)."""
-        return any(isinstance(s, Par | Reduce | Scan) for s in walk(self.body))
+        """Whether it is a program of steps instead of one of threads: any ``par``, ``reduce`` or ``scan`` is left (not
+        yet lowered), or it is a sequence of launches."""
+        return any(isinstance(s, Par | Reduce | Scan | Launched) for s in walk(self.body))
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it is a sequence of launches (:mod:`ktc.ir.sequences`) instead of one."""
+        return any(isinstance(s, Launched) for s in self.body)
 
     @functools.cached_property
     def has_producer(self) -> bool:

@@ -95,6 +95,26 @@ class Scan(Stmt):
     strategy: str = "auto"
 
 
+@frozen
+class Launched(Stmt):
+    """One launch of a sequence: ``body`` runs for every thread of ``grid`` x ``block`` (or, once raised, as the loops
+    that these are); the next statement starts when all are done, as in one stream.
+
+    ``kernel`` is the name that its source has. What the launch passes for the source's parameters has been put in:
+    ``body`` is about buffers and scalars of the whole sequence. ``dynamic_shared`` in bytes. ``restrict``: buffers that
+    overlap no other one *of this launch*, as its source promises; of those of other launches that says nothing.
+    """
+
+    kernel: str
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[Expr, Expr, Expr]
+    body: Body
+    dynamic_shared: Expr | None = None
+    max_threads: Expr | None = None
+    min_blocks: Expr | None = None
+    restrict: tuple[Sym, ...] = ()
+
+
 def is_cooperative(body: Body) -> bool:
     """Whether blocks wait for each other: all of them must be resident, so the launch must be a cooperative one."""
     return any(
@@ -116,7 +136,7 @@ def bodies(s: Stmt) -> tuple[Body, ...]:
 
 BODY_FIELDS: dict[type, tuple[str, ...]] = {
     If: ("then", "orelse"),
-    **dict.fromkeys((For, While, Par, Reduce, Produce), ("body",)),
+    **dict.fromkeys((For, While, Par, Reduce, Produce, Launched), ("body",)),
     Scan: ("body", "then"),
 }
 """The fields that hold statement lists, by the class of the statement, in the order in which they run."""

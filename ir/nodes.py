@@ -63,7 +63,20 @@ from .expr_nodes import (
     accessed_type,
     i32,
 )
-from .loop_nodes import BODY_FIELDS, LEVELS, Acc, Dist, Level, Par, Reduce, Scan, bodies, has_bodies, is_cooperative
+from .loop_nodes import (
+    BODY_FIELDS,
+    LEVELS,
+    Acc,
+    Dist,
+    Launched,
+    Level,
+    Par,
+    Reduce,
+    Scan,
+    bodies,
+    has_bodies,
+    is_cooperative,
+)
 from .stmt_nodes import (
     Alloc,
     Assign,
@@ -131,6 +144,7 @@ __all__ = [
     "If",
     "InlineAsm",
     "Knob",
+    "Launched",
     "Level",
     "Load",
     "MatrixLoad",

@@ -27,6 +27,7 @@ from .nodes import (
     HwIndex,
     InlineAsm,
     Knob,
+    Launched,
     Load,
     MatrixLoad,
     Mma,
@@ -201,6 +202,8 @@ def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
             changes |= {"reads": tuple(map(sym, s.reads)), "writes": tuple(map(sym, s.writes))}
         if isinstance(s, InlineAsm):
             changes["outputs"] = tuple((c, sym(o)) for c, o in s.outputs)
+        if isinstance(s, Launched):
+            changes["restrict"] = tuple(map(sym, s.restrict))
         return replaced(s, changes) if changes else s
 
     return map_body(body, on_stmt, on_expr)

@@ -144,12 +144,13 @@ class Program:
             KtcError: E-PASS-UNKNOWN.
         """
         from ktc.passes.core.catalogue import PASSES
+        from ktc.passes.core.per_launch import sites_of
 
         chosen = [pass_name] if pass_name else list(PASSES)
         if pass_name and pass_name not in PASSES:
             raise unknown_pass(pass_name)
         kernel = named_apart(self.kernel)
-        return {name: PASSES[name].sites(kernel) for name in chosen}
+        return {name: sites_of(PASSES[name], kernel) for name in chosen}
 
     def find(self, place: str) -> list[Cursor]:
         """Cursors to everything that ``place`` names: ``k``, ``loop:k``, ``array:As``, ``stmt:12``.

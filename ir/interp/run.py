@@ -31,6 +31,7 @@ from ktc.ir.interp.sanitizer.races import BarrierOrder, IterationOrder
 from ktc.ir.interp.sanitizer.shadow import Shadow
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.allocator import keep_freed_memory
 from ktc.ir.types import U64, Ptr, Vec, scalar_of
 from ktc.ir.workload.input_data import initial_array, numpy_dtype
@@ -145,7 +146,7 @@ class _Job:
         state.reach = Reach() if self.measure else None
         root = Frame(1)
         if not kernel.is_parallel:
-            state.geometry = self._geometry()
+            state.geometry = self._geometry(kernel)
         self._order(state)
         for position, p in enumerate(kernel.params):
             self._bind(state, root, p)
@@ -155,13 +156,17 @@ class _Job:
             for k in range(kernel.repeat.launches if kernel.repeat else 1):
                 if k:
                     self._relaunch(state)
-                self._launch(state, Frame(1, values=dict(root.values)))
+                for launched in launch_kernels(kernel):
+                    if kernel.is_sequence:
+                        self._begin(state, launched)
+                    self._launch(state, Frame(1, values=dict(root.values)), launched)
         except OutOfFuel as why:
             with suppress(Decided):
                 state.findings.add("fuel", f"did not end {why}", state.stmt, certain=why.certain)
         except Decided:
             pass
-        scratch = [state.buffers[p.sym] for p in kernel.params if p.scratch is not None and p.sym.name not in self.args]
+        mine = [p for p in kernel.params if p.scratch is not None and p.sym.name not in self.args]
+        scratch = [state.buffers[p.sym] for p in mine if not p.temporary]
         self.left = {(b.sym.name, b.size): b.data for b in scratch}
         result = self._result(state)
         state.buffers.clear()  # what else holds on to the state goes with the next collection of cycles
@@ -171,11 +176,11 @@ class _Job:
         """How many runs tell whether results depend on what nobody wrote."""
         return RUNS if self.structure.signed else RUNS - 1
 
-    def _geometry(self) -> Geometry:
-        g = geometry_of(self.kernel, self.args, self.warp)
+    def _geometry(self, kernel: Kernel) -> Geometry:
+        g = geometry_of(kernel, self.args, self.warp)
         if g.blocks * g.threads > MOST_THREADS:
             what = f"a launch of {g.blocks} blocks of {g.threads} threads, more than {MOST_THREADS} threads in all"
-            raise Unsupported(what, self.kernel.loc)
+            raise Unsupported(what, kernel.loc)
         return g
 
     def _order(self, state: State) -> None:
@@ -183,16 +188,24 @@ class _Job:
         if self.sanitize and not self.ordered:
             state.order = IterationOrder() if state.geometry is None else BarrierOrder(state.geometry)
 
-    def _launch(self, state: State, root: Frame) -> None:
+    def _begin(self, state: State, launched: Kernel) -> None:
+        """Another launch of a sequence, after all that came before it."""
+        state.geometry = None if launched.is_parallel else self._geometry(launched)
+        state.threads = None
+        state.hardware = {}
+        state.burn(1)
+        self._unordered(state)
+
+    def _launch(self, state: State, root: Frame, kernel: Kernel) -> None:
         if state.geometry is not None:
             self._watch(state)
-            self._spmd(state, root)
+            self._spmd(state, root, kernel)
             return
         assert state.order is None or isinstance(state.order, IterationOrder)
         if isinstance(state.order, IterationOrder):
             state.order.enter(root)
-        machine = Machine(state, self.kernel)
-        machine.body(self.kernel.body, root, None)
+        machine = Machine(state, kernel)
+        machine.body(kernel.body, root, None)
         machine.end()
 
     def _watch(self, state: State) -> None:
@@ -211,6 +224,10 @@ class _Job:
             raise bad_argument(f"'{a.sym.name}' and '{b.sym.name}' are swapped and differ in size")
         a.data, b.data, a.written, b.written = b.data, a.data, b.written, a.written
         a.base, b.base = b.base, a.base
+        self._unordered(state)
+
+    def _unordered(self, state: State) -> None:
+        """Nothing that comes now is concurrent with what has been."""
         self._order(state)
         for buffer in state.buffers.values():
             if buffer.shadow is not None:
@@ -266,12 +283,26 @@ class _Job:
         if count is None:
             raise bad_argument(f"the size of the scratch parameter '{p.sym.name}' is not known")
         elem = scalar_of(p.sym.type)
+        if p.temporary:
+            self._temporary(state, p, int(count))
+            return
         known = self.kept.get((p.sym.name, int(count))) if self.kept else None
         zeros = np.zeros(max(int(count), 1), np.float32 if elem.is_float else np.int64)
         data = self.domain.encode_any(zeros, elem) if known is None else known.copy()
         buffer = Buffer(p.sym, elem, 1, None, int(count), data, None, None)
         if state.order is not None and p.sym in state.written:
             buffer.shadow = Shadow(buffer.data.size)
+        state.buffers[p.sym] = buffer
+
+    def _temporary(self, state: State, p: Param, count: int) -> None:
+        """Working memory of this run alone: what is in it before it is written means nothing."""
+        t = p.sym.type
+        assert isinstance(t, Ptr)
+        elem, lanes = scalar_of(t), state.int_of(t.elem.n) if isinstance(t.elem, Vec) else 1
+        data = self.domain.poison(elem, max(count * lanes, 1), state.seed)
+        buffer = Buffer(p.sym, elem, lanes, None, count * lanes, data, None, np.zeros(len(data), bool), align=p.align)
+        if state.order is not None:
+            buffer.shadow = Shadow(len(data))
         state.buffers[p.sym] = buffer
 
     def _buffer(self, state: State, p: Param, array: np.ndarray) -> Buffer:
@@ -295,15 +326,15 @@ class _Job:
         repeat = self.kernel.repeat
         return p.sym in state.written or (repeat is not None and p.sym.name in repeat.swap)
 
-    def _spmd(self, state: State, root: Frame) -> None:
+    def _spmd(self, state: State, root: Frame, kernel: Kernel) -> None:
         """All blocks, in batches of whole blocks; memory of a batch's blocks is thrown away after it."""
         g = state.geometry
         assert g is not None
         per_batch = max(1, LANES // max(g.threads, 1))
-        if is_cooperative(self.kernel.body):  # all blocks wait for each other
+        if is_cooperative(kernel.body):  # all blocks wait for each other
             per_batch = max(g.blocks, 1)
             if per_batch * g.threads > COOPERATIVE_LANES:
-                raise Unsupported(f"a grid barrier over more than {COOPERATIVE_LANES} threads", self.kernel.loc)
+                raise Unsupported(f"a grid barrier over more than {COOPERATIVE_LANES} threads", kernel.loc)
         for first in range(0, g.blocks if g.threads else 0, per_batch):
             count = min(per_batch, g.blocks - first)
             blocks = Frame(count, values=root.values)
@@ -315,8 +346,8 @@ class _Job:
             if isinstance(state.order, BarrierOrder):
                 state.order.begin_batch(state.first_thread, count * g.threads)
             state.hardware = hardware(g, first, count)
-            machine = Machine(state, self.kernel)
-            machine.body(self.kernel.body, lanes, None)
+            machine = Machine(state, kernel)
+            machine.body(kernel.body, lanes, None)
             machine.end()
 
     def _result(self, state: State) -> RunResult:

@@ -64,7 +64,7 @@ class Printer(StmtPrinter):
             f"noalias{said.get('noalias', '')}" if p.noalias else "",
             "readonly" if p.readonly else "",
             f"symbol {p.symbol} {p.extent}{self._initial(p)}" if p.symbol else "",
-            f"scratch({self.exprs((p.scratch,))})" if p.scratch is not None else "",
+            f"{'temporary' if p.temporary else 'scratch'}({self.exprs((p.scratch,))})" if p.scratch is not None else "",
             f"touches({self.exprs(p.touches)})" if p.touches else "",
         ]
         host = "host " if p.host else ""
@@ -75,17 +75,24 @@ class Printer(StmtPrinter):
         return f" init ({', '.join(self.value(n.Const(v, t), t) for v in p.init)})" if p.init else ""
 
     def launch(self, launch: Launch) -> str:
+        return f"launch{self.clauses(launch)}"
+
+    def clauses(self, launch: Launch | n.Launched) -> str:
         def dims(word: str, es: tuple[Expr, ...]) -> str:
             while len(es) > 1 and es[-1] == n.Const(1, I32):
                 es = es[:-1]
             return f" {word}({self.exprs(es)})"
 
-        text = "launch" + dims("grid", launch.grid) + dims("block", launch.block)
-        text += dims("cluster", launch.cluster) if launch.cluster else ""
+        text = dims("grid", launch.grid) + dims("block", launch.block)
+        text += dims("cluster", launch.cluster) if isinstance(launch, Launch) and launch.cluster else ""
         clauses = {"shared": launch.dynamic_shared, "max_threads": launch.max_threads, "min_blocks": launch.min_blocks}
         for word, e in clauses.items():
             text += f" {word}({self.expr(e)})" if e is not None else ""
         return text
+
+    def s_Launched(self, s: n.Launched, depth: int) -> list[str]:
+        apart = f" restrict({', '.join(map(self.name, s.restrict))})" if s.restrict else ""
+        return [f"launch {quote(s.kernel)}{self.clauses(s)}{apart}", *self.body(s.body, depth + 1)]
 
     def repeat(self, r: Repeat) -> str:
         counts = {"sweeps": r.sweeps, "launches": r.launches}

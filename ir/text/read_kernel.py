@@ -45,7 +45,7 @@ class KernelReader(StmtReader):
         host, _, _, *facts = t.children
         p = Param(symbol, host=host is not None)
         for f in facts:
-            p = self.symbol_of(p, f) if f.data == "symbol" else dataclasses.replace(p, **{str(f.data): self.fact(f)})
+            p = self.symbol_of(p, f) if f.data == "symbol" else dataclasses.replace(p, **self.facts(f))
             if f.data in TESTABLE and f.children[-1] is not None:
                 p = dataclasses.replace(p, origins=(*p.origins, (str(f.data), self.origin(f.children[-1], f))))
         return p
@@ -66,6 +66,12 @@ class KernelReader(StmtReader):
         init = tuple(c.value for c in consts if isinstance(c, n.Const))
         return dataclasses.replace(p, symbol=plain(storage), extent=self.sint(extent), init=init)
 
+    def facts(self, t: Node) -> dict[str, Any]:
+        """What a fact says, by the fields of :class:`Param` that say it."""
+        if t.data == "temporary":
+            return {"scratch": self.count_of(t.children[0]), "temporary": True}
+        return {str(t.data): self.fact(t)}
+
     def fact(self, t: Node) -> Any:
         if t.data in ("noalias", "readonly"):
             return True
@@ -82,7 +88,21 @@ class KernelReader(StmtReader):
         return e if isinstance(e.type, Scalar) and e.type.is_int else self.value(t, I32)
 
     def h_launch(self, t: Node) -> Launch:
-        given: dict[str, tuple[Expr, ...]] = {str(c.children[0]): self.exprs(c.children[1]) for c in t.children}
+        return self.clauses(t, t.children)
+
+    def s_launched(self, t: Node) -> n.Stmt:
+        name, *clauses, apart, block = t.children
+        said = self.clauses(t, clauses)
+        if said.cluster is not None:
+            self.fail(t, "a launch of a sequence has no clusters")
+        restrict = tuple(self.symbol(c) for c in apart.children) if apart is not None else ()
+        return n.Launched(
+            unquote(name), said.grid, said.block, self.block(block), said.dynamic_shared, said.max_threads,
+            said.min_blocks, restrict,
+        )  # fmt: skip
+
+    def clauses(self, t: Node, clauses: list[Node]) -> Launch:
+        given: dict[str, tuple[Expr, ...]] = {str(c.children[0]): self.exprs(c.children[1]) for c in clauses}
 
         def dims(word: str) -> tuple[Expr, Expr, Expr]:
             es = given.get(word, ())

@@ -30,6 +30,7 @@ from ktc.ir.nodes import (
     GroupCopy,
     GroupWait,
     If,
+    Launched,
     Par,
     Produce,
     Reduce,
@@ -40,6 +41,7 @@ from ktc.ir.nodes import (
     Sym,
     While,
 )  # fmt: skip
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.types import Array, Ptr, Type
 from ktc.ir.walk import stmt_exprs, walk
 
@@ -47,6 +49,7 @@ from .launch_rules import check_guards, check_knobs, check_launch, launch_exprs
 from .parallel_rules import check_distribution, spread_over_threads
 from .producer_rules import check_producer
 from .scope_rules import Scopes, touched
+from .sequence_rules import check_sequence
 from .type_rules import check_expr, check_stmt_types, symbols_of
 
 
@@ -69,7 +72,16 @@ class Problem:
 
 def verify(kernel: Kernel) -> list[Problem]:
     """Every problem of ``kernel``, in source order; empty when it is well-formed."""
-    return list(dict.fromkeys(_Checker(kernel).run()))
+    found = _sequence_problems(kernel) if kernel.is_sequence else _Checker(kernel).run()
+    return list(dict.fromkeys(found))
+
+
+def _sequence_problems(kernel: Kernel) -> Iterator[Problem]:
+    """Those of a sequence as a whole, then those of each launch as a kernel of its own."""
+    yield from (Problem(code, message, loc or kernel.loc) for code, message, loc in check_sequence(kernel))
+    if all(isinstance(s, Launched) for s in kernel.body):
+        for k in launch_kernels(kernel):
+            yield from _Checker(k).run()
 
 
 def unproved(kernel: Kernel) -> list[Problem]:
@@ -134,6 +146,8 @@ class _Checker:
             lo, hi = p.range
             if p.divisible_by < 1 or p.align < 0 or (lo is not None and hi is not None and lo > hi):
                 yield Problem("V-PARAM", f"'{p.sym.name}' has a fact that cannot hold", k.loc)
+            if p.temporary and p.scratch is None:
+                yield Problem("V-PARAM", f"'{p.sym.name}' is temporary and has no size", k.loc)
             if p.scratch is not None and not isinstance(p.sym.type, Ptr):
                 yield Problem("V-PARAM", f"'{p.sym.name}' is scratch memory, so it must be a pointer", k.loc)
         sizes = [p.scratch for p in k.params if p.scratch is not None]
@@ -195,6 +209,8 @@ class _Checker:
                 yield Problem("V-PRODUCE", f"a bulk copy to '{s.dst.name}' outside of a produce statement", s.loc)
             case Par() | Reduce() | Scan():
                 yield from self.parallel(s, at)
+            case Launched():
+                yield Problem("V-SEQUENCE", f"the launch of '{s.kernel}' stands inside another statement", s.loc)
             case Break() | Continue() if at.loops == 0:
                 yield Problem("V-LOOP", f"{type(s).__name__.lower()} outside a loop", s.loc)
             case Return() if at.pars:

@@ -26,7 +26,7 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
         KtcError: E-WORKLOAD-ARGS when the file's arguments are not the kernel's.
     """
     known = {a.name for a in workload.args}
-    missing = [p.sym.name for p in kernel.params if not (p.host or p.init) and p.sym.name not in known]
+    missing = [p.sym.name for p in kernel.params if _given(p) and p.sym.name not in known]
     if missing:
         what = f"{workload.path.name} says nothing about these parameters of {kernel.name}: {', '.join(missing)}"
         raise _mismatch(workload, what, hint="add an [[args]] table for each")
@@ -56,6 +56,11 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     kernel = kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
     origins = {a.name: a.origin("noalias") for a in workload.args if a.noalias}
     return _with_testable_noalias(kernel, {n: o for n, o in origins.items() if o != "declared"})
+
+
+def _given(p: Param) -> bool:
+    """Whether the caller passes it."""
+    return not (p.host or p.init or p.temporary)
 
 
 def _with_testable_noalias(kernel: Kernel, origins: Mapping[str, str]) -> Kernel:

@@ -14,32 +14,9 @@ from ktc.ir.diagnostics import KtcError, Loc
 
 from . import formula_checks
 from .input_data import INITS, VALUES
-from .workloads import ROLES, SPECIAL_VALUES, ArgSpec, LaunchSpec, Scenario, Workload
+from .toml_file import TomlFile, only, strings_at, table, tables, text_at, texts_at
+from .workloads import ROLES, SPECIAL_VALUES, TEMPORARY, ArgSpec, LaunchSpec, Scenario, SequenceLaunch, Workload
 
-_KEYS: dict[str, tuple[str, ...]] = {
-    "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
-    "kernel": ("source", "name", "template", "defines", "include"),
-    "args": (
-        "name",
-        "dtype",
-        "shape",
-        "role",
-        "init",
-        "value",
-        "range",
-        "align",
-        "divisible_by",
-        "noalias",
-        "mark",
-        "null",
-        "guessed",
-        "observed",
-    ),
-    "launch": ("grid", "block", "shared"),
-    "assume": ("facts",),
-    "repeat": ("swap",),
-    "scenario": ("name", "sizes", "weight", "heldout"),
-}
 GUESSES = ("range", "divisible_by", "align", "noalias")
 """What a draft may guess or have observed of an argument: promises that passes would otherwise build on."""
 
@@ -47,51 +24,6 @@ ASSUMED = 'assume = ["rows == batch * length"] above all tables, or the same lis
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 MAX_BYTES = 1 << 20
-
-
-class _File:
-    """One file's text, for errors that point into it."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.text = path, text
-
-    def fail(self, message: str, table: str = "", index: int = 0, key: str = "", hint: str = "") -> KtcError:
-        """An error at ``key`` of the ``index``-th ``[table]``."""
-        return KtcError("E-WORKLOAD-SCHEMA", message, self.loc(table, index, key), hint, source=self.text)
-
-    def has_table(self, name: str) -> bool:
-        return re.search(rf"(?m)^\s*\[\s*{re.escape(name)}\s*\]", self.text) is not None
-
-    def loc(self, table: str, index: int, key: str) -> Loc:
-        lines = self.text.splitlines()
-        start = 0
-        if table:
-            head = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*\]\]?")
-            heads = [i for i, line in enumerate(lines) if head.match(line)]
-            start = heads[index] if index < len(heads) else 0
-        for i in range(start, len(lines)):
-            if i > start and lines[i].lstrip().startswith("["):
-                break
-            if key and (m := re.match(rf"\s*([\"']?){re.escape(key)}\1\s*=", lines[i])):
-                return Loc(str(self.path), i + 1, m.end() - len(m.group().lstrip()) + 1)
-        return Loc(str(self.path), start + 1, 1)
-
-    def inside(self, table: str, index: int, key: str, item: int, value: str, offset: int | None) -> Loc:
-        """The place of a character of ``value``, the ``item``-th text of a key; of the key where that is not clear."""
-        loc = self.loc(table, index, key)
-        lines = self.text.splitlines(keepends=True)
-        start = sum(map(len, lines[: loc.line - 1])) + loc.col - 1
-        for m in itertools.islice(_TOML_TEXT.finditer(self.text, start), item, item + 1):
-            raw = next(g for g in m.groups() if g is not None)
-            if raw == value and offset is not None:
-                at = m.end() - len(m[0]) + m[0].index(raw) + min(offset, len(raw))
-                before = self.text[:at]
-                return Loc(str(self.path), before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1)
-        return loc
-
-
-_TOML_TEXT = re.compile(r'"""\n?(.*?)"""|\'\'\'\n?(.*?)\'\'\'|"([^"\\\n]*)"|\'([^\'\n]*)\'', re.DOTALL)
-"""A text of TOML without escapes, and what is in it."""
 
 
 def read(path: Path, formulas: bool = True) -> Workload:
@@ -115,27 +47,37 @@ def parse(text: str, path: Path, formulas: bool = True) -> Workload:
         m = re.search(r"\(at line (\d+), column (\d+)\)", str(e))
         loc = Loc(str(path), int(m[1]), int(m[2])) if m else Loc(str(path), max(1, text.count("\n")), 1)
         raise KtcError("E-WORKLOAD-TOML", re.sub(r" \(at .*\)", "", str(e)), loc, source=text) from e
-    return _build(_File(path, text), doc, formulas)
+    return _build(TomlFile(path, text), doc, formulas)
 
 
-def _beside(f: _File, path: str) -> Path:
+def beside(f: TomlFile, path: str) -> Path:
     """``path`` seen from the file's folder, without detours: messages are full of it."""
     long = f.path.parent / path
     short = Path(os.path.normpath(long))
     return short if os.path.realpath(short) == os.path.realpath(long) else long  # a link's .. is not the text's
 
 
-def _build(f: _File, doc: dict[str, Any], formulas_too: bool) -> Workload:
-    _only(f, doc, "")
-    head = _table(f, doc, "kernel")
-    _only(f, head, "kernel")
-    name = _text(f, head, "name", "kernel")
-    templates = {"": _strings(f, head.get("template", {}), "kernel", "template")}
-    for variant, args in _table(f, doc, "variants", optional=True).items():
-        templates[variant] = templates[""] | _strings(f, args, "variants", variant)
-    args = tuple(_arg(f, a, i) for i, a in enumerate(_tables(f, doc, "args")))
-    scenarios = tuple(_scenario(f, s, i) for i, s in enumerate(_tables(f, doc, "scenario")))
-    for what, items in (("args", args), ("scenario", scenarios)):
+def _build(f: TomlFile, doc: dict[str, Any], formulas_too: bool) -> Workload:
+    only(f, doc, "")
+    kind = "sequence" if "sequence" in doc else "kernel"
+    head = table(f, doc, kind)
+    only(f, head, kind)
+    name = text_at(f, head, "name", kind)
+    templates = {"": strings_at(f, head.get("template", {}), kind, "template")}
+    for variant, args in table(f, doc, "variants", optional=True).items():
+        templates[variant] = templates[""] | strings_at(f, args, "variants", variant)
+    every = tuple(_arg(f, a, i) for i, a in enumerate(tables(f, doc, "args")))
+    args = tuple(a for a in every if a.role != TEMPORARY)
+    launches: tuple[SequenceLaunch, ...] = ()
+    if kind == "sequence":
+        from .sequence_file import launches_of
+
+        launches = launches_of(f, doc, head)
+    elif len(args) < len(every):
+        i = next(i for i, a in enumerate(every) if a.role == TEMPORARY)
+        raise f.fail("a kernel has no temporaries: a sequence of launches has", "args", i, "role", "see [sequence]")
+    scenarios = tuple(_scenario(f, s, i) for i, s in enumerate(tables(f, doc, "scenario")))
+    for what, items in (("args", every), ("scenario", scenarios)):
         seen: set[str] = set()
         for i, item in enumerate(items):
             if item.name in seen:
@@ -147,21 +89,27 @@ def _build(f: _File, doc: dict[str, Any], formulas_too: bool) -> Workload:
         )
     if not any(a.role in ("out", "inout") for a in args):
         raise f.fail("no argument is an output", "args", hint='give one role = "out" or "inout"')
-    formulas = tuple((k, _formula(f, k, v)) for k, v in _table(f, doc, "reference", optional=True).items())
+    if launches:
+        from .sequence_file import with_sizes
+
+        args = with_sizes(args, scenarios)
+    formulas = tuple((k, _formula(f, k, v)) for k, v in table(f, doc, "reference", optional=True).items())
     made = Workload(
         path=f.path,
-        source=_beside(f, _text(f, head, "source", "kernel")),
+        source=f.path if launches else beside(f, text_at(f, head, "source", "kernel")),
         kernel_name=name,
         args=args,
         scenarios=scenarios,
         templates=templates,
-        launch=_launch(f, doc),
+        launch=None if launches else _launch(f, doc),
         assume=_assumed(f, doc),
         formulas=formulas,
         check=_checks(f, doc),
-        defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
-        include_dirs=tuple(str(_beside(f, i)) for i in _texts(f, head.get("include", []), "kernel", 0, "include")),
+        defines=strings_at(f, head.get("defines", {}), kind, "defines"),
+        include_dirs=tuple(str(beside(f, i)) for i in texts_at(f, head.get("include", []), kind, 0, "include")),
         swap=_swap(f, doc, args),
+        launches=launches,
+        temporaries=tuple(a for a in every if a.role == TEMPORARY),
         unchecked="" if formulas_too else f.text,
     )
     _check_expressions(f, made, formulas_too)
@@ -174,10 +122,10 @@ def check_formulas(workload: Workload, text: str) -> None:
     Raises:
         KtcError: E-WORKLOAD-FORMULA with its place in the file.
     """
-    _check_expressions(_File(workload.path, text), workload, True)
+    _check_expressions(TomlFile(workload.path, text), workload, True)
 
 
-def _check_expressions(f: _File, made: Workload, formulas: bool) -> None:
+def _check_expressions(f: TomlFile, made: Workload, formulas: bool) -> None:
     """Every expression and formula of the file, as far as it can be judged without the kernel.
 
     Raises:
@@ -191,11 +139,11 @@ def _check_expressions(f: _File, made: Workload, formulas: bool) -> None:
         raise KtcError(e.error.code, e.error.message, loc, e.error.hint, source=f.text) from e
 
 
-def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
-    _only(f, a, "args", i)
-    role = _text(f, a, "role", "args", i)
-    if role not in ROLES:
-        raise f.fail(f"role '{role}' is none of {', '.join(ROLES)}", "args", i, "role")
+def _arg(f: TomlFile, a: Mapping[str, Any], i: int) -> ArgSpec:
+    only(f, a, "args", i)
+    role = text_at(f, a, "role", "args", i)
+    if role not in (*ROLES, TEMPORARY):
+        raise f.fail(f"role '{role}' is none of {', '.join((*ROLES, TEMPORARY))}", "args", i, "role")
     scalar = role == "scalar"
     if scalar and not isinstance(a.get("value"), str | int | float):
         raise f.fail("a scalar needs a value: a number, or an expression over the sizes", "args", i, "value")
@@ -225,10 +173,10 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         raise f.fail("mark is a negative integer, for a buffer with a range", "args", i, "mark")
     guessed, observed = (_unpromised(f, a, i, how) for how in ("guessed", "observed"))
     return ArgSpec(
-        name=_text(f, a, "name", "args", i),
-        dtype=_text(f, a, "dtype", "args", i),
+        name=text_at(f, a, "name", "args", i),
+        dtype=text_at(f, a, "dtype", "args", i),
         role=role,
-        shape=_texts(f, a.get("shape", []), "args", i, "shape"),
+        shape=texts_at(f, a.get("shape", []), "args", i, "shape"),
         init=init,
         values=values,
         value=a.get("value"),
@@ -243,9 +191,9 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
     )
 
 
-def _unpromised(f: _File, a: Mapping[str, Any], i: int, how: str) -> frozenset[str]:
+def _unpromised(f: TomlFile, a: Mapping[str, Any], i: int, how: str) -> frozenset[str]:
     """The facts of an argument that nobody promises: ``guessed`` by a draft, or ``observed`` in launches."""
-    named = _texts(f, a.get(how, []), "args", i, how)
+    named = texts_at(f, a.get(how, []), "args", i, how)
     for key in named:
         if key not in GUESSES:
             what = f"{how} names '{key}', which is none of {', '.join(GUESSES)}"
@@ -255,59 +203,63 @@ def _unpromised(f: _File, a: Mapping[str, Any], i: int, how: str) -> frozenset[s
     return frozenset(named)
 
 
-def _scenario(f: _File, s: Mapping[str, Any], i: int) -> Scenario:
-    _only(f, s, "scenario", i)
+def _scenario(f: TomlFile, s: Mapping[str, Any], i: int) -> Scenario:
+    only(f, s, "scenario", i)
     sizes = s.get("sizes")
     if not isinstance(sizes, dict) or not all(isinstance(v, int) and _IDENTIFIER.match(k) for k, v in sizes.items()):
         raise f.fail("sizes is a table of integers", "scenario", i, "sizes", hint="sizes = { n = 16, d = 4096 }")
     weight = s.get("weight", 1.0)
     if not isinstance(weight, int | float) or weight < 0:
         raise f.fail("weight is a number, 0 or more", "scenario", i, "weight")
-    return Scenario(_text(f, s, "name", "scenario", i), sizes, float(weight), bool(s.get("heldout", False)))
+    return Scenario(text_at(f, s, "name", "scenario", i), sizes, float(weight), bool(s.get("heldout", False)))
 
 
-def _checks(f: _File, doc: Mapping[str, Any]) -> dict[str, Any]:
+def _checks(f: TomlFile, doc: Mapping[str, Any]) -> dict[str, Any]:
     """How results are judged: ``special`` names the special values that the kernel is called with."""
-    table = _table(f, doc, "check", optional=True)
-    asked = table.get("special", "all")
+    found = table(f, doc, "check", optional=True)
+    asked = found.get("special", "all")
     if asked not in ("all", "none") and not (isinstance(asked, list) and all(x in SPECIAL_VALUES for x in asked)):
         names = ", ".join(f'"{n}"' for n in SPECIAL_VALUES)
         raise f.fail('special is "all", "none", or a list of values', "check", 0, "special", f"the values are: {names}")
-    return table
+    return found
 
 
-def _launch(f: _File, doc: Mapping[str, Any]) -> LaunchSpec | None:
+def _launch(f: TomlFile, doc: Mapping[str, Any]) -> LaunchSpec | None:
     if "launch" not in doc:
         return None
-    table = _table(f, doc, "launch")
-    _only(f, table, "launch")
+    found = table(f, doc, "launch")
+    only(f, found, "launch")
+    return geometry(f, found, 0)
+
+
+def geometry(f: TomlFile, given: Mapping[str, Any], index: int) -> LaunchSpec:
     shape = {}
     for key in ("grid", "block"):
-        shape[key] = _texts(f, table.get(key, []), "launch", 0, key)
+        shape[key] = texts_at(f, given.get(key, []), "launch", index, key)
         if not 1 <= len(shape[key]) <= 3:
-            raise f.fail(f"{key} has one to three expressions", "launch", 0, key, hint='grid = ["n"]')
-    return LaunchSpec(shape["grid"], shape["block"], str(table.get("shared", "0")))
+            raise f.fail(f"{key} has one to three expressions", "launch", index, key, hint='grid = ["n"]')
+    return LaunchSpec(shape["grid"], shape["block"], str(given.get("shared", "0")))
 
 
-def _assumed(f: _File, doc: Mapping[str, Any]) -> tuple[str, ...]:
+def _assumed(f: TomlFile, doc: Mapping[str, Any]) -> tuple[str, ...]:
     """Facts about parameters and sizes: a list, or one in a table of its own."""
     given = doc.get("assume", [])
     table, key = ("assume", "facts") if isinstance(given, dict) else ("", "assume")
     if isinstance(given, dict):
-        _only(f, given, "assume")
+        only(f, given, "assume")
         given = given.get("facts", [])
     if not isinstance(given, list) or not all(isinstance(v, str) for v in given):
         raise f.fail(f"{key} is a list of conditions", table, 0, key, hint=ASSUMED)
     return tuple(given)
 
 
-def _swap(f: _File, doc: Mapping[str, Any], args: tuple[ArgSpec, ...]) -> tuple[str, str] | None:
+def _swap(f: TomlFile, doc: Mapping[str, Any], args: tuple[ArgSpec, ...]) -> tuple[str, str] | None:
     """The buffers that the host swaps between launches: what is read, and what is written."""
     if "repeat" not in doc:
         return None
-    table = _table(f, doc, "repeat")
-    _only(f, table, "repeat")
-    names = _texts(f, table.get("swap", []), "repeat", 0, "swap")
+    found = table(f, doc, "repeat")
+    only(f, found, "repeat")
+    names = texts_at(f, found.get("swap", []), "repeat", 0, "swap")
     specs = [next((a for a in args if a.name == n and a.role != "scalar"), None) for n in names]
     if len(names) != 2 or names[0] == names[1] or None in specs:
         hint = 'swap = ["a", "b"]: the buffer that a launch reads and the one that it writes'
@@ -320,47 +272,9 @@ def _swap(f: _File, doc: Mapping[str, Any], args: tuple[ArgSpec, ...]) -> tuple[
     return read.name, written.name
 
 
-def _formula(f: _File, name: str, text: Any) -> str:
+def _formula(f: TomlFile, name: str, text: Any) -> str:
     if not isinstance(text, str):
         raise f.fail(f"the reference of '{name}' is not text", "reference", 0, name)
     return text
 
 
-def _only(f: _File, table: Mapping[str, Any], kind: str, index: int = 0) -> None:
-    for key in table:
-        if key not in _KEYS[kind]:
-            where = f"[{kind}]" if kind else "a workload file"
-            raise f.fail(f"unknown key '{key}' in {where}", kind, index, key, hint=f"known: {', '.join(_KEYS[kind])}")
-
-
-def _table(f: _File, doc: Mapping[str, Any], key: str, optional: bool = False) -> dict[str, Any]:
-    value = doc.get(key, {} if optional else None)
-    if not isinstance(value, dict):
-        raise f.fail(f"a workload needs a [{key}] table", key)
-    return value
-
-
-def _tables(f: _File, doc: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    value = doc.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
-        raise f.fail(f"{key} are [[{key}]] tables", key)
-    return value
-
-
-def _text(f: _File, table: Mapping[str, Any], key: str, kind: str, index: int = 0) -> str:
-    value = table.get(key)
-    if not isinstance(value, str) or not value:
-        raise f.fail(f'[{kind}] needs {key} = "..."', kind, index, key)
-    return value
-
-
-def _texts(f: _File, value: Any, kind: str, index: int, key: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(v, str | int) for v in value):
-        raise f.fail(f"{key} is a list of expressions", kind, index, key, hint='shape = ["n", "2 * d"]')
-    return tuple(str(v) for v in value)
-
-
-def _strings(f: _File, table: Any, kind: str, key: str) -> dict[str, str]:
-    if not isinstance(table, dict):
-        raise f.fail(f"{key} is a table of strings", kind, 0, key)
-    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in table.items()}

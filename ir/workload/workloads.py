@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 ROLES = ("in", "out", "inout", "scalar")
 
+TEMPORARY = "temp"
+"""The role of what one launch of a sequence leaves for another one, and nobody else reads."""
+
 SPECIAL_VALUES = ("-inf", "inf", "nan", "-0", "subnormal", "largest")
 """Values that arithmetic treats in its own way: candidates have to agree with the original on them."""
 
@@ -106,10 +109,26 @@ class LaunchSpec:
 
 
 @dataclass(frozen=True)
+class SequenceLaunch:
+    """One launch of a sequence, as its file has it: which kernel of which source, in which instance, and what is passed
+    for its parameters (by name: a buffer, a buffer and an offset in elements, or an expression over sizes and scalars;
+    those left out get the argument of their own name). ``launch``: the geometry, if not as the source launches it."""
+
+    source: Path
+    kernel: str
+    template: Mapping[str, str] = field(default_factory=dict)
+    passed: Mapping[str, str | int | float] = field(default_factory=dict)
+    launch: LaunchSpec | None = None
+
+
+@dataclass(frozen=True)
 class Workload:
     """A parsed workload file. ``path`` is the file, ``source`` the kernel's source next to it. ``swap``: the host
     launches the kernel again and again and swaps these two buffers in between. ``include_dirs``: folders that the
-    source includes from. ``unchecked``: the file's text, if its formulas have not been judged when it was read."""
+    source includes from. ``unchecked``: the file's text, if its formulas have not been judged when it was read.
+
+    Of a sequence of launches, ``launches`` are these in order, ``temporaries`` the buffers that are there for them
+    alone, and ``source`` is the file itself."""
 
     path: Path
     source: Path
@@ -124,6 +143,8 @@ class Workload:
     defines: Mapping[str, str] = field(default_factory=dict)
     swap: tuple[str, str] | None = None
     include_dirs: tuple[str, ...] = ()
+    launches: tuple[SequenceLaunch, ...] = ()
+    temporaries: tuple[ArgSpec, ...] = ()
     unchecked: str = field(default="", repr=False, compare=False)
 
     @staticmethod
@@ -315,7 +336,11 @@ class Workload:
         return attach(self._source_kernel(variant), self, variant)
 
     def _source_kernel(self, variant: str | None) -> Kernel:
-        """The kernel as its source says: CUDA C++, or the IR's text form (``.ktir``)."""
+        """The kernel as its source says: CUDA C++, or the IR's text form (``.ktir``); or the sequence of launches."""
+        if self.launches:
+            from .sequence_kernel import sequence_of
+
+            return sequence_of(self, variant)
         if self.source.suffix == ".ktir":
             from ktc.ir.text import parse_kernel
 

@@ -46,6 +46,7 @@ class Pass(Generic[A]):
     arguments: ClassVar[type[Any]] = NoArguments
     refusals: ClassVar[tuple[str, ...]] = ()
     flags: ClassVar[tuple[str, ...]] = ()  # reassociates, fast_math
+    sequences: ClassVar[bool] = False  # takes a sequence of launches as a whole, instead of its launches one by one
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ROWS: dict[str, str] = {
     "raise": "raising.raise_:Raise",
+    "fuse-launches": "launches.fuse_launches:FuseLaunches",
     "normalise": "loops.normalise:Normalise",
     "distribute": "mapping.distribute:Distribute",
     "map": "mapping.map_nest:MapNest",
@@ -58,6 +59,7 @@ ROWS: dict[str, str] = {
     "block-swizzle": "mapping.block_swizzle:BlockSwizzle",
     "tensorize": "tensor.tensorize:Tensorize",
     "row-cache": "memory.row_cache:RowCache",
+    "contract": "memory.contract:Contract",
     "online-reduction": "reductions.online_reduction:OnlineReduction",
     "rows-mapping": "mapping.rows_mapping:RowsMapping",
     "split-reduction": "reductions.split_reduction:SplitReduction",

@@ -18,6 +18,7 @@ from ktc.ir.walk import knobs_in, stmt_exprs, walk, walk_expr
 from .base import Pass, Site
 from .catalogue import PASSES
 from .distribution_limits import unsound_distribution
+from .per_launch import applied, sites_of
 from .refusals import Refused, Result, attempted
 from .script import Script, Step
 from .vanished import with_history
@@ -93,7 +94,7 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
     if hidden is not None:
         return hidden
     kernel = named_apart(by_threads(kernel))
-    result = attempted(p.apply, kernel, args)
+    result = attempted(applied, p, kernel, args)
     if isinstance(result, Refused):
         return result
     refused = unsound_distribution(result.kernel)
@@ -164,7 +165,7 @@ def add_constraint(kernel: Kernel, text: str) -> Kernel:
 def sites(kernel: Kernel) -> dict[str, list[Site]]:
     """Every place where each pass applies, with ready-made arguments: the action space of a planner."""
     kernel = named_apart(by_threads(kernel))
-    return {name: PASSES[name].sites(kernel) for name in PASSES}
+    return {name: sites_of(PASSES[name], kernel) for name in PASSES}
 
 
 def _bad_where(text: str, why: str, hint: str = "", loc: Loc | None = None) -> KtcError:

@@ -61,7 +61,7 @@ class Fuse(Pass[Arguments]):
             why = f"the loop right after '{first.var.name}' is '{second.var.name}', not '{args.second}'"
             raise Refusal("E-FUSE-ADJACENT", why, places(first, second))
         check(kernel, first, second)
-        joined = _joined(first, second)
+        joined = joined(first, second)
         return Result(kernel.with_(body=_replaced(kernel.body, first, second, joined)))
 
 
@@ -145,7 +145,8 @@ def _check_dependence(kernel: Kernel, first: LoopStmt, second: LoopStmt) -> None
             raise Refusal("E-FUSE-DEPENDENCE", why, places(a.stmt, b.stmt))
 
 
-def _joined(first: LoopStmt, second: LoopStmt) -> Stmt:
+def joined(first: LoopStmt, second: LoopStmt) -> LoopStmt:
+    """Two loops that :func:`check` lets join, as one."""
     to = {second.var: first.var}
     later = rename(second.body, to)
     body = (*first.body, *later)

@@ -15,6 +15,7 @@ import dataclasses
 from ktc.ir.arith import LOWERED, LOWERING
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
+from ktc.ir.sequences import on_each_launch
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import by_stem
 from ktc.ir.walk import map_body, walk
@@ -51,7 +52,8 @@ from .parallel_form import lower_body
 
 @by_identity(32)
 def materialise(kernel: Kernel) -> Kernel:
-    """``kernel`` in SPMD form, with its launch derived from the distributions. SPMD kernels come back unchanged.
+    """``kernel`` in SPMD form, with its launch derived from the distributions; each launch of a sequence by itself.
+    SPMD kernels come back unchanged.
 
     Bound knobs decide structure (a lane count of 1 needs no vector, 32 threads no shared memory); open ones stay
     symbolic.
@@ -61,6 +63,8 @@ def materialise(kernel: Kernel) -> Kernel:
     """
     if not kernel.is_parallel:
         return kernel
+    if kernel.is_sequence:
+        return on_each_launch(kernel, materialise)
     kernel = by_stem(_with_staging(kernel))
     kernel = _without_waits(kernel)
     kernel = lower_scans(kernel)

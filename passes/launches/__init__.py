@@ -1,0 +1,1 @@
+"""Passes on sequences of launches: one kernel made of two, one after the other or side by side."""
