@@ -24,6 +24,9 @@ class Emitted:
     ``kernel`` is the lowered (SPMD) kernel that was printed; its ``params`` (those not ``host``) are the signature in
     order, its ``launch`` gives geometry. ``options`` are compiler flags the text needs. ``sections``: the parts of the
     text (includes, helpers, types, constants, the function), in order, where its language has them.
+
+    Of a sequence, ``launches`` are its launches in order, each a translation unit of its own, and ``text`` is all of
+    them to read.
     """
 
     text: str
@@ -32,6 +35,7 @@ class Emitted:
     kernel: Kernel
     options: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    launches: tuple[Emitted, ...] = ()
     sections: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __repr__(self) -> str:

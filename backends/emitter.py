@@ -26,6 +26,7 @@ from ktc.ir.walk import expressions, knobs_in, walk
 from .base import Emitted, unit_of
 from .field_text import field_text
 from .profiles import profile_for
+from .sequence_text import emitted_sequence, printable
 from .system_calls import texture_objects
 
 DIALECTS = {
@@ -56,6 +57,8 @@ def emit(
     if mode not in MODES:
         raise KtcError("E-BACKEND-MODE", f"no emission mode '{mode}'", hint="one of: source, template", exit_code=2)
     chosen = profile_for(target, profile)
+    if kernel.is_sequence:
+        return emitted_sequence(kernel, [emit(k, target, mode, provenance, profile) for k in printable(kernel)])
     kernel = by_stem(kernel)
     if not chosen.async_copy:
         kernel = conditional_copies(kernel)

@@ -139,7 +139,10 @@ class Scratch:
             raise KtcError("E-LAUNCH-UNKNOWN", message, self._kernel.loc)
         key = (p.sym.name, int(n))
         if key not in self._kept:
-            self._kept[key] = self._to_device(np.zeros(max(int(n), 1), NUMPY_SCALAR[scalar_of(p.sym.type).name]))
+            elem = getattr(p.sym.type, "elem", None)
+            lanes = int(elem.n) if isinstance(elem, Vec) and isinstance(elem.n, int) else 1
+            zeros = np.zeros(max(int(n) * lanes, 1), numpy_dtype(scalar_of(p.sym.type).name))
+            self._kept[key] = self._to_device(zeros)
         return self._kept[key]
 
 

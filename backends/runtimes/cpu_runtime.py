@@ -22,6 +22,7 @@ from ktc.ir.types import Ptr
 
 from .common import Sampler, Scratch, TimedRuntime, need
 from .file_cache import cache_root, key_of, write_atomic
+from .sequence_executable import SequenceExecutable
 
 BATCH_SECONDS = 1e-3
 """A measurement covers at least this long, so that the clock's resolution and the call's overhead do not matter."""
@@ -68,12 +69,14 @@ class CpuRuntime(TimedRuntime):
             extra={"numba": numba.__version__, "threads": str(numba.get_num_threads())},
         )  # fmt: skip
 
-    def compile(self, code: Emitted) -> CpuExecutable:
+    def compile(self, code: Emitted) -> CpuExecutable | SequenceExecutable:
         """Write the module under its content hash, import it and compile it for the kernel's types.
 
         Raises:
             CompileFailure: numba cannot type or compile the text.
         """
+        if code.launches:
+            return SequenceExecutable(code, self.compile, self.to_device)
         if code.target != "numba":
             raise KtcError("E-DEVICE-TARGET", f"the CPU runtime runs 'numba' code, not '{code.target}'", exit_code=2)
         exe = CpuExecutable(code, load_module(code.text))

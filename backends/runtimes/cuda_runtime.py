@@ -23,6 +23,7 @@ from .checksum import cuda_checksum
 from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, integers, need, scalar, signature
 from .module_symbols import Symbols, file_scope
 from .nvrtc import compile_cubin
+from .sequence_executable import SequenceExecutable
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of shared memory a launch may ask for without raising the function's limit (CUDA C++ guide)."""
@@ -64,6 +65,11 @@ class CudaExecutable:
             args = self._scratch.complete(args)
             self.launch_packed(g, self.pack(args))
             self._symbols.get(args)
+
+    def prepared(self, args: Mapping[str, object]) -> list[tuple[CudaExecutable, Geometry, tuple]]:
+        """What one launch enqueues; nothing where its grid is empty."""
+        g = geometry(self.code.kernel, args)
+        return [] if g.empty else [(self, g, self.pack(args))]
 
     def pack(self, args: Mapping[str, object]) -> tuple:
         """The kernel's arguments; variables at file scope are set."""
@@ -149,8 +155,10 @@ class CudaRuntime(TimedRuntime):
         self.stream.use()
         self._scratch: Any = None
 
-    def compile(self, code: Emitted) -> CudaExecutable:
+    def compile(self, code: Emitted) -> CudaExecutable | SequenceExecutable:
         """NVRTC for this device's architecture, through the cache. Raises CompileFailure."""
+        if code.launches:
+            return SequenceExecutable(code, self.compile, self.to_device)
         if code.target not in ("cuda", "hip"):
             raise KtcError(
                 "E-DEVICE-TARGET", f"the CUDA runtime runs 'cuda' or 'hip' code, not '{code.target}'", exit_code=2
@@ -207,17 +215,18 @@ class CudaRuntime(TimedRuntime):
         Cold means cold: if all sets together fit in twice the L2, a replay uses each set once and the L2 is overwritten
         before it, outside the timed part.
         """
-        assert isinstance(exe, CudaExecutable)
+        assert isinstance(exe, CudaExecutable | SequenceExecutable)
         cp, stream = self.cp, self.stream
-        ready = [(geometry(exe.code.kernel, a), exe.pack(a)) for a in arg_sets]
-        if any(g.empty for g, _ in ready):
+        ready = [exe.prepared(a) for a in arg_sets]
+        if not all(ready):
             return lambda: 0.0
         flush = len(ready) > 1 and _bytes(arg_sets) < 2 * self.device.l2_bytes
         begin, end = cp.cuda.Event(), cp.cuda.Event()
 
         def launches(n: int) -> None:
             for i in range(n):
-                exe.launch_packed(*ready[i % len(ready)])
+                for one, g, packed in ready[i % len(ready)]:
+                    one.launch_packed(g, packed)
 
         def elapsed() -> float:
             end.synchronize()

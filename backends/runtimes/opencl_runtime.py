@@ -27,6 +27,7 @@ from ktc.ir.walk import walk
 from .checksum import OPENCL, opencl_checksum
 from .common import Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
 from .file_cache import Cache, cache_root, key_of, write_atomic
+from .sequence_executable import SequenceExecutable
 
 BATCH_SECONDS = 200e-6
 
@@ -64,6 +65,11 @@ class ClExecutable:
         g = geometry(self.code.kernel, args)
         if not g.empty:
             self.enqueue(g, self.pack(args))
+
+    def prepared(self, args: Mapping[str, object]) -> list[tuple[ClExecutable, Geometry, list[Any]]]:
+        """What one launch enqueues; nothing where its grid is empty."""
+        g = geometry(self.code.kernel, args)
+        return [] if g.empty else [(self, g, self.pack(args))]
 
     def pack(self, args: Mapping[str, object]) -> list[Any]:
         args = self._scratch.complete(args)
@@ -107,8 +113,10 @@ class ClRuntime(TimedRuntime):
             gives_up=undefined_values(cl.device_fp_config, dev.single_fp_config),
         )  # fmt: skip
 
-    def compile(self, code: Emitted) -> ClExecutable:
+    def compile(self, code: Emitted) -> ClExecutable | SequenceExecutable:
         """Build for the device. Raises CompileFailure with the build log."""
+        if code.launches:
+            return SequenceExecutable(code, self.compile, self.to_device)
         if code.target != "opencl":
             raise KtcError(
                 "E-DEVICE-TARGET", f"the OpenCL runtime runs 'opencl' code, not '{code.target}'", exit_code=2
@@ -189,14 +197,15 @@ class ClRuntime(TimedRuntime):
 
     def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
         """Event time per launch, averaged over a batch that rotates through ``arg_sets``."""
-        assert isinstance(exe, ClExecutable)
-        ready = [(geometry(exe.code.kernel, a), exe.pack(a)) for a in arg_sets]
-        if any(g.empty for g, _ in ready):
+        assert isinstance(exe, ClExecutable | SequenceExecutable)
+        ready = [exe.prepared(a) for a in arg_sets]
+        if not all(ready):
             return lambda: 0.0
         turn = [0]
 
         def run(n: int) -> float:
-            events = [exe.enqueue(*ready[(turn[0] + i) % len(ready)]) for i in range(n)]
+            runs = (ready[(turn[0] + i) % len(ready)] for i in range(n))
+            events = [one.enqueue(g, packed) for launches in runs for one, g, packed in launches]
             turn[0] += n
             self.synchronize()
             return sum(e.profile.end - e.profile.start for e in events) * 1e-9 / n

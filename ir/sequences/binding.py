@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add
-from ktc.ir.nodes import AddrOf, Atomic, Body, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import AddrOf, Atomic, Body, Decl, Expr, Load, Stmt, Store, Sym, fresh
 from ktc.ir.walk import assigned, map_body, map_expr, refresh, rename, substitute, substitute_expr, used_in
-
 
 
 @dataclass
@@ -26,7 +25,7 @@ class Binding:
 
 
 def bound(body: Body, binding: Binding) -> Body:
-    """``body`` with what ``binding`` passes in the place of its parameters, and symbols of its own for what it declares.
+    """``body`` with what ``binding`` passes in the place of its parameters, and new symbols for what it declares.
 
     A scalar that the kernel changes becomes a variable that starts with what is passed.
 

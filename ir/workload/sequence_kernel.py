@@ -1,13 +1,12 @@
 """A sequence of launches from the kernels that its workload names: each is read, and bound to the sequence's buffers.
 
-Two parameters that are passed one buffer become one buffer, in one launch or in several, with or without an offset: what
-overlaps is seen to overlap. Different buffers are known to be apart only where the file says ``noalias``, or where one of
-them is a temporary, which the sequence allocates itself.
+Two parameters that are passed one buffer become one buffer, in one launch or in several, with or without an offset:
+what overlaps is seen to overlap. Different buffers are known to be apart only where the file says ``noalias``, or where
+one of them is a temporary, which the sequence allocates itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ktc.ir.diagnostics import KtcError, Loc
@@ -20,6 +19,7 @@ from ktc.ir.walk import assigned, used, used_in
 
 from . import size_expressions
 from .reference import FormulaError, names
+from .toml_file import TomlFile
 from .workloads import ArgSpec, LaunchSpec, SequenceLaunch, Workload
 
 ALIGNED = 256
@@ -107,11 +107,11 @@ class _Builder:
             raise self._wrong(i, f"the buffer '{p.sym.name}' of {kernel.name} is passed no buffer: '{given}'", hint)
         self._check_buffer(i, kernel, p, arg)
         known = self.buffers.get(name)
-        elem = p.sym.type.elem  # type: ignore[union-attr]
+        elem = _element(p)
         if known is None:
             known = self.buffers[name] = self._buffer(arg, elem)
-        elif known.sym.type.elem != elem:  # type: ignore[union-attr]
-            what = f"'{name}' holds {known.sym.type.elem} for an earlier launch and {elem} for {kernel.name}"  # type: ignore[union-attr]
+        elif _element(known) != elem:
+            what = f"'{name}' holds {_element(known)} for an earlier launch and {elem} for {kernel.name}"
             raise self._wrong(i, what, "two views of one memory are not followed: give both kernels one element type")
         binding.buffers[p.sym] = known.sym
         if plus:
@@ -145,14 +145,15 @@ class _Builder:
             return cast(Var(self.scalars[text]), t)  # type: ignore[arg-type]
         if not _is_integer(t):
             what = f"the scalar '{name}' of {kernel.name} ({t}) is passed '{given}', which is none of the scalars"
-            raise self._wrong(i, what, f'args = {{ {name} = 1e-6 }}, or an [[args]] table for it')
+            raise self._wrong(i, what, f"args = {{ {name} = 1e-6 }}, or an [[args]] table for it")
         if p.host and name not in spec.passed and not names(text) <= self.symbols.keys():
             return None
         return cast(self._expr(i, text, name), t)  # type: ignore[arg-type]
 
     def _geometry(self, i: int, spec: SequenceLaunch, kernel: Kernel, binding: Binding) -> Launch:
         if spec.launch is not None:
-            return replace(self._given(i, spec.launch), **_bounds(kernel.launch))
+            given, own = self._given(i, spec.launch), kernel.launch  # whose __launch_bounds__ hold in any case
+            return given if own is None else replace(given, max_threads=own.max_threads, min_blocks=own.min_blocks)
         launch = kernel.launch
         if launch is None:
             hint = 'grid = ["rows"] and block = ["256"] in its [[launch]]'
@@ -192,9 +193,12 @@ class _Builder:
         from ktc.ir.frontend import load
 
         return load(
-            str(spec.source), kernel=spec.kernel, template=dict(spec.template), defines=dict(self.workload.defines) or None,
+            str(spec.source),
+            kernel=spec.kernel,
+            template=dict(spec.template),
+            defines=dict(self.workload.defines) or None,
             include_dirs=self.workload.include_dirs,
-        )  # fmt: skip
+        )
 
     def _scalar(self, a: ArgSpec) -> Sym:
         return fresh(a.name, SCALARS[self.workload.dtype(a, self.variant)])
@@ -208,7 +212,13 @@ class _Builder:
     def _wrong(self, i: int, message: str, hint: str = "", code: str = "E-SEQUENCE-ARGS") -> KtcError:
         spec = self.workload.launches[i]
         said = f"launch {i + 1} of {self.workload.path.name} ({spec.kernel}): {message}"
-        return KtcError(code, said, Loc(str(self.workload.path), 1), hint)
+        return KtcError(code, said, self._place(i), hint)
+
+    def _place(self, i: int) -> Loc:
+        """Where the file has its ``i``-th launch."""
+        path = self.workload.path
+        text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+        return TomlFile(path, text).loc("launch", i, "kernel")
 
 
 @dataclass(frozen=True)
@@ -217,9 +227,9 @@ class _Step:
     assumptions: tuple
 
 
-def _bounds(launch: Launch | None) -> Mapping[str, Expr | None]:
-    """``__launch_bounds__`` of a source, which hold however it is launched."""
-    return {} if launch is None else {"max_threads": launch.max_threads, "min_blocks": launch.min_blocks}
+def _element(p: Param) -> Type:
+    assert isinstance(p.sym.type, Ptr)
+    return p.sym.type.elem
 
 
 def _is_integer(t: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import tomllib
@@ -77,12 +76,10 @@ def _build(f: TomlFile, doc: dict[str, Any], formulas_too: bool) -> Workload:
         i = next(i for i, a in enumerate(every) if a.role == TEMPORARY)
         raise f.fail("a kernel has no temporaries: a sequence of launches has", "args", i, "role", "see [sequence]")
     scenarios = tuple(_scenario(f, s, i) for i, s in enumerate(tables(f, doc, "scenario")))
-    for what, items in (("args", every), ("scenario", scenarios)):
-        seen: set[str] = set()
-        for i, item in enumerate(items):
-            if item.name in seen:
-                raise f.fail(f"two {what} tables named '{item.name}'", what, i, "name")
-            seen.add(item.name)
+    for what, names in (("args", [a.name for a in every]), ("scenario", [s.name for s in scenarios])):
+        for i, n in enumerate(names):
+            if n in names[:i]:
+                raise f.fail(f"two {what} tables named '{n}'", what, i, "name")
     if not scenarios:
         raise f.fail(
             "a workload needs at least one [[scenario]]", hint='[[scenario]]\nname = "small"\nsizes = { n = 1024 }'
@@ -276,5 +273,3 @@ def _formula(f: TomlFile, name: str, text: Any) -> str:
     if not isinstance(text, str):
         raise f.fail(f"the reference of '{name}' is not text", "reference", 0, name)
     return text
-
-

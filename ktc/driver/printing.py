@@ -7,6 +7,7 @@ from dataclasses import replace
 from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.backends.profiles import profile_for
+from ktc.backends.sequence_text import emitted_sequence, printable
 from ktc.ir.arith import LOWERING
 from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
@@ -28,6 +29,8 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
     Raises:
         KtcError: E-BACKEND-... or a lowering error: the target cannot express it.
     """
+    if kernel.is_sequence:
+        return emitted_sequence(kernel, [printed(k, target, mode) for k in printable(kernel)])
     if kernel.is_parallel and prints_loops(target):
         from ktc.passes.lowering.full_tiles import with_full_tiles
         from ktc.passes.lowering.jammed import jammed

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ROWS: dict[str, str] = {
     "raise": "raising.raise_:Raise",
     "fuse-launches": "launches.fuse_launches:FuseLaunches",
+    "side-by-side": "launches.side_by_side:SideBySide",
     "normalise": "loops.normalise:Normalise",
     "distribute": "mapping.distribute:Distribute",
     "map": "mapping.map_nest:MapNest",

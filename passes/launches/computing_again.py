@@ -105,7 +105,9 @@ def stores_of(kernel: Kernel, body: Body, sizes: Mapping[Sym, Expr]) -> dict[Sym
     names, stores = [d for d in inner if isinstance(d, Decl)], [s for s in inner if isinstance(s, Store)]
     other = next((s for s in inner if not isinstance(s, Decl | Store)), None)
     if other is not None or not stores:
-        what = {If: "stores under a condition", Reduce: "sums up", For: "has a serial loop"}.get(type(other), "does more")
+        what = {If: "stores under a condition", Reduce: "sums up", For: "has a serial loop"}.get(
+            type(other), "does more"
+        )
         raise Refusal("E-FUSE-ELEMENTWISE", f"it {what}, instead of computing each element by itself", places(other))
     changed = assigned(inner)
     for d in names:
@@ -181,8 +183,7 @@ def computed_again(kernel: Kernel, made: Mapping[Sym, Made], body: Body) -> Body
                 raise Refusal("E-FUSE-OVERWRITTEN", why, (), hint)
         if m.buffer in written:
             raise Refusal("E-FUSE-OVERWRITTEN", f"it writes '{m.buffer.name}' as well as reads it")
-    whole = _Again(made)
-    new = whole.list(body)
+    new = _Again(made).body(body)
     if any(isinstance(e, Load) and e.buffer in made for e in all_exprs(new)):
         name = next(e.buffer.name for e in all_exprs(new) if isinstance(e, Load) and e.buffer in made)
         raise Refusal("E-FUSE-ELEMENTWISE", f"'{name}' is read several elements at a time")
@@ -197,14 +198,14 @@ def _values(m: Made) -> tuple[Expr, ...]:
 class _Again:
     made: Mapping[Sym, Made]
 
-    def list(self, body: Body) -> Body:
+    def body(self, body: Body) -> Body:
         """A list of statements, each with what it needs of the buffers in front of it."""
         out: list[Stmt] = []
         known: dict[tuple[Sym, Expr], Sym] = {}
         fixed = set(assigned(body))
         for s in body:
             front: list[Stmt] = []
-            s = with_bodies(s, self.list)
+            s = with_bodies(s, self.body)
             s = self._yielded(s) if isinstance(s, Reduce) else self._in_place(self._in_front(s, front, known, fixed))
             out += [*front, s]
         return tuple(out)
@@ -215,7 +216,7 @@ class _Again:
             return s
         mine = [x for e in stmt_exprs(s) for x in _unconditional(e) if self._is(x)]
         new = {id(x): self._named(x, front, known, changing) for x in mine}
-        return map_stmt_exprs(s, lambda e: new[id(e)] if id(e) in new else e) if new else s
+        return map_stmt_exprs(s, lambda e: new.get(id(e), e)) if new else s
 
     def _named(self, x: Expr, front: list[Stmt], known: dict[tuple[Sym, Expr], Sym], changing: set[Sym]) -> Expr:
         assert isinstance(x, Load)
@@ -255,7 +256,7 @@ class _Again:
         accs = []
         for a in s.accs:
             new = {id(x): self._named(x, front, known, set()) for x in _unconditional(a.value) if self._is(x)}
-            value = map_expr(a.value, lambda e, new=new: new[id(e)] if id(e) in new else e)  # type: ignore[misc]
+            value = map_expr(a.value, lambda e, new=new: new.get(id(e), e))  # type: ignore[misc]
             init, value = map_expr(a.init, self._value), map_expr(value, self._value)
             accs.append(dataclasses.replace(a, init=init, value=value))
         lo, hi = map_expr(s.lo, self._value), map_expr(s.hi, self._value)

@@ -20,8 +20,8 @@ of the second needs of the first what the same iteration made, and nothing else:
 again what it reads (:mod:`.computing_again`); then the first is gone. No block ever reads what another one writes.
 
 What an iteration has just stored comes from a variable, with the rounding of the store; a temporary that nobody reads
-any more is neither stored nor allocated. One that a later loop of the same row reads stays in memory, until ``contract``
-keeps the row on the chip. A sequence of one launch is a kernel.
+any more is neither stored nor allocated. One that a later loop of the same row reads stays in memory, until
+``contract`` keeps the row on the chip. A sequence of one launch is a kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ktc.ir.analysis.order import places
-from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Decl, Launched, Load, Par, Sym
 from ktc.ir.sequences import alone, launches, temporaries
 from ktc.ir.types import Ptr
@@ -41,6 +41,7 @@ from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
 
 from .computing_again import computed_again, stores_of
 from .joining import join
+from .pairs import check_raised, chosen_pairs, neighbours, unwrapped
 from .refolding import refolded
 from .straight_values import passed_on, without_unread
 
@@ -49,7 +50,9 @@ from .straight_values import passed_on, without_unread
 class Arguments:
     first: str = option("", "the name of the first launch; by default the first that another one may join")
     second: str = option("", "the name of the launch after it; by default whichever that is")
-    how: Literal["auto", "join", "recompute"] = option("auto", "one loop, or the values computed again; auto: what may be")
+    how: Literal["auto", "join", "recompute"] = option(
+        "auto", "one loop, or the values computed again; auto: what may be"
+    )
 
 
 class FuseLaunches(Pass[Arguments]):
@@ -64,46 +67,18 @@ class FuseLaunches(Pass[Arguments]):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         doc = "what the first launch leaves for the second does not go through memory"
-        steps = [self.step(first=a.kernel, second=b.kernel) for a, b in _pairs(kernel)]
+        steps = [self.step(first=a.kernel, second=b.kernel) for a, b in neighbours(kernel)]
         return [Site(s, doc) for s in steps if isinstance(self.run(kernel, s.kwargs), Result)]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        if not kernel.is_sequence:
-            raise Refusal("E-FUSE-SEQUENCE", "this is one kernel, and no sequence of launches")
         why: Refused | None = None
-        for a, b in _chosen(kernel, args):
+        for a, b in chosen_pairs(kernel, args.first, args.second):
             done = attempted(fused, kernel, a, b, args.how)
             if isinstance(done, Result):
                 return done
             why = why or done
         assert why is not None
         raise Refusal(why.code, why.why, why.locs, why.hint)
-
-
-def _pairs(kernel: Kernel) -> list[tuple[Launched, Launched]]:
-    found = launches(kernel)
-    return list(zip(found, found[1:]))
-
-
-def _chosen(kernel: Kernel, args: Arguments) -> list[tuple[Launched, Launched]]:
-    """The pairs of neighbours that the step names.
-
-    Raises:
-        Refusal: E-FUSE-LAUNCH.
-    """
-    names = [s.kernel for s in launches(kernel)]
-    for name in filter(None, (args.first, args.second)):
-        if name not in names:
-            raise Refusal("E-FUSE-LAUNCH", f"no launch of '{name}'", hint=f"the launches are: {', '.join(names)}")
-    pairs = [
-        (a, b) for a, b in _pairs(kernel) if args.first in ("", a.kernel) and args.second in ("", b.kernel)
-    ]  # fmt: skip
-    if not pairs:
-        which = f"'{args.second}' does not come right after '{args.first}'" if args.first and args.second else (
-            f"no launch comes right {'before' if args.second else 'after'} '{args.second or args.first}'"
-            if len(names) > 1 else "the sequence has one launch")  # fmt: skip
-        raise Refusal("E-FUSE-LAUNCH", which, hint=f"the launches are, in order: {', '.join(names)}")
-    return pairs
 
 
 def fused(kernel: Kernel, a: Launched, b: Launched, how: str = "auto") -> Result:
@@ -113,8 +88,7 @@ def fused(kernel: Kernel, a: Launched, b: Launched, how: str = "auto") -> Result
         Refusal: why they are not one kernel, with the loop and the buffer.
     """
     for s in (a, b):
-        if not alone(kernel, s).is_parallel:
-            raise Refusal("E-FUSE-RAISE", f"the launch of '{s.kernel}' has no parallel loops", places(s), "run raise first")
+        check_raised(kernel, s)
     ways = {"join": _joined, "recompute": _recomputed}
     said: list[Refused] = []
     for name in ways if how == "auto" else [how]:
@@ -125,7 +99,12 @@ def fused(kernel: Kernel, a: Launched, b: Launched, how: str = "auto") -> Result
     first, *more = said
     why = f"'{a.kernel}' and '{b.kernel}' are not one loop: {first.why}"
     why += f"; and '{a.kernel}' is not computed again in '{b.kernel}': {more[0].why}" if more else ""
-    raise Refusal(first.code, why, tuple(dict.fromkeys(p for r in said for p in r.locs)), first.hint or "".join(r.hint for r in more))
+    raise Refusal(
+        first.code,
+        why,
+        tuple(dict.fromkeys(p for r in said for p in r.locs)),
+        first.hint or "".join(r.hint for r in more),
+    )
 
 
 def _joined(kernel: Kernel, a: Launched, b: Launched) -> Body:
@@ -179,14 +158,4 @@ def _with_launch(kernel: Kernel, a: Launched, b: Launched, body: Body, how: str)
     return Result(unwrapped(whole), tuple(notes))
 
 
-def unwrapped(kernel: Kernel) -> Kernel:
-    """A sequence of one launch as the kernel that this is."""
-    found = launches(kernel)
-    if len(found) != 1:
-        return kernel
-    (s,) = found
-    launch = Launch(s.grid, s.block, s.dynamic_shared, None, s.max_threads, s.min_blocks)
-    return kernel.with_(launch=launch, body=s.body)
-
-
-__all__ = ["FuseLaunches", "fused", "unwrapped"]
+__all__ = ["FuseLaunches", "fused"]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TypeVar
 
 from ktc.ir.analysis.defs import definitions, expand
@@ -26,10 +27,9 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Decl, Dist, Expr, Level, Load, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, rename, used, walk
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, rename, substitute_expr, used, walk
 from ktc.passes.core.refusals import allowed
 from ktc.passes.loops.fuse import check, joined
-
 
 L = TypeVar("L", Par, Par | Reduce)
 
@@ -54,12 +54,13 @@ def counted_as(first: Par, second: L) -> L:
     if old.type == t or not (same_value(first.lo, second.lo) and same_value(first.hi, second.hi)):
         return second
     new = fresh(old.name, t, old.stem)
-    made = map_exprs(second, lambda e: cast(Var(new), old.type) if isinstance(e, Var) and e.sym == old else e)
+    counter = cast(Var(new), old.type)
+    made = map_exprs(second, lambda e: counter if isinstance(e, Var) and e.sym == old else e)
     return dataclasses.replace(made, var=new, lo=first.lo, hi=first.hi)
 
 
-def spread_as(first: Par, second: Par) -> Par:
-    """``second`` with the threads of ``first``: its outer loop spread alike, the loops in it over as many threads."""
+def spread_as(first: Par, second: Par, outer: bool = True) -> Par:
+    """``second`` with the threads of ``first``: the loops in it over as many threads, and (``outer``) itself alike."""
     sizes = {(lv.kind, lv.axis): lv.n for s in walk((first,)) if isinstance(s, Par | Reduce) for lv in s.dist
              if lv.kind in THREADS and lv.n is not None}  # fmt: skip
 
@@ -75,6 +76,8 @@ def spread_as(first: Par, second: Par) -> Par:
 
     (second,) = map_body((second,), on)  # type: ignore[assignment]
     alike = [(lv.kind, lv.axis) for lv in first.dist] == [(lv.kind, lv.axis) for lv in second.dist]
+    if not outer:
+        return second
     return dataclasses.replace(second, dist=first.dist) if alike or not _spread_inside(second) else second
 
 
@@ -89,14 +92,14 @@ def _close(kernel: Kernel, body: Body, of_first: int) -> Body:
     """``body``, whose first ``of_first`` statements are those of the first loop, with neighbouring loops joined."""
     body = one_definition(_lifted(body))
     while True:
-        for k, (a, b) in enumerate(zip(body, body[1:])):
+        for k, (a, b) in enumerate(pairwise(body)):
             if not isinstance(a, Par) or not isinstance(b, Par | Reduce) or not _passes_on(a, b):
                 continue
             b = counted_as(a, b)
             b = dataclasses.replace(b, dist=a.dist) if _same_levels(a.dist, b.dist) else b
             names = definitions(body)
-            there = kernel.with_(body=tuple(map(lambda s: _spelled_out(s, names), (a, b))))
-            if not allowed(check, there, *there.body):
+            spelled = _spelled_out(a, names), _spelled_out(b, names)
+            if not allowed(check, kernel.with_(body=spelled), *spelled):
                 continue
             whole = joined(a, b)
             if isinstance(whole, Par):
@@ -107,9 +110,14 @@ def _close(kernel: Kernel, body: Body, of_first: int) -> Body:
             return body
 
 
-def _spelled_out(s: Stmt, names: dict[Sym, Expr]) -> Stmt:
+S = TypeVar("S", bound=Stmt)
+
+
+def _spelled_out(s: S, names: dict[Sym, Expr]) -> S:
     """``s`` with names of integers from around it as what they stand for, so that indices can be compared."""
-    known = {n: e for n, e in names.items() if isinstance(n.type, Scalar) and n.type.is_int and n not in set(declared((s,)))}
+    known = {
+        n: e for n, e in names.items() if isinstance(n.type, Scalar) and n.type.is_int and n not in set(declared((s,)))
+    }
     return map_exprs(s, lambda e: expand(e, known) if isinstance(e, Var) and e.sym in known else e)
 
 
@@ -117,9 +125,6 @@ def map_exprs(s: S, f: Callable[[Expr], Expr]) -> S:
     """``s`` with ``f`` applied to every expression in it, bottom-up."""
     (new,) = map_body((s,), lambda x: x, f)
     return new  # type: ignore[return-value]
-
-
-S = TypeVar("S", bound=Stmt)
 
 
 def _passes_on(a: Par, b: Par | Reduce) -> bool:
@@ -155,10 +160,10 @@ def one_definition(body: Body) -> Body:
     for s in body:
         if not isinstance(s, Decl) or s.init is None or s.sym in changed or not is_movable(s.init):
             continue
-        (s,) = rename((s,), same)  # type: ignore[assignment]
-        known = next((d for d in first if d.sym.type == s.sym.type and _equal(d.init, s.init)), None)
+        init = substitute_expr(s.init, {a: Var(b) for a, b in same.items()})
+        known = next((d for d in first if d.sym.type == s.sym.type and _equal(d.init, init)), None)
         if known is None:
-            first.append(s)
+            first.append(dataclasses.replace(s, init=init))
         else:
             same[s.sym] = known.sym
     if not same:

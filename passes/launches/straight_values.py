@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.polynomial import same_value
@@ -67,7 +68,9 @@ class _Values:
     def place(self, buffer: Sym, index: tuple[Expr, ...]) -> tuple[Sym, tuple[Expr, ...]] | None:
         """An element as a key; None for one that is not known to stay the same element."""
         full = tuple(expand(e, self.names) for e in index)
-        moving = any(isinstance(x, Load) for e in full for x in walk_expr(e)) or any(used(e) & set(self.changed) for e in full)
+        moving = any(isinstance(x, Load) for e in full for x in walk_expr(e)) or any(
+            used(e) & set(self.changed) for e in full
+        )
         return None if buffer not in self.buffers or moving else (buffer, full)
 
     def read(self, e: Expr, known: Known) -> Expr:
@@ -154,28 +157,32 @@ def without_unread(body: Body, buffers: Collection[Sym]) -> Body:
 def _addressed(body: Body) -> set[Sym]:
     """Buffers that something else than loads and stores of elements touches."""
     rest = map_body(body, lambda s: None if isinstance(s, Store) else s)
-    return used_in(rest) | {s for s in assigned(rest)}
+    return used_in(rest) | assigned(rest)
 
 
 def without_dead(body: Body) -> Body:
     """``body`` without variables that nothing reads, and loops and branches that do nothing."""
     while True:
         read = used_in(body) | {s for e in all_exprs(body) for s in used(e)}
-
-        def on(s: Stmt, read: set[Sym] = read) -> Stmt | None:
-            if isinstance(s, Decl) and s.sym not in read and (s.init is None or is_removable(s.init)):
-                return None if s.sym not in changed else s
-            if isinstance(s, Assign) and s.sym not in read and is_removable(s.value) and s.sym in inside:
-                return None
-            if isinstance(s, Par) and not s.body:
-                return None
-            return None if isinstance(s, If) and not s.then and not s.orelse and is_removable(s.cond) else s
-
-        changed, inside = assigned(body), set(declared(body))
-        new = map_body(body, on)
+        unread = set(declared(body)) - read
+        new = map_body(body, partial(_needed, unread, unread - assigned(body)))
         if new is body:
             return body
         body = new
+
+
+def _needed(unread: Collection[Sym], untouched: Collection[Sym], s: Stmt) -> Stmt | None:
+    """``s``, unless all that it does is to variables that nothing reads (``untouched``: or assigns)."""
+    match s:
+        case Decl(sym, init):
+            return None if sym in untouched and (init is None or is_removable(init)) else s
+        case Assign(sym, value):
+            return None if sym in unread and is_removable(value) else s
+        case Par(body=()):
+            return None
+        case If(cond, (), ()):
+            return None if is_removable(cond) else s
+    return s
 
 
 __all__ = ["passed_on", "without_dead", "without_unread"]

@@ -61,8 +61,8 @@ class Fuse(Pass[Arguments]):
             why = f"the loop right after '{first.var.name}' is '{second.var.name}', not '{args.second}'"
             raise Refusal("E-FUSE-ADJACENT", why, places(first, second))
         check(kernel, first, second)
-        joined = joined(first, second)
-        return Result(kernel.with_(body=_replaced(kernel.body, first, second, joined)))
+        whole = joined(first, second)
+        return Result(kernel.with_(body=_replaced(kernel.body, first, second, whole)))
 
 
 def _adjacent(body: Body) -> Iterator[tuple[LoopStmt, LoopStmt]]:

@@ -1,4 +1,4 @@
-"""contract: a temporary of which each iteration of the outer loop touches its own row alone becomes an array of that row.
+"""contract: a temporary of which each iteration of a loop touches its own row alone becomes an array of that row.
 
 before                                              after contract{array=y where=shared}
     par r in 0..rows @ [block.x]                        par r in 0..rows @ [block.x]
@@ -34,12 +34,12 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Body, Expr, Load, Par, Reduce, Stmt, Store, Sym, Var, bodies, fresh
 from ktc.ir.sequences import alone, launches, put_back
 from ktc.ir.text import print_expr
-from ktc.ir.types import Array, Scalar, scalar_of
+from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import assigned, map_body, stmt_exprs, used_in, walk_expr
 from ktc.passes.core.argument_kinds import Arrays
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
-from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
+from ktc.passes.core.refusals import Refusal, Result, attempted
 
 from .row_lengths import most
 

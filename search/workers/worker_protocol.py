@@ -84,14 +84,16 @@ def code_to_json(code: Emitted) -> dict[str, Any]:
     return {
         "text": code.text, "entry": code.entry, "target": code.target, "options": list(code.options),
         "notes": list(code.notes), "kernel": print_kernel(code.kernel),
+        "launches": list(map(code_to_json, code.launches)),
     }  # fmt: skip
 
 
 def code_from_json(m: Mapping[str, Any]) -> Emitted:
     """Raises KtcError when the kernel's text does not parse."""
     return Emitted(
-        m["text"], m["entry"], m["target"], parse_kernel(m["kernel"]), tuple(m["options"]), tuple(m["notes"])
-    )
+        m["text"], m["entry"], m["target"], parse_kernel(m["kernel"]), tuple(m["options"]), tuple(m["notes"]),
+        tuple(map(code_from_json, m.get("launches", ()))),
+    )  # fmt: skip
 
 
 def device_to_json(d: DeviceInfo) -> dict[str, Any]:

@@ -55,6 +55,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )
+from ktc.ir.sequences import launches
 from ktc.ir.types import BOOL, I64, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import declared, walk
 from ktc.passes.lowering import materialise
@@ -83,6 +84,10 @@ def retyped(kernel: Kernel, types: type[Retyping]) -> Kernel:
     kernel = by_threads(materialise(kernel))
     t = types(kernel)
     params = tuple(t.param(p) for p in kernel.params)
+    if kernel.is_sequence:
+        if any(s.dynamic_shared is not None for s in launches(kernel)):
+            t.refuse("a sequence of launches with dynamic shared memory")
+        return kernel.with_(params=params, body=t.body(kernel.body))
     body = beyond_static(t.body(kernel.body), Decider(kernel))
     launch = kernel.launch
     if launch is not None:

@@ -1,0 +1,57 @@
+"""A sequence of launches as texts: each launch is printed as the kernel that it is, in the order in which they run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Launched, Sym
+from ktc.ir.sequences import alone, launches
+from ktc.ir.types import Ptr
+from ktc.ir.verifier.launch_rules import launch_exprs
+from ktc.ir.walk import assigned, rename, used, used_in
+
+from .base import Emitted
+
+COMMENT = {"numba": "#"}
+"""What a comment begins with, where it is not //."""
+
+
+def printable(kernel: Kernel) -> list[Kernel]:
+    """The launches of a sequence as kernels that take what they use: ``restrict`` as their sources have it, and
+    ``const`` what they only read."""
+    return [_trimmed(alone(kernel, s), s) for s in launches(kernel)]
+
+
+def _trimmed(kernel: Kernel, launched: Launched) -> Kernel:
+    written = assigned(kernel.body)
+    inside = used_in(kernel.body) | written
+    outside = {s for e in (*launch_exprs(kernel), *(a.expr for a in kernel.assumptions)) for s in used(e)}
+    params = [_seen(p, inside) for p in kernel.params if p.sym in inside | outside]
+    typed: dict[Sym, Sym] = {}
+    for p in params:
+        t = p.sym.type
+        if isinstance(t, Ptr):
+            restrict, const = t.restrict or p.sym in launched.restrict, t.const or p.sym not in written
+            typed[p.sym] = dataclasses.replace(p.sym, type=dataclasses.replace(t, restrict=restrict, const=const))
+    params = [dataclasses.replace(p, sym=typed.get(p.sym, p.sym)) for p in params]
+    return kernel.with_(params=tuple(params), body=rename(kernel.body, typed))
+
+
+def _seen(p: Param, inside: set[Sym]) -> Param:
+    """``p`` as the kernel has it: what only its launch needs stays with the host."""
+    return p if p.sym in inside or isinstance(p.sym.type, Ptr) else dataclasses.replace(p, host=True)
+
+
+def emitted_sequence(kernel: Kernel, steps: Sequence[Emitted]) -> Emitted:
+    """The texts of the launches of ``kernel``, in order."""
+    first = steps[0]
+    mark = COMMENT.get(first.target, "//")
+    parts = [f"{mark} launch {k} of {len(steps)}\n{s.text}" for k, s in enumerate(steps, 1)]
+    options = tuple(dict.fromkeys(o for s in steps for o in s.options))
+    notes = tuple(dict.fromkeys(n for s in steps for n in s.notes))
+    return Emitted("\n".join(parts), kernel.name, first.target, kernel, options, notes, tuple(steps))
+
+
+__all__ = ["emitted_sequence", "printable"]
