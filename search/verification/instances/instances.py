@@ -228,6 +228,11 @@ class Maker:
         ranges = [a.range for a in self.workload.args if a.role == "scalar" and a.value == name and a.range]
         return min((int(high) // self.step[name] * self.step[name] for _, high in ranges), default=None)
 
+    def lowest(self, name: str) -> int:
+        """The smallest value of a size that every argument's declared range allows, at least one."""
+        lows = (int(a.range[0]) for a in self.workload.args if a.role == "scalar" and a.value == name and a.range)
+        return max((1, *lows))
+
     def longest(self, name: str) -> int:
         """The largest value of a size worth looking at: what scenarios have, or is promised and might fit."""
         scenarios, promised = (int(s.sizes[name]) for s in self.workload.scenarios), self.promised(name)

@@ -2,12 +2,13 @@
 
 A tile that lies whole within its array has others on all sides: sizes that are large one at a time never show it. The
 first thread of a block is followed with numbers (:mod:`ktc.search.verification.integers.first_thread`): if the
-condition comes out the other way with all sizes as large as they get, each is made as small as it can be, one after the
-other, the others staying as they are. What the largest sizes do not show those of a scenario may.
+condition comes out the other way with all sizes as large as they get, or all but two, each is made as small as it can
+be, one after the other, the others staying as they are. What these do not show the sizes of a scenario may.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.interp.execution.evaluation_plans import QUOTIENTS
@@ -39,15 +40,26 @@ def _least(
     def holds(sizes: Mapping[str, int]) -> bool:
         return follow.holds(s, other, arguments(coverage.workload, sizes, coverage.candidate))
 
-    sizes = {name: maker.longest(name) for name in base}
-    for name, least in base.items() if holds(sizes) else ():
-        found = max(least_value(maker, sizes, name, holds), least)
-        sizes = {**sizes, name: found} if holds({**sizes, name: found}) else sizes
-    if not holds(sizes):
+    start = next(filter(holds, _starts(maker, base)), None)
+    if start is None:
         sizes = next((dict(x.sizes) for x in coverage.workload.scenarios if holds(x.sizes)), {})
+    else:
+        sizes = start
+        for name, least in base.items():
+            if sizes[name] > least:
+                found = max(least_value(maker, sizes, name, holds), least)
+                sizes = {**sizes, name: found} if holds({**sizes, name: found}) else sizes
     made = maker.make(sizes) if sizes else None
     if made is not None:
         yield made
+
+
+def _starts(maker: Maker, base: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Sizes as large as they get; and one or two of them as small as they may be, which a quotient of both needs."""
+    largest = {name: maker.longest(name) for name in base}
+    for several in range(3):
+        for small in itertools.combinations(base, several):
+            yield {**largest, **{name: maker.lowest(name) for name in small}}
 
 
 def _is(e: Expr, first: bool) -> Expr:

@@ -117,3 +117,39 @@ def test_a_guard_that_never_fails_is_the_sources_also_when_folded(tmp_path: Path
     (tmp_path / "workload.toml").write_text(FULL_ROWS)
     verdict = ktc.load(str(tmp_path)).apply("raise").verify(device="none")
     assert verdict.status == "TESTED", verdict.reason
+
+
+HEADS = """\
+kernel heads(y: f32* restrict noalias, x: f32 const* restrict noalias readonly, n: i32 range 1..64, c: i32 range 1..512,
+    h: i32 range 1..4)
+  launch grid((n + 31) / 32) block(32)
+  {assume}let row: i32 = i32(blockIdx.x) * 32 + i32(threadIdx.x)
+  if row < n
+    var s: f32 = 0.0
+{loop}
+    y[row] = s
+"""
+PLAIN_LOOP = "    for i in 0..c / h\n      s += x[row * c + i]"
+WHOLE_STEPS = """\
+    if 0 < c / h
+      for step in 0..c / h step 16
+        for i in step..step + 16
+          s += x[row * c + i]"""
+
+
+def test_a_quotient_of_two_sizes_is_zero_where_the_one_is_least_and_the_other_largest(tmp_path: Path) -> None:
+    """Sixteen divides c / h where c is 16 times h or more, and where c is less than h."""
+    plain = kernel(HEADS.format(assume="", loop=PLAIN_LOOP))
+    steps = kernel(HEADS.format(assume="assume c / h % 16 == 0\n  ", loop=WHOLE_STEPS))
+    (tmp_path / "k.ktir").write_text(HEADS.format(assume="", loop=PLAIN_LOOP))
+    lines = ['[kernel]\nsource = "k.ktir"\nname = "heads"']
+    for name, role, shape in (("y", "out", "n"), ("x", "in", "n * c")):
+        lines.append(f'[[args]]\nname = "{name}"\ndtype = "f32"\nrole = "{role}"\nshape = ["{shape}"]')
+    for name, most in (("n", 64), ("c", 512), ("h", 4)):
+        lines.append(
+            f'[[args]]\nname = "{name}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{name}"\nrange = [1, {most}]'
+        )
+    lines.append('[[scenario]]\nname = "main"\nsizes = { n = 64, c = 256, h = 4 }')
+    (tmp_path / "workload.toml").write_text("\n".join(lines))
+    verdict = verify(plain, steps, ktc.Workload.load(tmp_path))
+    assert verdict.status in ("TESTED", "PROVED"), verdict
