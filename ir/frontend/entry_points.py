@@ -118,9 +118,10 @@ def template_arguments(
     defines: Mapping[str, object] | None = None,
     include_dirs: tuple[str, ...] = (),
     dialect: str | None = None,
+    guesses: bool = True,
 ) -> Iterator[dict[str, str]]:
-    """Arguments to instantiate a template kernel with that lead to a kernel: those of the file's launches, then
-    plausible ones (one type and one number for all parameters)."""
+    """Arguments to instantiate a template kernel with that lead to a kernel: those of the file's launches, then, with
+    ``guesses``, plausible ones (one type and one number for all parameters)."""
     with deep_recursion(path):
         unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
         entity, _ = choose_kernel(unit, kernel)
@@ -135,7 +136,7 @@ def template_arguments(
             except KtcError:
                 continue
             yield _spelled(entity, bindings)
-        for bindings, _ in GuessSearch(unit.lowering(), entity, sites, read):
+        for bindings, _ in GuessSearch(unit.lowering(), entity, sites, read) if guesses else ():
             yield _spelled(entity, bindings)
 
 

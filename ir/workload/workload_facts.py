@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ktc.ir.analysis.touched_ranges import touched_ranges
 from ktc.ir.diagnostics import KtcError, Loc
@@ -11,6 +11,7 @@ from ktc.ir.kernel import TESTABLE, Assume, Kernel, Launch, Param, Repeat
 from ktc.ir.nodes import Expr, Var, fresh, i32
 from ktc.ir.null_pointers import null_test, pointers_asked_about
 from ktc.ir.types import I32, SCALARS, Ptr, Scalar
+from ktc.ir.walk import used, used_in
 
 from . import size_expressions
 from .reference import names
@@ -54,6 +55,8 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     repeat = Repeat(workload.swap) if workload.swap else None
     kernel = launched(kernel, launch) if launch is not None and workload.launch is not None else kernel
     kernel = kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
+    if workload.launch is not None:
+        kernel = _without_replaced_launch(kernel, {*known, *workload.scenarios[0].sizes})
     origins = {a.name: a.origin("noalias") for a in workload.args if a.noalias}
     return _with_testable_noalias(kernel, {n: o for n, o in origins.items() if o != "declared"})
 
@@ -61,6 +64,19 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
 def _given(p: Param) -> bool:
     """Whether the caller passes it."""
     return not (p.host or p.init or p.temporary)
+
+
+def _without_replaced_launch(kernel: Kernel, described: Collection[str]) -> Kernel:
+    """``kernel`` without the host's variables that only the source's launch was made of, which the file's is in place
+    of: nothing tells their values. ``described``: the names that the file knows."""
+    launch = kernel.launch
+    assert launch is not None
+    shared = () if launch.dynamic_shared is None else (launch.dynamic_shared,)
+    own = (*launch.grid, *launch.block, *shared, *(e for _, e in launch.passed))
+    sizes = (e for p in kernel.params for e in (*p.touches, *(() if p.scratch is None else (p.scratch,))))
+    read = {s for e in (*own, *sizes, *(a.expr for a in kernel.assumptions)) for s in used(e)} | used_in(kernel.body)
+    gone = {p.sym for p in kernel.params if p.host and p.sym not in read and p.sym.name not in described}
+    return kernel.with_(params=tuple(p for p in kernel.params if p.sym not in gone))
 
 
 def _with_testable_noalias(kernel: Kernel, origins: Mapping[str, str]) -> Kernel:

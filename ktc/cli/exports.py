@@ -87,10 +87,12 @@ def export(
       ktc export silu_and_mul --to numpy -p 'raise | distribute{loop=idx map=[vec $V, thread.x $T, seq]}' --set V=8
       ktc export my_kernel.cu --to cupy
       ktc export ktc-out/my_kernel --to source
+      ktc export ktc-out --to source
     """
     from ktc.exporting.writing import export as write
     from ktc.recipes import is_recipe, open_recipe
 
+    runs = [each for run in runs for each in _runs_in(run)]
     paths = [Path(r) for r in runs]
     recipes = [open_recipe(p) for p in paths if _is_run(p) and not passes]
     for opened in recipes:
@@ -118,7 +120,8 @@ def export(
         raise usage("a run says itself which kernel it is of and how that is read", hint="leave the options out")
     kernel = recipes[0].recipe.kernel if recipes else programs[0].kernel.name
     target = _own_target(recipes) if to is To.auto else to.value
-    folder = Path(output) if output else Path("ktc-export") / f"{kernel}-{target}"
+    several = len({r.recipe.kernel for r in recipes}) > 1
+    folder = Path(output) if output else Path("ktc-export") / (target if several else f"{kernel}-{target}")
     written = write(recipes, programs, target, folder, profile, check)
     if json_:
         return print_json(
@@ -148,6 +151,13 @@ def _measured(opened: OpenedRecipe, count: int, device: str, seed: int, quiet: b
     if found.recipe.sources:
         found.recipe.save(found.path)
     return found
+
+
+def _runs_in(run: str) -> list[str]:
+    """``run``, or the runs in a folder of runs, as `ktc optimize` of a program leaves it."""
+    path = Path(run)
+    inside = sorted(path.glob("*/recipe.json")) if path.is_dir() and not _is_run(path) else []
+    return [str(p.parent) for p in inside] or [run]
 
 
 def _is_run(path: Path) -> bool:
@@ -181,9 +191,10 @@ def _scripted(program: Program, script: str, values: dict[str, int]) -> Program:
 def _show(written: Written) -> None:
     from ktc.exporting.python_packages import what_runs
 
-    print(f"{written.artefact.name}: {len(written.files)} files in {written.folder}")
-    for line in what_runs(written.artefact):
-        print(f"  {line}")
+    for a in written.artefacts:
+        print(f"{a.name}: {len(written.files)} files in {written.folder}")
+        for line in what_runs(a):
+            print(f"  {line}")
     for line in written.notes:
         note(f"note: {line}")
     tests = [f for f in written.files if f == "selftest.py"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -229,20 +230,24 @@ def tryout(
     runs: Annotated[int, Option("--runs", least=1, help="Runs of the program each way, in turns.")] = 5,
     output: Annotated[
         list[str],
-        Option("--output", metavar="FILE", help="A file that the program writes, to be compared too (repeatable)."),
+        Option("--output", metavar="FILE[:DTYPE]", help="A file that the program writes, to be compared too "
+               "(repeatable); of an array with its dtype (f32, f64, i32, i64, u8)."),
     ] = [],  # noqa: B006
+    tolerance: Annotated[
+        float, Option("--tolerance", metavar="REL", help="By how much numbers of outputs may differ, relatively.")
+    ] = 0.0,
     json_: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Run a program with the tuned kernels in place of its own, without building it anew, and compare.
 
     The program's launches of a kernel with a recipe are swapped where its workload gives their geometry for their
     sizes and what the tuned kernel assumes holds; all others stay. Times are of the whole program, as it is and
-    swapped, in turns. Outputs (standard output, and each --output) are compared byte by byte, those that the program
-    repeats itself.
+    swapped, in turns. Outputs (standard output, and each --output) are compared: bytes, and of texts each line that
+    the program as it is prints alike in all runs; times and rates are left out.
 
     Examples:
       ktc profile -o p -- ./solver && ktc optimize p --source src && ktc tryout p --source src
-      ktc tryout p --source src --runs 9 --output result.bin
+      ktc tryout p --source src --runs 9 --output result.bin:f32 --tolerance 1e-6
     """
     from ktc.ir.diagnostics import KtcError
     from ktc.observed.tryout import tryout as run
@@ -256,11 +261,14 @@ def tryout(
     defines = {k: v for k, _, v in (d.partition("=") for d in define)}
     with progress("running the program", quiet=json_) as bar:
         tree = SourceTree(tuple(folders), defines, tuple(include))
-        done = run(found, tree, Path(out), runs, output, lambda n: bar.update(n, 2 * runs, "running the program"))
+        done = run(
+            found, tree, Path(out), runs, output, tolerance, lambda n: bar.update(n, 2 * runs, "running the program")
+        )
     print_json(tryout_json(done)) if json_ else _show_tryout(done)
     if done.failed or done.different:
-        what = ", ".join(done.different) or f"the exit code is {done.after[0].status}"
-        hint = "`ktc capture` and `ktc rerun` show which launch differs, and whether rounding explains it"
+        what = ", ".join(c.name for c in done.different) or f"the exit code is {done.after[0].status}"
+        hint = "`ktc capture` and `ktc rerun` show which launch differs, and whether rounding explains it; "
+        hint += "--tolerance REL allows for numbers of sums that are taken in another order"
         raise KtcError("E-TRYOUT-DIFFERS", f"with the tuned kernels the program's results differ: {what}", hint=hint)
 
 
@@ -277,11 +285,8 @@ def _show_tryout(done: Tryout) -> None:
         note(f"note: {last.refused} launches ran the original: pointers are not aligned, or overlap")
     for u in done.left:
         note(f"note: {u.launches} launches of {u.kernel} stay as they are: {u.why}")
-    names = sorted(done.before[0].outputs)
-    same = [n for n in names if n in done.repeatable and n not in done.different]
-    print(f"the same, byte by byte: {', '.join(same) or 'nothing'}")
-    for n in (n for n in names if n not in done.repeatable):
-        note(f"note: {n} is not compared: the program itself does not repeat it")
+    for c in done.compared:
+        print(c.text) if c.status in ("same", "close") else note(f"note: {c.text}")
 
 
 def _run_cells(runs: Sequence[Run]) -> tuple[str, str, str]:
@@ -298,5 +303,6 @@ def tryout_json(done: Tryout) -> dict[str, Any]:
         "ratio": done.ratio, "before": [r.seconds for r in done.before], "after": [r.seconds for r in done.after],
         "kernels": done.kernels, "launches": last.launches, "swapped": last.swapped, "refused": last.refused,
         "left": [{"kernel": u.kernel, "launches": u.launches, "why": u.why} for u in done.left],
-        "repeatable": sorted(done.repeatable), "different": done.different, "failed": done.failed,
+        "outputs": [dataclasses.asdict(c) for c in done.compared], "failed": done.failed,
+        "different": [c.name for c in done.different],
     }  # fmt: skip

@@ -13,7 +13,8 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ktc.backends.base import Emitted
@@ -36,6 +37,17 @@ from .python_packages import Files, what_runs
 CUDA = APIS["cuda"]
 
 
+@dataclass(frozen=True)
+class Edited:
+    """A source's text with the launches of one kernel replaced, and the header that they call."""
+
+    built: Built
+    text: str
+    header: str
+    printed: str
+    launches: int
+
+
 def source_files(built: Built) -> Files:
     """The edited file, the header, and a patch.
 
@@ -43,10 +55,49 @@ def source_files(built: Built) -> Files:
         KtcError: E-EXPORT-LAUNCH (no launch by name in the file), E-EXPORT-OVERLOAD (several kernels of that name),
             E-EXPORT-HOST (a size that no launch tells).
     """
+    return several_source_files([built])
+
+
+def several_source_files(several: Sequence[Built]) -> Files:
+    """The edited files of several kernels: those of one file are replaced in it one after the other.
+
+    Raises:
+        KtcError: as :func:`source_files`; E-EXPORT-KERNELS, two files of one name, or two kernels of one.
+    """
+    names = [b.artefact.name for b in several]
+    if len(set(names)) < len(names):
+        raise KtcError("E-EXPORT-KERNELS", f"two of these kernels have one name: {', '.join(names)}",
+                       hint="export one of them", exit_code=2)  # fmt: skip
+    texts: dict[str, tuple[str, str]] = {}
+    every = list[Edited]()
+    for built in several:
+        source = Path(built.workload.source)
+        own = _read(source)
+        before, after = texts.get(source.name, (own, own))
+        if before != own:
+            said = f"these runs are of two files {source.name}"
+            raise KtcError("E-EXPORT-KERNELS", said, hint="export each by itself", exit_code=2)
+        one = _edited(built, after)
+        every.append(one)
+        texts[source.name] = (before, one.text)
+    patch = "".join(_patch(name, before, after) for name, (before, after) in texts.items())
+    patch += "".join(_patch(e.header, "", e.printed) for e in every)
+    read = [_readme(e.built.artefact, Path(e.built.workload.source).name, e.header, e.launches) for e in every]
+    described = [e.built.artefact.to_json() for e in every]
+    return {
+        **{name: after for name, (_, after) in texts.items()},
+        **{e.header: e.printed for e in every},
+        "tuned.patch": patch,
+        "README.md": "\n".join(read),
+        "kernel.json": json.dumps(described[0] if len(described) == 1 else described, indent=1) + "\n",
+    }
+
+
+def _edited(built: Built, text: str) -> Edited:
+    """``text``, the kernel's source or that with launches of other kernels replaced, with this kernel's replaced."""
     built = without_host_sizes(built)
     a = built.artefact
     source = Path(built.workload.source)
-    text = _read(source)
     plain = re.split(r"[<(]", built.workload.kernel_name)[0].split("::")[-1].strip()
     found = launches(text, plain)
     if not found:
@@ -58,16 +109,9 @@ def source_files(built: Built) -> Files:
     space = f"{a.name}_tuned"
     ids = ", ".join(f"{space}::id({name})" for name in _instances(built, source))
     header = f"{a.name}_tuned.cuh"
-    edited = replaced(text, found, lambda launch: _call(launch, space, ids))
-    edited = with_include(edited, f'#include "{header}"')
-    printed = _header(built, space)
-    return {
-        source.name: edited,
-        header: printed,
-        "tuned.patch": _patch(source.name, text, edited) + _patch(header, "", printed),
-        "README.md": _readme(a, source.name, header, len(found)),
-        "kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
-    }
+    explicit = _explicit(built.workload, source, plain)
+    edited = replaced(text, found, lambda launch: _call(launch, space, ids, explicit))
+    return Edited(built, with_include(edited, f'#include "{header}"'), header, _header(built, space), len(found))
 
 
 def _check_overloads(work: Workload, source: Path, plain: str) -> None:
@@ -125,9 +169,29 @@ def _template_order(work: Workload, source: Path) -> list[str]:
     return list(work.template(None))
 
 
-def _call(launch: LaunchText, space: str, ids: str) -> str:
+def _explicit(work: Workload, source: Path, plain: str) -> str:
+    """What stands in angle brackets of a launch that leaves its template arguments to be deduced; '' where the kernel
+    is no template, '?' where launches of the file give several."""
+    order = _template_order(work, source)
+    if not any(i.template for i in _kernels(work, source) if i.name.split("(")[0].split("::")[-1] == plain):
+        return ""
+    how = {"defines": dict(work.defines) or None, "include_dirs": work.include_dirs}
+    every = template_arguments(str(source), kernel=plain, guesses=False, **how)  # type: ignore[arg-type]
+    given = list(dict.fromkeys(", ".join(g[p] for p in order if p in g) for g in every))
+    return f"<{given[0]}>" if len(given) == 1 else "?"
+
+
+def _call(launch: LaunchText, space: str, ids: str, explicit: str) -> str:
+    """``explicit``: the template arguments of a launch that names none."""
     args = f", {launch.arguments.strip()}" if launch.arguments.strip() else ""
-    return f"{space}::launch({launch.callee}, {{{ids}}}, {space}::config({launch.config.strip()}){args})"
+    named = launch.callee.rstrip().endswith(">")
+    if not named and explicit == "?":
+        raise KtcError(
+            "E-EXPORT-LAUNCH", f"the launch {launch.callee}<<<...>>> leaves its template arguments to be deduced",
+            hint=f"write them, as {launch.callee}<float><<<...>>>, and export again",
+        )  # fmt: skip
+    callee = launch.callee if named else launch.callee + explicit
+    return f"{space}::launch({callee}, {{{ids}}}, {space}::config({launch.config.strip()}){args})"
 
 
 def _patch(name: str, before: str, after: str) -> str:

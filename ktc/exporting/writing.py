@@ -16,7 +16,7 @@ from .compile_trial import compile_trial
 from .cxx_libraries import library
 from .python_packages import Files, package_files
 from .python_targets import PACKAGES
-from .source_files import source_files
+from .source_files import several_source_files, source_files
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,18 @@ TARGETS: dict[str, Target] = {
 
 @dataclass(frozen=True)
 class Written:
-    """What was exported where; ``notes``: what the target could not carry, and what else to know."""
+    """What was exported where; ``notes``: what the target could not carry, and what else to know. ``artefacts``: of
+    each kernel."""
 
     folder: Path
     files: tuple[str, ...]
-    artefact: Artefact
+    artefacts: tuple[Artefact, ...]
     notes: tuple[str, ...]
+
+    @property
+    def artefact(self) -> Artefact:
+        """That of the first kernel."""
+        return self.artefacts[0]
 
 
 def export(
@@ -59,7 +65,8 @@ def export(
     profile: str = "",
     check: bool = False,
 ) -> Written:
-    """Write runs of one kernel, and kernels with scripts of their own, as ``to`` into ``folder``.
+    """Write runs of one kernel, and kernels with scripts of their own, as ``to`` into ``folder``; to ``source``, runs
+    of several kernels too.
 
     ``profile``: the device to print for, where it is not the plainest of the target's language. An earlier export in
     ``folder`` is replaced; a folder that holds something else is left alone. ``check``: compile C++ files, where their
@@ -69,12 +76,29 @@ def export(
         KtcError: E-EXPORT-FOLDER, E-WRITE, E-EXPORT-COMPILE; as :func:`.building.build`.
     """
     target = TARGETS[to]
-    built = build(recipes, programs, _printed_for(target, recipes, profile), target.refuses)
-    files = target.files(built)
+    printed_for = _printed_for(target, recipes, profile)
+    groups = _by_kernel(recipes) if to == "source" and not programs else [list(recipes)]
+    every = [build(group, programs, printed_for, target.refuses) for group in groups]
+    files = several_source_files(every) if len(every) > 1 else target.files(every[0])
     _put(folder, files)
-    said = compile_trial(folder, list(files), built.artefact, built.workload) if check else ""
-    notes = (*built.dropped, *_notes(built.artefact, target, recipes), *([said] if said else []))
-    return Written(folder, tuple(files), built.artefact, notes)
+    notes = list[str]()
+    for built, group in zip(every, groups):
+        said = compile_trial(folder, _own(files, built, len(every)), built.artefact, built.workload) if check else ""
+        notes += [*built.dropped, *_notes(built.artefact, target, group), *([said] if said else [])]
+    return Written(folder, tuple(files), tuple(b.artefact for b in every), tuple(dict.fromkeys(notes)))
+
+
+def _by_kernel(recipes: Sequence[OpenedRecipe]) -> list[list[OpenedRecipe]]:
+    """Runs of the same kernel of the same source together."""
+    groups: dict[tuple[str, str], list[OpenedRecipe]] = {}
+    for r in recipes:
+        groups.setdefault((r.recipe.kernel, Path(r.recipe.source).name), []).append(r)
+    return list(groups.values())
+
+
+def _own(files: Files, built: Built, several: int) -> list[str]:
+    """The files to compile for ``built``: of several kernels, its source."""
+    return list(files) if several == 1 else [Path(built.workload.source).name]
 
 
 def _printed_for(target: Target, recipes: Sequence[OpenedRecipe], profile: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import statistics
 import subprocess
@@ -26,16 +25,17 @@ from ktc.profiling.profile_run import PARTS, SOURCE
 from ktc.search.records.recipe import Recipe
 
 from .from_program import source_of
+from .outputs import DTYPES, Compared, compared
 from .swaps import Tuned, Unswapped, swap_lines
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program: seconds, exit code, and digests of what it left: its output, and the files asked for."""
+    """One run of the program: seconds, exit code, and what it left: its output, and the files asked for."""
 
     seconds: float
     status: int
-    outputs: Mapping[str, str]
+    outputs: Mapping[str, bytes | None]
     swapped: int = 0
     refused: int = 0
     launches: int = 0
@@ -49,6 +49,7 @@ class Tryout:
     after: tuple[Run, ...]
     kernels: tuple[str, ...]
     left: tuple[Unswapped, ...]
+    compared: tuple[Compared, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -60,16 +61,9 @@ class Tryout:
         return statistics.median(r.seconds for r in runs)
 
     @property
-    def repeatable(self) -> frozenset[str]:
-        """The outputs that all runs as it is left alike."""
-        first = self.before[0].outputs
-        return frozenset(n for n in first if len({r.outputs.get(n) for r in self.before}) == 1)
-
-    @property
-    def different(self) -> list[str]:
-        """Repeatable outputs that a run with the tuned kernels left differently."""
-        first = self.before[0].outputs
-        return sorted(n for n in self.repeatable if any(r.outputs.get(n) != first[n] for r in self.after))
+    def different(self) -> list[Compared]:
+        """Outputs that a run with the tuned kernels left differently from all runs of the program as it is."""
+        return [c for c in self.compared if c.status == "different"]
 
     @property
     def failed(self) -> bool:
@@ -78,18 +72,20 @@ class Tryout:
 
 def tryout(
     profile: Profile, tree: SourceTree, runs: Path, times: int, files: Sequence[str] = (),
-    done: Callable[[int], None] = lambda runs: None,
+    tolerance: float = 0.0, done: Callable[[int], None] = lambda runs: None,
 ) -> Tryout:  # fmt: skip
     """Run the program of ``profile`` as it is and with the kernels of the recipes in ``runs``, ``times`` each.
 
     Args:
-        files: what the program writes, to be compared, beside its standard output.
+        files: what the program writes, to be compared, beside its standard output: NAME, or NAME:DTYPE for an array.
+        tolerance: by how much numbers of outputs may differ (:class:`~.outputs.Compared`).
         done: is told how many runs have ended.
 
     Raises:
         KtcError: E-TRYOUT (exit code 2), no recipe in ``runs`` is of a kernel that the program launched.
     """
     library = compiled(SOURCE, PARTS)
+    dtypes = dict(_typed(f) for f in files)
     with tempfile.TemporaryDirectory(prefix="ktc-tryout-") as text:
         folder = Path(text)
         kernels, left = _prepared(profile, tree, runs, folder)
@@ -97,13 +93,23 @@ def tryout(
                      "LD_PRELOAD": ":".join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))}  # fmt: skip
         before, after = list[Run](), list[Run]()
         for _ in range(times):
-            before.append(_run(profile, {}, files))
+            before.append(_run(profile, {}, [*dtypes]))
             done(len(before) + len(after))
             seen = folder / f"run{len(after)}"
             seen.mkdir()
-            after.append(_run(profile, {**variables, "KTC_PROFILE_DIR": str(seen)}, files, seen))
+            after.append(_run(profile, {**variables, "KTC_PROFILE_DIR": str(seen)}, [*dtypes], seen))
             done(len(before) + len(after))
-    return Tryout(tuple(before), tuple(after), tuple(kernels), tuple(left))
+    found = tuple(
+        compared(n, [r.outputs[n] for r in before], [r.outputs[n] for r in after], dtypes.get(n, ""), tolerance)
+        for n in before[0].outputs
+    )
+    return Tryout(tuple(before), tuple(after), tuple(kernels), tuple(left), found)
+
+
+def _typed(file: str) -> tuple[str, str]:
+    """``result.bin:f32`` as a name and a dtype."""
+    name, _, dtype = file.rpartition(":")
+    return (name, dtype) if name and dtype in DTYPES else (file, "")
 
 
 def _prepared(profile: Profile, tree: SourceTree, runs: Path, folder: Path) -> tuple[list[str], list[Unswapped]]:
@@ -197,10 +203,10 @@ def _run(profile: Profile, variables: Mapping[str, str], files: Sequence[str], s
     begun = time.monotonic()
     done = subprocess.run([program, *command[1:]], env={**os.environ, **variables}, stdout=subprocess.PIPE, cwd=where)
     seconds = time.monotonic() - begun
-    outputs = {"standard output": hashlib.sha256(done.stdout).hexdigest()}
+    outputs: dict[str, bytes | None] = {"standard output": done.stdout}
     for name in files:
         path = where / name
-        outputs[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+        outputs[name] = path.read_bytes() if path.is_file() else None
     shapes = [s for f in _launched(seen) for s in f.shapes] if seen is not None else []
     return Run(seconds, done.returncode, outputs, sum(s.swapped for s in shapes), sum(s.refused for s in shapes),
                sum(s.launches + s.captured for s in shapes))  # fmt: skip

@@ -265,3 +265,62 @@ def test_types_of_8_bit_floats_and_bfloat16_in_hip(runs: list[str], tmp_path: Pa
     header = (tmp_path / "bf16/silu_and_mul_kernel.h").read_text()
     assert header.count("using bf16 = __hip_bfloat16;") == 1
     assert "using bf16" not in (tmp_path / "bf16/silu_and_mul_kernel.hip").read_text()
+
+
+TWO = """
+#include <cuda_runtime.h>
+template <typename T>
+__global__ void twice(T* x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }
+__global__ void once(float* x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] += 1; }
+void both(float* x, int n, int threads) {
+  int blocks = (n + threads - 1) / threads;
+  twice<<<blocks, threads>>>(x, n);
+  once<<<blocks, threads>>>(x, n);
+}
+"""
+WORK = """
+[kernel]
+source = "two.cu"
+name = "NAME"
+TEMPLATE
+[[args]]
+name = "x"
+dtype = "f32"
+role = "inout"
+shape = ["n"]
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "n"
+[launch]
+grid = ["cdiv(n, block_x)", "1", "1"]
+block = ["block_x", "1", "1"]
+[[scenario]]
+name = "a"
+sizes = { n = 4096, block_x = 128 }
+"""
+
+
+def test_several_kernels_of_a_file_are_replaced_in_it_together(
+    tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]
+) -> None:
+    """Launches may leave template arguments to be deduced, and be of sizes that the workload gives otherwise."""
+    (tmp_path / "two.cu").write_text(TWO)
+    for name, template in (("twice", 'template = { T = "float" }'), ("once", "")):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        text = WORK.replace("two.cu", "../../two.cu").replace("NAME", name).replace("TEMPLATE", template)
+        (folder / "workload.toml").write_text(text)
+        recipe(folder, {"a": timing({"n": 4096, "block_x": 128}, "raise", 2.0)}, "cuda-sm90").save(
+            str(folder / "recipe.json")
+        )
+    ktc_run("export", str(tmp_path / "runs"), "--to", "source", "-o", str(tmp_path / "out"), "--no-check")
+    text = (tmp_path / "out/two.cu").read_text()
+    assert "twice_tuned::launch(twice<float>, {twice_tuned::id(twice<float>)}, " in text
+    assert "once_tuned::launch(once, {once_tuned::id(once)}, " in text and "<<<" not in text
+    done = subprocess.run(["git", "apply", str(tmp_path / "out/tuned.patch")], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0 and (tmp_path / "two.cu").read_text() == text
+    nvcc = needs("nvcc")
+    command = [nvcc, "-arch=sm_90", "-c", str(tmp_path / "out/two.cu"), "-o", os.devnull]
+    assert subprocess.run(command, capture_output=True, text=True).stderr == ""
