@@ -38,7 +38,7 @@ from .lab import Comparison, Configuration, Tuned
 from .limits import space_for
 from .profiler import Profiler
 from .report import Timed
-from .station import EVERYWHERE, Opening, Station, is_cpu
+from .station import EVERYWHERE, Opening, Station
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Timing
@@ -72,7 +72,7 @@ class Bench:
         self.device: DeviceInfo = self.station.device
         self.ledger = Ledger(ledger)
         folder = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
-        self.gates = 0 if is_cpu(self.device) else verifying_processes()  # what is measured on a CPU is alone there
+        self.gates = 0 if self.device.is_cpu else verifying_processes()  # what is measured on a CPU is alone there
         self._gate = Gate(work, original, variant, seed, folder, self.station.gate if self.gates else None)
         self._profiler = Profiler(self.device, self.station.count if counters else None)
         self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
@@ -96,7 +96,7 @@ class Bench:
         space = self._space(c, scenario)
         if isinstance(space, KtcError):
             return None
-        if not is_cpu(self.device):
+        if not self.device.is_cpu:
             self.station.prepare(strict(bound(c.kernel, space.default())))
         return space.default()
 
@@ -116,7 +116,7 @@ class Bench:
             return strict(bound(c.kernel, config))
 
         until = time.monotonic() + seconds
-        ahead = 0 if is_cpu(self.device) else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured
+        ahead = 0 if self.device.is_cpu else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured
         found = tune(
             None,
             lambda config, incumbent: self.station.evaluate(at(config), scenario, max(0.0, until - time.monotonic())),
@@ -172,7 +172,7 @@ class Bench:
     @functools.cached_property
     def _rates(self) -> Rates:
         """What the device attains; of a CPU that is reached through OpenCL nothing."""
-        known = self.device.backend == EVERYWHERE or not is_cpu(self.device)
+        known = self.device.backend == EVERYWHERE or not self.device.is_cpu
         return self.station.executor.rates() if known else Rates()
 
     def _work(self, scenario: Scenario) -> Work:

@@ -20,7 +20,7 @@ from ktc.search.verification import check_original
 from ktc.search.workers.head_start import HeadStart
 
 from .about import About
-from .bench import Bench, is_cpu
+from .bench import Bench
 from .build import Builder, Candidate
 from .finals import held_out, overall, shoot_out
 from .lab import Lab
@@ -122,8 +122,8 @@ def optimize(
             work, original, lab, mind, budget, trajectory, memory, builder,
             time_limit=time_limit, started=began,
         )  # fmt: skip
-        instead = lab.device.extra.get("instead", "")
-        run.notes += [*([said] if said else []), *doubts, *([instead] if instead else [])]
+        chosen_by = [lab.device.extra[k] for k in ("contest", "instead") if k in lab.device.extra]
+        run.notes += [*([said] if said else []), *doubts, *chosen_by]
         run.raise_kernel()
         trajectory.saw(work, run.raised or run.original, {"backend": lab.device.backend, "name": lab.device.name})
         results = _every_scenario(run, scenarios)
@@ -171,7 +171,7 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
 
 def _affordable(run: Run, scenarios: Sequence[Scenario], at_least: int = 0) -> list[Scenario]:
     """All of them on a GPU; on a CPU those of bounded size, and ``at_least`` so many of the smallest."""
-    if not is_cpu(run.lab.device):
+    if not run.lab.device.is_cpu:
         return list(scenarios)
     small = [s for s in scenarios if run.lab.traffic(s) <= CPU_BYTES]
     small = small or sorted(scenarios, key=run.lab.traffic)[:at_least]

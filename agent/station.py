@@ -59,7 +59,7 @@ class Station:
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
         self.executor, self.device = _opened(original, opening or Opening(device))
-        if is_cpu(self.device):
+        if self.device.is_cpu:
             self.executor.deadlines = CPU_PATIENCE
         else:
             self.executor.expect(str(work.path), variant)
@@ -124,7 +124,7 @@ class Station:
 
     def _wait_for(self, code: Emitted) -> None:
         """Be as patient on a CPU as ``code`` deserves."""
-        if is_cpu(self.device):
+        if self.device.is_cpu:
             self.executor.deadlines = PATIENCE if code.text == self._original().text else CPU_PATIENCE
 
     def _differs(self, code: Emitted, scenario: Scenario | None, count: int) -> Outcome | None:
@@ -196,7 +196,7 @@ class Opening:
     def _measure_rates(self) -> None:
         """A GPU shows what it attains while nothing else is asked of it."""
         executor = self._coming.result()
-        if not is_cpu(executor.device):
+        if not executor.device.is_cpu:
             executor.rates()
 
     def result(self) -> LocalExecutor:
@@ -233,11 +233,6 @@ def _unprintable(kernel: Kernel, device: DeviceInfo | None) -> str:
     except KtcError as e:
         return e.message
     return ""
-
-
-def is_cpu(d: DeviceInfo) -> bool:
-    """Whether the device is the host's processor."""
-    return d.backend == "numba" or "CPU" in d.extra.get("kind", "")
 
 
 def _failed(status: str, details: Mapping[str, object]) -> Outcome:

@@ -68,6 +68,11 @@ class DeviceInfo:
     extra: Mapping[str, str] = field(default_factory=dict)
     gives_up: tuple[str, ...] = ()  # special values, as a workload names them, that its arithmetic may lose
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the device is the host's processor."""
+        return self.backend == "numba" or "CPU" in self.extra.get("kind", "")
+
 
 class CompileFailure(Exception):
     """The device compiler refused the text; ``log`` is its output."""

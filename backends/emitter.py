@@ -34,6 +34,8 @@ DIALECTS = {
     "hip": "ktc.backends.hip.hip_dialect:HipDialect",
     "opencl": "ktc.backends.opencl.opencl_dialect:OpenCLDialect",
 }
+FOR_LOOPS = {"opencl": "ktc.backends.opencl.cpu_dialect:CpuDialect"}
+"""The dialect of a language where a profile runs loops as they stand."""
 OTHER_EMITTERS = {"numba": "ktc.backends.numba.numba_emitter:emit_numba"}
 """Backends with a printer of their own: ``emit_x(kernel, mode=..., provenance=...) -> Emitted``."""
 
@@ -70,7 +72,8 @@ def emit(
         raise KtcError(
             "E-BACKEND-PARALLEL", f"'{kernel.name}' is in parallel form", kernel.loc, "lower it (materialise) first"
         )
-    dialect: Dialect = _resolve(DIALECTS[chosen.backend])(chosen)
+    dialects = {**DIALECTS, **(FOR_LOOPS if chosen.loops else {})}
+    dialect: Dialect = _resolve(dialects[chosen.backend])(chosen)
     dialect.loc = kernel.loc
     kernel = dialect.prepare(kernel)
     dialect.texture_objects = texture_objects(kernel)

@@ -18,6 +18,7 @@ class Profile:
     ``f16``/``bf16``: ``native`` types, or ``bits`` (stored as 16-bit integers, computed in f32). ``shared_limit`` is
     the static shared memory of a block in bytes, ``fragments`` the tensor-core instructions (``ktc.ir.fragments``).
     ``native_functions``: OpenCL's are as exact as CUDA says its fast ones are.
+    ``loops``: a core runs a task's loops as they stand, and its compiler makes vectors of the innermost ones.
     ``image_levels``: a texture can be fetched at a level of detail, for which CDNA has no instruction.
     """
 
@@ -37,6 +38,7 @@ class Profile:
     native_functions: bool = False
     inline_ptx: bool = False
     image_levels: bool = True
+    loops: bool = False
     fragments: frozenset[str] = frozenset()
     shared_limit: int = 48 * 1024
     shared_optin: int = 48 * 1024
@@ -71,7 +73,14 @@ PROFILES: dict[str, Profile] = {
         Profile("opencl-nvidia", "opencl", group_copy=True, shuffle="ptx", f16="bits", bf16="bits",
                 float_atomics=False, inline_ptx=True, native_functions=True,
                 shared_limit=48 * 1024, shared_optin=48 * 1024, options=("-cl-std=CL1.2", _EXACT)),
-        Profile("numba", "numba", shuffle="lanes", f16="bits", bf16="bits", shared_limit=1 << 20, shared_optin=1 << 20),
+        Profile("opencl-cpu", "opencl", group_copy=True, warp=1, f16="bits", bf16="bits", float_atomics=False,
+                loops=True, device_fence=False, shared_limit=32 * 1024, shared_optin=32 * 1024,
+                options=("-cl-std=CL1.2",)),
+        Profile("opencl-cpu-subgroups", "opencl", group_copy=True, shuffle="subgroup", f16="bits", bf16="bits",
+                float_atomics=False, loops=True, shared_limit=32 * 1024, shared_optin=32 * 1024,
+                options=("-cl-std=CL3.0",)),
+        Profile("numba", "numba", shuffle="lanes", f16="bits", bf16="bits", loops=True,
+                shared_limit=1 << 20, shared_optin=1 << 20),
     )
 }  # fmt: skip
 

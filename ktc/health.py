@@ -65,7 +65,7 @@ def next_steps(found: Sequence[Finding]) -> list[tuple[str, str]]:
         ]
     if not ok & {NVIDIA, AMD} and CPU in ok:
         steps += [
-            ("ktc optimize silu_and_mul --device numba", "measure on this CPU (docs/cpu.md)"),
+            ("ktc optimize silu_and_mul", "measure on this CPU (docs/cpu.md)"),
             ("ktc port silu_and_mul --to hip", "nothing to measure: another language, and what changes in it"),
         ]
     return steps
@@ -83,7 +83,9 @@ def chosen_device() -> Finding:
         )
     picked = device.extra.get("picked", "first choice")
     instead = "" if picked == "first choice" else f"; not taken: {picked}"
-    return Finding("device", "default", "ok", f"{device.backend}: {device.name} (profile {device.profile}){instead}")
+    how = f"; {device.extra['contest']}" if "contest" in device.extra else ""
+    what = f"{device.backend}: {device.name} (profile {device.profile})"
+    return Finding("device", "default", "ok", f"{what}{how}{instead}")
 
 
 def _python() -> tuple[str, str, str]:

@@ -26,9 +26,6 @@ from .cpu_sums import column_tasks, part_sums, task_counts
 from .ideas import Idea
 from .trials import wherever
 
-PROFILE = "numba"
-"""The profile of devices that run a kernel's loops as loops."""
-
 
 @dataclass(frozen=True)
 class Cores:
@@ -86,4 +83,4 @@ def cpu_nests(
             yield before.removesuffix(" | "), "loops as they are, in another form", 1.2
 
 
-__all__ = ["PROFILE", "Cores", "cpu_nests"]
+__all__ = ["Cores", "cpu_nests"]

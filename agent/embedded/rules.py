@@ -8,13 +8,12 @@ from itertools import chain
 from ktc.agent.expectations import Expectations
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.relief import urgency
-from ktc.driver.printing import exchanges_lanes
+from ktc.driver.printing import exchanges_lanes, prints_loops
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.script import DistSpec
 
 from .carried import carried
-from .cpu_nests import PROFILE as CPU
 from .cpu_nests import cpu_nests
 from .halos import halo_tiles
 from .ideas import LONG, RULES, Idea, Shape, packed_elements, shape_of
@@ -55,14 +54,14 @@ class Rules:
         yield from o.remembered
         yield from self._refinements(o, 0, EARLY)
         waiting: list[Proposal] = []
-        if o.raised is not None and o.device.profile == CPU:
+        if o.raised is not None and _on_a_cpu(o):
             yield from self._on_cores(o, o.raised)
         elif o.raised is not None:
             yield from Expectations(o).hopeful(self._on_gpu(o, o.raised), waiting)
-        refining = REFINING if o.device.profile != CPU else EARLY
+        refining = REFINING if not _on_a_cpu(o) else EARLY
         for place in range(REFINED):
             yield from self._refinements(o, place, refining)
-        if o.raised is None or o.device.profile != CPU:
+        if o.raised is None or not _on_a_cpu(o):
             yield from self._sites(o)
         yield from waiting
 
@@ -190,6 +189,11 @@ class Rules:
             for s in sorted(fresh, key=lambda s: (urgency(s.step.name, limiters), names.index(s.step.name))):
                 why = f"on the best so far: {s.doc or s.step.name}"
                 yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
+
+
+def _on_a_cpu(o: Observation) -> bool:
+    """Whether the device runs a kernel's loops as loops."""
+    return prints_loops(o.device.profile)
 
 
 def _able(o: Observation, before: str = "") -> Callable[[str], bool]:

@@ -53,26 +53,30 @@ OPENERS: dict[str, tuple[Callable[[str], Runtime], str]] = {
     "opencl": (_open_opencl, "a vendor driver, or `pip install 'ktc[opencl]'` for a CPU device"),
     "numba": (_open_numba, "`pip install numba`"),
 }
-"""How each kind is opened, and how to get it; in the order in which ``auto`` tries them."""
+"""How each kind is opened, and how to get it; in the order in which ``auto`` tries them.
+Of those that are the processor itself it takes the fastest."""
 
 ALIASES = {"cpu": "numba", "hip": "cuda", "gpu": "cuda", "": "auto"}
 
 
 def open_runtime(name: str | None = None) -> Runtime:
     """The runtime ``name``: ``cuda``, ``cuda:1``, ``opencl``, ``opencl:PoCL``, ``numba``; None or ``auto``: the first
-    that works; ``opencl``: the first OpenCL device that works.
+    GPU that works, else the processor; ``opencl``: the first OpenCL device that works.
 
-    The device's ``extra['picked']`` says why the ones before it were not taken, ``extra['opened']`` is the name that
-    opens this one and no other.
+    Where ``auto`` finds no GPU and several ways to run kernels on the processor, the faster one in a small test
+    (:mod:`.cpu_contest`) is taken, and ``extra['contest']`` is a line that says so. The device's ``extra['picked']``
+    says why the ones before it were not taken, ``extra['opened']`` is the name that opens this one and no other.
 
     Raises:
         KtcError: E-DEVICE-NAME (usage), or the reason why the device asked for is not there (environment).
     """
+    from .cpu_contest import contest
     from .device_trial import prove
 
     kind, rest = _named(name)
     reasons: list[str] = []
     first: KtcError | None = None
+    cores: dict[str, Runtime] = {}
     for candidate in _candidates(kind, rest):
         try:
             runtime = open_device(candidate)
@@ -83,14 +87,27 @@ def open_runtime(name: str | None = None) -> Runtime:
             first = first or e
             reasons.append(f"{candidate}: {e.message}")
             continue
-        extra = {"picked": "; ".join(reasons) or "first choice", "opened": candidate}
-        runtime.device = dataclasses.replace(runtime.device, extra={**runtime.device.extra, **extra})
-        return runtime
+        if kind == "auto" and runtime.device.is_cpu:
+            cores[candidate] = runtime
+            continue
+        return _picked(runtime, candidate, reasons)
+    if len(cores) > 1:
+        won = contest({name: runtime.device for name, runtime in cores.items()})
+        return _picked(cores[won.order[0].name], won.order[0].name, reasons, won.line)
+    for name, runtime in cores.items():
+        return _picked(runtime, name, reasons)
     if kind != "auto" and len(reasons) == 1 and first is not None:
         raise first
     code, what = ("E-DEVICE-NONE", "no device to run on") if kind == "auto" else (
         "E-DEVICE-UNUSABLE", f"no device of kind '{kind}' builds and runs a kernel")  # fmt: skip
     raise KtcError(code, what, hint="; ".join(reasons), exit_code=3)
+
+
+def _picked(runtime: Runtime, name: str, reasons: list[str], line: str = "") -> Runtime:
+    """``runtime`` with what is said of the choice of it; ``line``: of how fast it was."""
+    extra = {"picked": "; ".join(reasons) or "first choice", "opened": name} | ({"contest": line} if line else {})
+    runtime.device = dataclasses.replace(runtime.device, extra={**runtime.device.extra, **extra})
+    return runtime
 
 
 def open_device(name: str) -> Runtime:

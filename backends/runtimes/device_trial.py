@@ -153,11 +153,16 @@ def _in_a_child(name: str) -> str | None:
 
 
 def _proof(device: DeviceInfo) -> Path:
-    """Where it is kept that this device works: with these packages, on this processor, under these switches."""
+    """Where it is kept that this device works."""
+    return cache_root() / "devices" / f"{fingerprint(device)[:32]}.json"
+
+
+def fingerprint(device: DeviceInfo) -> str:
+    """A key of this device with these packages, on this processor, under these switches."""
     versions = [f"{p}={v}" for p in _PACKAGES.get(device.backend, ()) if (v := _version(p))]
     switches = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(_SWITCHES)]
     described = json.dumps(dataclasses.asdict(dataclasses.replace(device, global_bytes=0, extra=dict(device.extra))))
-    return cache_root() / "devices" / f"{key_of(described, sys.prefix, _processor(), *versions, *switches)[:32]}.json"
+    return key_of(described, sys.prefix, _processor(), *versions, *switches)
 
 
 def _version(package: str) -> str:

@@ -31,6 +31,9 @@ from .sequence_executable import SequenceExecutable
 
 BATCH_SECONDS = 200e-6
 
+CPU_TYPE = 2
+"""CL_DEVICE_TYPE_CPU."""
+
 
 class ClArray:
     """A device buffer that remembers its size; ``buffer`` is what a kernel takes."""
@@ -220,11 +223,10 @@ def profile_of(dev: Any) -> str:
     if "NVIDIA" in dev.platform.name.upper():
         return "opencl-nvidia"
     has_subgroups = "cl_intel_required_subgroup_size" in dev.extensions
-    return (
-        "opencl-cl30-subgroups"
-        if has_subgroups and not dev.opencl_c_version.startswith("OpenCL C 1.")
-        else "opencl-cl12"
-    )
+    warps = has_subgroups and not dev.opencl_c_version.startswith("OpenCL C 1.")
+    if dev.type & CPU_TYPE:
+        return "opencl-cpu-subgroups" if warps else "opencl-cpu"
+    return "opencl-cl30-subgroups" if warps else "opencl-cl12"
 
 
 def undefined_values(bits: Any, config: int) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ READS_PARALLEL = frozenset({"numba"})
 
 def prints_loops(target: str) -> bool:
     """Whether ``target`` (a language or a profile's name) has the loops of a kernel in parallel form as they stand."""
-    return profile_for(target).backend in READS_PARALLEL
+    return profile_for(target).loops
 
 
 def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
@@ -31,17 +31,24 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
     """
     if kernel.is_sequence:
         return emitted_sequence(kernel, [printed(k, target, mode) for k in printable(kernel)])
-    if kernel.is_parallel and prints_loops(target):
+    loops = prints_loops(target)
+    if kernel.is_parallel and loops:
         from ktc.passes.lowering.full_tiles import with_full_tiles
         from ktc.passes.lowering.jammed import jammed
         from ktc.passes.shared.known_ranges import decided
 
         kernel = kernel.with_(body=decided(kernel, LOWERING, sized=False))
         kernel = jammed(with_full_tiles(kernel)) if mode == "source" else kernel
-    elif kernel.is_parallel:
+    if kernel.is_parallel and not (loops and profile_for(target).backend in READS_PARALLEL):
         from ktc.passes.lowering import LoweringError, materialise
 
-        kernel = materialise(_affordable(kernel, target))
+        if loops:
+            from ktc.passes.lowering.cores.last_task import in_one_launch
+            from ktc.passes.lowering.cores.tasks import as_tasks
+
+            kernel = in_one_launch(as_tasks(kernel))
+        else:
+            kernel = materialise(_affordable(kernel, target))
         if any(isinstance(s, Barrier) and s.scope == "grid" for s in kernel.body):
             why = "a loop over blocks waits for all of the one before it, as the blocks of a launch cannot"
             raise LoweringError("E-LOWER-BLOCKS", why, kernel.loc, "this is a schedule for a CPU: --backend numba")

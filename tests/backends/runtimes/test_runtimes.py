@@ -46,11 +46,17 @@ def runtime(request, tmp_path_factory, monkeypatch):
     return open_device(opened)
 
 
-def test_auto_takes_the_first_that_works_and_says_why():
+def test_auto_takes_a_gpu_else_the_fastest_way_to_the_processor_and_says_why():
     device = open_runtime().device
-    assert device.backend == devices.kinds()[0]
-    skipped = list(OPENERS)[: list(OPENERS).index(device.backend)]
-    assert all(name in device.extra["picked"] for name in skipped)
+    working = [open_device(devices.working(kind).device.extra["opened"]).device for kind in devices.kinds()]
+    gpus = [d for d in working if not d.is_cpu]
+    assert device.is_cpu == (not gpus)
+    if gpus:
+        assert device.backend == gpus[0].backend
+    elif len(working) > 1:
+        assert "cpu target: " in device.extra["contest"] and "chooses the other" in device.extra["contest"]
+    missing = [kind for kind in OPENERS if kind not in devices.kinds()]
+    assert all(name in device.extra["picked"] for name in missing[: 0 if gpus else None])
 
 
 def test_probes_explain_what_is_missing():
