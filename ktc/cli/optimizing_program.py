@@ -60,7 +60,8 @@ def optimize_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> N
             note(f"\n{k.kernel}: up to {budget} configurations, results in {out}")
 
     out = Path(options["out"] or "ktc-out")
-    done = run(program, chosen, tree, out, options["budget"], options["time_limit"], _searching(options), began)
+    named = bool(source["name"])
+    done = run(program, chosen, tree, out, options["budget"], options["time_limit"], _searching(options), began, named)
     print_json(done.to_json()) if options["json_"] else show(done, folder)
 
 

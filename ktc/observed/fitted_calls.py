@@ -22,6 +22,7 @@ from ktc.ir.walk import used
 from ktc.ir.workload import LaunchSpec, size_expressions
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.reference import FormulaError
+from ktc.scaffold.drafted_launches import compared_with
 from ktc.scaffold.model import Draft
 from ktc.scaffold.roles import buffers_of
 from ktc.scaffold.shapes import Extent
@@ -246,8 +247,10 @@ def _launch(d: Draft, fit: Fit) -> None:
         fit.launch = d.launch
         return
     block = [_own_number(fit, [c.block[i] for c in fit.calls], f"block_{axis}") for i, axis in enumerate("xyz")]
+    shape = {axis: fit.calls[0].block[i] for i, axis in enumerate("xyz")}
+    guarded = {c.axis for c in compared_with(d.kernel, shape)}
     grid = [
-        _blocks(fit, [c.grid[i] for c in fit.calls], block[i])
+        _blocks(fit, [c.grid[i] for c in fit.calls], block[i], axis in guarded)
         or _own_number(fit, [c.grid[i] for c in fit.calls], f"grid_{axis}")
         for i, axis in enumerate("xyz")
     ]
@@ -279,19 +282,25 @@ def _as_seen(d: Draft, call: ObservedCall, sizes: Sizes) -> bool:
     return got == [*call.grid, *call.block] and shared == call.shared
 
 
-def _blocks(fit: Fit, seen: Sequence[int], block: str) -> str:
+def _blocks(fit: Fit, seen: Sequence[int], block: str, guarded: bool) -> str:
     """The blocks ``seen`` as a formula: of a size or a product of two, shared out to blocks of ``block`` threads; '' if
-    none gives them."""
+    none gives them. Only a kernel that is ``guarded`` along the axis can have threads beyond the size."""
     if set(seen) == {1}:
         return "1"
     sizes = [n for n in fit.sizes[0] if n not in fit.own]
     products = [f"{a} * {b}" for a, b in itertools.combinations(sizes, 2)]
     for text, k in itertools.product([*sizes, *products], (1, *PER_BLOCK)):
-        formula = f"cdiv({text}, {block if k == 1 else f'{k} * {block}'})" if block != "1" or k > 1 else text
+        each = block if k == 1 else f"{k} * {block}"
+        formula = f"cdiv({text}, {each})" if guarded else f"{_factor(text)} / {_factor(each)}"
+        formula = formula if block != "1" or k > 1 else text
         if all(_value(formula, s) == g for s, g in zip(fit.sizes, seen)):
             return formula
     whole = (text for text in (*sizes, *products) if all(_value(text, s) == g for s, g in zip(fit.sizes, seen)))
     return next(whole, "")
+
+
+def _factor(text: str) -> str:
+    return text if text.isalnum() or text.isidentifier() else f"({text})"
 
 
 def _own_number(fit: Fit, seen: Sequence[int], name: str) -> str:

@@ -19,6 +19,7 @@ from ktc.scaffold.drafted_launches import guessed
 from ktc.scaffold.model import Draft
 from ktc.scaffold.roles import access_role, buffers_of
 from ktc.scaffold.text import MAX_VALUES, filled, kernel_lines, plain, undeclared
+from ktc.scaffold.windows import names_in
 
 from .fitted_calls import Fit, fitted
 from .observed_calls import ObservedCall, ObservedCalls
@@ -87,6 +88,9 @@ def _text(
     for p in d.kernel.params:
         if len(p.init) <= MAX_VALUES and p.scratch is None and not (p.host and _unused(fit, p)):
             lines += ["", "[[args]]", *_argument(d, p, o, fit)]
+    for name in _launch_sizes(d, fit):
+        lines += ["", "[[args]]", f'name = "{name}"', 'dtype = "i32"', 'role = "scalar"']
+        lines.append(_said(f'value = "{name}"', "observed: what the launch is made of"))
     if fit.launch is not None:
         grid, block = (", ".join(f'"{e}"' for e in x) for x in (fit.launch.grid, fit.launch.block))
         lines += ["", "[launch]                 # observed", f"grid = [{grid}]", f"block = [{block}]"]
@@ -98,6 +102,15 @@ def _text(
         raise KtcError("E-SCAFFOLD", f"{k.name} writes to none of its buffers: there is nothing to compare", k.loc)
     lines += ["", "# [reference]            # what outputs should be, as numpy in float64; see `ktc kernels`"]
     return "\n".join([*lines, f'# {outs[0]} = "silu(x) * y"', ""])
+
+
+def _launch_sizes(d: Draft, fit: Fit) -> list[str]:
+    """Sizes that the launch alone is made of: no parameter of the kernel, and no variable of the host's source."""
+    if fit.launch is None:
+        return []
+    params = {p.sym.name for p in d.kernel.params}
+    texts = (*fit.launch.grid, *fit.launch.block, fit.launch.shared)
+    return [n for n in fit.sizes[0] if n not in params and any(n in names_in(t) for t in texts)]
 
 
 def _unused(fit: Fit, p: Param) -> bool:

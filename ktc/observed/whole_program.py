@@ -82,10 +82,12 @@ def optimize_program(
     time_limit: float,
     search: Search,
     began: Callable[[KernelRecord, int, Path], None] = lambda record, budget, folder: None,
+    asked_for: bool = False,
 ) -> WholeProgram:
     """Optimise ``chosen``, the most promising kernel first, into folders of ``out``; ``began`` is told of each.
 
-    A kernel whose workload is there already (from an earlier run) keeps it. What goes wrong with one kernel is its
+    ``asked_for``: the user named them, so they are optimised however little the program gains. A kernel whose workload
+    is there already (from an earlier run) keeps it. What goes wrong with one kernel is its
     result, and the others go on.
     """
     end = time.monotonic() + time_limit
@@ -93,7 +95,7 @@ def optimize_program(
     queue = list(chosen)
     while queue:
         k = queue.pop(0)
-        why = _not_worth(program, [k, *queue], left, end - time.monotonic())
+        why = _not_worth(program, [k, *queue], left, end - time.monotonic(), asked_for)
         if why:
             runs += [KernelRun(x, why=why) for x in (k, *queue)]
             break
@@ -104,10 +106,10 @@ def optimize_program(
     return WholeProgram(tuple(runs), program.seconds)
 
 
-def _not_worth(program: ProgramRecord, rest: Sequence[KernelRecord], left: int, seconds: float) -> str:
+def _not_worth(program: ProgramRecord, rest: Sequence[KernelRecord], left: int, seconds: float, asked_for: bool) -> str:
     """Why none of ``rest`` is begun; '' if the next one is."""
     savable = sum(k.savable for k in rest)
-    if program.seconds and savable < program.seconds * (1 - 1 / LEAST_GAIN):
+    if not asked_for and program.seconds and savable < program.seconds * (1 - 1 / LEAST_GAIN):
         return f"it and all after it cannot make the program {LEAST_GAIN}x as fast"
     if left < LEAST_BUDGET:
         return "the budget is spent"

@@ -19,6 +19,8 @@ from ktc.observed.launch_records import KernelRecord, ProgramRecord, Record, loa
 from ktc.observed.observed_calls import ObservedBuffer
 from ktc.profiling.kernel_sources import SourceTree
 from ktc.profiling.profile_format import Geometry
+from ktc.scaffold.windows import names_in
+from ktc.search.verification.defects import check_original
 
 ROWS = """
 template <typename T>
@@ -122,6 +124,7 @@ def test_a_launch_that_the_source_does_not_show_is_as_it_was(tmp_path):
         for s, grid in zip(found.scenarios, grids):
             got = [evaluate(x, s.sizes) for x in (*found.launch.grid, *found.launch.block)]
             assert got == [*grid, 1, 128, 1, 1]
+        assert {n for x in found.launch.grid for n in names_in(x)} <= {a.name for a in found.args}
 
 
 def test_a_drafted_shape_that_is_larger_than_what_was_passed_is_the_allocation(tmp_path):
@@ -255,6 +258,9 @@ def test_sizes_that_only_a_guessed_launch_was_made_of_are_none(tmp_path):
     assert not any("blocks" in str(s["sizes"]) for s in doc["scenario"]), doc["scenario"]
     assert shapes["dist"] == shapes["via"] == ["n", "n"]
     assert not [t for t in made.todo if "out-of-bounds" in t]
+    assert doc["launch"]["grid"][:2] == ["n / 16"] * 2, "nothing keeps threads beyond n from their work"
+    w = Workload.load(made.path)
+    assert not check_original(w.load_kernel(), w, None, 0)
 
 
 def test_what_a_kernel_is_given_has_the_sources_strides(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,3 +128,14 @@ def test_the_command_optimises_a_profile(tmp_path, monkeypatch, capsys):
     assert loaded(Path("p")).kernels[0].records[0].arguments == packed((4096, 8192, 0), 64, 1000, 1)
     assert main(["optimize", "p"]) == 2 and "--source DIR" in capsys.readouterr().err
     assert main(["optimize", "src/rows.cu", "--source", "src"]) == 2
+
+
+def test_a_kernel_that_was_asked_for_is_optimised_however_little_it_gives(program):
+    tree, search = SourceTree([str(program.folder / "src")]), Search()
+    little = dataclasses.replace(program.kernels[1], gain=1.0, elapsed=0.001)
+    one = dataclasses.replace(program, kernels=(little,))
+    folder = program.folder / "out"
+    (left,) = optimize_program(one, one.kernels, tree, folder, 80, 1e9, search).runs
+    assert "cannot make the program" in left.why
+    (asked,) = optimize_program(one, one.kernels, tree, folder, 80, 1e9, search, asked_for=True).runs
+    assert asked.faster == 2.0
