@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ktc.ir.analysis.register_pressure import register_estimate
-from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
-from ktc.search.bounds.cost_model import Estimate, estimate, machine_of
+from ktc.search.bounds.cost_model import Estimate, estimate_of, machine_of
 from ktc.search.space.knob_space import completed
 
 from .gate import bound
@@ -80,8 +78,7 @@ class Expectations:
             return []
         out = []
         for f in self.observation.facts:
-            counts = schedule_counts(kernel, f.sizes)
-            found = estimate(counts, register_estimate(kernel), machine) if counts is not None else None
+            found = estimate_of(kernel, f.sizes, machine)
             if found is None:
                 return []
             out.append(found)

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.memory_costs import requests
-from ktc.ir.analysis.register_pressure import register_estimate
-from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.passes.lowering import materialise
-from ktc.search.bounds.cost_model import estimate, machine_of
+from ktc.search.bounds.cost_model import estimate_of, machine_of
 from ktc.search.limiters.counters import Launch, profile_of
 from ktc.search.limiters.estimated import estimated
 from ktc.search.limiters.limiter import Profile
 from ktc.search.limiters.ncu import Unavailable
 from ktc.search.target import DeviceInfo
+
+from .gate import bound
 
 Count = Callable[[Kernel, Mapping[str, int | float]], Launch | Unavailable]
 """Counters of one launch of a kernel, knobs bound, at a scenario's sizes."""
@@ -65,12 +65,10 @@ class Profiler:
     ) -> Profile | None:
         try:
             machine = machine_of(self.device.name, self.device.compute_units)
-            lowered = materialise(bind(kernel, knobs))
+            lowered = materialise(bound(kernel, knobs))
         except (KeyError, KtcError):
             return None
-        counts = schedule_counts(lowered, scalars)
-        registers = (resources or {}).get("registers") or register_estimate(lowered)
-        found = estimate(counts, registers, machine) if counts is not None else None
+        found = estimate_of(lowered, scalars, machine, (resources or {}).get("registers", 0))
         if found is None:
             return None
         asked = requests(lowered, scalars)

@@ -80,8 +80,7 @@ def _estimated(
     seconds: float = 0.0,
     resources: Mapping[str, int] | None = None,
 ) -> Profile:
-    from ktc.ir.analysis.schedule_counts import schedule_counts
-    from ktc.search.bounds.cost_model import estimate, machine_of
+    from ktc.search.bounds.cost_model import estimate_of, machine_of
     from ktc.search.limiters.estimated import estimated
 
     name, units = (device, 0) if isinstance(device, str) else (device.name, device.compute_units)
@@ -90,9 +89,8 @@ def _estimated(
     except KeyError:
         hint = "leave --device out for an estimate on a GPU of the table"
         raise KtcError("E-LIMITERS", f"no model of {name}, and {why}", hint=hint) from None
-    counts = schedule_counts(program.bind().lowered(), found.sizes)
-    registers = (resources or {}).get("registers") or found.registers
-    expected = estimate(counts, registers, machine) if counts is not None else None
+    registers = (resources or {}).get("registers") or found.registers or 0
+    expected = estimate_of(program.bind().lowered(), found.sizes, machine, registers)
     if expected is None:
         raise KtcError("E-LIMITERS", f"a block does not fit a multiprocessor of {name}, and {why}")
     return estimated(expected, seconds=seconds, resources=resources, requests=found.requests, why=why)

@@ -29,11 +29,12 @@ from .quotients import with_fast_quotients
 from .rows import outermost, walk_apart
 from .trials import after
 
-ROWS, COLUMNS = "$R:(8,16,32)", "$C:(32,64,128)"
+ROWS, COLUMNS = "$R:(16,32,64)", "$C:(32,64,128)"
 """Rows of a block, of which each has a thread that goes along it, and columns of a tile in shared memory: the longer
-it is, the less often a thread waits for the next one."""
+it is, the less often a thread waits for the next one. Of 1024 rows of 1024, the middle ones took 79 us, half as many
+rows or half as many at once 86 to 93 (H100)."""
 
-AT_ONCE = "$TY:(2,4,8)"
+AT_ONCE = "$TY:(4,8,16)"
 """Rows that a copy moves at once: the other warps of a block have nothing else to do."""
 
 UNROLLED = "$U:(2,4,8)"

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from ktc.backends.base import DeviceInfo
 from ktc.backends.device_table import peaks_of
 from ktc.ir.analysis.memory_costs import SECTOR
-from ktc.ir.analysis.schedule_counts import AccessCounts, ScheduleCounts
+from ktc.ir.analysis.register_pressure import register_estimate
+from ktc.ir.analysis.schedule_counts import AccessCounts, ScheduleCounts, schedule_counts
+from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
 from ktc.ir.support.quantities import duration
 
@@ -132,6 +134,13 @@ class Estimate:
     why: tuple[str, ...]
     busy: float = 1.0
     whole: bool = True
+
+
+def estimate_of(lowered: Kernel, sizes: Mapping[str, int | float], m: Machine, registers: int = 0) -> Estimate | None:
+    """The time of one launch of ``lowered`` at ``sizes``, from what is counted in its text; None where that is not
+    known, or a block does not fit. ``registers`` of one thread, as a compiler reports them (0: estimated)."""
+    counts = schedule_counts(lowered, sizes)
+    return estimate(counts, registers or register_estimate(lowered), m) if counts is not None else None
 
 
 def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | None:

@@ -31,10 +31,10 @@ def proposed(text: str) -> list[str]:
 def test_rows_are_staged_and_kept() -> None:
     staged, small = proposed(ALONG)
     assert staged == (
-        "forward-stores{loop=t} | tile{loops=row sizes=$R:(8,16,32)}"
-        " | distribute{loop=row map=[thread.x $R:(8,16,32)]} | tile{loops=t sizes=$C:(32,64,128)}"
-        " | register-tile{loop=t_tile} | stage-rows{array=q loop=t rows=$TY:(2,4,8)}"
-        " | stage-rows{array=x loop=t rows=$TY:(2,4,8)} | pad-shared{array=q_s by=1} | pad-shared{array=x_s by=1}"
+        "forward-stores{loop=t} | tile{loops=row sizes=$R:(16,32,64)}"
+        " | distribute{loop=row map=[thread.x $R:(16,32,64)]} | tile{loops=t sizes=$C:(32,64,128)}"
+        " | register-tile{loop=t_tile} | stage-rows{array=q loop=t rows=$TY:(4,8,16)}"
+        " | stage-rows{array=x loop=t rows=$TY:(4,8,16)} | pad-shared{array=q_s by=1} | pad-shared{array=x_s by=1}"
         " | unroll{loop=t factor=$U:(2,4,8)}"
     )
     assert small == f"{SMALL} | unroll{{loop=t factor=$U:(2,4,8)}}"
@@ -55,6 +55,6 @@ def test_meaning_stays(text: str) -> None:
     for script in proposed(text):
         assert Builder(kernel).attempt(script) is None
         done = apply_script(kernel, parse_script(script)).kernel
-        knobs = {"R": 8, "C": 32, "TY": 2, "T": 32, "U": 4}
+        knobs = {"R": 16, "C": 32, "TY": 4, "T": 32, "U": 4}
         sizes = [{"wide": w, "rows": r} for w, r in ((1, 3), (33, 9), (64, 17))]
         assert differs(kernel, done, sizes, 4100, {k.name: knobs[k.name] for k in done.knobs}) is None
