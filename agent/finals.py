@@ -203,7 +203,7 @@ def overall(run: Run, results: Sequence[ScenarioResult]) -> tuple[str, Mapping[s
 def _result(
     run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str, shares: tuple[StepShare, ...] = ()
 ) -> ScenarioResult:
-    limit = run.lab.bound(s)
+    limit = run.lab.bound(s, found.after.median)
     alarm = limit.alarm(found.after.median) if limit else ""
     if alarm:
         run.notes.append(f"{s.name}: {alarm}")

@@ -171,15 +171,18 @@ def _bounds(work: Work, device: str) -> dict[str, Bound]:
     from ktc.backends.device_table import DEVICES
     from ktc.search.bounds.speed_of_light import bound, datasheet
 
-    known = {} if not device else {name: bound(work, c) for name, c in (_attained(device),)}
+    known = {} if not device else {name: bound(work, c) for name, c in (_attained(device, work),)}
     return known | {" ".join(row.names): bound(work, datasheet(" ".join(row.names))) for row in DEVICES}
 
 
-def _attained(device: str) -> tuple[str, Ceilings]:
+def _attained(device: str, work: Work) -> tuple[str, Ceilings]:
     """A device of this machine, by name, and its ceilings as measured: now, or of a CPU within a day."""
     from ktc.backends.runtimes import open_runtime
     from ktc.search.bounds.attained_rates import attained_rates
     from ktc.search.bounds.speed_of_light import ceilings
+    from ktc.search.workers.timing import rotation
 
     runtime = open_runtime(device)
-    return f"{runtime.device.name}, measured", ceilings(runtime.device, attained_rates(runtime))
+    touched = max(work.bytes_in, work.bytes_out)
+    footprint = touched * rotation(touched, runtime.device.l2_bytes, runtime.device.global_bytes)
+    return f"{runtime.device.name}, measured", ceilings(runtime.device, attained_rates(runtime), footprint)

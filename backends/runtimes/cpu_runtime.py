@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from ktc.ir.types import Ptr
 
 from .common import Sampler, Scratch, TimedRuntime, need
 from .file_cache import cache_root, key_of, write_atomic
+from .processor import cpu_name, last_level_cache_bytes, own_caches
 from .sequence_executable import SequenceExecutable
 
 BATCH_SECONDS = 1e-3
@@ -66,7 +66,7 @@ class CpuRuntime(TimedRuntime):
         self.device = DeviceInfo(
             "numba", cpu_name(), "numba", numba.get_num_threads(), 1024, 1 << 20, 32,
             l2_bytes=last_level_cache_bytes(), global_bytes=_memory_bytes(),
-            extra={"numba": numba.__version__, "threads": str(numba.get_num_threads())},
+            extra={"numba": numba.__version__, "threads": str(numba.get_num_threads()), **own_caches()},
         )  # fmt: skip
 
     def compile(self, code: Emitted) -> CpuExecutable | SequenceExecutable:
@@ -191,31 +191,6 @@ def load_module(text: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def cpu_name() -> str:
-    """The processor as Linux names it, else as Python does."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as f:
-            for row in f:
-                if row.startswith("model name"):
-                    return row.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or "CPU"
-
-
-def last_level_cache_bytes() -> int:
-    """Size of the largest cache of CPU 0 (Linux sysfs), 0 if unknown."""
-    best = 0
-    for i in range(8):
-        try:
-            text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{i}/size").read_text("ascii").strip()
-        except OSError:
-            break
-        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
-        best = max(best, int(text.rstrip("KM")) * unit)
-    return best
 
 
 def _memory_bytes() -> int:

@@ -27,6 +27,7 @@ from ktc.ir.walk import walk
 from .checksum import OPENCL, opencl_checksum
 from .common import Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
 from .file_cache import Cache, cache_root, key_of, write_atomic
+from .processor import own_caches
 from .sequence_executable import SequenceExecutable
 
 BATCH_SECONDS = 200e-6
@@ -112,7 +113,8 @@ class ClRuntime(TimedRuntime):
             dram_bytes_per_s=peaks.dram_bytes_per_s if peaks else 0.0, f32_flops=peaks.f32_flops if peaks else 0.0,
             extra={"platform": dev.platform.name.strip(), "version": dev.version.strip(),
                    "driver": dev.driver_version.strip(),
-                   "kind": cl.device_type.to_string(dev.type), "extensions": dev.extensions.strip()},
+                   "kind": cl.device_type.to_string(dev.type), "extensions": dev.extensions.strip(),
+                   **(own_caches() if dev.type & CPU_TYPE else {})},
             gives_up=undefined_values(cl.device_fp_config, dev.single_fp_config),
         )  # fmt: skip
 

@@ -1,8 +1,15 @@
 """Rates that the cores of this machine reach together, on kernels with nothing in their way.
 
+Arithmetic and caches are measured on one core, and counted as often as there are cores: together they are not faster
+than that, at the clock of one that is busy alone; and on a busy machine one core is idle more often than all. Memory is
+measured on all of them.
+
 Memory is read (sums of integers), and updated in place: there nothing is read that is only written, as in a copy
 through the caches, so that it says what a byte written costs at least. Arithmetic is a chain of fused multiplications
 and additions on elements of the first cache, several of them in flight.
+
+Caches are measured as launches find them that take turns on several sets of arguments: by going through as many bytes
+again and again, half as many as a level holds, so that it has them all, and twice as many.
 
 Other programs on the cores make all of this slower than it can be, never faster: of what was measured the best is kept
 in the cache folder, for each processor, number of threads and version of numba, and a day later measured again.
@@ -22,9 +29,9 @@ from ktc.backends.base import DeviceInfo
 from ktc.backends.runtimes.cpu_runtime import CpuRuntime
 from ktc.backends.runtimes.file_cache import cache_root, key_of, write_atomic
 
-from .rates import Rates
+from .rates import CacheRates, Rates
 
-PARTS, STEPS, ELEMENTS, ROUNDS = 64, 24, 2048, 64
+PARTS, STEPS, ELEMENTS, ROUNDS = 64, 24, 2048, 512
 
 READ = f"""
 kernel read(out: i64* restrict noalias, in: i64 const* restrict noalias, n: i32)
@@ -49,6 +56,28 @@ FMA = (
 )
 """With m = 0.5 every value tends to 1: none of them leaves the ordinary ones."""
 
+READ_AGAIN = """
+kernel read_again(out: i64* restrict noalias, in: i64 const* restrict noalias, parts: i32, m: i32, rounds: i32)
+  par p in 0..parts @ [block.x]
+    var t: i64 = 0_i64
+    for r in 0..rounds
+      reduce(+) s: i64 = 0_i64 over i in p * m..(p + 1) * m @ [seq]
+        yield in[i]
+      t = t ^ s
+    out[p] = t
+"""
+UPDATE_AGAIN = """
+kernel update_again(out: f32* restrict noalias, parts: i32, m: i32, rounds: i32)
+  par p in 0..parts @ [block.x]
+    for r in 0..rounds
+      par i in p * m..(p + 1) * m @ [seq]
+        out[i] = 1.0 - out[i]
+"""
+"""Each core goes through its own part."""
+
+AGAIN_BYTES = 64 << 20
+"""What a launch of these reads, at least."""
+
 A_DAY = 24 * 3600.0
 
 
@@ -63,13 +92,40 @@ def measure_cores(runtime: CpuRuntime, megabytes: int = 0, budget_s: float = 0.0
     n = size // 4 // (2 * PARTS) * 2 * PARTS
     a = runtime.full(n, np.float32(1))
     sums: Any = runtime.full(PARTS, np.int64(0))
-    groups = 4 * max(1, runtime.device.compute_units)
-    values = runtime.full(groups * ELEMENTS, np.float32(1))
+    cores = max(1, runtime.device.compute_units)
+    values = runtime.full(ELEMENTS, np.float32(1))
     read = 4 * n / _least(runtime, READ, {"out": sums, "in": a.view(np.int64), "n": n // 2}, budget_s)
     update = 8 * n / _least(runtime, UPDATE, {"out": a, "n": n}, budget_s)
-    steps = 2.0 * STEPS * ROUNDS * ELEMENTS * groups
-    flops = steps / _least(runtime, FMA, {"out": values, "m": np.float32(0.5), "n": groups}, budget_s)
-    return Rates(update, read, flops)
+    steps = 2.0 * STEPS * ROUNDS * ELEMENTS
+    flops = cores * steps / _least(runtime, FMA, {"out": values, "m": np.float32(0.5), "n": 1}, budget_s)
+    near = [_again(runtime, n, budget_s / 2) for n in footprints(runtime)] if not megabytes else []
+    return Rates(update, read, flops, tuple(near))
+
+
+def footprints(runtime: CpuRuntime) -> list[int]:
+    """Half of what each level of the caches of the cores that are used holds, and twice as much, in bytes."""
+    cores, extra = max(1, runtime.device.compute_units), runtime.device.extra
+    levels = [
+        int(extra.get("l1_bytes", 0)) * cores,
+        int(extra.get("core_l2_bytes", 0)) * cores,
+        runtime.device.l2_bytes,
+    ]
+    sizes = sorted({n for level in levels for n in (level // 2, level * 2)})
+    return [n for n in sizes if n]
+
+
+def _again(runtime: CpuRuntime, footprint: int, budget_s: float) -> CacheRates:
+    """The rates at which the cores go through ``footprint`` bytes, a part for each, once and again."""
+    cores = max(1, runtime.device.compute_units)
+    parts = 1 if footprint <= runtime.device.l2_bytes else cores
+    m, rounds = footprint // cores // 8, max(1, AGAIN_BYTES // footprint)
+    a = runtime.full(2 * m * parts, np.float32(1))
+    sums: Any = runtime.full(parts, np.int64(0))
+    whole = 8 * m * cores * rounds
+    reading = {"out": sums, "in": a.view(np.int64), "parts": parts, "m": m, "rounds": rounds}
+    read = whole / _least(runtime, READ_AGAIN, reading, budget_s)
+    updating = {"out": a, "parts": parts, "m": 2 * m, "rounds": rounds}
+    return CacheRates(footprint, 2 * whole / _least(runtime, UPDATE_AGAIN, updating, budget_s), read)
 
 
 def _least(runtime: CpuRuntime, text: str, args: dict[str, Any], budget_s: float) -> float:
@@ -85,14 +141,15 @@ def _least(runtime: CpuRuntime, text: str, args: dict[str, Any], budget_s: float
     return best
 
 
-def rates_of_cores(runtime: CpuRuntime) -> Rates:
-    """The best rates measured on this machine within a day, or ever; measured now where there are none of today."""
+def rates_of_cores(runtime: CpuRuntime, anew: bool = False) -> Rates:
+    """The best rates measured on this machine within a day, or ever; measured now where there are none of today, or
+    ``anew``: where a kernel was faster than they allow."""
     path = _place(runtime.device)
     known, age = _kept(path)
-    if known is not None and age < A_DAY:
+    if known is not None and age < A_DAY and not anew:
         return known
     now = measure_cores(runtime)
-    best = now if known is None else _best(known, now)
+    best = now if known is None else known.better(now)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json.dumps(dataclasses.asdict(best)).encode())
@@ -106,21 +163,17 @@ def kept_rates(device: DeviceInfo) -> Rates | None:
     return _kept(_place(device))[0]
 
 
-def _best(a: Rates, b: Rates) -> Rates:
-    pairs = zip(dataclasses.astuple(a), dataclasses.astuple(b))
-    return Rates(*(max(pair) for pair in pairs))
-
-
 def _place(device: DeviceInfo) -> Path:
-    said = json.dumps([device.name, device.compute_units, dict(device.extra)], sort_keys=True)
+    how = {k: v for k, v in device.extra.items() if k not in ("picked", "opened", "contest")}
+    said = json.dumps([device.name, device.compute_units, how], sort_keys=True)
     return cache_root() / "rates" / f"{key_of(said)[:32]}.json"
 
 
 def _kept(path: Path) -> tuple[Rates | None, float]:
     try:
         found = json.loads(path.read_text("utf-8"))
-        return Rates(**{k: float(v) for k, v in found.items()}), time.time() - path.stat().st_mtime
-    except (OSError, ValueError, TypeError, AttributeError):
+        return Rates.of(found), time.time() - path.stat().st_mtime
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None, 0.0
 
 

@@ -32,9 +32,9 @@ LANES_PER_SPECIAL = 8
 5.0 (CUDA C++ Programming Guide, arithmetic instructions), 4 to 1 on AMD's, for which 8 is an upper count."""
 
 
-ISSUED_BESIDE = {"numba": 2}
-"""Backend -> vector instructions that a core issues in the time of one fused multiplication and addition: today's
-processors have units for as many others beside those (Intel's ports 0, 1 and 5; AMD's pipes for additions)."""
+ISSUED_BY_CORES = 2
+"""Vector instructions that a core issues in the time of one fused multiplication and addition: today's processors have
+units for as many others beside those (Intel's ports 0, 1 and 5; AMD's pipes for additions)."""
 
 
 @dataclass(frozen=True)
@@ -96,20 +96,30 @@ class Bound:
         )
 
 
-def ceilings(device: DeviceInfo, measured: Rates | None = None) -> Ceilings:
-    """The ceilings of ``device``: what was measured, never above the datasheet; the table alone without."""
+def ceilings(device: DeviceInfo, measured: Rates | None = None, footprint: int = 0) -> Ceilings:
+    """The ceilings of ``device``: what was measured, never above the datasheet; the table alone without.
+
+    ``footprint``: bytes that launches go through in turn, which a cache may hold (0: more than any holds).
+    """
     m = measured or Rates()
     peaks = peaks_of(device.name)
     table = peaks.dram_bytes_per_s if peaks else device.dram_bytes_per_s
+    if footprint and m.near:
+        m, table = m.within(footprint), 0.0
     flops = _lower(m.f32_flops, peaks.f32_flops if peaks else device.f32_flops)
     copy = _lower(m.copy_bytes, table)
     read = max(copy, _lower(m.read_bytes, table) if m.read_bytes else copy)
     slower = 2 / copy - 1 / read if copy else 0.0
-    issue = flops / 2 * ISSUED_BESIDE.get(device.backend, 1)
+    issue = flops / 2 * (ISSUED_BY_CORES if device.is_cpu else 1)
     rates = {"f32": flops, "f16": 2 * flops, "special": flops / 2 / LANES_PER_SPECIAL, "issue": issue}
     rates |= {"f64": peaks.f64_flops, "matrix": max(peaks.f16_matrix_flops, flops)} if peaks else {"matrix": flops}
     source = (peaks.source if peaks else "no datasheet entry") + ("; measured" if m.copy_bytes else "")
-    return Ceilings(read, 1 / slower if slower else 0.0, rates, LAUNCH_FLOOR_S.get(device.backend, 0.0), source)
+    return Ceilings(read, 1 / slower if slower else 0.0, rates, _launch_floor(device), source)
+
+
+def _launch_floor(device: DeviceInfo) -> float:
+    """Seconds of an empty launch; a processor's OpenCL times a launch from its first work-group to its last."""
+    return 0.0 if device.is_cpu and device.backend == "opencl" else LAUNCH_FLOOR_S.get(device.backend, 0.0)
 
 
 def datasheet(name: str) -> Ceilings:

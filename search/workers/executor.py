@@ -110,7 +110,7 @@ class Executor(Protocol):
 
     def expect(self, workload: str, variant: str | None) -> None: ...
 
-    def rates(self) -> Rates: ...
+    def rates(self, anew: bool = False) -> Rates: ...
 
     def renew(self) -> None: ...
 
@@ -248,12 +248,12 @@ class LocalExecutor:
             "ok", timing_from_json(timing), timing_from_json(base) if base else None, tuple(ratio) if ratio else None, d
         )
 
-    def rates(self) -> Rates:
-        """The rates that the device attains, measured once; none where that fails."""
+    def rates(self, anew: bool = False) -> Rates:
+        """The rates that the device attains, measured once (or ``anew``); none where that fails."""
         with self._measuring_rates:
-            if self._rates is None:
-                reply = self._on_device({"do": "rates"}, self.deadlines.run)
-                self._rates = Rates(**reply.data["rates"]) if reply.ok else Rates()
+            if self._rates is None or anew:
+                reply = self._on_device({"do": "rates", "anew": anew}, self.deadlines.run)
+                self._rates = Rates.of(reply.data["rates"]) if reply.ok else self._rates or Rates()
             return self._rates
 
     def renew(self) -> None:

@@ -169,7 +169,7 @@ def test_the_fastest_is_verified_as_soon_as_it_is_measured(work, tmp_path):
 
 def test_a_search_ends_near_the_speed_of_light_and_says_so(work, tmp_path):
     class Bounded(FakeLab):
-        def bound(self, scenario):
+        def bound(self, scenario, beaten_by=0.0):
             return Bound(0.98 * fastest, "memory", {})
 
     everything = FakeLab(seconds)
@@ -185,7 +185,7 @@ def test_a_search_ends_near_the_speed_of_light_and_says_so(work, tmp_path):
 
 def test_a_time_that_cannot_be_is_said(work, tmp_path):
     class Faster(FakeLab):
-        def bound(self, scenario):
+        def bound(self, scenario, beaten_by=0.0):
             return Bound(1.0, "memory", {})
 
     report, _, _ = run(work, tmp_path, lab=Faster(seconds), scenarios=["many"])
@@ -334,7 +334,7 @@ def test_measurements_go_on_while_the_ladder_is_climbed(work, tmp_path):
 
 def test_a_search_does_not_stop_near_the_bound_on_the_word_of_a_kernel_that_is_wrong(work, tmp_path):
     class Bounded(LateLab):
-        def bound(self, scenario):
+        def bound(self, scenario, beaten_by=0.0):
             return Bound(2e-4, "memory", {})
 
     wrong = Bounded(

@@ -23,7 +23,7 @@ def this_machine() -> Machine:
     import llvmlite.binding as llvm
     import numba
 
-    from ktc.backends.runtimes.cpu_runtime import cpu_name
+    from ktc.backends.runtimes.processor import cpu_name
 
     features = llvm.get_host_cpu_features()
     bits = next((bits for name, bits in WIDTHS if features.get(name)), 0)
