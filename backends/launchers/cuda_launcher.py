@@ -6,7 +6,7 @@ launch_name(args..., host sizes..., stream)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ktc.backends.base import Emitted
 from ktc.backends.c_family.c_expressions import Exprs
@@ -16,7 +16,7 @@ from ktc.backends.cuda.cuda_dialect import CudaDialect
 from ktc.backends.hip.hip_dialect import HipDialect
 from ktc.backends.profiles import profile_for
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
@@ -92,10 +92,12 @@ def _dims(extents: Sequence[Expr], x: Exprs) -> str:
     return ", ".join(texts)
 
 
-def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
+def _cxx_call(emitted: Emitted, api: str, x_of: Callable, declared: Mapping[str, Param]) -> list[str]:
+    """Statements that launch ``emitted``; ``declared``: the parameters of the function around them, by name."""
     x, names = x_of(emitted.kernel)
     g = geometry(emitted.kernel)
-    args = ", ".join(names.of(p.sym) for p in emitted.kernel.params if not p.host and not p.symbol)
+    passed = [p for p in emitted.kernel.params if not p.host and not p.symbol]
+    args = ", ".join(_argument(p, declared.get(p.sym.name, p), names.of(p.sym), x) for p in passed)
     lines = [f"const dim3 grid({_dims(g.grid, x)});", f"const dim3 block({_dims(g.block, x)});"]
     for k, m in enumerate(tensor_maps(emitted.kernel)):
         rows, columns, pitch = (x.piece(e).at(6) for e in (*m.extent, m.pitch))
@@ -122,6 +124,15 @@ def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
     return lines
 
 
+def _argument(p: Param, declared: Param, name: str, x: Exprs) -> str:
+    """``name``, declared as ``declared``, as an argument for ``p``: pointers to vectors are ones to their elements."""
+    t = p.sym.type
+    if not isinstance(t, Ptr) or t.elem == getattr(declared.sym.type, "elem", t.elem):
+        return name
+    const = "const " if t.const or p.readonly else ""
+    return f"reinterpret_cast<{const}{x.d.type_name(t.elem)}*>({name})"
+
+
 def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) -> str:
     entries = [code.entry for code in (emitted, original) if code is not None]
 
@@ -131,7 +142,10 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     kernel = emitted.kernel
     x, names = x_of(kernel)
     g = geometry(kernel)
-    params = [x.d.parameter(p, names.of(p.sym)).replace(" __restrict__", "") for p in kernel.params if not p.symbol]
+    known = {p.sym.name: p for p in original.kernel.params} if original is not None else {}
+    declared = {p.sym.name: known.get(p.sym.name, p) for p in kernel.params if not p.symbol}
+    params = [x.d.parameter(q, names.of(p.sym)).replace(" __restrict__", "")
+              for p, q in zip([p for p in kernel.params if not p.symbol], declared.values())]  # fmt: skip
     head = f"{api}Error_t launch_{emitted.entry}({', '.join([*params, f'{api}Stream_t stream'])}) {{"
     checks = _guard(g, x, names)
     lines = []
@@ -146,11 +160,12 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     if checks:
         lines += [f"const bool applies = {' && '.join(checks)};", "if (!applies) {"]
         if original is not None:
-            lines += ["  " + line for line in _cxx_call(original, api, x_of)] + [f"  return {api}GetLastError();"]
+            lines += ["  " + line for line in _cxx_call(original, api, x_of, declared)]
+            lines.append(f"  return {api}GetLastError();")
         else:
             lines.append(f"  return {api}ErrorInvalidValue;  // the caller runs the original kernel")
         lines.append("}")
-    lines += [*_cxx_call(emitted, api, x_of), f"return {api}GetLastError();"]
+    lines += [*_cxx_call(emitted, api, x_of, declared), f"return {api}GetLastError();"]
     body = [out for line in lines for out in wrap(line, "  ")]
     includes = ["#include <cstdint>", ""] if g.aligned or g.apart else []
     if tensor_maps(kernel):

@@ -83,6 +83,18 @@ class Host:
     def passed(self) -> str:
         return ", ".join(self.names.of(p.sym) for p in self.params)
 
+    def passed_to(self, other: Host) -> str:
+        """The arguments of ``other``, which may take pointers to the elements of vectors, in this one's names."""
+        own = {p.sym.name: p for p in self.params}
+        return ", ".join(self._as(own[p.sym.name], p, other) for p in other.params)
+
+    def _as(self, own: Param, p: Param, other: Host) -> str:
+        name = self.names.of(own.sym)
+        if not isinstance(p.sym.type, Ptr) or other.elem(p) == self.elem(own):
+            return name
+        const = "const " if other.parameter(p).startswith("const ") else ""
+        return f"reinterpret_cast<{const}{other.elem(p)}*>({name})"
+
 
 def host_of(e: Emitted, api: Api) -> Host:
     x, names = host_exprs(e.kernel, api.dialect(profile_for(api.name)), OWN_NAMES | {e.entry})
@@ -315,7 +327,7 @@ def tried(instance: Instance, texts: Mapping[str, Emitted], api: Api, tag: str, 
     known = {p.sym.name: h.names.of(p.sym) for p in h.params}
     lines = [f"const int which = choose{tag}({', '.join(known[n] for n in coordinates(instance))});"]
     for k, code in enumerate(instance.variants):
-        passed = ", ".join(known[p.sym.name] for p in host_of(texts[code.file], api).params)
+        passed = h.passed_to(host_of(texts[code.file], api))
         stream = f"{passed}, stream" if passed else "stream"
         lines += [
             f"if (which == {k} && applies{tag}{k}({passed})) {{",
@@ -328,10 +340,9 @@ def tried(instance: Instance, texts: Mapping[str, Emitted], api: Api, tag: str, 
 
 def forced(instance: Instance, texts: Mapping[str, Emitted], api: Api, tag: str, h: Host) -> list[str]:
     """Statements that launch the variant ``which`` and return, if there is one and it may run."""
-    known = {p.sym.name: h.names.of(p.sym) for p in h.params}
     lines = []
     for k, code in enumerate(instance.variants):
-        passed = ", ".join(known[p.sym.name] for p in host_of(texts[code.file], api).params)
+        passed = h.passed_to(host_of(texts[code.file], api))
         stream = f"{passed}, stream" if passed else "stream"
         lines.append(f"if (which == {k} && applies{tag}{k}({passed})) return launch{tag}{k}({stream});")
     return [out for line in lines for out in wrap(line, "  ")]

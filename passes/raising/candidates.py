@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ktc.ir.arith import Interval
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate, i32
-from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
+from ktc.ir.kernel import Assume, Kernel, Launch
+from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, substitute, walk, without
 from ktc.passes.raising.check.invented_arguments import invented_sizes
@@ -36,13 +36,18 @@ from .raise_report import Region, left_as_threads
 class Guess:
     """A parallel form, what is said of its parts, and the domains in which equality with the source can be expected.
 
-    ``online``: sums below maxima were joined, which NaN may come of.
+    ``online``: sums below maxima were joined, which NaN may come of. ``facts``: what it assumes of sizes. ``aligned``:
+    buffers that the source moves in wide words, and how many bytes these are. ``flat``: parameters that are pointers to
+    vectors, and the pointers to their elements in their place.
     """
 
     body: Body
     regions: tuple[Region, ...]
     domains: tuple[str, ...] = ("int", "field")
     online: bool = False
+    facts: tuple[Assume, ...] = ()
+    aligned: tuple[tuple[Sym, int], ...] = ()
+    flat: tuple[tuple[Sym, Sym], ...] = ()
 
 
 def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of, without
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
-from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
+from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan, Sym
 from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
 from ktc.passes.core.base import NoArguments, Pass, Site
@@ -139,6 +139,7 @@ class Raise(Pass[NoArguments]):
         """
         from ktc.passes.raising.check.exact_check import Reference
 
+        from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, threads_left, unchecked
 
         reference = Reference(kernel)
@@ -152,12 +153,14 @@ class Raise(Pass[NoArguments]):
             except (Blocked, Left) as b:
                 blocked = blocked or b
                 break
-            raised, said = kernel.with_(body=guess.body), guess.regions
+            given = (*kernel.assumptions, *guess.facts)
+            params = _moved_in_words(kernel, dict(guess.aligned), dict(guess.flat))
+            raised, said = kernel.with_(body=guess.body, assumptions=given, params=params), guess.regions
             wrong = threads_left(guess.body)
             facts: tuple[Assume, ...] = ()
             if not wrong:
                 raised, facts, more, wrong = _spaced(raised)
-                said += more
+                facts, said = guess.facts + facts, said + more
             if guess.online and not wrong:
                 raised, more, wrong = _joined(raised, reference)
                 said += more
@@ -172,7 +175,7 @@ class Raise(Pass[NoArguments]):
                 wrong = reference.differs_afresh(raised, guess.domains, facts)
                 refuted = refuted or bool(wrong)
             if not wrong:
-                said = (*said, *unchecked(reference.never_run), *assumed_apart(raised))
+                said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised.body))
                 named = named_apart(_flagged(raised), kernel)  # staging names loops
                 staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
@@ -194,15 +197,33 @@ def _beginning_anywhere(kernel: Kernel) -> Kernel:
 
 def _aligned_as(kernel: Kernel, raised: Kernel) -> Kernel:
     """``raised`` with the alignments that ``kernel`` knows of its parameters, and where it has them from."""
-    own = {p.sym: p for p in kernel.params}
+    own = {p.sym.name: p for p in kernel.params}
 
     def aligned(p: Param) -> Param:
-        before = own.get(p.sym, p)
+        before = own.get(p.sym.name, p)
+        if p.align > before.align:
+            return p
+        p = dataclasses.replace(p, origins=tuple(o for o in p.origins if o[0] != "align"))
         kept = tuple(o for o in before.origins if o[0] == "align" or o in p.origins)
         origins = kept + tuple(o for o in p.origins if o not in kept)
         return dataclasses.replace(p, align=before.align, origins=origins)
 
     return raised.with_(params=tuple(map(aligned, raised.params)))
+
+
+def _moved_in_words(kernel: Kernel, words: Mapping[Sym, int], flat: Mapping[Sym, Sym]) -> tuple[Param, ...]:
+    """The parameters of ``kernel``, its buffers aligned to the ``words`` in which it moves them: the launcher tests
+    that, and the source would not work otherwise. Those of ``flat`` are pointers to elements."""
+
+    def aligned(p: Param) -> Param:
+        p = dataclasses.replace(p, sym=flat.get(p.sym, p.sym))
+        to = words.get(p.sym, 0)
+        if to <= p.align:
+            return p
+        others = tuple(o for o in p.origins if o[0] != "align")
+        return dataclasses.replace(p, align=to, origins=(*others, ("align", "guessed")))
+
+    return tuple(map(aligned, kernel.params))
 
 
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
@@ -257,13 +278,26 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
 
 
 def _shared(guess: Guess, launch: Launch) -> Iterator[Guess]:
-    """``guess``, before it that with loops over what threads or blocks share out, where it has such."""
+    """``guess``, before it that with loops over what threads or blocks share out, where it has such; before each, it
+    with loops over the elements of vectors."""
+    from ktc.passes.raising.lanes.lane_loops import lane_forms
+    from ktc.passes.raising.normalise.tidy import tidied
+    from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import shared_out
 
     shared = shared_out(guess.body, launch)
-    if shared is not guess.body:
-        yield dataclasses.replace(guess, body=shared)
-    yield guess
+    for form in (shared, guess.body) if shared is not guess.body else (shared,):
+        for elements in lane_forms(form, lambda body: shared_out(tidied(body, sizes_of(launch)), launch)):
+            regions = (*guess.regions, *elements.regions)
+            yield dataclasses.replace(
+                guess,
+                body=elements.body,
+                regions=regions,
+                facts=elements.facts,
+                aligned=elements.aligned,
+                flat=elements.flat,
+            )
+        yield dataclasses.replace(guess, body=form)
 
 
 def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:

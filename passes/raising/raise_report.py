@@ -20,7 +20,8 @@ from ktc.passes.raising.recognise.statement_kinds import loads, stores
 
 @dataclass(frozen=True)
 class Region:
-    """One part. ``kind``: threads | reduction | scan | staged | left | unchecked | assumed; ``how``: how found or why.
+    """One part. ``kind``: threads | reduction | scan | staged | left | unchecked | assumed | vectors; ``how``: how
+    found or why.
 
     ``threads``: a loop over the threads of a block that is one over independent iterations, as any other.
     """

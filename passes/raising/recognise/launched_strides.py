@@ -20,7 +20,7 @@ from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import cast, fold_node, i32
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Var
+from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, used_in, walk_expr
 from ktc.passes.shared.equal_integers import same
@@ -90,19 +90,30 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     if step is None or hi is None or last is None or last.kind != "block" or last.n is not None:
         return s
     inside = (*before, *loop.body)
-    whole = without_casts(loop.init) == Var(s.var) and same(s.lo, i32(0)) and same(step, s.hi)
+    first = _first(loop.init, s.var)
+    whole = first is not None and same(s.lo, i32(0)) and same(step, s.hi)
     mine = {loop.var, *declared(tuple(before))} & assigned(loop.body)
     if not whole or mine or s.var in used_in(inside) | used(hi) or not isinstance(t, Scalar):
         return s
-    if used(hi) & set(declared(tuple(before))):
+    assert first is not None
+    if (used(hi) | used(first)) & {*declared(tuple(before)), *assigned(loop.body)}:
         return s
     blocks = launch.grid[AXES.index(last.axis)]
     dist = (*s.dist[:-1], dataclasses.replace(last, n=blocks), Level("seq"))
     tags = frozenset({f"loop:{loop.var.name}"})
     comments = (*s.comments, *loop.comments)
     return dataclasses.replace(
-        s, var=loop.var, lo=cast(s.lo, t), hi=hi, dist=dist, body=inside, tags=tags, comments=comments
+        s, var=loop.var, lo=cast(first, t), hi=hi, dist=dist, body=inside, tags=tags, comments=comments
     )
+
+
+def _first(init: Expr, v: Sym) -> Expr | None:
+    """Where a loop begins that begins at ``init`` for each ``v`` from 0: the rest of the sum; None if it is none."""
+    bare = without_casts(init)
+    if bare == Var(v):
+        return i32(0)
+    parts = [(bare.a, bare.b), (bare.b, bare.a)] if isinstance(bare, Binary) and bare.op == "+" else []
+    return next((rest for x, rest in parts if without_casts(x) == Var(v) and v not in used(rest)), None)
 
 
 __all__ = ["from_own_index", "shared_out", "started_in_place"]

@@ -1,0 +1,301 @@
+"""Loops over vectors as loops over their elements, a vector's on one thread: what was wide is the level ``vec``.
+
+before                                                  after
+    par i in 0..n / 4 @ [thread.x 256, block.x]             par i in 0..n @ [vec 4, thread.x 256, block.x]
+      var v: f32x4 = x[i * 4 +: 4]                            y[i] = a * x[i]
+      v[0] *= a                                             assume n % 4 == 0
+      ...
+      y[i * 4 +: 4] = v
+
+Lowered as it is, the kernel does what it did, with the accesses that it had. What an iteration does besides its lanes,
+or does with them as a whole, leaves its loop as it was. Nothing is proven here: the forms are guesses for raising to
+check. ``assuming``: sizes are multiples of a vector's length, as the accesses of most kernels ask anyway; without, a
+guard may stand for a loop over the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import polynomial, same_value
+from ktc.ir.fold import cast, evaluate, i32, is_const, mul, simplify, sub
+from ktc.ir.kernel import Assume
+from ktc.ir.nodes import (
+    Binary,
+    Body,
+    Call,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Level,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.text import print_expr
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.walk import all_exprs, assigned, map_body, substitute_expr, used, walk, with_bodies
+from ktc.passes.raising.raise_report import Region
+
+from .flat_buffers import flat_buffers, flattened, with_constants
+from .joined_tails import joined_tails
+from .merged_index import Merged
+from .rolled import Rolled
+from .scalar_lanes import Lanes, NotLanes
+from .vector_counters import counting_vectors, one_by_one
+from .vector_sums import sums_of_parts
+from .wide_accesses import is_wide, lanes_in, lanes_of
+
+WORD = 16
+"""Bytes of the widest access."""
+
+MOST_LANES = 64
+"""Elements of an iteration."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A body whose loops over vectors are loops over elements.
+
+    ``facts``: what it assumes of sizes; ``aligned``: buffers that are moved in words of so many bytes; ``regions``:
+    what is said of it; ``flat``: buffers of vectors, and those of elements that are in their place.
+    """
+
+    body: Body
+    facts: tuple[Assume, ...] = ()
+    aligned: tuple[tuple[Sym, int], ...] = ()
+    regions: tuple[Region, ...] = ()
+    flat: tuple[tuple[Sym, Sym], ...] = ()
+
+
+def lane_forms(body: Body, tidied: Callable[[Body], Body]) -> Iterator[Form]:
+    """``body`` with loops over vectors as loops over elements, likeliest first; nothing where no loop is over vectors.
+
+    Where the rest of the elements has a loop of its own, beside the vectors' or behind it, it is one loop with theirs,
+    of any length. ``tidied`` reads loops over threads as what they stride over.
+    """
+    if not any(map(_is_wide, walk(body))):
+        return
+    body = with_constants(body)
+    flat = flat_buffers(body)
+    source = flattened(body, flat) if flat else body
+    counted = sums_of_parts(one_by_one(counting_vectors(source)))
+    source = tidied(counted) if counted is not source else source
+    always: dict[Assume, None] = {}
+    exact = tidied(_apart(source, False, always))
+    whole = joined_tails(exact)
+    facts: dict[Assume, None] = {}
+    assuming = tidied(_apart(source, True, facts))
+    beside = any(isinstance(s, If) and s.orelse and any(map(_is_wide, walk(s.then))) for s in walk(source))
+    known = [(assuming, tuple(facts)), (exact, tuple(always))]
+    if whole != exact:
+        known.insert(0, (whole, tuple(always)))
+    elif beside:
+        known.reverse()
+    seen: list[Body] = []
+    for form, given in known:
+        if form in seen or not any(map(_has_lanes, walk(form))) or (flat and any(map(_is_wide, walk(form)))):
+            continue
+        seen.append(form)
+        said = (Region("assumed", print_expr(f.expr), "the source moves whole vectors") for f in given)
+        yield Form(form, given, tuple(_words(source, form).items()), tuple(said), tuple(flat.items()))
+
+
+def vectors_kept(body: Body) -> tuple[Region, ...]:
+    """The loops of ``body`` that are over vectors, and why they are not over elements."""
+    out: list[Region] = []
+    for s in walk(flattened(with_constants(body), flat_buffers(body))):
+        if isinstance(s, Par | Reduce) and _is_innermost(s):
+            try:
+                _over_elements(s, True, {})
+                why = "its elements are not what the source computes"
+            except NotLanes as e:
+                why = str(e)
+            out.append(Region("vectors", f"the loop over '{s.var.name}' moves whole ones", why, s.loc))
+    return tuple(out)
+
+
+def _has_lanes(s: Stmt) -> bool:
+    return isinstance(s, Par | Reduce) and any(lv.kind == "vec" for lv in s.dist)
+
+
+def _is_innermost(s: Par | Reduce) -> bool:
+    """Whether ``s`` moves vectors, and holds no other loop whose iterations are independent."""
+    return any(map(_is_wide, walk(s.body))) and not any(isinstance(x, Par | Reduce) for x in walk(s.body))
+
+
+def _words(source: Body, form: Body) -> dict[Sym, int]:
+    """The buffers that ``source`` moves in wide words, and the bytes of those in which ``form`` could."""
+    moved = {x.buffer for x in _accesses(source) if lanes_of(x) and isinstance(x.buffer.type, Ptr)}
+    out: dict[Sym, int] = {}
+    for s in walk(form):
+        count = evaluate(s.dist[0].n, {}) if isinstance(s, Par | Reduce) and _has_lanes(s) and s.dist[0].n else None
+        for x in _accesses(s.body) if isinstance(s, Par | Reduce) and count else ():
+            if x.buffer in moved:
+                word = min(WORD, int(count or 0) * scalar_of(x.buffer.type).bytes)
+                out[x.buffer] = max(out.get(x.buffer, 0), word)
+    return out
+
+
+def _accesses(body: Body) -> Iterator[Load | Store]:
+    yield from (x for s in walk(body) for x in (s, *all_exprs((s,))) if isinstance(x, Load | Store))
+
+
+def _is_wide(s: Stmt) -> bool:
+    return is_wide(s) or any(map(is_wide, all_exprs((s,))))
+
+
+def _apart(body: Body, assuming: bool, facts: dict[Assume, None]) -> Body:
+    def on(s: Stmt) -> Stmt:
+        s = with_bodies(s, lambda b: tuple(map(on, b)))
+        if not isinstance(s, Par | Reduce) or not _is_innermost(s):
+            return s
+        here = dict(facts)
+        try:
+            done = _over_elements(s, assuming, here)
+        except NotLanes:
+            return s
+        facts.update(here)
+        return done
+
+    return tuple(map(on, body))
+
+
+def _over_elements(loop: Par | Reduce, assuming: bool, facts: dict[Assume, None]) -> Par | Reduce:
+    """``loop`` over elements.
+
+    Raises:
+        NotLanes: its iterations are no vectors of lanes that are alike.
+    """
+    if not lanes_in(loop.body) or not is_const(loop.lo, 0):
+        raise NotLanes("a loop over vectors that does not begin with the first")
+    why: NotLanes | None = None
+    for count in _counts(loop):
+        here: dict[Assume, None] = {}
+        try:
+            done = _by(loop, count, assuming, here)
+        except NotLanes as e:
+            why = why or e
+            continue
+        facts.update(here)
+        return done
+    raise why or NotLanes("an access of open width")
+
+
+def _counts(loop: Par | Reduce) -> list[int]:
+    """How many elements an iteration may be of: those from one's to the next one's, those of the widest access."""
+    named = {s.sym: s.init for s in walk(loop.body) if isinstance(s, Decl) and s.init is not None}
+    named = {v: e for v, e in named.items() if v not in assigned(loop.body)}
+    widest = lanes_in(loop.body)
+    steps = [polynomial(_expanded(x.index[-1], named)).get((Var(loop.var),), 0)
+             for x in _accesses(loop.body) if lanes_of(x)]  # fmt: skip
+    wide = [n for n in steps if n > widest and n % widest == 0 and n <= MOST_LANES]
+    return [*sorted(set(wide), reverse=True), widest]
+
+
+def _by(loop: Par | Reduce, count: int, assuming: bool, facts: dict[Assume, None]) -> Par | Reduce:
+    """``loop`` over elements, of which an iteration is ``count``."""
+    lanes = Lanes().run(_beside_tail(loop.body))
+    rolled = Rolled(lanes, count)
+    rolled.effects()
+    accs = tuple(rolled.accumulated(a, lanes) for a in loop.accs) if isinstance(loop, Reduce) else ()
+    given = rolled.conditions(accs)
+    if rolled.is_loose and not assuming:
+        raise NotLanes("lanes are guarded one by one")
+    assert isinstance(loop.var.type, Scalar)
+    j = fresh(loop.var.name, loop.var.type)
+    merged = Merged(loop.var, rolled.lane, count, j)
+    body = rolled.body()
+    named = {s.sym: s.init for s in body if isinstance(s, Decl) and s.init is not None and s.const}
+    guards = [merged.guard(_expanded(c, named)) for c in given]
+    end, of = _end(loop.hi, count, assuming)
+    for m in (*(m for _, m in guards), of) if assuming else ():
+        if m is not None:
+            assert isinstance(m.type, Scalar)
+            rest = Binary("%", m, cast(i32(count), m.type))
+            facts[Assume(simplify(Binary("==", rest, Const(0, m.type))), "guessed")] = None
+    if of is None and not guards and not isinstance(end, Const) and loop.var.type.bits <= 32 and not _over(loop.hi):
+        most = ((1 << 31) - 1) // count  # the elements are counted in 32 bits, as the vectors were
+        facts[Assume(Binary("<=", loop.hi, Const(most, loop.hi.type)), "guessed")] = None  # type: ignore[arg-type]
+    test, multiple = guards[0] if len(guards) == 1 and assuming else (None, None)
+    if multiple is not None and isinstance(test, Binary) and test.a == Var(j) and _reaches(loop.hi, test.b, count):
+        guards, end = [], cast(test.b, loop.var.type)
+    body = merged.body(body)
+    accs = tuple(dataclasses.replace(a, value=merged.of_names(a.value)) for a in accs)
+    wide = {x.buffer for x in _accesses(loop.body) if lanes_of(x)}
+    for x in _accesses(body):
+        if x.buffer in wide and not all(map(merged.is_whole, x.index)):
+            raise NotLanes(f"the elements of '{x.buffer.name}' are not taken in order")
+    for test, _ in reversed(guards):
+        if isinstance(loop, Par):
+            body = (If(test, body),)
+        elif isinstance(test, Binary) and test.op == "<" and test.a == Var(j) and end.type == test.b.type:
+            end = Call("min", (end, test.b), loop.var.type)
+        else:
+            raise NotLanes("what is accumulated stands under a condition")
+    dist = (Level("vec", i32(count)), *loop.dist)
+    more = {"accs": accs} if isinstance(loop, Reduce) else {}
+    return dataclasses.replace(loop, var=j, hi=end, dist=dist, body=body, **more)  # type: ignore[arg-type]
+
+
+def _beside_tail(body: Body) -> Body:
+    """``body`` without the loop over the rest of the elements, where there is no whole vector: the check says whether
+    that does what the lanes do."""
+
+    def on(s: Stmt) -> Stmt:
+        tail = isinstance(s, If) and s.orelse and all(isinstance(x, For | Decl) for x in s.orelse)
+        return dataclasses.replace(s, orelse=()) if tail and any(map(_is_wide, walk(s.then))) else s  # type: ignore[attr-defined, arg-type, type-var, call-arg]
+
+    return map_body(body, on)
+
+
+def _expanded(e: Expr, named: dict[Sym, Expr]) -> Expr:
+    while used(e) & named.keys():
+        e = substitute_expr(e, named)
+    return e
+
+
+def _end(hi: Expr, count: int, assuming: bool) -> tuple[Expr, Expr | None]:
+    """The number of elements of ``hi`` vectors, and what is to be a multiple of ``count`` for it to be that."""
+    bare = without_index_casts(hi)
+    quotient = (bare.a, bare.b) if isinstance(bare, Binary) and bare.op == "/" else None
+    if isinstance(bare, Call) and bare.fn == "cdiv":
+        quotient = bare.args[0], bare.args[1]
+    if assuming and quotient is not None and is_const(quotient[1], count):
+        assert isinstance(hi.type, Scalar)
+        return cast(quotient[0], hi.type), quotient[0]
+    assert isinstance(hi.type, Scalar)
+    return simplify(mul(hi, cast(i32(count), hi.type))), None
+
+
+def _over(hi: Expr) -> bool:
+    """Whether ``hi`` is a part of a number, which has room for all of it."""
+    bare = without_index_casts(hi)
+    return isinstance(bare, Binary) and bare.op == "/"
+
+
+def _reaches(hi: Expr, end: Expr, count: int) -> bool:
+    """Whether ``hi`` is so many blocks of so many threads that there is one for each ``count`` elements of ``end``."""
+    bare = without_index_casts(hi)
+    parts = [(bare.a, bare.b), (bare.b, bare.a)] if isinstance(bare, Binary) and bare.op == "*" else []
+    for threads, blocks in parts:
+        blocks = without_index_casts(blocks)
+        if is_const(threads) and isinstance(blocks, Binary) and blocks.op == "/" and blocks.b == threads:
+            vectors = sub(blocks.a, sub(threads, cast(i32(1), threads.type)))  # type: ignore[arg-type]
+            whole = Binary("/", end, cast(i32(count), end.type))  # type: ignore[arg-type]
+            if same_value(vectors, whole):
+                return True
+    return False
+
+
+__all__ = ["lane_forms"]

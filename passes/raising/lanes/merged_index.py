@@ -1,0 +1,184 @@
+"""One index for a loop's and its lane's: ``i * 4 + lane`` is ``j``, which goes through all elements.
+
+before                                          after
+    x[row * d + i * 4 + lane]                       x[row * d + j]
+    b[lane]                                         b[j % 4]
+    i * 4 + 3 < n                                   j < n
+"""
+
+from __future__ import annotations
+
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, polynomial, times
+from ktc.ir.fields import with_children
+from ktc.ir.fold import add, cast, fold_node, i32, mul
+from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, Stmt, Sym, Var
+from ktc.ir.purity import is_movable
+from ktc.ir.types import Scalar
+from ktc.ir.walk import map_expr, substitute_expr, used, walk_expr, with_bodies
+
+ORDERS = {"<": 0, "<=": 1}
+"""Comparisons, and what is added to the left side for them to be ``<``."""
+
+MIRRORED = {">": "<", ">=": "<="}
+
+
+class Merged:
+    """``i`` of the loop over vectors, ``lane`` in it (``count`` of them), and ``j``, which stands for both."""
+
+    def __init__(self, i: Sym, lane: Sym, count: int, j: Sym) -> None:
+        self.i, self.lane, self.count, self.j = Var(i), Var(lane), count, Var(j)
+        self.both = {i, lane}
+        self.names: dict[Sym, Expr] = {}
+
+    def body(self, body: Body) -> Body:
+        """``body`` with ``j`` for the two, integers that are made of them in the places where they are used."""
+        found = self.names
+        out: list[Stmt] = []
+        for s in body:
+            s = with_children(s, lambda e: without_quotients(substitute_expr(e, found)))
+            t = s.sym.type if isinstance(s, Decl) else None
+            index = isinstance(s, Decl) and s.const and isinstance(t, Scalar) and t.is_int and s.init is not None
+            if index and used(s.init) & self.both and is_movable(s.init):  # type: ignore[arg-type, attr-defined]
+                found[s.sym] = s.init  # type: ignore[assignment, attr-defined]
+                continue
+            out.append(s)
+        return tuple(self._stmt(s) for s in out)
+
+    def of_names(self, e: Expr) -> Expr:
+        """An expression beside a body that was merged."""
+        return self.expr(substitute_expr(e, self.names))
+
+    def is_whole(self, e: Expr) -> bool:
+        """Whether ``e``, once merged, asks for the index of no vector and no lane."""
+        return not any(isinstance(x, Binary) and x.op in ("/", "%") and x.a == self.j for x in walk_expr(e))
+
+    def _stmt(self, s: Stmt) -> Stmt:
+        s = with_children(s, self.expr)
+        return with_bodies(s, self.body)
+
+    def expr(self, e: Expr) -> Expr:
+        """``e`` with ``j`` for what is made of the two, ``j / count`` and ``j % count`` for what is left of them."""
+        if not used(e) & self.both:
+            return e
+        if isinstance(e, Var):
+            return fold_node(Binary("/" if e == self.i else "%", self.j, _like(self.count, self.j)))
+        t = e.type
+        if isinstance(e, Binary | Cast) and isinstance(t, Scalar) and t.is_int:
+            merged = self._merged(polynomial(e))
+            if merged is not None:
+                return self._in_place(e, t) or from_polynomial(merged, t)
+        return fold_node(with_children(e, self.expr))
+
+    def _in_place(self, e: Expr, t: Scalar) -> Expr | None:
+        """The sum ``e`` with ``j`` where the index stood, and all else as it was; None if it is written otherwise."""
+        out: Expr | None = None
+        at = step = None
+        for term in _terms(e):
+            if used(term) & self.both:
+                p = polynomial(term)
+                if set(p) == {(self.i,)} and at is None:
+                    at = p[(self.i,)]
+                    term = mul(self.j, _like(at // self.count, self.j))
+                elif set(p) == {(self.lane,)} and step is None:
+                    step = p[(self.lane,)]
+                    continue
+                else:
+                    return None
+            out = term if out is None else add(out, term)
+        return cast(out, t) if out is not None and at is not None and at == self.count * (step or 0) else None
+
+    def _merged(self, p: Polynomial) -> Polynomial | None:
+        """``p`` with ``j`` for the two; None where it is made of them in other ways."""
+        out: Polynomial = {}
+        for factors, k in p.items():
+            mine = [f for f in factors if used(f) & self.both]
+            if not mine:
+                out[factors] = out.get(factors, 0) + k
+                continue
+            if len(mine) > 1 or mine[0] not in (self.i, self.lane):
+                return None
+            rest = tuple(f for f in factors if f != mine[0])
+            of_lane = mine[0] == self.lane
+            other = _with(rest, self.i if of_lane else self.lane)
+            each = k if of_lane else k // self.count
+            if k != (each if of_lane else each * self.count) or p.get(other) != (
+                each * self.count if of_lane else each
+            ):
+                return None
+            if of_lane:
+                key = _with(rest, self.j)
+                out[key] = out.get(key, 0) + each
+        return {f: k for f, k in out.items() if k}
+
+    def guard(self, cond: Expr) -> tuple[Expr, Expr | None]:
+        """The guard ``cond`` of an iteration as one of an element, and what is to be a multiple of ``count`` for the
+        two to say the same; None where they do anyway."""
+        known = self._bound(cond)
+        if known is None:
+            return self.expr(cond), None
+        p, t = known
+        k = p.pop((self.i,))
+        if k == 1:
+            end = {f: -n * self.count for f, n in p.items()}
+            return self._below(end, t), None
+        over = p.pop((), 0)
+        end = {f: -n for f, n in p.items()}
+        if k != self.count or not 0 <= over < self.count or not end:
+            return self.expr(cond), None
+        return self._below(end, t), from_polynomial(end, t)
+
+    def _bound(self, cond: Expr) -> tuple[Polynomial, Scalar] | None:
+        """The polynomial that ``cond`` says is below 0, if the index is in it once, and its type."""
+        if not isinstance(cond, Binary):
+            return None
+        a, b, op = (cond.b, cond.a, MIRRORED[cond.op]) if cond.op in MIRRORED else (cond.a, cond.b, cond.op)
+        t = a.type
+        if op not in ORDERS or not isinstance(t, Scalar) or not t.is_int:
+            return None
+        p = polynomial(a)
+        for f, n in polynomial(b).items():
+            p[f] = p.get(f, 0) - n
+        p[()] = p.get((), 0) + ORDERS[op]
+        p = {f: n for f, n in p.items() if n}
+        mine = [f for f in p if any(used(x) & self.both for x in f)]
+        return (p, t) if mine == [(self.i,)] else None
+
+    def _below(self, end: Polynomial, t: Scalar) -> Expr:
+        at = self.j if self.j.type == t else cast(self.j, t)
+        return fold_node(Binary("<", at, from_polynomial(end, t)))
+
+
+def _terms(e: Expr) -> list[Expr]:
+    """The terms of a sum, conversions of which are those of its terms."""
+    if isinstance(e, Binary) and e.op == "+":
+        return [*_terms(e.a), *_terms(e.b)]
+    if isinstance(e, Cast) and isinstance(e.x, Binary) and e.x.op == "+" and e.style != "bit":
+        return _terms(e.x)
+    return [e]
+
+
+def without_quotients(e: Expr) -> Expr:
+    """``e`` with ``i * 4 / 4`` as ``i``."""
+
+    def on(x: Expr) -> Expr:
+        if not (isinstance(x, Binary) and x.op == "/" and isinstance(x.b, Const)) or isinstance(x.b.value, float):
+            return x
+        p, n = polynomial(x.a), int(x.b.value)
+        whole = n > 1 and p and all(k % n == 0 for k in p.values())
+        return from_polynomial({f: k // n for f, k in p.items()}, x.type) if whole else x
+
+    return map_expr(e, on)
+
+
+def _with(factors: tuple[Expr, ...], f: Expr) -> tuple[Expr, ...]:
+    """The key of ``factors`` times ``f`` in a polynomial."""
+    (key,) = times({factors: 1}, {(f,): 1})
+    return key
+
+
+def _like(n: int, v: Var) -> Expr:
+    assert isinstance(v.type, Scalar)
+    return cast(i32(n), v.type)
+
+
+__all__ = ["Merged"]

@@ -1,0 +1,357 @@
+"""The one lane that N lanes are: what they do alike, with the lane's number where they differ.
+
+before (N = 2)                                  after
+    let v: f32 = x[i * 2]                           let v: f32 = x[i * 2 + lane]
+    let v_1: f32 = x[i * 2 + 1]                     y[i * 2 + lane] = a * v
+    y[i * 2] = a * v
+    y[i * 2 + 1] = a * v_1
+
+The stores are put into groups of N neighbours, and what each of a group needs is compared with what the others need,
+operation by operation: the same operators on the same types, with numbers that count with the lane. What all lanes
+share is computed in each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ktc.ir.arith.polynomial import minus, polynomial
+from ktc.ir.fields import children, with_children
+from ktc.ir.fold import add, cast, i32, mul
+from ktc.ir.nodes import (
+    Acc,
+    Assign,
+    Atomic,
+    Body,
+    Call,
+    Const,
+    Decl,
+    Expr,
+    For,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.nodes import Binary as Op
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import used
+
+from .lanes_in_place import in_place
+from .scalar_lanes import Conditions, Effect, Item, Lanes, Nested, NotLanes
+
+Exprs = tuple[Expr, ...]
+
+COMBINING = {"+": "+", "*": "*", "&": "&", "|": "|", "^": "^", "min": "min", "max": "max"}
+"""Operators of accumulators that take several values of an iteration one by one."""
+
+
+@dataclasses.dataclass(eq=False)
+class _Block:
+    """A list of statements; ``head`` is what it stands in, at ``at`` of ``around``."""
+
+    items: Sequence[Item]
+    head: For | None = None
+    around: _Block | None = None
+    at: int = 0
+    is_needed: bool = False
+
+
+Out = list[tuple[_Block, int, "Stmt | Effect | None"]]
+
+
+class Rolled:
+    """``lane``: the number of the lane, a variable of the statements that come of ``count`` lanes.
+
+    ``is_loose``: the lanes are guarded one by one, or some at a time, and one guard stands for all: they are the same
+    where what they are guarded by is a multiple of ``count``.
+    """
+
+    def __init__(self, lanes: Lanes, count: int) -> None:
+        self.count, self.lane = count, fresh("lane", I32)
+        self._at: dict[Sym, tuple[_Block, int, Decl]] = {}
+        self._changes: dict[Sym, list[tuple[_Block, int, Assign]]] = {}
+        self._groups: dict[tuple[Sym, ...], Sym] = {}
+        self._shared: set[Sym] = set()
+        self._out: Out = []
+        self._blocks: list[_Block] = []
+        self._whole = self._read(_Block(lanes.items))
+        self._conditions: dict[Expr, Expr] = {}
+        self._hoisted = tuple(lanes.hoisted)
+        self._of_vectors = set(lanes.of_vectors)
+        self._kept: set[Sym] = set()
+        self.is_loose = False
+
+    def _read(self, block: _Block) -> _Block:
+        self._blocks.append(block)
+        for k, s in enumerate(block.items):
+            if isinstance(s, Decl):
+                self._at[s.sym] = (block, k, s)
+            elif isinstance(s, Assign):
+                self._changes.setdefault(s.sym, []).append((block, k, s))
+            elif isinstance(s, Nested):
+                self._read(_Block(s.items, s.head, block, k))
+        return block
+
+    def effects(self) -> None:
+        """Add the lane of every group of stores and atomic updates.
+
+        Raises:
+            NotLanes: some are of no group.
+        """
+        for block in self._blocks:
+            left = [(k, s) for k, s in enumerate(block.items) if isinstance(s, Effect)]
+            while left:
+                at, first = left[0]
+                group = self._neighbours(first, left)
+                left = [x for x in left if not any(x[1] is s for s in group)]
+                index = tuple(self.alike(tuple(xs)) for xs in zip(*(s.what.index for s in group)))
+                value = self.alike(tuple(s.what.value for s in group))
+                given = self._given([s.given for s in group])
+                one = Effect(dataclasses.replace(first.what, index=index, value=value), given)
+                self._out.append((block, at, one))
+
+    def _neighbours(self, first: Effect, left: Sequence[tuple[int, Effect]]) -> list[Effect]:
+        """The effects of all lanes, on elements in a row, or where the data says: ``first`` is the first lane's."""
+        same = [s for _, s in left if _same_kind(first.what, s.what)]
+        distances = {_distance(first.what.index, s.what.index): s for s in reversed(same)}
+        if all(k in distances for k in range(self.count)):
+            return [distances[k] for k in range(self.count)]
+        by_data = all(any(isinstance(x, Var) and x.sym in self._at for x in s.what.index) for s in same)
+        if not by_data or len(same) % self.count:
+            raise NotLanes(f"'{first.what.buffer.name}' is not written lane by lane")
+        return same[: self.count]
+
+    def _given(self, conditions: Sequence[Conditions]) -> Conditions:
+        """The conditions of one lane, of those of each."""
+        if len({len(c) for c in conditions}) != 1:
+            raise NotLanes("lanes stand under different conditions")
+        out = []
+        for each in zip(*conditions):
+            try:
+                one = self.alike(each)
+            except NotLanes:
+                one = self._weakest(each)
+            self._conditions.update(dict.fromkeys(each, one))
+            out.append(one)
+        return tuple(out)
+
+    def _weakest(self, each: Exprs) -> Expr:
+        """The guard of ``each`` that lets most through, of guards that are one but for a number below ``count``."""
+        gaps = []
+        for c in each:
+            if not isinstance(c, Op) or not isinstance(each[0], Op) or c.op != each[0].op or c.op not in ("<", "<="):
+                raise NotLanes("lanes stand under different conditions")
+            gap = minus(minus(polynomial(c.a), polynomial(c.b)), minus(polynomial(each[0].a), polynomial(each[0].b)))
+            gaps.append(gap.get((), 0) if set(gap) <= {()} else self.count)
+        if max(gaps) - min(gaps) >= self.count:
+            raise NotLanes("lanes stand under different conditions")
+        self.is_loose = True
+        return self.share(each[gaps.index(min(gaps))])
+
+    def conditions(self, accs: Sequence[Acc] = ()) -> Conditions:
+        """The conditions under which each of the effects happens: those of all of them.
+
+        Raises:
+            NotLanes: they differ, or memory is read under others.
+        """
+        found = {s.given for _, _, s in self._out if isinstance(s, Effect)}
+        if len(found) > 1:
+            raise NotLanes("what is written stands under different conditions")
+        given = next(iter(found), tuple(dict.fromkeys(c for c in self._conditions.values())) if accs else ())
+        if not all(c in self._conditions and self._conditions[c] in given for c in self._hoisted):
+            raise NotLanes("memory is read under a condition, and nothing else done")
+        return given
+
+    def accumulated(self, acc: Acc, lanes: Lanes) -> Acc:
+        """``acc`` with the value of one lane: those of an iteration are accumulated one by one.
+
+        Raises:
+            NotLanes: an iteration adds up something else than its lanes.
+        """
+        op = COMBINING.get(acc.op)
+        if op is None:
+            raise NotLanes(f"'{acc.op}' of an iteration is not one of its lanes")
+        terms = self._terms(self._chosen(lanes.scalar(acc.value), op), op)
+        if not terms or len(terms) % self.count:
+            raise NotLanes(f"an iteration accumulates {len(terms)} values")
+        each = len(terms) // self.count
+        for stride in (1, self.count) if each > 1 else (1,):
+            saved = dict(self._groups), set(self._shared), list(self._out)
+            try:
+                step, of = (each, 1) if stride == 1 else (1, self.count)
+                values = [self.alike(tuple(terms[q * of + k * step] for k in range(self.count))) for q in range(each)]
+            except NotLanes:
+                self._groups, self._shared, self._out = saved
+                continue
+            value = values[0]
+            for v in values[1:]:
+                value = _combined(op, value, v)
+            self._kept |= used(value)
+            return dataclasses.replace(acc, value=value)
+        raise NotLanes("the values that an iteration accumulates are not alike")
+
+    def _chosen(self, e: Expr, op: str) -> Expr:
+        """``e`` without the condition where there is none: what is accumulated then is nothing."""
+        while isinstance(e, Var) and e.sym in self._at and isinstance(self._at[e.sym][2].init, Select | Var):
+            e = self._at[e.sym][2].init  # type: ignore[assignment]
+        if not isinstance(e, Select) or not _is_identity(e.b, op):
+            return e
+        self._conditions[e.cond] = self.share(e.cond)
+        return self._chosen(e.a, op)
+
+    def _terms(self, e: Expr, op: str) -> list[Expr]:
+        """The values that ``e`` combines by ``op``, in order, without its identity."""
+        if isinstance(e, Var) and e.sym in self._at:
+            init = self._at[e.sym][2].init
+            combines = init is not None and e.sym not in self._changes and _combines(init, op)
+            return self._terms(init, op) if combines else [e]  # type: ignore[arg-type]
+        if not _combines(e, op):
+            return [] if _is_identity(e, op) else [e]
+        return [t for x in children(e) for t in self._terms(x, op)]
+
+    def alike(self, xs: Exprs) -> Expr:
+        """What ``xs``, one for each lane, are as an expression of the lane.
+
+        Raises:
+            NotLanes: they are not alike.
+        """
+        first = xs[0]
+        if all(x == first for x in xs):
+            self._share(first)
+            return first
+        if all(isinstance(x, Var) for x in xs):
+            own = tuple(x.sym for x in xs if isinstance(x, Var))
+            if all(s in self._at for s in own) and len(set(own)) == len(own):
+                return Var(self._group(own))
+        try:
+            return self._by_operands(xs)
+        except NotLanes:
+            return self._counting(xs)
+
+    def _by_operands(self, xs: Exprs) -> Expr:
+        first, operands = xs[0], [children(x) for x in xs]
+        same = operands[0] and all(type(x) is type(first) and len(o) == len(operands[0]) for x, o in zip(xs, operands))
+        if not same or any(_with(x, operands[0]) != first for x in xs):
+            raise NotLanes("lanes do different things")
+        saved = dict(self._groups), set(self._shared), list(self._out)
+        try:
+            return _with(first, [self.alike(tuple(o)) for o in zip(*operands)])
+        except NotLanes:
+            self._groups, self._shared, self._out = saved
+            raise
+
+    def _counting(self, xs: Exprs) -> Expr:
+        """Integers that count with the lane."""
+        first, t = xs[0], xs[0].type
+        if not isinstance(t, Scalar) or not t.is_int or any(x.type != t for x in xs):
+            raise NotLanes("lanes do different things")
+        steps = [minus(polynomial(x), polynomial(first)) for x in xs]
+        step = steps[1].get((), 0)
+        if not step or any(s != ({(): k * step} if k else {}) for k, s in enumerate(steps)):
+            raise NotLanes("lanes differ by more than their number")
+        self._share(first)
+        return add(first, cast(mul(Var(self.lane), i32(step)), t))
+
+    def _group(self, own: tuple[Sym, ...]) -> Sym:
+        """The variable that ``own``, one of each lane, are."""
+        if own in self._groups:
+            return self._groups[own]
+        block, at, first = self._at[own[0]]
+        inits = [self._at[s][2].init for s in own]
+        known = [x for x in inits if x is not None]
+        if any(self._at[s][0] is not block for s in own) or len(known) not in (0, len(own)):
+            raise NotLanes("lanes are computed in different places")
+        value = self.alike(tuple(known)) if known else None
+        sym = self._groups[own] = fresh(first.sym.name, first.sym.type)
+        if self._of_vectors.issuperset(own):
+            self._of_vectors.add(sym)
+        self._out.append((block, at, dataclasses.replace(first, sym=sym, init=value)))
+        changes = [self._changes.get(s, []) for s in own]
+        if any([b for b, _, _ in c] != [b for b, _, _ in changes[0]] for c in changes):
+            raise NotLanes("lanes change in different places")
+        for each in zip(*changes):
+            block, at, change = each[0]
+            value = self.alike(tuple(c.value for _, _, c in each))
+            self._out.append((block, at, Assign(sym, value, loc=change.loc)))
+        return sym
+
+    def _share(self, e: Expr) -> None:
+        """Note what ``e``, the same in all lanes, is computed from."""
+        for s in used(e):
+            if s in self._at and s not in self._shared:
+                self._shared.add(s)
+                block, at, let = self._at[s]
+                if let.init is not None:
+                    self._share(let.init)
+                self._out.append((block, at, let))
+                for block, at, change in self._changes.get(s, ()):
+                    self._share(change.value)
+                    self._out.append((block, at, change))
+
+    def share(self, e: Expr) -> Expr:
+        """``e``, which is the same in all lanes, for use in the lane."""
+        self._share(e)
+        self._kept |= used(e)
+        return e
+
+    def body(self) -> Body:
+        """The statements of the lane, in the order of the first one's, in the loops that they stand in; without the
+        conditions of effects."""
+        while True:  # what a head needs may stand in another block
+            needed = {id(b): b for b, _, _ in self._out if b.head is not None and not b.is_needed}
+            if not needed:
+                return in_place(self._statements(self._whole), self._of_vectors, self._kept)
+            for b in needed.values():
+                b.is_needed = True
+                for e in (b.head.init, b.head.cond, b.head.step) if b.head is not None else ():
+                    self._share(e)
+                if b.around is not None:
+                    self._out.append((b.around, b.at, None))  # it is needed, too
+
+    def _statements(self, block: _Block) -> Body:
+        own = [(at, s.what if isinstance(s, Effect) else s) for b, at, s in self._out if b is block and s is not None]
+        for b in self._blocks:
+            if b.around is block and b.is_needed and b.head is not None:
+                own.append((b.at, dataclasses.replace(b.head, body=self._statements(b))))
+        return tuple(s for _, s in sorted(own, key=lambda x: x[0]))
+
+
+def _same_kind(a: Store | Atomic, b: Store | Atomic) -> bool:
+    if isinstance(a, Store) and isinstance(b, Store):
+        return a.buffer == b.buffer and a.cache == b.cache
+    same = isinstance(a, Atomic) and isinstance(b, Atomic) and a.buffer == b.buffer
+    return same and (a.op, a.order, a.scope) == (b.op, b.order, b.scope)  # type: ignore[union-attr]
+
+
+def _with(e: Expr, operands: Sequence[Expr]) -> Expr:
+    rest = iter(operands)
+    return with_children(e, lambda _: next(rest))
+
+
+def _distance(a: Exprs, b: Exprs) -> int | None:
+    """How many elements ``b`` lies behind ``a``; None where that is no number."""
+    if len(a) != len(b) or a[:-1] != b[:-1]:
+        return None
+    gap = minus(polynomial(b[-1]), polynomial(a[-1]))
+    return gap.get((), 0) if set(gap) <= {()} else None
+
+
+def _combines(e: Expr, op: str) -> bool:
+    return (isinstance(e, Op) and e.op == op) or (isinstance(e, Call) and e.fn == op and len(e.args) == 2)
+
+
+def _combined(op: str, a: Expr, b: Expr) -> Expr:
+    return Call(op, (a, b), a.type) if op in ("min", "max") else Op(op, a, b)
+
+
+def _is_identity(e: Expr, op: str) -> bool:
+    if not isinstance(e, Const):
+        return False
+    return e.value == {"+": 0, "*": 1, "|": 0, "^": 0, "max": float("-inf"), "min": float("inf")}.get(op)
+
+
+__all__ = ["Rolled"]

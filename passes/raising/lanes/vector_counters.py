@@ -1,0 +1,67 @@
+"""Loops that count elements in steps of whole vectors, as loops that count the vectors.
+
+before                                          after
+    for i in tx * 8..d step 8 * threads             for i in tx..cdiv(d, 8) step threads
+      var v: f16x8 = x[i +: 8]                        var v: f16x8 = x[i * 8 +: 8]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.polynomial import from_polynomial, polynomial
+from ktc.ir.fold import add, cast, cdiv, i32, lt, mul
+from ktc.ir.nodes import Body, Expr, For, Par, Stmt, Var, fresh
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, map_body, substitute, walk
+from ktc.passes.shared.loop_bounds import upper_bound
+
+from .wide_accesses import lanes_in
+
+
+def counting_vectors(body: Body) -> Body:
+    """``body`` with its loops over vectors counting these."""
+    return map_body(body, lambda s: _counted(s) if isinstance(s, For) else s)
+
+
+def one_by_one(body: Body) -> Body:
+    """``body`` with the loops that threads go through one after another, over vectors and over the elements behind
+    them, each in a loop over threads of its own."""
+
+    def on(s: Stmt) -> Stmt | Body:
+        if not isinstance(s, Par) or len(s.body) < 2 or not all(isinstance(x, For) for x in s.body):
+            return s
+        if not lanes_in(s.body):
+            return s
+        each = [(fresh(s.var.name, s.var.type), x) for x in s.body]
+        return tuple(dataclasses.replace(s, var=v, body=substitute((x,), {s.var: Var(v)})) for v, x in each)
+
+    return map_body(body, on)
+
+
+def _counted(s: For) -> Stmt:
+    count = lanes_in(s.body)
+    inner = any(isinstance(x, For) and lanes_in(x.body) for x in walk(s.body))
+    hi, step, t = upper_bound(s.cond, s.var), loop_step(s), s.var.type
+    if count < 2 or inner or hi is None or step is None or s.var in assigned(s.body) or not isinstance(t, Scalar):
+        return s
+    first, stride = _over(s.init, count), _over(step, count)
+    if first is None or stride is None:
+        return s
+    q = fresh(s.var.name, t)
+    n = cast(i32(count), t)
+    body = substitute(s.body, {s.var: mul(Var(q), n)})
+    return For(q, cast(first, t), lt(Var(q), cdiv(cast(hi, t), n)), add(Var(q), cast(stride, t)), body, s.unroll,
+               loc=s.loc, comments=s.comments, tags=s.tags)  # fmt: skip
+
+
+def _over(e: Expr, count: int) -> Expr | None:
+    """``e / count`` where that leaves no rest, whatever ``e`` is made of."""
+    p = polynomial(e)
+    if any(k % count for k in p.values()):
+        return None
+    return from_polynomial({f: k // count for f, k in p.items()}, e.type)
+
+
+__all__ = ["counting_vectors", "one_by_one"]

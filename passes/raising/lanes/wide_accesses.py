@@ -1,0 +1,36 @@
+"""Accesses of several elements to memory that threads share."""
+
+from __future__ import annotations
+
+from ktc.ir.nodes import Body, Load, Store
+from ktc.ir.storage import is_local_array
+from ktc.ir.types import Vec
+from ktc.ir.walk import all_exprs, walk
+
+
+def is_wide(x: object) -> bool:
+    """Whether ``x`` is an access of several elements, or of a vector, to memory that threads share."""
+    if not isinstance(x, Load | Store) or is_local_array(x.buffer) or isinstance(x.buffer.type, Vec):
+        return False
+    return x.width != 1 or isinstance(_value_type(x), Vec)
+
+
+def lanes_of(x: object) -> int:
+    """Elements that the access ``x`` moves at once; 0 for other things, and where that is open."""
+    if not is_wide(x) or not isinstance(x, Load | Store):
+        return 0
+    t = _value_type(x)
+    n = t.n if isinstance(t, Vec) else x.width
+    return n if isinstance(n, int) else 0
+
+
+def lanes_in(body: Body) -> int:
+    """Elements of the widest access in ``body``; 0 where there is none."""
+    return max((lanes_of(x) for s in walk(body) for x in (s, *all_exprs((s,)))), default=0)
+
+
+def _value_type(x: Load | Store) -> object:
+    return (x if isinstance(x, Load) else x.value).type
+
+
+__all__ = ["is_wide", "lanes_in", "lanes_of"]

@@ -1,0 +1,88 @@
+"""Kernels that move vectors raise to loops over elements, a vector's on one thread."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ktc.ir.fold import evaluate
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Load, Store
+from ktc.ir.text import print_kernel
+from ktc.ir.types import Vec
+from ktc.ir.walk import all_exprs, walk
+from ktc.passes.core.base import Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.lanes.wide_accesses import is_wide
+from ktc.passes.raising.raise_ import Raise
+from tests.passes.raising.vector_sources import KEPT, SOURCES
+
+
+def raised(source: str) -> tuple[Kernel, Result]:
+    kernel = load(source, name="source.cu")
+    outcome = Raise().run(kernel)
+    assert isinstance(outcome, Result), outcome
+    return kernel, outcome
+
+
+def accesses(k: Kernel) -> list[object]:
+    return [x for s in walk(k.body) for x in (s, *all_exprs((s,)))]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_loops_over_vectors_are_loops_over_elements(name: str) -> None:
+    source, lines = SOURCES[name]
+    kernel, outcome = raised(source)
+    text = print_kernel(outcome.kernel)
+    assert not any(map(is_wide, accesses(outcome.kernel))), text
+    for line in lines:
+        assert line in text, text
+    assert Reference(kernel, instances=4, seed=11).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
+
+
+@pytest.mark.parametrize("name", [n for n in SOURCES if "tail" not in n])  # which take a guard an element
+def test_what_it_lowers_to_moves_words_as_wide(name: str) -> None:
+    kernel, outcome = raised(SOURCES[name][0])
+    before, after = (max(map(bytes_of, accesses(k))) for k in (kernel, materialise(outcome.kernel)))
+    assert after >= before >= 4
+
+
+def bytes_of(x: object) -> int:
+    """The bytes that an access moves."""
+    if not is_wide(x) or not isinstance(x, Load | Store):
+        return 0
+    t = (x if isinstance(x, Load) else x.value).type
+    assert isinstance(t, Vec)
+    n = t.n if isinstance(t.n, int) else evaluate(t.n, {})
+    return t.elem.bytes * int(n or 0)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_lanes_that_differ_stay_vectors(name: str) -> None:
+    source, why = KEPT[name]
+    _, outcome = raised(source)
+    text = print_kernel(outcome.kernel)
+    assert any(map(is_wide, accesses(outcome.kernel))), text
+    assert any("vectors: " in n and why in n for n in outcome.notes), outcome.notes
+
+
+def test_a_tail_that_does_something_else_is_not_joined() -> None:
+    source = SOURCES["float4 and a tail beside it"][0].replace("+= a * x[j]", "-= a * x[j]")
+    _, outcome = raised(source)
+    assert "assume n % 4 == 0 origin guessed" in print_kernel(outcome.kernel)
+
+
+def test_the_form_of_elements_is_that_of_a_kernel_of_elements() -> None:
+    scalar = """
+__global__ void k(float* __restrict__ y, const float* __restrict__ x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = y[i] + a * x[i];
+}
+void go(float* y, const float* x, float a, int n) { k<<<(n + 127) / 128, 128>>>(y, x, a, n); }
+"""
+    mine, theirs = (raised(x)[1].kernel.body for x in (SOURCES["float4 and a tail beside it"][0], scalar))
+    texts = [print_kernel(Kernel("k", (), None, b)) for b in (mine, theirs)]
+    assert re.sub("vec 4, ", "", texts[0]) == texts[1]
