@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
@@ -31,20 +31,48 @@ class Candidate:
         return self.script or "(as it is)"
 
 
+RAISE = "raise"
+
+
+def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
+    """What scripts on ``original`` begin with, and what to know about it."""
+    if not original.is_sequence:
+        return RAISE, ()
+    from ktc.passes.launches.whole_fusion import whole_fusion
+
+    found = whole_fusion(original)
+    apart = tuple(f"{a} and {b} stay launches of their own: {no.why}" for a, b, no in found.refused)
+    return (str(found.script) or RAISE), apart
+
+
 class Builder:
     """Builds scripts on one kernel, each at most once, and steps that scripts begin with alike (``raise``) once too.
-    ``as_loops``: loops are printed as they stand, so that two orders are two candidates."""
+    ``as_loops``: loops are printed as they stand, so that two orders are two candidates.
+
+    ``start``: what scripts that begin with ``raise`` begin with here. Of a sequence of launches that is the script that
+    makes one kernel of them, or as few as may be; who proposes scripts needs not know of launches."""
 
     def __init__(self, original: Kernel, as_loops: bool = False) -> None:
         self.original, self.as_loops = original, as_loops
+        self.start, self.start_notes = _start_of(original)
         self._built: dict[str, Candidate | Outcome] = {}
         self._steps: Memo = {}
 
     def build(self, proposal: Proposal) -> Candidate | Outcome:
         """The candidate, or an outcome of status ``refused`` (the script's fault) or ``failed`` (a bug of a pass)."""
+        proposal = self.whole(proposal)
         if proposal.script not in self._built:
             self._built[proposal.script] = self._build(proposal)
         return self._built[proposal.script]
+
+    def whole(self, proposal: Proposal) -> Proposal:
+        """``proposal`` with all that scripts here begin with, unless it was asked for as it is."""
+        script = proposal.script
+        if proposal.whole or self.start == RAISE or script.startswith(self.start):
+            return proposal
+        if script != RAISE and not script.startswith(f"{RAISE} |"):
+            return proposal
+        return replace(proposal, script=self.start + script.removeprefix(RAISE))
 
     def attempt(self, script: str) -> Refused | None:
         """Why ``script`` does not apply, or None."""

@@ -125,6 +125,7 @@ class Run:
     def raise_kernel(self) -> None:
         """The parallel form, for facts and sites; what it assumes, or that there is none, is a note and no error."""
         built = self.builder.build(RAISED)
+        self.notes += self.builder.start_notes
         if isinstance(built, Outcome):
             self.notes.append(f"not raised: {built.detail} [{built.code}]")
         else:

@@ -56,10 +56,11 @@ def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
     until = time.monotonic() + max(LEAST_SECONDS, SHARE_OF_RUN * (time.monotonic() - run.started))
     measured: dict[str, StepShare] = {}
     won, dropped = winner, []
+    begins = frozenset(map(str, parse_script(run.builder.start).steps))
     place = len(_steps(won.finalist))
     while (place := place - 1) >= 0:
         step = str(_steps(won.finalist)[place])
-        if step == RAISED.script:
+        if step in begins:
             continue
         if run.is_late(scenario) or time.monotonic() > until:
             break
@@ -84,7 +85,7 @@ def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
         run.notes += [f"{scenario.name}: dropped, for the kernel is as fast without it: {step}" for step in dropped]
         won = replace(won, found=found, finalist=replace(won.finalist, seconds=found.after.median))
         run.admit(won.finalist, scenario)
-    left = [str(s) for s in _steps(won.finalist) if str(s) != RAISED.script]
+    left = [str(s) for s in _steps(won.finalist) if str(s) not in begins]
     return replace(won, shares=tuple(measured.get(s, StepShare(s, None, "no time was left")) for s in left))
 
 

@@ -270,7 +270,7 @@ def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tu
     is being verified."""
     scripts: list[str] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
-    for p in proposals(run.planner, seen, PER_ROUND):
+    for p in map(run.builder.whole, proposals(run.planner, seen, PER_ROUND)):
         scripts.append(p.script)
         built = run.builder.build(p)
         if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:

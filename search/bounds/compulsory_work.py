@@ -70,7 +70,10 @@ def compulsory_work(
 def _work(walk: Walk, outputs: frozenset[str], granule: int) -> Work:
     read = written = 0
     whole = walk.whole
+    passed_on = {p.sym for p in walk.kernel.params if p.temporary}  # between launches: one kernel need not have it
     for sym, accesses in walk.touched.items():
+        if sym in passed_on:
+            continue
         out, all_written = accesses.written(granule)
         in_, all_read = (0, True) if sym.name in outputs else accesses.read(granule)
         read, written, whole = read + in_, written + out, whole and all_written and all_read

@@ -25,7 +25,9 @@ from ktc.ir.nodes import (
     Decl,
     Eval,
     For,
+    HwIndex,
     If,
+    Launched,
     Par,
     Reduce,
     Return,
@@ -37,7 +39,7 @@ from ktc.ir.nodes import (
     While,
     bodies,
 )
-from ktc.ir.walk import assigned, used, walk
+from ktc.ir.walk import all_exprs, assigned, used, walk
 
 from .iteration_states import (
     UNKNOWN,
@@ -280,6 +282,12 @@ def _scan(w: Walk, s: Scan, state: State) -> list[State]:
     return [w.forget(state, changed)]
 
 
+def _launched(w: Walk, s: Launched, state: State) -> list[State]:
+    """A launch of a sequence: what a program of threads does is not counted."""
+    threads = any(isinstance(e, HwIndex) for e in all_exprs(s.body))
+    return w.unsure(state, s.body) if threads else w.body(s.body, [state])
+
+
 STATEMENTS: dict[type, Callable[..., list[State]]] = {
     Decl: _decl,
     Assign: _assign,
@@ -295,4 +303,5 @@ STATEMENTS: dict[type, Callable[..., list[State]]] = {
     Par: _par,
     Reduce: _reduce,
     Scan: _scan,
+    Launched: _launched,
 }
