@@ -78,7 +78,7 @@ class Bench:
         self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
         self._works: dict[str, Work] = {}
-        self._source = hashlib.sha256(work.source.read_bytes()).hexdigest()
+        self._source = hashlib.sha256(b"".join(p.read_bytes() for p in (work.source, *work.sources))).hexdigest()
 
     def close(self) -> None:
         self.station.close()

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ktc.driver.printing import why_not_lowered
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.base import Refused
@@ -40,7 +41,7 @@ def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
         return RAISE, ()
     from ktc.passes.launches.whole_fusion import whole_fusion
 
-    found = whole_fusion(original)
+    found = whole_fusion(original, unfit=why_not_lowered)
     apart = tuple(f"{a} and {b} stay launches of their own: {no.why}" for a, b, no in found.refused)
     return (str(found.script) or RAISE), apart
 

@@ -20,7 +20,7 @@ from .build import Candidate
 from .lab import Comparison
 from .planner import Proposal
 from .report import StepShare
-from .state import RAISED, Finalist, Run
+from .state import Finalist, Run
 
 LEAST_SECONDS = 5.0
 """Seconds that one winner's steps may take, at least."""

@@ -44,6 +44,19 @@ def _seen(p: Param, inside: set[Sym]) -> Param:
     return p if p.sym in inside or isinstance(p.sym.type, Ptr) else dataclasses.replace(p, host=True)
 
 
+def renamed(kernel: Kernel, ending: str) -> Kernel:
+    """The sequence with ``ending`` after the names of its kernels, each of which is another one."""
+    names: list[str] = []
+    for s in launches(kernel):
+        name = f"{s.kernel}{ending}"
+        names.append(name if name not in names else f"{name}_{len(names) + 1}")
+    new = dict(zip(map(id, launches(kernel)), names))
+    body = tuple(
+        dataclasses.replace(s, kernel=new[id(s)]) if isinstance(s, Launched) else s for s in kernel.body
+    )  # fmt: skip
+    return kernel.with_(name=f"{kernel.name}{ending}", body=body)
+
+
 def emitted_sequence(kernel: Kernel, steps: Sequence[Emitted]) -> Emitted:
     """The texts of the launches of ``kernel``, in order."""
     first = steps[0]
@@ -51,7 +64,8 @@ def emitted_sequence(kernel: Kernel, steps: Sequence[Emitted]) -> Emitted:
     parts = [f"{mark} launch {k} of {len(steps)}\n{s.text}" for k, s in enumerate(steps, 1)]
     options = tuple(dict.fromkeys(o for s in steps for o in s.options))
     notes = tuple(dict.fromkeys(n for s in steps for n in s.notes))
-    return Emitted("\n".join(parts), kernel.name, first.target, kernel, options, notes, tuple(steps))
+    sections = tuple(dict.fromkeys(part for s in steps for part in s.sections))
+    return Emitted("\n".join(parts), kernel.name, first.target, kernel, options, notes, tuple(steps), sections)
 
 
-__all__ = ["emitted_sequence", "printable"]
+__all__ = ["emitted_sequence", "printable", "renamed"]

@@ -200,14 +200,20 @@ def _launcher(kind: str | None) -> Printer:
     return printer
 
 
+ORIGINAL = "_original"
+"""What the names of original kernels end in, beside a tuned one."""
+
+
 def _original(program: Program, target: str) -> Emitted | None:
     """The kernel before any pass, renamed so that both fit into one file. It runs where a guess is wrong, and knows
     none of them."""
+    from ktc.backends.sequence_text import renamed
+
     if program.original is None:
         return None
     original = without(program.original, unvouched(program.original))
-    renamed = original.with_(name=f"{original.name}_original")
-    return dataclasses.replace(program, kernel=renamed, refused=None).lower(target)
+    apart = renamed(original, ORIGINAL) if original.is_sequence else original.with_(name=f"{original.name}{ORIGINAL}")
+    return dataclasses.replace(program, kernel=apart, refused=None).lower(target)
 
 
 def _device_code(program: Program, target: str, values: dict[str, int], arch: str | None, kind: str) -> Output:

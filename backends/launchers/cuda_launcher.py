@@ -19,6 +19,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
 from ktc.ir.producer_launch import tensor_maps
+from ktc.ir.sequences import temporaries
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
 
 from .cupy_launcher import cupy_launcher, python_text, working_memory
@@ -57,7 +58,14 @@ def emit_launcher(emitted: Emitted, kind: str | None = None, original: Emitted |
     kind = kind or emitted.target
     if kind not in KINDS:
         raise KtcError("E-LAUNCH-KIND", f"no launcher '{kind}'", hint=f"one of: {', '.join(KINDS)}", exit_code=2)
+    if original is not None and original.launches and kind in ONE_KERNEL:
+        what = f"where an assumption fails, a launcher of this kind runs one kernel, and not {len(original.launches)}"
+        raise KtcError("E-LAUNCH-SEQUENCE", what, hint="--emit launcher with --backend cuda or hip, or launcher-torch")
     return KINDS[kind](emitted, original)
+
+
+ONE_KERNEL = frozenset({"cupy", "opencl"})
+"""Launchers that know nothing of sequences."""
 
 
 # ------------------------------------------------------------------------------------------------------ CUDA and HIP
@@ -93,7 +101,10 @@ def _dims(extents: Sequence[Expr], x: Exprs) -> str:
 
 
 def _cxx_call(emitted: Emitted, api: str, x_of: Callable, declared: Mapping[str, Param]) -> list[str]:
-    """Statements that launch ``emitted``; ``declared``: the parameters of the function around them, by name."""
+    """Statements that launch ``emitted``, of a sequence all launches one after the other; ``declared``: the parameters
+    of the function around them, by name."""
+    if emitted.launches:
+        return _cxx_calls(emitted, api, x_of, declared)
     x, names = x_of(emitted.kernel)
     g = geometry(emitted.kernel)
     passed = [p for p in emitted.kernel.params if not p.host and not p.symbol]
@@ -133,13 +144,33 @@ def _argument(p: Param, declared: Param, name: str, x: Exprs) -> str:
     return f"reinterpret_cast<{const}{x.d.type_name(t.elem)}*>({name})"
 
 
+def _cxx_calls(emitted: Emitted, api: str, x_of: Callable, declared: Mapping[str, Param]) -> list[str]:
+    """Statements that launch a sequence, in memory of its own for what its launches leave for each other."""
+    x, names = x_of(emitted.kernel)
+    lines, free = [], []
+    for p in temporaries(emitted.kernel):
+        assert isinstance(p.sym.type, Ptr) and p.scratch is not None
+        elem, name = x.d.type_name(p.sym.type.elem), names.of(p.sym)
+        size = f"sizeof({elem}) * {x.piece(p.scratch).at(4)}"
+        get = f"{api}MallocAsync(reinterpret_cast<void**>(&{name}), {size}, stream)"
+        lines += [f"{elem}* {name} = nullptr;", f"{api}Error_t got_{name} = {get};"]
+        lines.append(f"if (got_{name} != {api}Success) return got_{name};")
+        free.append(f"{api}FreeAsync({name}, stream);")
+    for step in emitted.launches:
+        lines += ["{", *("  " + line for line in _cxx_call(step, api, x_of, declared)), "}"]
+    return lines + free
+
+
 def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) -> str:
-    entries = [code.entry for code in (emitted, original) if code is not None]
+    entries = [e.entry for code in (emitted, original) if code is not None for e in (code, *code.launches)]
 
     def x_of(kernel: Kernel):
         return host_exprs(kernel, dialect_class(profile_for(api)), OWN_NAMES | {*entries})
 
     kernel = emitted.kernel
+    if emitted.launches:
+        hint = "fuse-launches makes one kernel of them; --backend without --emit prints each"
+        raise KtcError("E-LAUNCH-SEQUENCE", f"{kernel.name} is {len(emitted.launches)} launches", kernel.loc, hint)
     x, names = x_of(kernel)
     g = geometry(kernel)
     known = {p.sym.name: p for p in original.kernel.params} if original is not None else {}
@@ -170,7 +201,8 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     includes = ["#include <cstdint>", ""] if g.aligned or g.apart else []
     if tensor_maps(kernel):
         includes = ["#include <cuda.h>", *includes, *MAKE_TENSOR_MAP.splitlines(), ""]
-    what = "; runs the original kernel where an assumption does not hold" if checks and original else ""
+    before = "the original launches" if original is not None and original.launches else "the original kernel"
+    what = f"; runs {before} where an assumption does not hold" if checks and original else ""
     about = [f"// Launches {emitted.entry}{what}.", *(f"// {line}" for line in working_memory(kernel, x.text))]
     return "\n".join([*includes, *about, *wrap(head, ""), *body, "}"]) + "\n"
 

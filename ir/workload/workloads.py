@@ -182,6 +182,11 @@ class Workload:
             check_formulas(self, self.unchecked)
 
     @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files that hold the kernel, or the kernels of a sequence."""
+        return tuple(dict.fromkeys(s.source for s in self.launches)) or (self.source,)
+
+    @property
     def variants(self) -> tuple[str, ...]:
         """Names of the instantiations besides the default."""
         return tuple(v for v in self.templates if v)

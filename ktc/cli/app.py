@@ -18,6 +18,7 @@ or the script is at fault, 2 usage, 3 the environment is."""
 COMMANDS = {
     "optimize": "optimizing",
     "tune": "optimizing",
+    "fuse": "fusing",
     "lower": "lowering",
     "port": "lowering",
     "parse": "surveying",

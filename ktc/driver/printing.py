@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ktc.backends import emit
 from ktc.backends.base import Emitted
@@ -13,6 +14,9 @@ from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Barrier, Reduce, Scan, Stmt
 from ktc.ir.walk import map_body
+
+if TYPE_CHECKING:
+    from ktc.passes.core.refusals import Refused
 
 READS_PARALLEL = frozenset({"numba"})
 """Targets whose emitter takes the parallel form as it is; for the others it is lowered first."""
@@ -53,6 +57,18 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
             why = "a loop over blocks waits for all of the one before it, as the blocks of a launch cannot"
             raise LoweringError("E-LOWER-BLOCKS", why, kernel.loc, "this is a schedule for a CPU: --backend numba")
     return emit(kernel, target, mode)
+
+
+def why_not_lowered(kernel: Kernel) -> Refused | None:
+    """Why ``kernel`` has no program of threads; None if it has one."""
+    from ktc.passes.core.refusals import Refused
+    from ktc.passes.lowering import LoweringError, materialise
+
+    try:
+        materialise(kernel)
+    except LoweringError as e:
+        return Refused(e.code, e.message, (e.loc,) if e.loc else (), e.hint)
+    return None
 
 
 def _affordable(kernel: Kernel, target: str) -> Kernel:

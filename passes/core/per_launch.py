@@ -10,8 +10,11 @@ from ktc.ir.sequences import alone, launches, put_back
 from .base import Pass, Site
 from .refusals import Refusal, Refused, Result, attempted
 
-ELSEWHERE = frozenset({"E-PLACE"})
+ELSEWHERE = frozenset({"E-PLACE", "E-PLACE-SPMD"})
 """What a launch that lacks what a step names says."""
+
+NOTHING = ("-NOTHING", "-NONE")
+"""What the codes of refusals end in that say that there is nothing to do."""
 
 
 def applied(p: Pass[Any], kernel: Kernel, args: Any) -> Result:
@@ -34,7 +37,7 @@ def applied(p: Pass[Any], kernel: Kernel, args: Any) -> Result:
         kernel = put_back(kernel, s, outcome.kernel)
         notes += [f"{s.kernel}: {note}" for note in outcome.notes]
         changed = True
-    said = {name: r for name, r in refused.items() if r.code not in ELSEWHERE}
+    said = {name: r for name, r in refused.items() if r.code not in ELSEWHERE and not r.code.endswith(NOTHING)}
     name, why = next(iter((said if changed else said or refused).items()), ("", None))
     if why is not None:
         raise Refusal(why.code, f"in the launch of '{name}': {why.why}", why.locs, why.hint)

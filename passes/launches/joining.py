@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.loop_extents import is_static
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
@@ -40,7 +41,7 @@ def join(kernel: Kernel, first: Par, second: Par) -> Par:
     Raises:
         Refusal: E-FUSE-..., as ``fuse`` would refuse them.
     """
-    second = spread_as(first, counted_as(first, second))
+    first, second = spread_alike(first, counted_as(first, second))
     check(kernel.with_(body=(first, second)), first, second)
     whole = joined(first, second)
     assert isinstance(whole, Par)
@@ -59,26 +60,44 @@ def counted_as(first: Par, second: L) -> L:
     return dataclasses.replace(made, var=new, lo=first.lo, hi=first.hi)
 
 
-def spread_as(first: Par, second: Par, outer: bool = True) -> Par:
-    """``second`` with the threads of ``first``: the loops in it over as many threads, and (``outer``) itself alike."""
-    sizes = {(lv.kind, lv.axis): lv.n for s in walk((first,)) if isinstance(s, Par | Reduce) for lv in s.dist
-             if lv.kind in THREADS and lv.n is not None}  # fmt: skip
+def spread_alike(first: Par, second: Par) -> tuple[Par, Par]:
+    """Two loops over as many threads: those of the first, unless only the second's are known before launch."""
+    sizes = {**_threads(second), **_threads(first)}
+    sizes |= {k: n for k, n in _threads(second).items() if is_static(n) and not is_static(sizes[k])}
+    first, second = over_threads(first, sizes), over_threads(second, sizes)
+    alike = _same_levels(first.dist, second.dist)
+    return first, dataclasses.replace(second, dist=first.dist) if alike or not _spread_inside(second) else second
+
+
+Sizes = dict[tuple[str, str], Expr]
+"""How many threads there are, by level and axis."""
+
+
+def _threads(loop: Par) -> Sizes:
+    loops = (s for s in walk((loop,)) if isinstance(s, Par | Reduce))
+    levels = (lv for s in loops for lv in s.dist if lv.kind in THREADS)
+    return {(lv.kind, lv.axis): lv.n for lv in levels if lv.n is not None}
+
+
+def over_threads(loop: Par, sizes: Sizes) -> Par:
+    """``loop`` and those in it, over so many threads."""
 
     def level(lv: Level) -> Level:
         n = sizes.get((lv.kind, lv.axis))
         return lv if n is None or lv.n is None else dataclasses.replace(lv, n=n)
 
     def on(s: Stmt) -> Stmt:
-        if not isinstance(s, Par | Reduce):
-            return s
-        dist: Dist = tuple(map(level, s.dist))
-        return s if dist == s.dist else dataclasses.replace(s, dist=dist)
+        dist: Dist = tuple(map(level, s.dist)) if isinstance(s, Par | Reduce) else ()
+        return dataclasses.replace(s, dist=dist) if isinstance(s, Par | Reduce) and dist != s.dist else s
 
-    (second,) = map_body((second,), on)  # type: ignore[assignment]
-    alike = [(lv.kind, lv.axis) for lv in first.dist] == [(lv.kind, lv.axis) for lv in second.dist]
-    if not outer:
-        return second
-    return dataclasses.replace(second, dist=first.dist) if alike or not _spread_inside(second) else second
+    (new,) = map_body((loop,), on)
+    assert isinstance(new, Par)
+    return new
+
+
+def spread_as(first: Par, second: Par) -> Par:
+    """``second`` over as many threads as ``first``."""
+    return over_threads(second, _threads(first))
 
 
 THREADS = ("thread", "warp", "lane")

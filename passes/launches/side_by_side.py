@@ -132,7 +132,7 @@ def _spread_alike(first: Kernel, second: Kernel) -> Kernel:
     loop = next((s for s in first.body if isinstance(s, Par)), None)
     if loop is None:
         return second
-    body = tuple(spread_as(loop, s, outer=False) if isinstance(s, Par) else s for s in second.body)
+    body = tuple(spread_as(loop, s) if isinstance(s, Par) else s for s in second.body)
     return second.with_(body=body)
 
 

@@ -6,12 +6,13 @@ scripts of a search on a sequence begin with.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.fold import evaluate
-from ktc.ir.kernel import Kernel, Param
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc
-from ktc.ir.sequences import launches, temporaries
+from ktc.ir.sequences import launch_kernels, launches, temporaries
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import walk
 from ktc.passes.core.pipeline import apply_step
@@ -20,10 +21,14 @@ from ktc.passes.core.script import Script, Step
 
 from .pairs import neighbours
 
-ROOM = 48 << 10
-"""Bytes of shared memory that a block of any launch may have (CUDA C++ Programming Guide, technical specifications)."""
+ROOM = 227 << 10
+"""Bytes of shared memory that a block may have on the devices that have most (CUDA C++ Programming Guide, technical
+specifications). Launchers ask the device, and run the original launches where a row does not fit."""
 
-RAISE = Step("raise", ())
+RAISE, NORMALISE = Step("raise", ()), Step("normalise", ())
+
+Unfit = Callable[[Kernel], Refused | None]
+"""Why a kernel is of no use; None for one that is."""
 
 
 @dataclass(frozen=True)
@@ -42,40 +47,58 @@ class Fusion:
         return len(self.script.steps) > 1
 
 
-def whole_fusion(kernel: Kernel, beside: bool = False) -> Fusion:
+def whole_fusion(kernel: Kernel, beside: bool = False, unfit: Unfit = lambda kernel: None) -> Fusion:
     """Fuse as many neighbours of a sequence as may be, in order; ``beside``: also those that have nothing to do with
-    each other. Where ``raise`` refuses, the script is empty."""
-    whole = _Fusing(kernel)
-    if (no := whole.step(RAISE)) is not None:
-        names = [s.kernel for s in launches(kernel)]
-        return Fusion(Script(()), kernel, (), ((names[0], names[-1], no),))
+    each other. ``unfit`` says why what a step makes is of no use. Where ``raise`` refuses, the script is empty.
+
+    Loops that a thread goes through alone are first left as they are; they become parallel (``normalise``) where that
+    lets more launches join.
+    """
+    plain = _attempt(kernel, (RAISE,), beside, unfit)
+    if not plain.kernel.is_sequence or not plain.script.steps:
+        return plain
+    normal = _attempt(kernel, (RAISE, NORMALISE), beside, unfit)
+    fewer = normal.script.steps and len(launch_kernels(normal.kernel)) < len(launch_kernels(plain.kernel))
+    return normal if fewer else plain
+
+
+def _attempt(kernel: Kernel, begin: Sequence[Step], beside: bool, unfit: Unfit) -> Fusion:
+    whole = _Fusing(kernel, unfit)
+    for step in begin:
+        if (no := whole.step(step)) is not None:
+            names = [s.kernel for s in launches(kernel)]
+            return Fusion(Script(()), kernel, (), ((names[0], names[-1], no),))
     refused = whole.fuse("fuse-launches")
     if beside and whole.kernel.is_sequence:
         refused += whole.fuse("side-by-side")
         if not whole.kernel.is_sequence and not whole.kernel.is_parallel:
             whole.step(RAISE)
     for p in temporaries(whole.kernel):
-        whole.step(Step("contract", (("array", p.sym.name), ("where", "shared"))), lambda k, p=p: _has_room(k, p))  # type: ignore[misc]
-    return Fusion(Script(tuple(whole.steps)), whole.kernel, tuple(whole.notes), tuple(refused))
+        if whole.step(Step("contract", (("array", p.sym.name), ("where", "shared")))) is None:
+            whole.notes = [n for n in whole.notes if not n.startswith(f"'{p.sym.name}' is still")]
+    left = {s.kernel for s in launches(whole.kernel)}
+    apart = tuple(r for r in refused if {r[0], r[1]} <= left)
+    return Fusion(Script(tuple(whole.steps)), whole.kernel, tuple(whole.notes), apart)
 
 
 class _Fusing:
     """A sequence, and the steps that have been applied to it."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, unfit: Unfit) -> None:
+        self.kernel, self.unfit = kernel, unfit
         self.steps: list[Step] = []
         self.notes: list[str] = []
 
-    def step(self, step: Step, wanted=lambda kernel: True) -> Refused | None:  # type: ignore[no-untyped-def]
-        """Apply ``step``, if what it makes is ``wanted``; why not."""
+    def step(self, step: Step) -> Refused | None:
+        """Apply ``step``; why not, if what it makes cannot be used."""
         done = apply_step(self.kernel, step)
         if not isinstance(done, Result):
             return done
-        if wanted(done.kernel):
-            self.kernel = done.kernel
-            self.steps.append(step)
-            self.notes += done.notes
+        if (no := _too_long(done.kernel) or self.unfit(done.kernel)) is not None:
+            return no
+        self.kernel = done.kernel
+        self.steps.append(step)
+        self.notes += done.notes
         return None
 
     def fuse(self, name: str) -> list[tuple[str, str, Refused]]:
@@ -91,18 +114,18 @@ class _Fusing:
         return refused
 
 
-def _has_room(kernel: Kernel, param: Param) -> bool:
-    """Whether the rows of what ``param`` was fit into a block's shared memory, whatever sizes are declared."""
+def _too_long(kernel: Kernel) -> Refused | None:
+    """That arrays of rows do not fit into a block's shared memory, by the largest sizes that are declared, if any."""
     most = {p.sym.name: p.range[1] for p in kernel.params if p.range[1] is not None}
     total = 0
     for s in walk(kernel.body):
         if isinstance(s, Alloc) and isinstance(s.sym.type, Array) and s.sym.type.space == "shared":
             for extent in s.sym.type.shape:
                 n = evaluate(extent, most)
-                if n is None:
-                    return False
-                total += int(n) * scalar_of(s.sym.type).bytes
-    return total <= ROOM
+                total += int(n or 0) * scalar_of(s.sym.type).bytes
+    if total <= ROOM:
+        return None
+    return Refused("E-CONTRACT-ROOM", f"rows of up to {total} bytes do not fit into a block's shared memory")
 
 
 __all__ = ["Fusion", "whole_fusion"]

@@ -90,7 +90,8 @@ def gathered(workload: Workload, variant: str | None, sheet_at: Path | None = No
         KtcError: what cannot be read, or not preprocessed.
     """
     source = Path(os.path.abspath(workload.source))
-    paths = [source, *(p for p in _included(workload) if p != source)]
+    own = [Path(os.path.abspath(p)) for p in workload.sources]
+    paths = [source, *dict.fromkeys(p for p in (*own, *_included(workload)) if p != source)]
     sheet = Path(os.path.abspath(sheet_at or workload.path))
     folders = [Path(os.path.abspath(d)) for d in workload.include_dirs]
     used = [d for d in folders if any(p.is_relative_to(d) for p in paths)]
@@ -115,14 +116,18 @@ def gathered(workload: Workload, variant: str | None, sheet_at: Path | None = No
 
 
 def _included(workload: Workload) -> Iterator[Path]:
-    """The headers of the workload's source that are files."""
-    if workload.source.suffix == ".ktir":
-        return
+    """The headers of the workload's sources that are files."""
+    for source in workload.sources:
+        if source.suffix != ".ktir":
+            yield from _headers(source, workload)
+
+
+def _headers(source: Path, workload: Workload) -> Iterator[Path]:
     from ktc.ir.frontend.dialects.dialect import dialect_of
     from ktc.ir.frontend.preprocess.preprocessor import preprocess
     from ktc.ir.frontend.preprocess.source_text import read_source
 
-    file = str(workload.source)
+    file = str(source)
     text = read_source(file)
     found = preprocess(text, file, dict(workload.defines) or None, workload.include_dirs, None, dialect_of(file, text))
     for name in found.sources:

@@ -1,0 +1,105 @@
+"""``ktc fuse``: a sequence of launches as few kernels."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ktc.ir.diagnostics import KtcError
+
+from .command_parser import Option
+from .lowering import Backend
+from .options import Json, Passes, apply_script, with_program
+from .output import note, print_json, progress, put
+
+if TYPE_CHECKING:
+    from ktc.api import Program
+    from ktc.search.verification import Verdict
+
+
+@with_program
+def fuse(
+    program: Program,
+    backend: Annotated[Backend, Option("--backend", "-b", help="Language to print.")] = Backend.cuda,
+    passes: Passes = "",
+    beside: Annotated[
+        bool, Option("--beside", help="Also put launches that have nothing to do with each other into one grid.")
+    ] = False,
+    output: Annotated[
+        str, Option("-o", "--output", metavar="DIR", help="Write a folder that `ktc optimize` goes on from.")
+    ] = "",
+    verify: Annotated[
+        bool, Option("--verify/--no-verify", help="Verify the result against the launches (without a device).")
+    ] = True,
+    json_: Json = False,
+) -> None:
+    """Make one kernel, or as few as dependences allow, of kernels that a program launches one after the other.
+
+    KERNEL is a workload of a sequence: its buffers, and the launches in order, with what is passed for each parameter.
+    A buffer whose role is temp is what one launch leaves for another; it is gone where its values can stay in
+    registers or shared memory. The result is verified against the launches as they are. -p gives the script itself
+    (`fuse-launches`, `side-by-side`, `contract`) instead of what is found.
+
+    A workload of a sequence:
+      [sequence]
+      name = "norm_then_quantise"
+      source = "kernels.cu"
+      [[args]]            # as for a kernel; noalias = true where no caller passes overlapping memory
+      name = "y"
+      dtype = "f16"
+      shape = ["rows", "d"]
+      role = "temp"
+      [[launch]]
+      kernel = "add_rms_norm"
+      args = { out = "y", eps = 1e-6 }     # those left out get the argument of their own name
+      grid = ["rows"]
+      block = ["256"]
+
+    Examples:
+      ktc fuse norm_then_quantise.toml
+      ktc fuse kernels/fusion/gate_then_fp8 --backend opencl
+      ktc fuse pair.toml -o fused && ktc optimize fused
+      ktc fuse pair.toml -p 'raise | fuse-launches{how=recompute}'
+    """
+    from ktc import fusing
+
+    if passes:
+        found = fusing.by_script(program, apply_script(program, passes))
+    else:
+        found = fusing.fuse(program, beside)
+    code = found.program.lower(backend.value)
+    verdict = _verified(found.program, json_) if verify else None
+    files = fusing.write_folder(found, Path(output), backend.value) if output else []
+    if json_:
+        print_json({
+            "kernel": found.program.kernel.name, "script": found.program.script, "text": code.text,
+            "notes": list(found.notes), "apart": found.why_apart(),
+            "verdict": verdict.to_json() if verdict is not None else None, "files": list(map(str, files)),
+        })  # fmt: skip
+        return
+    put(code.text, "")
+    for line in (*found.notes, *found.why_apart()):
+        note(f"note: {line}")
+    note(f"script: {found.program.script}")
+    if verdict is not None:
+        note(f"{verdict.status} against the launches as they are: {verdict.reason}")
+    for f in files:
+        note(f"wrote {f}")
+    if files:
+        note(f"next: ktc optimize {shlex.quote(output)}")
+
+
+def _verified(program: Program, quiet: bool) -> Verdict | None:
+    """The verdict on the fused kernel; None where there is no workload to run it with.
+
+    Raises:
+        KtcError: E-VERIFY-FAILED, it is not what the launches are.
+    """
+    if program.workload is None:
+        return None
+    with progress("verifying", quiet=quiet) as bar:
+        verdict = program.verify(device="none", say=bar.say)
+    if not verdict.ok:
+        raise KtcError("E-VERIFY-FAILED", f"{verdict.status}: {verdict.reason}")
+    return verdict
