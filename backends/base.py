@@ -26,7 +26,7 @@ class Emitted:
     text (includes, helpers, types, constants, the function), in order, where its language has them.
 
     Of a sequence, ``launches`` are its launches in order, each a translation unit of its own, and ``text`` is all of
-    them to read.
+    them as one.
     """
 
     text: str

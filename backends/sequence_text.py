@@ -12,16 +12,14 @@ from ktc.ir.types import Ptr
 from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import assigned, rename, used, used_in
 
-from .base import Emitted
-
-COMMENT = {"numba": "#"}
-"""What a comment begins with, where it is not //."""
+from .base import Emitted, unit_of
 
 
 def printable(kernel: Kernel) -> list[Kernel]:
     """The launches of a sequence as kernels that take what they use: ``restrict`` as their sources have it, and
     ``const`` what they only read."""
-    return [_trimmed(alone(kernel, s), s) for s in launches(kernel)]
+    apart = renamed(kernel, "")
+    return [_trimmed(alone(apart, s), s) for s in launches(apart)]
 
 
 def _trimmed(kernel: Kernel, launched: Launched) -> Kernel:
@@ -58,14 +56,13 @@ def renamed(kernel: Kernel, ending: str) -> Kernel:
 
 
 def emitted_sequence(kernel: Kernel, steps: Sequence[Emitted]) -> Emitted:
-    """The texts of the launches of ``kernel``, in order."""
+    """The texts of the launches of ``kernel``, in order, as one translation unit, which has what several need once."""
     first = steps[0]
-    mark = COMMENT.get(first.target, "//")
-    parts = [f"{mark} launch {k} of {len(steps)}\n{s.text}" for k, s in enumerate(steps, 1)]
     options = tuple(dict.fromkeys(o for s in steps for o in s.options))
     notes = tuple(dict.fromkeys(n for s in steps for n in s.notes))
     sections = tuple(dict.fromkeys(part for s in steps for part in s.sections))
-    return Emitted("\n".join(parts), kernel.name, first.target, kernel, options, notes, tuple(steps), sections)
+    text = unit_of(sections) if sections else "\n".join(s.text for s in steps)
+    return Emitted(text, kernel.name, first.target, kernel, options, notes, tuple(steps), sections)
 
 
 __all__ = ["emitted_sequence", "printable", "renamed"]

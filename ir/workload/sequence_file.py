@@ -22,19 +22,15 @@ def launches_of(f: TomlFile, doc: Mapping[str, Any], head: Mapping[str, Any]) ->
     found = tables(f, doc, "launch")
     if not found:
         raise f.fail("a sequence needs at least one [[launch]]", "sequence", 0, "name", hint=EXAMPLE)
-    common = strings_at(f, head.get("template", {}), "sequence", "template")
-    return tuple(_launch(f, given, i, head, common) for i, given in enumerate(found))
+    return tuple(_launch(f, given, i, head) for i, given in enumerate(found))
 
 
-def _launch(
-    f: TomlFile, given: Mapping[str, Any], i: int, head: Mapping[str, Any], common: Mapping[str, str]
-) -> SequenceLaunch:
+def _launch(f: TomlFile, given: Mapping[str, Any], i: int, head: Mapping[str, Any]) -> SequenceLaunch:
     only(f, given, "launch", i, known="launches")
     source = given.get("source", head.get("source"))
     if not isinstance(source, str) or not source:
         raise f.fail('a [[launch]] needs source = "..."', "launch", i, "source", hint=EXAMPLE)
-    own = strings_at(f, given.get("template", common), "launch", "template")
-    template = {name: common.get(value, value) for name, value in own.items()}
+    template = strings_at(f, given["template"], "launch", "template") if "template" in given else None
     passed = given.get("args", {})
     if not isinstance(passed, dict) or not all(isinstance(v, str | int | float) for v in passed.values()):
         hint = 'args = { out = "y", n = "rows * d" }'

@@ -192,10 +192,12 @@ class _Builder:
     def _read(self, spec: SequenceLaunch) -> Kernel:
         from ktc.ir.frontend import load
 
+        common = self.workload.template(self.variant)
+        own = common if spec.template is None else {n: common.get(v, v) for n, v in spec.template.items()}
         return load(
             str(spec.source),
             kernel=spec.kernel,
-            template=dict(spec.template),
+            template=own,
             defines=dict(self.workload.defines) or None,
             include_dirs=self.workload.include_dirs,
         )

@@ -112,11 +112,12 @@ class LaunchSpec:
 class SequenceLaunch:
     """One launch of a sequence, as its file has it: which kernel of which source, in which instance, and what is passed
     for its parameters (by name: a buffer, a buffer and an offset in elements, or an expression over sizes and scalars;
-    those left out get the argument of their own name). ``launch``: the geometry, if not as the source launches it."""
+    those left out get the argument of their own name). ``template``: arguments of this kernel alone, which may name
+    those of the sequence; None takes these. ``launch``: the geometry, if not as the source launches it."""
 
     source: Path
     kernel: str
-    template: Mapping[str, str] = field(default_factory=dict)
+    template: Mapping[str, str] | None = None
     passed: Mapping[str, str | int | float] = field(default_factory=dict)
     launch: LaunchSpec | None = None
 

@@ -62,15 +62,15 @@ def fuse(
       ktc fuse pair.toml -o fused && ktc optimize fused
       ktc fuse pair.toml -p 'raise | fuse-launches{how=recompute}'
     """
-    from ktc import fusing
+    from ktc import fused_sequences
 
     if passes:
-        found = fusing.by_script(program, apply_script(program, passes))
+        found = fused_sequences.by_script(program, apply_script(program, passes))
     else:
-        found = fusing.fuse(program, beside)
+        found = fused_sequences.fuse(program, beside)
     code = found.program.lower(backend.value)
     verdict = _verified(found.program, json_) if verify else None
-    files = fusing.write_folder(found, Path(output), backend.value) if output else []
+    files = fused_sequences.write_folder(found, Path(output), backend.value) if output else []
     if json_:
         print_json({
             "kernel": found.program.kernel.name, "script": found.program.script, "text": code.text,

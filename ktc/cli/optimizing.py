@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ktc.agent.planner import Planner
     from ktc.agent.report import OptimizeReport
     from ktc.api import Program
+    from ktc.ir.workload import Workload
     from ktc.search.workers.head_start import HeadStart
 
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
@@ -119,13 +120,15 @@ def optimize(
 
     Run again with the same --out, it continues where it was: nothing is measured twice. Of a folder that `ktc profile`
     or `ktc capture` wrote, the program's kernels are optimised under one budget, most promising first, until what is
-    left cannot make the program 1 % faster.
+    left cannot make the program 1 % faster. Of a sequence of launches (see `ktc fuse --help`) half of the budget goes
+    to the fused kernel, the rest to the launches one by one; all are measured against the launches as they are.
 
     Examples:
       ktc optimize silu_and_mul
       ktc profile -o p -- ./solver && ktc optimize p --source src --budget 300
       ktc optimize kernels/serving/fused_add_rmsnorm --device opencl --budget 40
       ktc optimize softmax --time-limit 30
+      ktc optimize norm_then_fp8                  (a sequence of launches: fused, and each launch by itself)
       ktc optimize my_folder_with_workload_toml --planner llm --intent "small batches matter most"
     """
     _run(program, device, budget, time_limit, planner, scenario, out, fresh, memory, seed, json_, ahead,
@@ -221,36 +224,43 @@ def _run(
     from ktc.agent.optimize import optimize as search
     from ktc.verification import need_workload
 
+    from .optimizing_sequence import optimize_sequence
+
     unnamed = program.workload is None or program.preset is not None  # a recipe's files are in a folder of ktc's own
     name = program.kernel.name if unnamed else need_workload(program, "optimizing").path.resolve().parent.name
     folder = Path(out) if out else Path("ktc-out") / name
     program = with_workload(program, folder)
     workload = need_workload(program, "optimizing")
-    with showing(quiet=json_ or quiet) as shown, _saying_how_to_continue(folder):
 
-        def tell(event: Mapping[str, Any]) -> None:
-            shown(event)
-            if export is not None:
-                export(event)
+    def one(workload: Workload | Path, out: Path, budget: int, seconds: float, **more: Any) -> OptimizeReport:
+        with showing(quiet=json_ or quiet) as shown, _saying_how_to_continue(out):
 
-        report = search(
-            workload,
-            device=device or None,
-            planner=planner,
-            intent=intent,
-            counters=profile,
-            llm_limits=llm_limits,
-            budget=budget,
-            time_limit=time_limit,
-            out_dir=folder,
-            progress=tell,
-            seed=seed,
-            resume=not fresh,
-            variant=program.variant,
-            scenarios=scenarios or None,
-            memory=Memory() if memory else None,
-            ahead=ahead,
-        )
+            def tell(event: Mapping[str, Any]) -> None:
+                shown(event)
+                if export is not None:
+                    export(event)
+
+            return search(
+                workload,
+                device=device or None,
+                planner=planner,
+                intent=intent,
+                counters=profile,
+                llm_limits=llm_limits,
+                budget=budget,
+                time_limit=seconds,
+                out_dir=out,
+                progress=tell,
+                seed=seed,
+                resume=not fresh,
+                scenarios=scenarios or None,
+                memory=Memory() if memory else None,
+                **more,
+            )
+
+    if program.kernel.is_sequence and isinstance(planner, str):
+        return optimize_sequence(program, folder, budget, time_limit, one, json_, ahead)
+    report = one(workload, folder, budget, time_limit, variant=program.variant, ahead=ahead)
     print_json(report.to_json()) if json_ else show(report)
     if report.internal and not report.compared:
         first = report.failures[0]

@@ -148,10 +148,11 @@ def sheet_of(work: Workload) -> str:
         a["dtype"] = work.dtype(work.arg(a["name"]))
     doc = {k: v for k, v in doc.items() if k not in ("sequence", "kernel", "launch", "variants")}
     head = {"source": LAUNCHES, "name": work.kernel_name}
-    return _dumped({"kernel": head, **doc, "args": args})
+    return dumped({"kernel": head, **doc, "args": args})
 
 
-def _dumped(doc: Mapping[str, Any]) -> str:
+def dumped(doc: Mapping[str, Any]) -> str:
+    """Tables as TOML text: plain keys, then tables and lists of tables one level deep."""
     plain = {k: v for k, v in doc.items() if not _is_table(v)}
     out = [f"{k} = {_value(v)}" for k, v in plain.items()]
     for key, value in doc.items():
@@ -182,4 +183,4 @@ def _value(v: Any) -> str:
     return json.dumps(v, ensure_ascii=False) if isinstance(v, str) else repr(v)
 
 
-__all__ = ["Fused", "fuse", "in_one_text", "sheet_of", "write_folder"]
+__all__ = ["Fused", "by_script", "dumped", "fuse", "in_one_text", "sheet_of", "write_folder"]
