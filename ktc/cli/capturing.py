@@ -11,7 +11,7 @@ from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Argument, Option
 from .options import Define, Include, Json, Passes, Sets, knob_values, script_text, usage
-from .output import note, print_json, progress, styled, table
+from .output import ended, note, print_json, progress, styled, table
 
 if TYPE_CHECKING:
     from ktc.capture import Capture, Outcome
@@ -140,9 +140,8 @@ def rerun(
     if wrong:
         first = wrong[0]
         where = f"launch {first.launch.ordinal} of {first.launch.kernel} on {first.backend}"
-        raise KtcError(
-            "E-RERUN", f"{len(wrong)} of {len(outcomes)} reruns went wrong, the first: {where}: {first.detail}"
-        )
+        said = f"{len(wrong)} of {len(outcomes)} reruns went wrong, the first: {where}: {first.detail}"
+        raise ended(KtcError("E-RERUN", said), json_)
 
 
 def _show_outcomes(outcomes: Sequence[Outcome]) -> None:

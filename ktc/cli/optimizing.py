@@ -26,7 +26,7 @@ from .options import (
     with_program,
     with_workload,
 )
-from .output import columns, note, print_json, styled, table
+from .output import columns, ended, note, print_json, styled, table
 from .simulating import Export, simulate
 
 if TYPE_CHECKING:
@@ -264,8 +264,8 @@ def _run(
     print_json(report.to_json()) if json_ else show(report)
     if report.internal and not report.compared:
         first = report.failures[0]
-        raise KtcError("E-INTERNAL", f"ktc itself failed on all that it tried: {first.message}", hint=WHAT_TO_SEND,
-                       exit_code=EXIT_BUG)  # fmt: skip
+        said = f"ktc itself failed on all that it tried: {first.message}"
+        raise ended(KtcError("E-INTERNAL", said, hint=WHAT_TO_SEND, exit_code=EXIT_BUG), json_)
 
 
 @contextmanager

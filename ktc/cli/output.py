@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from ktc.ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError, render
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -34,6 +34,15 @@ def colour_error(text: str) -> str:
     head, _, rest = text.partition("\n")
     head = re.sub(r"\berror:", "\x1b[31merror:\x1b[39m", head, count=1)
     return f"\x1b[1m{head}\x1b[0m" + (f"\n{rest}" if rest else "")
+
+
+def ended(error: KtcError, json_: bool) -> BaseException:
+    """What to raise for ``error`` once a result is printed: with ``json_`` standard output holds its one document, and
+    the error goes to standard error alone."""
+    if not json_:
+        return error
+    print(colour_error(render(error)), file=sys.stderr)
+    return SystemExit(error.exit_code)
 
 
 def print_json(value: Any) -> None:

@@ -12,7 +12,7 @@ from ktc.ir.support.quantities import duration
 
 from .command_parser import Argument, Option
 from .options import Define, Include, Json, usage
-from .output import note, print_json, progress, styled, table
+from .output import ended, note, print_json, progress, styled, table
 
 if TYPE_CHECKING:
     from ktc.observed.tryout import Run, Tryout
@@ -269,7 +269,8 @@ def tryout(
         what = ", ".join(c.name for c in done.different) or f"the exit code is {done.after[0].status}"
         hint = "`ktc capture` and `ktc rerun` show which launch differs, and whether rounding explains it; "
         hint += "--tolerance REL allows for numbers of sums that are taken in another order"
-        raise KtcError("E-TRYOUT-DIFFERS", f"with the tuned kernels the program's results differ: {what}", hint=hint)
+        said = f"with the tuned kernels the program's results differ: {what}"
+        raise ended(KtcError("E-TRYOUT-DIFFERS", said, hint=hint), json_)
 
 
 def _show_tryout(done: Tryout) -> None:

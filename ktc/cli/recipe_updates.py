@@ -9,7 +9,7 @@ from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Argument, Option
 from .options import Device, Json
-from .output import note, print_json, progress
+from .output import ended, note, print_json, progress
 
 
 def update(
@@ -42,10 +42,9 @@ def update(
     if json_:
         print_json({"path": str(found.path), "changed": list(found.changed), "notes": list(found.notes)})
     if found.changed and check:
-        raise KtcError(
-            "E-UPDATE-NEEDED", f"{found.path} is not up to date: {'; '.join(found.changed)}",
-            hint=f"ktc update {recipe}; its scripts apply to the source as it is now",
-        )  # fmt: skip
+        said = f"{found.path} is not up to date: {'; '.join(found.changed)}"
+        hint = f"ktc update {recipe}; its scripts apply to the source as it is now"
+        raise ended(KtcError("E-UPDATE-NEEDED", said, hint=hint), json_)
     if found.changed:
         found.recipe.save(found.path)
     if not json_:

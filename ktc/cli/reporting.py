@@ -13,7 +13,7 @@ from ktc.ir.support.quantities import duration, times
 
 from .command_parser import Argument, Option
 from .options import Device, Json, OutPath
-from .output import as_json, print_json, progress, put, styled, table, write_file
+from .output import as_json, ended, print_json, progress, put, styled, table, write_file
 
 if TYPE_CHECKING:
     from ktc.replay import Replayed
@@ -124,7 +124,7 @@ def replay(
     else:
         _show(result, output)
     if not result.verdict.ok:
-        raise KtcError("E-VERIFY-FAILED", result.verdict.reason)
+        raise ended(KtcError("E-VERIFY-FAILED", result.verdict.reason), json_)
 
 
 def _show(result: Replayed, output: str) -> None:

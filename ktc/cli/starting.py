@@ -9,7 +9,7 @@ from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Argument, Option
 from .options import Define, Include, Json, Template, preprocessing, usage
-from .output import note, print_json, table, write_file
+from .output import ended, note, print_json, table, write_file
 
 
 def kernels(
@@ -204,13 +204,7 @@ def _from_program(
     for name, why in failed:
         note(f"no workload: {name}: {why.message} [{why.code}]")
     if not made:
-        raise (
-            failed[0][1]
-            if failed
-            else KtcError(
-                "E-PROFILE",
-                "no kernel is worth a workload: the program would be hardly faster",
-                hint="--kernel NAME asks for one all the same",
-            )
-        )
+        hint = "--kernel NAME asks for one all the same"
+        none = KtcError("E-PROFILE", "no kernel is worth a workload: the program would be hardly faster", hint=hint)
+        raise ended(failed[0][1] if failed else none, json_)
     note(f"next: ktc optimize {made[0].path.parent if made[0].path.name == 'workload.toml' else made[0].path}")

@@ -24,7 +24,7 @@ from .options import (
     with_program,
     with_workload,
 )
-from .output import print_json, progress, styled, table
+from .output import ended, print_json, progress, styled, table
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -98,4 +98,4 @@ def verify(
     if not verdict.ok:
         first = next((r for r in verdict.rungs if r.status == "fail"), None)
         why = f"{first.name}: {first.detail}" if first else f"{verdict.status}: {verdict.reason}"
-        raise KtcError("E-VERIFY-FAILED", why)
+        raise ended(KtcError("E-VERIFY-FAILED", why), json_)

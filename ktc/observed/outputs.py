@@ -125,9 +125,14 @@ def _gap(a: str, b: str) -> float:
     if a == b:
         return 0.0
     x, y = [*_numbers(a)], [*_numbers(b)]
-    if NUMBER.sub("#", a) != NUMBER.sub("#", b) or len(x) != len(y):
+    if _words(a) != _words(b) or len(x) != len(y):
         return math.inf
     return max((_relative(v, w) for (v, m), (w, n) in zip(x, y) if not (m and n)), default=0.0)
+
+
+def _words(line: str) -> str:
+    """The line without its numbers, and without the blanks that line them up."""
+    return re.sub(r"\s+", "", NUMBER.sub(" # ", line))
 
 
 def _numbers(line: str) -> Iterator[tuple[float, bool]]:

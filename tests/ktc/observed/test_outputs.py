@@ -19,6 +19,8 @@ def test_what_differs_between_runs_of_the_program_itself_is_left_out() -> None:
 def test_a_time_that_happened_to_repeat_is_none_of_the_results() -> None:
     before = [b"Runtime: 0.004 seconds\n(0.5) s\nrate 5 Lookups/s\nsum 4\n"] * 2
     assert compared("out", before, [b"Runtime: 0.003 seconds\n(0.1) s\nrate 7 Lookups/s\nsum 4\n"]).status == "same"
+    aligned = [b"n (  128): (  501.0) GFLOPS"], [b"n (  128): (45824.0) GFLOPS"]
+    assert compared("out", *aligned).status == "same", "numbers that are lined up by blanks"
     assert compared("out", before, [before[0].replace(b"sum 4", b"sum 5")]).status == "different"
     assert compared("out", [b"4 steps\n"] * 2, [b"5 steps\n"]).status == "different", "steps are no seconds"
 

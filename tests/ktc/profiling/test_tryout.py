@@ -130,3 +130,13 @@ def test_nothing_to_swap_is_said(tuned, capsys):
     assert main(["tryout", "p", "--source", "src"]) == 2
     assert "no launch of the program can be swapped" in capsys.readouterr().err
     assert Profile.load(Path("p")).processes
+
+
+def test_what_differs_leaves_one_document(tuned, capsys, built):
+    Path("go").write_text(f"#!/bin/sh\n{built}/program dlsym\necho $KTC_PROFILE_SWAPS\n")
+    Path("go").chmod(0o755)
+    head = json.loads(Path("p/profile.json").read_text())
+    Path("p/profile.json").write_text(json.dumps({**head, "command": [str(Path("go").resolve())]}))
+    assert main(["tryout", "p", "--source", "src", "--runs", "1", "--json"]) == 1
+    out = capsys.readouterr()
+    assert json.loads(out.out)["different"] == ["standard output"] and "E-TRYOUT-DIFFERS" in out.err
