@@ -148,6 +148,13 @@ def _on_top(verdict: Verdict, reply: Reply, info: DeviceInfo) -> Verdict:
     return dataclasses.replace(worst, rungs=(*verdict.rungs, *rungs), seconds=verdict.seconds + found.seconds)
 
 
+def results_name(program: Program) -> str:
+    """What the folder of a run's results is called: as the folder of its workload.toml, else as the kernel, of which
+    others may have a workload file beside."""
+    path = program.workload.path.resolve() if program.workload is not None else None
+    return path.parent.name if path is not None and path.name == "workload.toml" else program.kernel.name
+
+
 def need_workload(program: Program, what: str) -> Workload:
     """The program's workload.
 

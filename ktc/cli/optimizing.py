@@ -222,12 +222,12 @@ def _run(
     from ktc.agent.failures import WHAT_TO_SEND
     from ktc.agent.memory import Memory
     from ktc.agent.optimize import optimize as search
-    from ktc.verification import need_workload
+    from ktc.verification import need_workload, results_name
 
     from .optimizing_sequence import optimize_sequence
 
-    unnamed = program.workload is None or program.preset is not None  # a recipe's files are in a folder of ktc's own
-    name = program.kernel.name if unnamed else need_workload(program, "optimizing").path.resolve().parent.name
+    unnamed = program.preset is not None  # a recipe's files are in a folder of ktc's own
+    name = program.kernel.name if unnamed else results_name(program)
     folder = Path(out) if out else Path("ktc-out") / name
     program = with_workload(program, folder)
     workload = need_workload(program, "optimizing")

@@ -42,7 +42,8 @@ class ProfileSettings:
 
 
 def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = ProfileSettings()) -> Profile:
-    """Run ``command`` and leave the profile of its launches in ``folder``, which is made and must hold nothing yet.
+    """Run ``command`` and leave the profile of its launches in ``folder``, which is made and must hold nothing but an
+    earlier profile, which goes.
 
     Raises:
         KtcError: E-CAPTURE, the folder is not empty or the program cannot be run; E-TOOL-MISSING without a compiler,
@@ -53,6 +54,7 @@ def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = Pr
     cupti = [] if settings.clock == "events" else cupti_libraries(program)
     if settings.clock == "cupti" and not cupti:
         raise KtcError("E-TOOL-MISSING", "CUPTI was not found", hint=CUPTI_HINT, exit_code=3)
+    _remove_earlier(folder)
     made_empty(folder)
     variables = {"KTC_PROFILE_DIR": str(folder.resolve()), "KTC_PROFILE_CUPTI": ":".join(map(str, cupti))}
     begun = time.monotonic()
@@ -66,6 +68,14 @@ def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = Pr
         raise KtcError("E-PROFILE-NOTHING", f"{Path(program).name} {ended}, and launched no kernel that was seen",
                        hint=NOTHING_HINT, exit_code=3)  # fmt: skip
     return found
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Takes the files of an earlier profile out of ``folder``."""
+    if (folder / PROFILE).is_file():
+        shutil.rmtree(folder / "sources", ignore_errors=True)
+        for path in folder.glob("profile*.json"):
+            path.unlink()
 
 
 CUPTI_HINT = "pip install nvidia-cuda-cupti, or set CUDA_HOME to a CUDA toolkit; --clock events needs none"

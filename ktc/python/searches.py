@@ -139,12 +139,11 @@ def _search(
     from ktc.agent.memory import Memory
     from ktc.agent.optimize import optimize as search
     from ktc.scaffold import with_draft
-    from ktc.verification import need_workload
+    from ktc.verification import need_workload, results_name
 
     from .notebook_progress import showing_here
 
-    name = program.kernel.name if program.workload is None else program.workload.path.resolve().parent.name
-    folder = Path(out) if out is not None else Path("ktc-out") / name
+    folder = Path(out) if out is not None else Path("ktc-out") / results_name(program)
     notes: list[str] = []
     if program.workload is None:
         program, todo = with_draft(program, folder)

@@ -82,3 +82,13 @@ def test_what_a_compiler_says_besides_is_no_warning_of_ours(monkeypatch: pytest.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert check_compile(ktc.loads(LAUNCHED).lower("opencl")).log == "remark"
+
+
+def test_kernels_of_one_folder_have_results_of_their_own(tmp_path: Path) -> None:
+    from ktc.verification import results_name
+
+    (tmp_path / "k.cu").write_text(LAUNCHED)
+    run(["init", str(tmp_path / "k.cu"), "-o", str(tmp_path / "scale.toml")])
+    assert results_name(ktc.load(str(tmp_path / "scale.toml"))) == "scale"
+    run(["init", str(tmp_path / "k.cu"), "-o", str(tmp_path / "mine")])
+    assert results_name(ktc.load(str(tmp_path / "mine"))) == "mine"

@@ -158,7 +158,7 @@ def test_the_command_finds_sources_and_bounds(run, built, tmp_path, capsys, monk
     text = capsys.readouterr()
     assert "step         406" in text.out and "float* 8 KiB, float* 4 KiB, 77, 0.5" in text.out
     assert "ktc init --from" in text.err
-    assert main(["profile", "-o", str(tmp_path / "t"), "--", program]) == 2
+    assert main(["profile", "-o", str(tmp_path / "t"), "--", program]) == 0
     assert main(["profile", "-o", str(tmp_path / "u"), "--", "true"]) == 3
     assert "launched no kernel that was seen" in capsys.readouterr().err
 
@@ -198,3 +198,14 @@ def test_rows_that_differ_in_sizes_stay_apart():
 def test_names_are_cut_in_their_middle():
     assert short_name("void at::native::add<float, 4>(float*, int)") == "at::native::add<float, 4>"
     assert short_name("k" * 100, 11) == "kkkkkk…kkkk" and len(short_name("k" * 100, 11)) == 11
+
+
+def test_a_profile_takes_the_place_of_an_earlier_one(built, tmp_path, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(built))
+    command, settings = [str(built / "program"), "dlsym"], ProfileSettings("events")
+    first = profile(command, tmp_path / "p", settings)
+    again = profile(command, tmp_path / "p", settings)
+    assert len(again.processes) == len(first.processes) == 1
+    (tmp_path / "p/mine").write_text("not of a profile")
+    with pytest.raises(KtcError, match="is not empty"):
+        profile(command, tmp_path / "p", settings)
