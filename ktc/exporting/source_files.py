@@ -107,10 +107,10 @@ def _edited(built: Built, text: str) -> Edited:
         )  # fmt: skip
     _check_overloads(built.workload, source, plain)
     space = f"{a.name}_tuned"
-    ids = ", ".join(f"{space}::id({name})" for name in _instances(built, source))
+    names = [*_instances(built, source)]
     header = f"{a.name}_tuned.cuh"
     explicit = _explicit(built.workload, source, plain)
-    edited = replaced(text, found, lambda launch: _call(launch, space, ids, explicit))
+    edited = replaced(text, found, lambda launch: _call(launch, space, names, explicit))
     return Edited(built, with_include(edited, f'#include "{header}"'), header, _header(built, space), len(found))
 
 
@@ -181,8 +181,11 @@ def _explicit(work: Workload, source: Path, plain: str) -> str:
     return f"<{given[0]}>" if len(given) == 1 else "?"
 
 
-def _call(launch: LaunchText, space: str, ids: str, explicit: str) -> str:
-    """``explicit``: the template arguments of a launch that names none."""
+def _call(launch: LaunchText, space: str, names: Sequence[str], explicit: str) -> str:
+    """``names``: of the instances, which are in the namespace that the launch names, where they name none themselves;
+    ``explicit``: the template arguments of a launch that names none."""
+    outer, inside, _ = launch.callee.split("<")[0].rpartition("::")
+    ids = ", ".join(f"{space}::id({n if '::' in n.split('<')[0] else outer + inside + n})" for n in names)
     args = f", {launch.arguments.strip()}" if launch.arguments.strip() else ""
     named = launch.callee.rstrip().endswith(">")
     if not named and explicit == "?":

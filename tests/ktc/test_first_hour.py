@@ -92,3 +92,16 @@ def test_kernels_of_one_folder_have_results_of_their_own(tmp_path: Path) -> None
     assert results_name(ktc.load(str(tmp_path / "scale.toml"))) == "scale"
     run(["init", str(tmp_path / "k.cu"), "-o", str(tmp_path / "mine")])
     assert results_name(ktc.load(str(tmp_path / "mine"))) == "mine"
+
+
+def test_a_header_of_the_project_is_found_and_the_option_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include/size.h").write_text("struct Size { int n; };\n")
+    kernel = tmp_path / "src/k.cu"
+    kernel.write_text('#include "size.h"\n' + LAUNCHED.replace("int n", "Size s").replace("i >= n", "i >= s.n"))
+    with pytest.raises(KtcError, match=f"-I {tmp_path / 'include'} allows it"):
+        ktc.load(str(kernel))
+    assert ktc.load(str(kernel), include_dirs=(str(tmp_path / "include"),)).kernel.name == "scale"

@@ -32,6 +32,7 @@ from .host_calls import name_of_call, with_named_calls
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
+from .struct_arguments import Member, members, told
 
 
 class HostLaunch:
@@ -116,31 +117,31 @@ class HostLaunch:
     def _kernel_args(self) -> None:
         """Host variables, and what methods of host objects return, are the parameters they are passed for."""
         self.known: dict[str, Sym] = {}
+        for whole, p, a in self._members():
+            if isinstance(a, c_ast.ID):
+                self.known.setdefault(a.name + p.sym.name[len(whole) :], p.sym)
         for p, a in self._pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
-            if p.sym.name not in self.whole and isinstance(a, c_ast.ID):  # a member of a struct
-                name = next((n for n in self.whole if p.sym.name.startswith(f"{n}_")), None)
-                if name is not None:
-                    self.known.setdefault(a.name + p.sym.name[len(name) :], p.sym)
-                continue
             name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
             if name is not None and isinstance(p.sym.type, Scalar):
                 self.known.setdefault(name, p.sym)
 
     def _pairs(self) -> Iterator[tuple[Param, Any]]:
-        """Parameters with the argument that each is passed in; the members of a struct share one."""
-        left = [p for p in self.params if not p.host]
-        for name, a in zip(self.whole, self.node.args):
-            mine = [p for p in left if p.sym.name == name] or [p for p in left if p.sym.name.startswith(f"{name}_")]
-            left = [p for p in left if p not in mine]
-            yield from ((p, a) for p in mine)
+        """Parameters with the argument that each is passed in, members of structs with what they are made of."""
+        found = self._members()
+        single = {p.sym.name: p for p in self.params if not p.host and p not in [x for _, x, _ in found]}
+        yield from ((single[name], a) for name, a in zip(self.whole, self.node.args) if name in single)
+        yield from told(found, self.site.env)
+
+    def _members(self) -> list[Member]:
+        return members(self.params, self.whole, self.node.args)
 
     def _passed(self, effects: list) -> Iterator[tuple[str, Expr]]:
         """Integer parameters that this launch computes, n * c * h * w, or passes what another one gets."""
         taken: set[Sym] = set()
         for p, a in self._pairs():
-            if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
+            if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
                 continue
             name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
             mine = name is not None and self.known.get(name) == p.sym
@@ -203,7 +204,7 @@ class HostLaunch:
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""
         for p, a in self._pairs():
-            if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_float:
+            if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_float:
                 continue
             name = a.name if isinstance(a, c_ast.ID) else ""
             mine = self.known.pop(name, None)  # what is behind its own name

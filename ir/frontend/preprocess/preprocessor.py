@@ -89,6 +89,18 @@ class Preprocessed:
         return f"; {', '.join(self.missing[:3])} was not found"
 
 
+USUAL_FOLDERS = ("include", "inc", "includes", "src", "common", "Common", "")
+"""Where a project keeps headers, in a folder above a source."""
+
+
+def _usual_place(folder: str, include: str) -> str:
+    """The folder, near the source's ``folder``, that a build would name for ``include``; '' if none has it."""
+    here = os.path.abspath(folder)
+    above = (here, os.path.dirname(here), os.path.dirname(os.path.dirname(here)))
+    places = (os.path.join(up, sub) for up in above for sub in USUAL_FOLDERS)
+    return next((os.path.normpath(p) for p in places if os.path.isfile(os.path.join(p, include))), "")
+
+
 class _Pcpp(pcpp.Preprocessor):
     def __init__(self, roots: tuple[str, ...], out: Preprocessed, find: Finder | None) -> None:
         self._uneven = False  # a macro's text has brackets that do not match
@@ -153,8 +165,9 @@ class _Pcpp(pcpp.Preprocessor):
         ):
             self._out.missing.append(includepath)
             there = os.path.abspath(os.path.join(curdir, includepath))
-            if os.path.isfile(there):
-                self._out.outside[includepath] = os.path.dirname(there)
+            folder = os.path.dirname(there) if os.path.isfile(there) else _usual_place(curdir, includepath)
+            if folder:
+                self._out.outside[includepath] = folder
         elif is_system_include:
             self._out.dropped.append(includepath)
         for name, value in macros_of(includepath).items():

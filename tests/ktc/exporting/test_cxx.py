@@ -324,3 +324,29 @@ def test_several_kernels_of_a_file_are_replaced_in_it_together(
     nvcc = needs("nvcc")
     command = [nvcc, "-arch=sm_90", "-c", str(tmp_path / "out/two.cu"), "-o", os.devnull]
     assert subprocess.run(command, capture_output=True, text=True).stderr == ""
+
+
+BOXED = """
+#include <cuda_runtime.h>
+struct Size { int w, h; float gain; };
+namespace app {
+__global__ void turn(const float* in, float* out, Size s) {
+  int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+  if (x < s.w && y < s.h) out[x * s.h + y] = s.gain * in[y * s.w + x];
+}
+}
+void run(const float* in, float* out, int w, int h, float gain, cudaStream_t stream) {
+  dim3 block(16, 16), grid((w + 15) / 16, (h + 15) / 16);
+  app::turn<<<grid, block, 0, stream>>>(in, out, Size{w, h, gain});
+}
+"""
+
+
+def test_a_kernel_in_a_namespace_is_named_as_its_launch_names_it(
+    tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]
+) -> None:
+    (tmp_path / "turn.cu").write_text(BOXED)
+    ktc_run("init", "turn.cu")
+    ktc_run("export", "turn.cu", "--workload", "workload.toml", "-p", "raise", "--to", "source", "-o", "out")
+    assert "turn_tuned::launch(app::turn, {turn_tuned::id(app::turn)}, " in (tmp_path / "out/turn.cu").read_text()
+    compiled(needs("nvcc"), tmp_path / "out/turn.cu")

@@ -202,3 +202,31 @@ def test_a_kernel_that_a_function_chooses() -> None:
 def test_infinity_for_an_integer_parameter_says_nothing_of_it() -> None:
     text = "__global__ void k(float *x, int n) { x[n] = 1.0f; } void go(float *x) { k<<<1, 32>>>(x, 1e400); }"
     assert not load(text).launch.given
+
+
+BOXED = """struct Size { int w, h; float gain; };
+__global__ void turn(float* o, Size s) { int i = blockIdx.x * 64 + threadIdx.x; if (i < s.w * s.h) o[i] = s.gain; }
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "turn<<<(w * h + 63) / 64, 64>>>(o, Size{w, h, 2.f});",
+        "turn<<<(w * h + 63) / 64, 64>>>(o, {w, h, 2.f});",
+        "Size s{w, h, 2.f}; turn<<<(w * h + 63) / 64, 64>>>(o, s);",
+        "Size s = {w, h, 2.f}; turn<<<(s.w * h + 63) / 64, 64>>>(o, s);",
+        "Size s; s.w = w; s.h = h; s.gain = 2; turn<<<(w * s.h + 63) / 64, 64>>>(o, s);",
+    ],
+)
+def test_members_of_a_struct_are_what_the_host_makes_it_of(body: str) -> None:
+    k = load(BOXED + f"void run(float* o, int w, int h) {{ {body} }}", name="k.cu")
+    assert [p.sym.name for p in k.params] == ["o", "s_w", "s_h", "s_gain"], "no variable of the host's besides"
+    assert k.launch is not None and evaluate(k.launch.grid[0], {"s_w": 13, "s_h": 11}) == 3
+
+
+def test_what_a_struct_is_made_of_is_passed() -> None:
+    host = "void run(float* o, int n) { int m = 4 * n; turn<<<n, 64>>>(o, Size{n, m, 2.f}); }"
+    k = load(BOXED + host, name="k.cu")
+    assert k.launch is not None
+    assert [(name, evaluate(e, {"s_w": 5})) for name, e in k.launch.passed] == [("s_h", 20)]

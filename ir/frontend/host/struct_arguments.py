@@ -1,0 +1,51 @@
+"""Structs that a launch passes by value: which parameters are members of one, and what host code makes each of.
+
+A kernel's parameter ``Size s`` is a parameter for each member here, ``s_w`` and ``s_h``. What they are is told by
+``k<<<...>>>(Size{w, h})``, by a variable that is initialised so, or by assignments ``s.w = w``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit
+from ktc.ir.frontend.syntax.variable_uses import init_args
+from ktc.ir.kernel import Param
+
+Member = tuple[str, Param, Any]
+"""The struct parameter's name, the parameter that is a member of it, and what the launch passes for the whole."""
+
+
+def members(params: Sequence[Param], whole: Sequence[str], args: Sequence[Any]) -> list[Member]:
+    """The members of structs. ``whole``: the kernel's parameters as declared, by name; ``args``: of the launch."""
+    left = [p for p in params if not p.host and p.sym.name not in whole]
+    found: list[Member] = []
+    for name, a in zip(whole, args):
+        mine = [p for p in left if p.sym.name.startswith(f"{name}_")]
+        left = [p for p in left if p not in mine]
+        found += [(name, p, a) for p in mine]
+    return found
+
+
+def told(found: Sequence[Member], env: Mapping[str, Any]) -> Iterator[tuple[Param, Any]]:
+    """The members of which host code says what they are made of, with that expression. ``env``: what it knows of its
+    variables at the launch."""
+    for name, p, a in found:
+        assigned = env.get(f"{a.name}.{p.sym.name[len(name) + 1 :]}") if isinstance(a, c_ast.ID) else None
+        items = _items(env.get(a.name) if isinstance(a, c_ast.ID) else a)
+        mine = [x for n, x, _ in found if n == name]
+        if assigned is not None:
+            yield p, assigned
+        elif len(items) == len(mine):
+            yield p, items[mine.index(p)]
+
+
+def _items(node: Any) -> list[Any]:
+    """The values between the brackets of ``Size{w, h}``, ``Size s(w, h)`` or ``Size s = {w, h}``."""
+    node = node.init if isinstance(node, c_ast.Decl) else node
+    if isinstance(node, Construct):
+        return list(node.args)
+    return init_args(node) if isinstance(node, CtorInit | c_ast.InitList) else []
