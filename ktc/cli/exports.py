@@ -69,6 +69,9 @@ def export(
     check: Annotated[
         bool, Option("--check/--no-check", help="Compile C++ files where their compiler is installed.")
     ] = True,
+    elsewhere: Annotated[
+        bool, Option("--measured-elsewhere", help="Export for GPUs what was measured on a CPU.")
+    ] = False,
     name: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of a KERNEL.")] = "",
     template: Template = [],  # noqa: B006
     variant: Annotated[
@@ -122,7 +125,7 @@ def export(
     target = _own_target(recipes) if to is To.auto else to.value
     several = len({r.recipe.kernel for r in recipes}) > 1
     folder = Path(output) if output else Path("ktc-export") / (target if several else f"{kernel}-{target}")
-    written = write(recipes, programs, target, folder, profile, check)
+    written = write(recipes, programs, target, folder, profile, check, elsewhere)
     if json_:
         return print_json(
             {"folder": str(written.folder), "files": list(written.files), "notes": list(written.notes),

@@ -37,13 +37,23 @@ def _files(built: Built, api: Api) -> Files:
     return {
         f"{a.name}.h": _header(built, api),
         f"{a.name}.{api.suffix}": _source(built, api),
-        "CMakeLists.txt": (CMAKE_CUDA if api.name == "cuda" else CMAKE_HIP).replace("NAME", a.name).replace(
-            "ARCHITECTURES", _architectures(a)
-        ),
+        "CMakeLists.txt": _cmake(a, api),
         **selftest_files(built, api, [host_of(built.texts[i.original.file], api) for i in a.instances]),
         "README.md": _readme(a, api, _signatures(built, api)),
         "kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
     }  # fmt: skip
+
+
+def _cmake(a: Artefact, api: Api) -> str:
+    values = {
+        "NAME": a.name,
+        "ARCHITECTURES": _architectures(a),
+        "DRIVER": " CUDA::cuda_driver" if any(c.matrices for c in a.codes) else "",
+    }
+    text = CMAKE_CUDA if api.name == "cuda" else CMAKE_HIP
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
 
 
 def exact_architectures(a: Artefact) -> list[str]:
@@ -120,29 +130,30 @@ def _source(built: Built, api: Api) -> str:
 
 
 CMAKE_CUDA = """\
-# add_subdirectory(this folder), then target_link_libraries(YOUR_TARGET PRIVATE NAME)
+# add_subdirectory(this folder), then target_link_libraries(YOUR_TARGET PRIVATE @NAME@)
 cmake_minimum_required(VERSION 3.18)
-project(NAME LANGUAGES CXX CUDA)
+set(given "${CMAKE_CUDA_ARCHITECTURES}")
+project(@NAME@ LANGUAGES CXX CUDA)
 
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES OR CMAKE_CUDA_ARCHITECTURES STREQUAL "52")
-  set(CMAKE_CUDA_ARCHITECTURES ARCHITECTURES)
+if(given MATCHES "^(52|75)?$")  # not set, or as compilers have it where nobody does
+  set(CMAKE_CUDA_ARCHITECTURES @ARCHITECTURES@)
 endif()
 find_package(CUDAToolkit REQUIRED)
-add_library(NAME STATIC NAME.cu)
-target_compile_features(NAME PUBLIC cxx_std_17 PRIVATE cuda_std_17)
-target_include_directories(NAME PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
-target_link_libraries(NAME PUBLIC CUDA::cudart CUDA::cuda_driver)
+add_library(@NAME@ STATIC @NAME@.cu)
+target_compile_features(@NAME@ PUBLIC cxx_std_17 PRIVATE cuda_std_17)
+target_include_directories(@NAME@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(@NAME@ PUBLIC CUDA::cudart@DRIVER@)
 """
 
 CMAKE_HIP = """\
-# add_subdirectory(this folder), then target_link_libraries(YOUR_TARGET PRIVATE NAME)
+# add_subdirectory(this folder), then target_link_libraries(YOUR_TARGET PRIVATE @NAME@)
 cmake_minimum_required(VERSION 3.21)
-project(NAME LANGUAGES CXX HIP)
+project(@NAME@ LANGUAGES CXX HIP)
 
-add_library(NAME STATIC NAME.hip)
-set_source_files_properties(NAME.hip PROPERTIES LANGUAGE HIP)
-target_compile_features(NAME PUBLIC cxx_std_17)
-target_include_directories(NAME PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+add_library(@NAME@ STATIC @NAME@.hip)
+set_source_files_properties(@NAME@.hip PROPERTIES LANGUAGE HIP)
+target_compile_features(@NAME@ PUBLIC cxx_std_17)
+target_include_directories(@NAME@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 """
 
 
@@ -151,9 +162,11 @@ def _readme(a: Artefact, api: Api, signatures: list[str]) -> str:
     build = f"{compiler} selftest.{api.suffix} {a.name}.{api.suffix} -o selftest"
     build += " -lcuda" if any(c.matrices for c in a.codes) else ""
     driver = ", and link with -lcuda" if any(c.matrices for c in a.codes) else ""
+    native = api.name == "cuda" and not exact_architectures(a)
+    without = " (on a machine without a GPU, with `-DCMAKE_CUDA_ARCHITECTURES=90` or yours)" if native else ""
     lines = [
         f"# {a.name} for {api.name.upper()} C++", "",
-        f"1. `add_subdirectory` this folder and link the target `{a.name}`; or "
+        f"1. `add_subdirectory` this folder and link the target `{a.name}`{without}; or "
         f"`{compiler} -c {a.name}.{api.suffix}`{driver}",
         f"2. `#include \"{a.name}.h\"`, then call, in place of the launch:", "",
         "   ```cpp", *(f"   {s};" for s in signatures), "   ```", "",

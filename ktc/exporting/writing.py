@@ -64,18 +64,21 @@ def export(
     folder: Path,
     profile: str = "",
     check: bool = False,
+    elsewhere: bool = False,
 ) -> Written:
     """Write runs of one kernel, and kernels with scripts of their own, as ``to`` into ``folder``; to ``source``, runs
     of several kernels too.
 
     ``profile``: the device to print for, where it is not the plainest of the target's language. An earlier export in
     ``folder`` is replaced; a folder that holds something else is left alone. ``check``: compile C++ files, where their
-    compiler is installed.
+    compiler is installed. ``elsewhere``: what a CPU measured may decide for a GPU.
 
     Raises:
-        KtcError: E-EXPORT-FOLDER, E-WRITE, E-EXPORT-COMPILE; as :func:`.building.build`.
+        KtcError: E-EXPORT-FOLDER, E-WRITE, E-EXPORT-COMPILE, E-EXPORT-DEVICE; as :func:`.building.build`.
     """
     target = TARGETS[to]
+    if not elsewhere:
+        _check_measured(target, to, recipes)
     printed_for = _printed_for(target, recipes, profile)
     groups = _by_kernel(recipes) if to == "source" and not programs else [list(recipes)]
     every = [build(group, programs, printed_for, target.refuses) for group in groups]
@@ -86,6 +89,19 @@ def export(
         said = compile_trial(folder, _own(files, built, len(every)), built.artefact, built.workload) if check else ""
         notes += [*built.dropped, *_notes(built.artefact, target, group), *([said] if said else [])]
     return Written(folder, tuple(files), tuple(b.artefact for b in every), tuple(dict.fromkeys(notes)))
+
+
+def _check_measured(target: Target, to: str, recipes: Sequence[OpenedRecipe]) -> None:
+    """That no run on a CPU says what is fast on a GPU: its kernels have one thread a block, say."""
+    from ktc.backends.profiles import profile_for
+
+    on_cpu = [r for r in recipes if profile_for(r.recipe.target).name.startswith(("numba", "opencl-cpu"))]
+    if on_cpu and target.language in ("cuda", "hip"):
+        raise KtcError(
+            "E-EXPORT-DEVICE", f"this run was measured on a CPU, and what won there is slow on the GPUs of --to {to}",
+            hint="`ktc optimize` on a machine with the GPU, then export that run; `ktc export KERNEL --to ... -p "
+            "SCRIPT` for a script of your own; --measured-elsewhere exports this one all the same", exit_code=2,
+        )  # fmt: skip
 
 
 def _by_kernel(recipes: Sequence[OpenedRecipe]) -> list[list[OpenedRecipe]]:

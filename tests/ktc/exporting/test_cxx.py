@@ -75,6 +75,9 @@ def test_the_source_compiles_in_every_instance(
 
 def test_a_library_overloads_its_function_for_each_dtype(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:
     assert ktc_run("export", *runs, "--to", "cmake", "-o", "out", "--no-check").returncode == 0
+    cmake = (tmp_path / "out/CMakeLists.txt").read_text()
+    assert "set(CMAKE_CUDA_ARCHITECTURES native)" in cmake and "@" not in cmake
+    assert "cuda_driver" not in cmake, "a machine that only builds has no driver"
     header = (tmp_path / "out/silu_and_mul_kernel.h").read_text()
     assert header.count("cudaError_t silu_and_mul_kernel(") == 2
     assert "__nv_bfloat16* out, const __nv_bfloat16* input, int d," in header
@@ -350,3 +353,12 @@ def test_a_kernel_in_a_namespace_is_named_as_its_launch_names_it(
     ktc_run("export", "turn.cu", "--workload", "workload.toml", "-p", "raise", "--to", "source", "-o", "out")
     assert "turn_tuned::launch(app::turn, {turn_tuned::id(app::turn)}, " in (tmp_path / "out/turn.cu").read_text()
     compiled(needs("nvcc"), tmp_path / "out/turn.cu")
+
+
+def test_a_cpu_does_not_say_what_is_fast_on_a_gpu(tmp_path: Path, ktc_run: Run) -> None:
+    silu("numba").save(tmp_path / "r.json")
+    done = ktc_run("export", "r.json", "--to", "source", "-o", "out", "--no-check")
+    assert done.returncode == 2 and "E-EXPORT-DEVICE" in done.stderr and "`ktc optimize` on a machine" in done.stderr
+    assert (
+        ktc_run("export", "r.json", "--to", "source", "-o", "out", "--no-check", "--measured-elsewhere").returncode == 0
+    )

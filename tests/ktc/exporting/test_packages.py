@@ -41,7 +41,7 @@ def python(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("to", TARGETS)
 def test_a_package_is_complete_and_needs_no_ktc(run_folder: Path, tmp_path: Path, ktc_run: Run, to: str) -> None:
-    done = ktc_run("export", str(run_folder), "--to", to, "-o", "out", "--json")
+    done = ktc_run("export", str(run_folder), "--to", to, "-o", "out", "--measured-elsewhere", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     there = {str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file()}
@@ -133,7 +133,7 @@ def test_the_callable_runs_and_checks_what_it_is_given(tmp_path: Path, ktc_run: 
 
 
 def test_texts_for_cuda_compile(run_folder: Path, tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
-    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "out").returncode == 0
+    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "out", "--measured-elsewhere").returncode == 0
     for code in (tmp_path / "out/silu_and_mul_kernel/kernels").glob("*.cu"):
         done = subprocess.run(
             [needs("nvcc"), "-arch=sm_90", "-std=c++17", "-c", str(code), "-o", os.devnull],
@@ -176,7 +176,7 @@ print("used")
 
 def test_operators_are_what_torch_expects(run_folder: Path, tmp_path: Path, ktc_run: Run) -> None:
     pytest.importorskip("torch")
-    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "out").returncode == 0
+    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "out", "--measured-elsewhere").returncode == 0
     (tmp_path / "out/use.py").write_text(TORCH)
     done = python("use.py", cwd=tmp_path / "out")
     assert done.returncode == 0 and done.stdout == "used\n", done.stderr
@@ -209,7 +209,7 @@ def test_a_folder_of_something_else_is_left_alone(run_folder: Path, tmp_path: Pa
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
     assert ktc_run("export", str(run_folder), "--to", "numpy", "-o", "new").returncode == 0
     (tmp_path / "new/mine.txt").write_text("mine")
-    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "new").returncode == 0
+    assert ktc_run("export", str(run_folder), "--to", "torch", "-o", "new", "--measured-elsewhere").returncode == 0
     left = {p.name for p in (tmp_path / "new/silu_and_mul_kernel").iterdir()}
     assert "torch_ops.py" in left and "numpy_call.py" not in left and (tmp_path / "new/mine.txt").exists()
 
