@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -46,6 +48,11 @@ def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
     return (str(found.script) or RAISE), apart
 
 
+def _rows_of(start: str) -> tuple[str, ...]:
+    """The arrays in shared memory that hold rows of what launches pass on."""
+    return tuple(f"{name}_row" for name in re.findall(r"contract\{array=(\w+) where=shared\}", start))
+
+
 class Builder:
     """Builds scripts on one kernel, each at most once, and steps that scripts begin with alike (``raise``) once too.
     ``as_loops``: loops are printed as they stand, so that two orders are two candidates.
@@ -56,6 +63,7 @@ class Builder:
     def __init__(self, original: Kernel, as_loops: bool = False) -> None:
         self.original, self.as_loops = original, as_loops
         self.start, self.start_notes = _start_of(original)
+        self.rows = _rows_of(self.start)
         self._built: dict[str, Candidate | Outcome] = {}
         self._steps: Memo = {}
 
@@ -74,6 +82,21 @@ class Builder:
         if script != RAISE and not script.startswith(f"{RAISE} |"):
             return proposal
         return replace(proposal, script=self.start + script.removeprefix(RAISE))
+
+    def variants(self, proposal: Proposal) -> Iterator[Proposal]:
+        """What is worth trying of ``proposal``: where rows that launches pass on are in shared memory and its loops let
+        threads keep what they own of them, that first."""
+        from ktc.passes.core.language import parse_script
+        from ktc.passes.core.script import Script
+
+        whole = self.whole(proposal)
+        if self.rows and whole.script.startswith(self.start) and not whole.whole:
+            script = parse_script(whole.script)
+            steps = tuple(parse_script(f"contract{{array={row} where=registers}}").steps[0] for row in self.rows)
+            kept = replace(whole, script=str(Script((*script.steps, *steps), script.where)))
+            if self.attempt(kept.script) is None:
+                yield kept
+        yield whole
 
     def attempt(self, script: str) -> Refused | None:
         """Why ``script`` does not apply, or None."""

@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ktc.agent.build import Candidate
 from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
@@ -270,7 +271,7 @@ def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tu
     is being verified."""
     scripts: list[str] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
-    for p in map(run.builder.whole, proposals(run.planner, seen, PER_ROUND)):
+    for p in chain.from_iterable(map(run.builder.variants, proposals(run.planner, seen, PER_ROUND))):
         scripts.append(p.script)
         built = run.builder.build(p)
         if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:

@@ -48,7 +48,7 @@ def join(kernel: Kernel, first: Par, second: Par) -> Par:
     return dataclasses.replace(whole, body=_close(kernel, whole.body, len(first.body)))
 
 
-def counted_as(first: Par, second: L) -> L:
+def counted_as(first: Par | Reduce, second: L) -> L:
     """``second`` with a counter of the type that ``first`` has, where both run over the same numbers."""
     old, t = second.var, first.var.type
     assert isinstance(t, Scalar) and isinstance(old.type, Scalar)
@@ -109,7 +109,7 @@ def _spread_inside(loop: Par) -> bool:
 
 def _close(kernel: Kernel, body: Body, of_first: int) -> Body:
     """``body``, whose first ``of_first`` statements are those of the first loop, with neighbouring loops joined."""
-    body = one_definition(_lifted(body))
+    body = _counted_alike(one_definition(_lifted(body)))
     while True:
         for k, (a, b) in enumerate(pairwise(body)):
             if not isinstance(a, Par) or not isinstance(b, Par | Reduce) or not _passes_on(a, b):
@@ -130,6 +130,22 @@ def _close(kernel: Kernel, body: Body, of_first: int) -> Body:
 
 
 S = TypeVar("S", bound=Stmt)
+
+
+def _counted_alike(body: Body) -> Body:
+    """``body`` in which loops over the same numbers count in the type that the first of them has: what one of them
+    leaves in registers another one finds there."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Par | Reduce):
+            first = next((x for x in out if isinstance(x, Par | Reduce) and _over_the_same(x, s)), s)
+            s = counted_as(first, s)
+        out.append(s)
+    return tuple(out)
+
+
+def _over_the_same(a: Par | Reduce, b: Par | Reduce) -> bool:
+    return same_value(a.lo, b.lo) and same_value(a.hi, b.hi)
 
 
 def _spelled_out(s: S, names: dict[Sym, Expr]) -> S:

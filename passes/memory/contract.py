@@ -13,6 +13,9 @@ What one launch of a sequence left for another one is such a temporary once the 
 it is no longer in memory then, and not allocated. In shared memory any distribution will do; in registers each thread
 keeps the elements that it owns, so all loops over the row need one distribution, without a run-time ``seq`` level.
 
+A row that is in shared memory already goes to registers by ``contract{array=y_row where=registers}``, once the loops
+over it are spread so.
+
 Legal where all accesses stand in one loop, at ``r * length + i`` for its counter ``r`` and a counter ``i`` of a loop
 inside that goes from 0 to at most ``length``: no two iterations share an element, and what is in a temporary before the
 kernel writes it means nothing.
@@ -66,7 +69,10 @@ class Contract(Pass[Arguments]):
         return [Site(s, doc) for s in steps if isinstance(attempted(self.apply, kernel, self.read(s.kwargs)), Result)]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        sym = args.array.one(kernel).sym
+        place = args.array.one(kernel)
+        if isinstance(place.stmt, Alloc) and args.where == "registers":
+            return Result(in_registers(kernel, place.stmt), (f"'{args.array.name}' is in registers",))
+        sym = place.sym
         param = next((p for p in kernel.params if p.sym == sym), None)
         if param is None or not param.temporary:
             raise Refusal("E-CONTRACT-TEMPORARY", f"'{args.array.name}' is no temporary", hint=_hint(kernel))
@@ -138,6 +144,33 @@ def contracted(kernel: Kernel, param: Param, where: str) -> Kernel:
     body = (Alloc(row, dynamic=where == "shared" and not is_const(room), align=16), *map_body(outer.body, on, on_expr))
     new = dataclasses.replace(outer, body=_declared_late(body))
     return kernel.with_(body=tuple(new if s is outer else s for s in kernel.body))
+
+
+def in_registers(kernel: Kernel, alloc: Alloc) -> Kernel:
+    """``kernel`` with an array of a row in registers instead of shared memory.
+
+    Raises:
+        Refusal: E-CONTRACT-ROW, E-CONTRACT-SEQ, E-CONTRACT-OWNER.
+    """
+    row, t = alloc.sym, alloc.sym.type
+    if not isinstance(t, Array) or t.space != "shared" or len(t.shape) != 1:
+        why = f"'{row.name}' is no row in shared memory"
+        raise Refusal("E-CONTRACT-ROW", why, places(alloc))
+    accesses = list(_accesses(kernel.body, row, {}, ()))
+    if any(x is None or not x.around or without_index_casts(x.index) != Var(x.around[-1].var) for x in accesses):
+        raise Refusal("E-CONTRACT-ROW", f"'{row.name}' is not read element by element by who owns them", places(alloc))
+    _fits(kernel, accesses, t.shape[0], "registers", row.name)
+    new = fresh(row.name, Array(t.elem, t.shape, "local"))
+
+    def on_expr(e: Expr) -> Expr:
+        return dataclasses.replace(e, buffer=new) if isinstance(e, Load) and e.buffer == row else e
+
+    def on(s: Stmt) -> Stmt:
+        if s is alloc or (isinstance(s, Alloc) and s.sym == row):
+            return dataclasses.replace(alloc, sym=new, dynamic=False)
+        return dataclasses.replace(s, buffer=new) if isinstance(s, Store) and s.buffer == row else s
+
+    return kernel.with_(body=map_body(kernel.body, on, on_expr))
 
 
 def _declared_late(body: Body) -> Body:

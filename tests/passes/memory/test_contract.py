@@ -58,6 +58,15 @@ def test_the_result_is_the_same(spread: str, where: str, rows: int, d: int) -> N
         np.testing.assert_array_equal(got.outputs["z"], want)
 
 
+def test_a_row_in_shared_memory_moves_to_registers_once_threads_own_its_elements() -> None:
+    shared, kept = "contract{array=y where=shared}", "contract{array=y_row where=registers}"
+    assert refused(read(), f"{shared} | {kept}").code == "E-CONTRACT-SEQ"
+    spread = "distribute{loop=i,j map=[thread.x 32, unroll 3]}"
+    owned = body_of(applied(read(), f"{shared} | {spread} | {kept}"))
+    straight = body_of(applied(read(), f"{spread} | contract{{array=y where=registers}}"))
+    assert owned.replace("y_row_1", "y_row") == straight
+
+
 REFUSED = {
     "E-CONTRACT-SEQ": (TEXT, "contract{array=y where=registers}"),
     "E-CONTRACT-TEMPORARY": (TEXT, "contract{array=z}"),
