@@ -158,6 +158,10 @@ class _Codes:
         self.dropped: list[str] = []
         self.variants: list[Code] = []
         self.kernel: Kernel = program.original
+        if self.kernel.is_sequence:
+            message = f"{self.kernel.name} is a sequence of launches, and an export falls back on one kernel"
+            hint = "ktc lower RECIPE --emit launcher prints the fused kernel with the launches as its fall-back"
+            raise KtcError("E-EXPORT-SEQUENCE", message, hint=hint)
         text = original_text(self.kernel, target)
         self.original = code_of(text, self._named("original", text))
         if why := refuses(self.original):
