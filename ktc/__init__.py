@@ -9,6 +9,7 @@ load, loads     a :class:`Program` from a file, folder or library kernel; from t
 Program         a kernel and how far a chain of passes got: ``apply``, ``lower``, ``facts``, ``verify``, ...
 Cursor          a place in a program, found again after passes: ``program.loop("k")``
 optimize, tune  find a faster, verified kernel; tune the knobs of given passes. Both give a :class:`RunResult`
+export          a run as a drop-in: a PyTorch operator, your source with its launches replaced, a library
 RunResult       a run's times, script, code, and ``kernel(*arrays)``
 list_passes     the catalogue of passes, by name
 Workload        what a kernel is called with: the sizes, arguments and reference of a ``workload.toml``
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from .api import Program, list_passes, load, loads
     from .cursors import Cursor
+    from .python.exports import export
     from .python.search_results import RunResult
     from .python.searches import optimize, tune
 
@@ -43,6 +45,7 @@ _HOMES = {
     "optimize": "ktc.python.searches",
     "tune": "ktc.python.searches",
     "RunResult": "ktc.python.search_results",
+    "export": "ktc.python.exports",
     "Program": "ktc.api",
     "Cursor": "ktc.cursors",
     "KtcError": "ktc.ir.diagnostics",
@@ -51,8 +54,8 @@ _HOMES = {
 }
 
 __all__ = [
-    "Cursor", "KtcError", "Loc", "Program", "RunResult", "Workload", "__version__", "list_passes", "load", "loads",
-    "optimize", "tune",
+    "Cursor", "KtcError", "Loc", "Program", "RunResult", "Workload", "__version__", "export", "list_passes", "load",
+    "loads", "optimize", "tune",
 ]  # fmt: skip
 
 

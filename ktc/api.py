@@ -249,8 +249,10 @@ class Program:
 
 
 def load(
-    kernel: str,
+    source: str,
+    /,
     *,
+    kernel: str | None = None,
     name: str | None = None,
     template: Mapping[str, str] | None = None,
     variant: str | None = None,
@@ -264,8 +266,8 @@ def load(
     recipe, whose script and knobs are its ``preset``.
 
     Args:
-        kernel: path or name; ``-`` reads standard input.
-        name: which ``__global__`` function, when the file has several.
+        source: path or name; ``-`` reads standard input.
+        kernel: which ``__global__`` function, when the file has several; ``name`` is the same.
         template: template arguments, ``{"T": "float"}``.
         variant: an instantiation that the workload names.
         defines, include_dirs: for the preprocessor.
@@ -275,13 +277,14 @@ def load(
     Raises:
         KtcError: E-FILE, there is nothing of that name; what the source or the workload gets wrong, with its place.
     """
-    if kernel != "-" and (found := _of_recipe(Path(kernel))) is not None:
+    name = kernel or name
+    if source != "-" and (found := _of_recipe(Path(source))) is not None:
         if name or template or variant or defines or include_dirs or workload or dialect:
-            message = f"{kernel} is a recipe, which says itself which kernel it is of and how that is read"
+            message = f"{source} is a recipe, which says itself which kernel it is of and how that is read"
             raise KtcError("E-USAGE", message, hint="leave the options out, or name the source", exit_code=2)
         return found
     spec = SourceSpec(
-        kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect, beside
+        source, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect, beside
     )
     k, w = resolve(spec)
     k = named_apart(k)
@@ -307,6 +310,7 @@ def program_of(opened: OpenedRecipe) -> Program:
 def loads(
     text: str,
     *,
+    kernel: str | None = None,
     name: str | None = None,
     template: Mapping[str, str] | None = None,
     defines: Mapping[str, str] | None = None,
@@ -319,7 +323,12 @@ def loads(
         KtcError: what the text gets wrong, with its place.
     """
     spec = SourceSpec(
-        "-", name, dict(template or {}), defines=dict(defines or {}), include_dirs=tuple(include_dirs), dialect=dialect
+        "-",
+        kernel or name,
+        dict(template or {}),
+        defines=dict(defines or {}),
+        include_dirs=tuple(include_dirs),
+        dialect=dialect,
     )
     k = named_apart(from_text(text, spec))
     return Program(k, original=k, source=spec)

@@ -93,6 +93,7 @@ def export(
       ktc export ktc-out --to source
     """
     from ktc.exporting.writing import export as write
+    from ktc.exporting.writing import own_target
     from ktc.recipes import is_recipe, open_recipe
 
     runs = [each for run in runs for each in _runs_in(run)]
@@ -122,7 +123,7 @@ def export(
     elif sets or name or template or variant or define or include or workload:
         raise usage("a run says itself which kernel it is of and how that is read", hint="leave the options out")
     kernel = recipes[0].recipe.kernel if recipes else programs[0].kernel.name
-    target = _own_target(recipes) if to is To.auto else to.value
+    target = own_target(recipes) if to is To.auto else to.value
     several = len({r.recipe.kernel for r in recipes}) > 1
     folder = Path(output) if output else Path("ktc-export") / (target if several else f"{kernel}-{target}")
     written = write(recipes, programs, target, folder, profile, check, elsewhere)
@@ -132,17 +133,6 @@ def export(
              "artefact": written.artefact.to_json()}
         )  # fmt: skip
     _show(written)
-
-
-CALLED_FROM = {"cuda": "torch", "numba": "numpy", "opencl": "pyopencl", "hip": "hip"}
-"""Backend -> the target whose users call its kernels."""
-
-
-def _own_target(recipes: list[OpenedRecipe]) -> str:
-    """What runs in the language that was measured; PyTorch for a kernel that has no run."""
-    from ktc.backends.profiles import profile_for
-
-    return CALLED_FROM[profile_for(recipes[0].recipe.target).backend] if recipes else "torch"
 
 
 def _measured(opened: OpenedRecipe, count: int, device: str, seed: int, quiet: bool) -> OpenedRecipe:

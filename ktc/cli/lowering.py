@@ -48,7 +48,8 @@ def lower(
     emit: Annotated[Emit, Option("--emit", metavar="WHAT", help=f"What to print: {', '.join(Emit)}.")] = Emit.source,
     check: Annotated[bool, Option("--check", help="Compile the result with the real compiler.")] = False,
     arch: Annotated[
-        str, Option("--arch", metavar="NAME", help="Target architecture of --check, ptx and cubin: sm_90, gfx90a, ...")
+        str,
+        Option("--arch", metavar="NAME", help="Target architecture of --check, ptx, cubin and HIP: sm_90, gfx942, ..."),
     ] = "",
     output: OutPath = "",
     json_: Json = False,
@@ -59,7 +60,7 @@ def lower(
     """Lower a kernel to CUDA, HIP, OpenCL or Python source.
 
     Examples:
-      ktc lower kernels/serving/silu_and_mul --backend hip
+      ktc lower kernels/serving/silu_and_mul --backend hip --arch gfx942
       ktc lower k.cu -p 'raise | vectorize{loop=i width=$V:2,4,8}' --set V=8 -o k.out.cu
       ktc lower k.cu -p @best.ktp --emit template -o k.cuh     (and k.cuh.space.json beside it)
       cat k.cu | ktc lower - --backend opencl
@@ -68,9 +69,10 @@ def lower(
 
     program = apply_script(program, passes)
     values = knob_values(sets, program)
-    result = emission.emit(program, backend.value, emit.value, values, arch or None)
+    target = f"hip-{arch}" if backend is Backend.hip and arch.startswith("gfx") else backend.value
+    result = emission.emit(program, target, emit.value, values, arch or None)
     if check:
-        _say(emission.compile_check(program, backend.value, values, arch or None))
+        _say(emission.compile_check(program, target, values, arch or None))
     if json_:
         return print_json(result.to_json())
     if result.binary is not None:

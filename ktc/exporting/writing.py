@@ -41,6 +41,17 @@ TARGETS: dict[str, Target] = {
 }
 
 
+CALLED_FROM = {"cuda": "torch", "numba": "numpy", "opencl": "pyopencl", "hip": "hip"}
+"""Backend -> the target whose users call its kernels."""
+
+
+def own_target(recipes: Sequence[OpenedRecipe]) -> str:
+    """What runs in the language that was measured; PyTorch for a kernel that has no run."""
+    from ktc.backends.profiles import profile_for
+
+    return CALLED_FROM[profile_for(recipes[0].recipe.target).backend] if recipes else "torch"
+
+
 @dataclass(frozen=True)
 class Written:
     """What was exported where; ``notes``: what the target could not carry, and what else to know. ``artefacts``: of

@@ -21,8 +21,10 @@ Progress = Callable[[Mapping[str, Any]], None]
 
 
 def optimize(
-    kernel: str | Path | Program,
+    source: str | Path | Program,
+    /,
     *,
+    kernel: str | None = None,
     device: str | None = None,
     budget: int = 100,
     time_limit: float = math.inf,
@@ -42,7 +44,8 @@ def optimize(
     >>> run.speedup, run.script, run.kernel(x)                          # doctest: +SKIP
 
     Args:
-        kernel: what :func:`ktc.load` takes, or a program without passes.
+        source: what :func:`ktc.load` takes, or a program without passes.
+        kernel: which ``__global__`` function of a file that has several.
         device: ``cuda``, ``opencl``, ``numba``, with a number or name behind a colon; None: the best there is.
         budget: most configurations to measure.
         time_limit: seconds after which nothing new is begun.
@@ -59,7 +62,7 @@ def optimize(
         KtcError: there is nothing of that name, no such device, an original that does not run, a folder that cannot be
             written; E-USAGE: a program that passes were applied to (tune its script with :func:`tune`).
     """
-    program = kernel if isinstance(kernel, Program) else load(str(kernel))
+    program = source if isinstance(source, Program) else load(str(source), kernel=kernel)
     if program.ok.trace:
         hint = "ktc.tune(program) tunes the knobs that its passes left open"
         raise KtcError("E-USAGE", "optimize plans passes itself: give it a program without any", hint=hint, exit_code=2)
@@ -68,9 +71,11 @@ def optimize(
 
 
 def tune(
-    kernel: str | Path | Program,
+    source: str | Path | Program,
     script: str = "",
+    /,
     *,
+    kernel: str | None = None,
     device: str | None = None,
     budget: int = 100,
     time_limit: float = math.inf,
@@ -88,12 +93,12 @@ def tune(
     {'U': 4}
 
     Args:
-        kernel: a program whose passes left knobs open, or what :func:`ktc.load` takes together with a ``script``.
+        source: a program whose passes left knobs open, or what :func:`ktc.load` takes together with a ``script``.
         script: passes on top of those.
 
     The other arguments, and what is raised, are those of :func:`optimize`; and E-USAGE: no knob is open.
     """
-    program = kernel if isinstance(kernel, Program) else load(str(kernel))
+    program = source if isinstance(source, Program) else load(str(source), kernel=kernel)
     template = program.apply(script).ok if script.strip() else program.ok
     if not template.knobs:
         hint = "write $V for a knob: vectorize{loop=i width=$V:2,4,8}; program.sites() lists what applies"

@@ -105,3 +105,14 @@ def test_a_header_of_the_project_is_found_and_the_option_said(
     with pytest.raises(KtcError, match=f"-I {tmp_path / 'include'} allows it"):
         ktc.load(str(kernel))
     assert ktc.load(str(kernel), include_dirs=(str(tmp_path / "include"),)).kernel.name == "scale"
+
+
+def test_hip_is_printed_for_the_gpu_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+
+    texts = []
+    for arch in ("gfx90a", "gfx942", "gfx1100"):
+        run(["lower", "fused_add_rmsnorm", "--backend", "hip", "--arch", arch])
+        texts.append(capsys.readouterr().out)
+    assert all("__global__" in t for t in texts)
+    with pytest.raises(KtcError):
+        run(["lower", "fused_add_rmsnorm", "--backend", "hip", "--arch", "gfx"])

@@ -168,5 +168,5 @@ def several(program: Program, found: Sequence[Entity], file: str) -> KtcError:
     names = [label(program, e) for e in found]
     what = ", ".join(f"{name} (line {e.node.coord.line})" for name, e in zip(names, found))
     option = names[0] if names[0].isidentifier() else f"'{names[0]}'"
-    hint = f"choose one with --kernel {option}"
+    hint = f"choose one with --kernel {option}; in Python, kernel={names[0]!r}"
     return KtcError("E-KERNEL-SEVERAL", f"{file} has {len(found)} kernels: {what}", hint=hint, exit_code=2)

@@ -99,6 +99,23 @@ def test_a_run_is_a_function_of_arrays(tuned: tuple[RunResult, list[str]]) -> No
     assert "x: f32 [n], read" in (run.kernel.__doc__ or "") and run.kernel is run.kernel
 
 
+def test_a_run_is_exported(tuned: tuple[RunResult, list[str]], tmp_path: Path) -> None:
+    run, _ = tuned
+    folder = ktc.export(run, out=tmp_path / "out")
+    assert folder == tmp_path / "out" and (folder / "selftest.py").is_file()
+    with pytest.raises(KtcError, match="to= one of auto, torch"):
+        ktc.export(run, to="cuda")
+
+
+def test_a_kernel_of_several_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "two.cu"
+    path.write_text(SCALE + "__global__ void other(float* x) { x[threadIdx.x] = 1; }")
+    assert ktc.load(str(path), kernel="scale").kernel.name == ktc.load(str(path), name="scale").kernel.name == "scale"
+    with pytest.raises(KtcError) as e:
+        ktc.optimize(str(path), device="numba")
+    assert "kernel='scale'" in e.value.hint
+
+
 def test_optimize_takes_a_program_without_passes(source: Path, tmp_path: Path) -> None:
     p = ktc.load(str(source))
     with pytest.raises(KtcError, match="without any"):
