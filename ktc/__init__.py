@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .api import Program, list_passes, load, loads
     from .cursors import Cursor
-    from .python.exports import export
+    from .python.drop_ins import export
     from .python.search_results import RunResult
     from .python.searches import optimize, tune
 
@@ -45,7 +45,7 @@ _HOMES = {
     "optimize": "ktc.python.searches",
     "tune": "ktc.python.searches",
     "RunResult": "ktc.python.search_results",
-    "export": "ktc.python.exports",
+    "export": "ktc.python.drop_ins",
     "Program": "ktc.api",
     "Cursor": "ktc.cursors",
     "KtcError": "ktc.ir.diagnostics",
