@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ktc.ir.fragments import INSTRUCTIONS
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Barrier, If, Mma, TileMma
-from ktc.ir.walk import substitute_expr, walk
+from ktc.ir.nodes import AsyncCopy, AsyncWait, Barrier, Expr, For, Mma, TileMma
+from ktc.ir.walk import walk
 
-from .access_nests import Access, accesses, visits
-from .memory_costs import SECTOR, Request, at_lanes, requests
+from .access_nests import Access, Axis, accesses, visits
+from .data_operations import data_operations
+from .guard_shares import guard_shares
+from .memory_costs import SECTOR, Request, requests
 from .operation_counts import Counts
 from .tile_transfers import Transfer, transfer_of
 
@@ -53,7 +55,10 @@ class ScheduleCounts:
     ``shared_turns`` are cycles of shared memory (128 bytes each), ``arithmetic``, ``special`` and ``memory``
     instructions, ``matrix`` operations (additions and multiplications) on tensor cores, ``barriers`` one thread's,
     ``atomic_turns`` updates of memory one after another: lanes of a warp that update one address wait for each other,
-    ``loads`` of global memory by one thread.
+    ``loads`` of global memory by one thread, ``integer`` instructions on data. ``at_once``: loads of
+    global memory that a thread issues in one round of a loop that is not unrolled, before it waits for any of them; of
+    asynchronous copies, in as many rounds as are under way. ``min_blocks``: of a multiprocessor,
+    for which the compiler is asked to leave registers.
     """
 
     blocks: int
@@ -69,6 +74,9 @@ class ScheduleCounts:
     atomic_turns: float
     loads: float
     unknown: tuple[str, ...] = ()
+    integer: float = 0.0
+    at_once: float = 0.0
+    min_blocks: int = 1
 
     @property
     def warps(self) -> int:
@@ -84,9 +92,10 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
         return None
     warps = blocks * -(-threads // WARP)
     kept = [a for a in accesses(kernel) if a.space in ("global", "shared")]
-    guards = _guards(kernel, count)
+    guards = guard_shares(kernel, count)
     rows: list[AccessCounts] = []
     turns = memory = atomic = loads = 0.0
+    rounds = _Rounds(count, _groups_under_way(kernel, count))
     for a, cost in zip(kept, requests(kernel, sizes), strict=True):
         of_warps, of_lanes = guards.get(id(a.stmt), (1.0, 1.0))
         each = _repeats(a, count) * of_warps
@@ -106,6 +115,7 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
             rows.append(_access(a, cost, each, warps, count))
             atomic += warps * each * of_lanes * _waiting(a, threads) if a.mode == "atomic" else 0
             loads += each if a.mode == "read" else 0
+            rounds.add(a, each)
     n = count.statements(kernel)
     mma, barriers = _synchronised(kernel, count)
     per_warp = min(threads, WARP)
@@ -123,7 +133,55 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
         atomic,
         loads,
         tuple(sorted(count.unknown)),
+        data_operations(kernel, count, guards) / per_warp,
+        rounds.at_once,
+        count.value(kernel.launch.min_blocks) or 1 if kernel.launch is not None else 1,
     )
+
+
+def _groups_under_way(kernel: Kernel, count: Counts) -> int:
+    """Groups of asynchronous copies that a thread lets be under way in a loop, beside the one that it waits for."""
+    loops = [s for s in walk(kernel.body) if isinstance(s, For)]
+    waits = [s.pending for loop in loops for s in loop.body if isinstance(s, AsyncWait)]
+    values = [count.value(n) if isinstance(n, Expr) else n for n in waits]
+    return 1 + max((n for n in values if n is not None), default=0)
+
+
+@dataclass
+class _Rounds:
+    """Loads by the innermost loop around them that is not unrolled."""
+
+    count: Counts
+    groups: int
+    made: dict[int, list[float]] = field(default_factory=dict)
+
+    def add(self, a: Access, each: float) -> None:
+        """One textual load that a thread makes ``each`` times."""
+        if a.mode != "read":
+            return
+        serial = [x for x in a.axes if x.kind not in ("thread", "block")]
+        together = 1.0
+        while serial and _is_unrolled(serial[-1], self.count):
+            together *= self.count.trip(serial.pop()) or 1
+        rounds = self.count.times(tuple(serial))
+        share = each / (together * rounds) if rounds else 0.0
+        mine = self.made.setdefault(id(serial[-1].stmt) if serial else 0, [0.0, 0.0])
+        mine[0] += together * min(1.0, share) * (self.groups if isinstance(a.stmt, AsyncCopy) else 1)
+        mine[1] += each
+
+    @property
+    def at_once(self) -> float:
+        """The mean over all loads."""
+        total = sum(each for _, each in self.made.values())
+        return sum(n * each for n, each in self.made.values()) / total if total else 0.0
+
+
+def _is_unrolled(axis: Axis, count: Counts) -> bool:
+    s = axis.stmt
+    if not isinstance(s, For) or s.unroll is None:
+        return False
+    factor, trip = count.value(s.unroll) if isinstance(s.unroll, Expr) else s.unroll, count.trip(axis)
+    return factor == 0 or (trip is not None and factor is not None and factor >= trip)
 
 
 def _repeats(a: Access, count: Counts) -> float:
@@ -169,30 +227,6 @@ def _waiting(a: Access, threads: int) -> float:
     lanes = min(threads, WARP)
     spread = any(x.kind == "thread" and a.moves(x.name) for x in a.axes)
     return lanes / 8 if spread else float(lanes)
-
-
-def _guards(kernel: Kernel, count: Counts) -> dict[int, tuple[float, float]]:
-    """By identity of a statement behind conditions on the thread index: the share of warps that execute it, and of the
-    first such warp's lanes. What is not known, or true somewhere else, counts whole."""
-    extents = [count.value(d) or 1 for d in kernel.launch.block] if kernel.launch is not None else [1, 1, 1]
-    threads = extents[0] * extents[1] * extents[2]
-    places = [(i % extents[0], i // extents[0] % extents[1], i // (extents[0] * extents[1])) for i in range(threads)]
-    seen = [*places[:WARP], *places[WARP::WARP]]
-    out: dict[int, tuple[float, float]] = {}
-    for v in visits(kernel):
-        if not isinstance(v.stmt, If):
-            continue
-        truths = at_lanes(substitute_expr(v.stmt.cond, v.env), v.axes, extents, count.env, seen)
-        if None in truths or len({bool(t) for t in truths}) == 1:
-            continue
-        for body, wanted in ((v.stmt.then, True), (v.stmt.orelse, False)):
-            first, others = [bool(t) == wanted for t in truths[:WARP]], [bool(t) == wanted for t in truths[WARP:]]
-            warps = (any(first) + sum(others)) / (1 + len(others))
-            lanes = sum(first) / len(first) if any(first) else 1.0
-            for s in walk(body):
-                w, n = out.get(id(s), (1.0, 1.0))
-                out[id(s)] = (w * warps, n * lanes)
-    return out
 
 
 def _synchronised(kernel: Kernel, count: Counts) -> tuple[float, float]:

@@ -63,6 +63,9 @@ BARRIER_CYCLES = 30.0
 ADDRESSING = 2.0
 """Instructions of a warp for each access: the access, and on average one for its address or its loop."""
 
+SPILLS = 10.0
+"""Instructions' time that an operation on a value takes which has no register: it is read from memory and written."""
+
 SPECIAL_LANES = 16
 CUBE = 3.0
 
@@ -145,7 +148,7 @@ def estimate_of(lowered: Kernel, sizes: Mapping[str, int | float], m: Machine, r
 
 def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | None:
     """The time of one launch; None where a block does not fit a multiprocessor. ``registers`` of one thread."""
-    most = _registers(counts.threads, m.capability)
+    most = _registers(counts.threads * counts.min_blocks, m.capability)
     held = occupancy(counts.threads, max(16, min(registers, most)), counts.shared_bytes, m.capability)
     if held.blocks < 1 or not counts.blocks:
         return None
@@ -154,10 +157,9 @@ def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | N
     resident = min(held.warps, counts.warps / m.units)
     per_cycle = m.units * busy * m.clock
     read, written, left = _traffic(counts, m, resident)
-    spilled = counts.warps * max(0, registers - most) * 2
     asked = sum(a.requested for a in counts.accesses)
     in_flight = m.units * resident * _under_way(counts) * _sectors_a_load(counts)
-    instructions = counts.arithmetic + counts.special + ADDRESSING * counts.memory + spilled
+    instructions = _instructions(counts) * (1 + SPILLS * max(0.0, 1 - most / registers))
     c = m.ceilings
     terms = {
         "memory": read / c.read + written / c.write,
@@ -178,9 +180,13 @@ def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | N
     return Estimate(c.launch_s + barriers + smooth, limiter, terms, held, waves, why, busy, not counts.unknown)
 
 
+def _instructions(counts: ScheduleCounts) -> float:
+    return counts.arithmetic + counts.integer + counts.special + ADDRESSING * counts.memory
+
+
 def _registers(threads: int, capability: str) -> int:
-    """Registers that a thread of such a block may have, where a multiprocessor is to hold one: compilers are told the
-    size of a block, and spill what goes beyond."""
+    """Registers that each of so many ``threads`` of a multiprocessor may have: compilers are told the size of a block
+    and how many are to fit, and spill what goes beyond."""
     per_warp = TABLE[capability].registers // -(-threads // WARP) // REGISTER_UNIT * REGISTER_UNIT
     return min(TABLE[capability].registers_per_thread, per_warp // WARP)
 
@@ -204,10 +210,9 @@ def _traffic(counts: ScheduleCounts, m: Machine, resident: float) -> tuple[float
     for a in counts.accesses:
         key = (a.buffer, "read" if a.mode == "read" else "write")
         distinct[key] = max(distinct.get(key, 0.0), float(a.footprint))
-    total = sum(distinct.values())
-    lost = max(0.0, 1 - m.cache / total) if total else 0.0  # of what is asked for again
     read = written = 0.0
     for (buffer, mode), size in distinct.items():
+        lost = max(0.0, 1 - m.cache / size) if size else 0.0  # of what is asked for again
         mine = [a for a in counts.accesses if a.buffer == buffer and (a.mode == "read") == (mode == "read")]
         moved = SECTOR * sum(left[id(a)] for a in mine)
         least = min(size / max(_used(mine), 1e-9) if lost else size, moved)
@@ -221,9 +226,8 @@ def _used(accesses: Sequence[AccessCounts]) -> float:
 
 
 def _under_way(counts: ScheduleCounts) -> float:
-    """Loads that a thread has under way: those of a phase between barriers, or what a compiler hoists."""
-    phase = counts.loads / counts.barriers if counts.barriers else 0.0
-    return min(max(IN_FLIGHT, phase), MOST_IN_FLIGHT)
+    """Loads that a thread has under way: those of a round, or what a compiler hoists out of several."""
+    return min(max(IN_FLIGHT, counts.at_once), MOST_IN_FLIGHT)
 
 
 def _sectors_a_load(counts: ScheduleCounts) -> float:
@@ -245,7 +249,7 @@ def _reasons(
         "load-store": f"warps ask for {asked / 1e6:.1f} MB in sectors of 32 bytes",
         "latency": f"{held.warps} warps a multiprocessor keep too few loads in flight",
         "shared": f"{counts.shared_turns:.3g} turns of shared memory",
-        "issue": f"{counts.arithmetic + counts.special + ADDRESSING * counts.memory:.3g} instructions of warps",
+        "issue": f"{_instructions(counts):.3g} instructions of warps",
         "special": f"{counts.special:.3g} special functions of warps",
         "atomics": f"{counts.atomic_turns:.3g} atomic updates one after another",
         "matrix": f"{counts.matrix:.3g} operations on tensor cores",

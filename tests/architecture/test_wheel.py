@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -46,4 +47,5 @@ def test_every_data_file_is_in_the_wheel(root: Path, tmp_path: Path) -> None:
     assert "ktc/py.typed" in found
     strangers = {f.split("/")[0] for f in found} - {"ktc"} - {f.split("/")[0] for f in found if ".dist-info" in f}
     assert strangers == set(), "nothing but ktc may land at the top of site-packages"
-    assert [f for f in found if "test" in f or "mutation" in f] == [], "test equipment stays out of the wheel"
+    equipment = re.compile(r"(^|[/_])(tests?|mutations?|conftest)([/_.]|$)")
+    assert [f for f in found if equipment.search(f)] == [], "test equipment stays out of the wheel"

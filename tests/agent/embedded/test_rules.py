@@ -376,10 +376,9 @@ kernel add(a: f32 const* restrict align 16, b: f32 const* restrict align 16, c: 
 """
 
 
-def test_what_is_a_vector_by_hand_is_not_spread_over_lanes_again() -> None:
-    """Lanes would be vectors of a thread side by side: its neighbours' lie four vectors apart then."""
+def test_what_is_a_vector_by_hand_is_read_as_elements_that_are_spread_anew() -> None:
+    """The ideas are those of the kernel that adds one element a thread."""
     builder, observation = observe(BY_HAND, {"n": 1 << 22})
     scripts = [p.script for p in Rules().propose(observation, 8)]
-    assert "raise | distribute{loop=i map=[thread.x $T, unroll $U, block.x]}" in scripts
-    assert not any("distribute{loop=i map=[vec" in s for s in scripts)
+    assert "raise | distribute{loop=i map=[vec $V, thread.x $T, block.x]}" in scripts
     assert all(isinstance(builder.build(Proposal(s, "")), Candidate) for s in scripts)

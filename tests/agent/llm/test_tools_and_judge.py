@@ -168,7 +168,7 @@ def test_before_anything_was_measured_there_is_nothing_to_judge(observation: Obs
 class Bounded(FakeLab):
     """The least time is 0.9 ms."""
 
-    def bound(self, scenario: object) -> Bound:
+    def bound(self, scenario: object, beaten_by: float = 0.0) -> Bound:
         return Bound(0.9e-3, "memory", {"memory": 0.9e-3})
 
 
@@ -212,7 +212,7 @@ def test_a_judge_that_says_near_the_bound_ends_the_run(tmp_path: Path) -> None:
 
 def test_a_judge_that_is_wrong_about_the_bound_ends_nothing(tmp_path: Path) -> None:
     class Far(Bounded):
-        def bound(self, scenario: object) -> Bound:
+        def bound(self, scenario: object, beaten_by: float = 0.0) -> Bound:
             return Bound(1e-5, "memory", {"memory": 1e-5})
 
     (tmp_path / "kernel.ktir").write_text(ROWS)

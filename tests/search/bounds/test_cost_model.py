@@ -19,7 +19,7 @@ def kernel(body: str, params: str, launch: str) -> Kernel:
     return load(text.replace("NAMES", names))
 
 
-def guessed(k: Kernel, device: str = "H100", registers: int = 32, **sizes: int) -> Estimate:
+def guessed(k: Kernel, /, device: str = "H100", registers: int = 32, **sizes: int) -> Estimate:
     counts = schedule_counts(k, sizes)
     assert counts is not None
     found = estimate(counts, registers, machine_of(device))
@@ -76,6 +76,47 @@ def test_loops_that_halve_are_followed() -> None:
     )
     found = schedule_counts(kernel(body, ARRAYS, "64, 256"), {"n": 1})
     assert found is not None and found.barriers == 1 + 8 and not found.unknown and found.shared_bytes == 1024
+
+
+def test_what_one_round_in_four_does_counts_for_one_in_four() -> None:
+    body = "for (int j = 0; j < 64; j++) { if (j % 4 == 0) y[j * 64 + threadIdx.x] = x[j]; else y[threadIdx.x] = 0; }"
+    found = schedule_counts(kernel(body, ARRAYS, "64, 32"), {"n": 1})
+    assert found is not None
+    assert [a.requested for a in found.accesses] == [64 * 16, 64 * 16 * 4, 64 * 48 * 4]
+
+
+def test_comparisons_and_additions_of_data_are_instructions_and_those_of_indices_are_not() -> None:
+    counting = "int s = 0; for (int j = 0; j < 64; j++) { s += x[j * n + threadIdx.x] == 3.0f; } y[threadIdx.x] = s;"
+    found = schedule_counts(kernel(counting, ARRAYS, "64, 32"), {"n": 32})
+    plain = schedule_counts(kernel(COPY, ARRAYS, "64, 32"), {"n": N})
+    assert found is not None and plain is not None and plain.integer == 0
+    assert 2 * 64 * 64 <= found.integer <= 4 * 64 * 64, "a warp of each block: an equality, a conversion, an addition"
+
+
+def test_loads_of_an_unrolled_loop_are_under_way_together() -> None:
+    body = "float s = 0; for (int j = 0; j < n; j++) {{ {unroll} for (int u = 0; u < 8; u++) s += x[(j * 8 + u) * 32 + threadIdx.x]; }} y[threadIdx.x] = s;"  # noqa: E501
+    together, apart = (
+        schedule_counts(kernel(body.format(unroll=u), ARRAYS, "64, 32"), {"n": 128})
+        for u in ("\n#pragma unroll\n", "\n#pragma unroll 1\n")
+    )
+    assert together is not None and apart is not None and (together.at_once, apart.at_once) == (8, 1)
+
+
+def test_registers_that_are_kept_for_more_blocks_are_not_a_threads() -> None:
+    k = ktc.load("sgemm").apply(
+        "raise | tile{loops=row,col sizes=128,128}"
+        " | map{row=[vec 4, thread.y 16, unroll 2] col=[vec 4, thread.x 16, unroll 2]}"
+        " | tile{loops=k sizes=16 tail=cut} | register-tile{loop=k_tile.*} | launch-bounds{blocks=$M:(1,4)}"
+    )
+    one, four = (guessed(k.bind(M=m).lowered(), registers=128, M=1024, N=1024, K=1024).terms["issue"] for m in (1, 4))
+    assert four > 3 * one, "a quarter of the registers, and what they held is read and written instead"
+
+
+def test_what_fits_the_cache_is_read_once_beside_a_larger_output() -> None:
+    """A row of 4 KB that every block reads, and 256 MB that are written."""
+    k = kernel("y[blockIdx.x * 1024 + threadIdx.x] = x[threadIdx.x];", ARRAYS, "n / 1024, 1024")
+    written = 4 * (1 << 26) / 3.35e12
+    assert guessed(k, n=1 << 26).terms["memory"] == pytest.approx(written, rel=0.3)
 
 
 HGEMM = (
