@@ -59,6 +59,10 @@ def write_workload(program: ProgramRecord, k: KernelRecord, tree: SourceTree, ta
     text, todo = observed_workload(kernel, spec, target, calls_of(program, k, instance))
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
+    others = tree.others(place, k.kernel, k.parameters, k.records[0].geometry)
+    if others:
+        said = f"the source: {', '.join(others)} could be it too; {place.file} is taken; --source FILE names another"
+        todo = [said, *todo]
     return Written(k, target, f"{place.file}:{place.line}", tuple(todo))
 
 

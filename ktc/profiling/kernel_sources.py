@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ktc.survey.tree import Tree
 
 
+MOST_OTHERS = 4
+"""Other definitions of a kernel's name that are read, to say that one was chosen."""
+
 MOST_INCLUDING = 3
 """Units that include a file and are tried, where it cannot be read by itself."""
 
@@ -70,18 +73,34 @@ class SourceTree:
         """
         trouble: KtcError | None = None
         for place in self.places(kernel):
-            for file in place.units:
-                try:
-                    with deep_recursion(file):
-                        found = instance(self.unit(file), kernel, parameters, g.grid, g.block, g.shared)
-                    return replace(place, units=(file,)), found
-                except KtcError as e:
-                    trouble = trouble or e
-                except RecursionError:
-                    trouble = trouble or KtcError("E-PARSE-DEPTH", f"{file} nests too deep")
+            found = self._read(place, kernel, parameters, g)
+            if not isinstance(found, KtcError):
+                return found
+            trouble = trouble or found
         if trouble is not None:
             raise trouble
         return None
+
+    def others(self, taken: Place, kernel: str, parameters: Sequence[tuple[int, int]], g: Geometry) -> list[str]:
+        """Other files with a kernel that could be the one that was launched: of the same name and parameters."""
+        places = [p for p in self.places(kernel) if p.file != taken.file][:MOST_OTHERS]
+        return [p.file for p in places if not isinstance(self._read(p, kernel, parameters, g), KtcError)]
+
+    def _read(
+        self, place: Place, kernel: str, parameters: Sequence[tuple[int, int]], g: Geometry
+    ) -> tuple[Place, Instance] | KtcError:
+        """The kernel at ``place`` as it was launched, with the unit that it was read by; or why none reads it."""
+        trouble: KtcError | None = None
+        for file in place.units:
+            try:
+                with deep_recursion(file):
+                    found = instance(self.unit(file), kernel, parameters, g.grid, g.block, g.shared)
+                return replace(place, units=(file,)), found
+            except KtcError as e:
+                trouble = trouble or e
+            except RecursionError:
+                trouble = trouble or KtcError("E-PARSE-DEPTH", f"{file} nests too deep")
+        return trouble or KtcError("E-FILE", f"nothing reads {place.file}")
 
     def _find(self, include: str, including: str) -> str | None:
         """The folder that ``include`` is relative to, looked for in all of the tree."""

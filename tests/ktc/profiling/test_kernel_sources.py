@@ -55,3 +55,12 @@ def test_a_header_beside_the_folder_is_read_again_from_the_workload(tmp_path: Pa
 def test_branches_for_posix_are_those_of_a_host_compiler(tmp_path: Path) -> None:
     timer = "#include <unistd.h>\n#if _POSIX_VERSION >= 200112L\n#define COUNT(n) n\n#else\n#error no timer\n#endif\n"
     assert written(tmp_path, fill_cu=timer + KERNEL).instance(NAME, PARAMETERS, GEOMETRY) is not None
+
+
+def test_a_kernel_that_several_files_define_is_said(tmp_path: Path) -> None:
+    text = "#define COUNT(n) n\n" + KERNEL
+    other = text.replace("float* x, int n)", "float* x, int n, int m)", 1)
+    tree = written(tmp_path, a_cu=text + LAUNCH, b_cu=text, c_cu=other)
+    found = tree.instance(NAME, PARAMETERS, GEOMETRY)
+    assert found is not None and found[0].file == str(tmp_path / "a.cu")
+    assert tree.others(found[0], NAME, PARAMETERS, GEOMETRY) == [str(tmp_path / "b.cu")]
