@@ -34,7 +34,9 @@ def without_host_sizes(built: Built) -> Built:
         if names and not names & left:
             texts |= lean
             i = _without_coordinates(i, names)
-        instances.append(i)
+        params = {p.sym.name for p in texts[i.original.file].kernel.params}
+        told_by_shapes = {n for p in i.points for n in p.at} - params  # callers of C++ pass none
+        instances.append(_without_coordinates(i, told_by_shapes) if told_by_shapes else i)
     return replace(built, texts=texts, artefact=replace(built.artefact, instances=tuple(instances)))
 
 

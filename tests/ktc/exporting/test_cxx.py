@@ -362,3 +362,13 @@ def test_a_cpu_does_not_say_what_is_fast_on_a_gpu(tmp_path: Path, ktc_run: Run) 
     assert (
         ktc_run("export", "r.json", "--to", "source", "-o", "out", "--no-check", "--measured-elsewhere").returncode == 0
     )
+
+
+def test_a_size_that_only_shapes_tell_is_asked_of_nobody(tmp_path: Path, ktc_run: Run) -> None:
+    (tmp_path / "two.cu").write_text(TWO)
+    work = WORK.replace("NAME", "once").replace("TEMPLATE", "").replace('shape = ["n"]', 'shape = ["n + pad"]')
+    (tmp_path / "workload.toml").write_text(work.replace("block_x = 128 }", "block_x = 128, pad = 7 }"))
+    timings = {"a": timing({"n": 4096, "block_x": 128, "pad": 7}, "raise", 2.0)}
+    recipe(tmp_path, timings, "cuda-sm90").save(str(tmp_path / "r.json"))
+    done = ktc_run("export", "r.json", "--to", "source", "-o", "out", "--no-check")
+    assert done.returncode == 0 and "pad" not in (tmp_path / "out/once_tuned.cuh").read_text(), done.stderr
