@@ -51,8 +51,8 @@ def code_of(e: Emitted, file: str, *, script: str = "", knobs: Mapping[str, int]
         if p.symbol and not p.init and e.target in ("cuda", "hip"):
             raise KtcError(
                 "E-EXPORT-SYMBOL", f"'{p.sym.name}' is a variable at file scope that host code sets", kernel.loc,
-                hint="no export sets such a variable: `ktc lower RECIPE` prints the tuned kernel, to be put in its place "
-                "by hand; or pass the variable as a parameter",
+                hint="no export sets such a variable: `ktc lower RECIPE` prints the tuned kernel, to be put in its "
+                "place by hand; or pass the variable as a parameter",
             )  # fmt: skip
     if kernel.sweeps > 1:
         message = f"one launch does the work of {kernel.sweeps} launches of the source"
