@@ -26,6 +26,7 @@ from ktc.ir.fields import children
 from ktc.ir.fold import cast, is_const, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    Assign,
     Binary,
     Body,
     Decl,
@@ -59,6 +60,7 @@ from ktc.ir.walk import (
     with_bodies,
 )
 from ktc.passes.core.refusals import Refusal
+from ktc.passes.scalar.if_convert import converted
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def stores_of(kernel: Kernel, body: Body, sizes: Mapping[Sym, Expr]) -> dict[Sym
         raise Refusal("E-FUSE-ELEMENTWISE", "it holds a barrier, a jump or opaque code", places(bad))
     if not nest:
         raise Refusal("E-FUSE-ELEMENTWISE", "it is no nest of parallel loops", places(*body[:1]))
+    inner = _named_once(converted(inner))
     names, stores = [d for d in inner if isinstance(d, Decl)], [s for s in inner if isinstance(s, Store)]
     other = next((s for s in inner if not isinstance(s, Decl | Store)), None)
     if other is not None or not stores:
@@ -124,6 +127,25 @@ def stores_of(kernel: Kernel, body: Body, sizes: Mapping[Sym, Expr]) -> dict[Sym
             raise Refusal("E-FUSE-ELEMENTWISE", f"it stores to '{s.buffer.name}' more than once", places(s))
         found[s.buffer] = _made(s, nest, tuple(names), sizes[s.buffer])
     return found
+
+
+def _named_once(body: Body) -> Body:
+    """Straight code with a new name for each value that a variable takes."""
+    now: dict[Sym, Sym] = {}
+    out: list[Stmt] = []
+    for s in body:
+        (s,) = rename((s,), now) if not isinstance(s, Decl | Assign) else (s,)
+        if isinstance(s, Decl) and s.init is not None:
+            s = dataclasses.replace(s, init=_renamed(s.init, now))
+        elif isinstance(s, Assign):
+            new = fresh(s.sym.name, s.sym.type, s.sym.stem)
+            s, now = Decl(new, _renamed(s.value, now), loc=s.loc, comments=s.comments), {**now, s.sym: new}
+        out.append(s)
+    return tuple(out)
+
+
+def _renamed(e: Expr, names: Mapping[Sym, Sym]) -> Expr:
+    return substitute_expr(e, {a: Var(b) for a, b in names.items()})
 
 
 def _nest(body: Body) -> tuple[list[Par], Body]:

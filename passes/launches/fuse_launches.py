@@ -15,7 +15,7 @@ before                                                  after fuse-launches{firs
 
 Two ways, both on launches in parallel form (``raise``). ``join``: the outer loops run over one range, and an iteration
 of the second needs of the first what the same iteration made, and nothing else: they are one loop
-(:mod:`.joining`). Where the second runs over flat indices, it is taken apart into rows as the first has them
+(:mod:`.joining`). Where one of them runs over flat indices, it is taken apart into rows as the other has them
 (:mod:`.refolding`). ``recompute``: the first computes each element of a temporary by itself, and the second computes
 again what it reads (:mod:`.computing_again`); then the first is gone. No block ever reads what another one writes.
 
@@ -111,7 +111,9 @@ def _joined(kernel: Kernel, a: Launched, b: Launched) -> Body:
     """One loop of the loops that the two launches are."""
     before, first = _one_loop(a)
     more, second = _one_loop(b)
-    whole = join(alone(kernel, a), first, refolded(first, second))
+    folded = refolded(first, second)
+    first = refolded(second, first) if folded is second else first
+    whole = join(alone(kernel, a), first, folded)
     return (*before, *more, whole)
 
 
@@ -148,6 +150,7 @@ def _with_launch(kernel: Kernel, a: Launched, b: Launched, body: Body, how: str)
     gone = {s for s in mine if s not in used_in(body) | assigned(body)}
     name = f"{a.kernel}_{b.kernel}"
     shape = a if how == "join" else b
+    shape = replace(shape, max_threads=None, min_blocks=None)  # which were promised of other kernels
     new = replace(shape, kernel=name, body=body, restrict=(), comments=(*a.comments, *b.comments))
     params = tuple(p for p in kernel.params if p.sym not in gone)
     whole = kernel.with_(params=params, body=tuple(new if s is a else s for s in rest))

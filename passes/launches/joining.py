@@ -65,8 +65,31 @@ def spread_alike(first: Par, second: Par) -> tuple[Par, Par]:
     sizes = {**_threads(second), **_threads(first)}
     sizes |= {k: n for k, n in _threads(second).items() if is_static(n) and not is_static(sizes[k])}
     first, second = over_threads(first, sizes), over_threads(second, sizes)
-    alike = _same_levels(first.dist, second.dist)
-    return first, dataclasses.replace(second, dist=first.dist) if alike or not _spread_inside(second) else second
+    if _same_levels(first.dist, second.dist):
+        return first, dataclasses.replace(second, dist=first.dist)
+    if (rows := _row_levels(first)) is not None:
+        return first, _as_rows(second, first.dist, rows)
+    if (rows := _row_levels(second)) is not None:
+        return _as_rows(first, second.dist, rows), second
+    return first, second if _spread_inside(second) else dataclasses.replace(second, dist=first.dist)
+
+
+def _row_levels(loop: Par) -> Dist | None:
+    """How a loop over rows, which blocks share out, spreads a row over the threads of a block; None for other loops."""
+    if any(lv.kind != "block" for lv in loop.dist):
+        return None
+    spread = (s.dist for s in walk(loop.body) if isinstance(s, Par | Reduce))
+    return next((d for d in spread if any(lv.kind in THREADS for lv in d) and not _has_blocks(d)), None)
+
+
+def _has_blocks(dist: Dist) -> bool:
+    return any(lv.kind in ("block", "cluster") for lv in dist)
+
+
+def _as_rows(loop: Par, rows: Dist, row: Dist) -> Par:
+    """``loop`` as one over rows that are spread so: the loops right inside it go through a row."""
+    body = tuple(dataclasses.replace(s, dist=row) if isinstance(s, Par | Reduce) else s for s in loop.body)
+    return dataclasses.replace(loop, dist=rows, body=body)
 
 
 Sizes = dict[tuple[str, str], Expr]

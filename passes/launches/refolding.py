@@ -1,12 +1,11 @@
-"""A loop over flat indices as the rows that another launch has.
+"""A loop over flat indices as the rows that the other launch has.
 
     par k in 0..rows * d @ [thread.x 256, block.x]          par r in 0..rows @ [block.x]
       q[k] = i8(f32(y[k]) * s)                      ->        par i in 0..d @ [thread.x 256, seq]
                                                                 q[r * d + i] = i8(f32(y[r * d + i]) * s)
 
-Iterations of a parallel loop have no order, so any of their nests will do: the one that has the rows of the first
-launch is the one whose iterations can join its. A row's loop is spread as the first launch spreads the loops over its
-rows.
+Iterations of a parallel loop have no order, so any of their nests will do: the one that has the rows of the other
+launch is the one whose iterations can join its. A row's loop is spread as that launch spreads the loops over its rows.
 """
 
 from __future__ import annotations
