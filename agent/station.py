@@ -102,7 +102,8 @@ class Station:
         if said.timing is None:
             return _failed(said.status, said.details)
         t = said.timing
-        return Outcome("ok", {scenario.name: t.median}, {scenario.name: (t.low, t.high)}, _plain(said.details))
+        details = {**_plain(said.details), "compile_s": compiled.data.get("seconds")}
+        return Outcome("ok", {scenario.name: t.median}, {scenario.name: (t.low, t.high)}, details)
 
     def compare(self, kernel: Kernel, scenario: Scenario, rival: Kernel | None = None) -> tuple[Measured, str]:
         """A duel with the original, or with ``rival``, on the scenario; and 'ok', or how the outputs at these very

@@ -2,7 +2,8 @@
 
 The lines are the events of :func:`ktc.agent.optimize.optimize` in their order, after one that says what the
 planner saw: the kernel as IR text and its facts by scenario. They hold no path and no source text. Of ``trials``, each
-measured configuration is written once: knobs, status, seconds and interval (null where it failed), and the error.
+measured configuration is written once: knobs, status, seconds and interval (null where it failed), seconds that its
+compiler took (null where none ran), and the error.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Trajectory:
 def _trial(t: Trial, scenario: str) -> dict[str, object]:
     said: dict[str, object] = {"knobs": dict(t.config), "status": t.outcome.status, "seconds": t.objective}
     said["interval"] = t.outcome.interval.get(scenario)
+    said["compile_s"] = t.outcome.details.get("compile_s")
     return said if t.outcome.ok else {**said, "error": str(t.outcome.details.get("error", ""))[:300]}
 
 

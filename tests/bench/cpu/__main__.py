@@ -7,7 +7,8 @@ by gcc with ``-O3 -march=native``, once more with ``-ffast-math``; numpy where t
 as the numba backend prints it; ``--script``, the source after a pass script (knobs bound or at their defaults; repeat
 for several); ``--optimize``, what ``ktc optimize --device numba --budget BUDGET`` finds in this run. All of a kernel
 are timed in turn in one process: medians in milliseconds, with 95 % intervals in the log. A contender whose result is
-not the kernel's is shown as wrong and not timed.
+not the kernel's is shown as wrong and not timed. Of ``ktc optimize`` two columns say how long it took, in seconds: from
+the start of the command to the verdict on its first gain, and to compile a candidate (median).
 
 Rows already in the log that the same code made are taken over, so that an interrupted run goes on where it was.
 """
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ktc.ir.support.child_python import python_environment, python_module
@@ -131,7 +133,17 @@ def _optimised(entry: Entry, a: argparse.Namespace) -> dict[str, Any]:
         if run.returncode:
             sys.exit(run.stdout.decode(errors="replace"))
         recipe = Recipe.load(Path(folder) / "recipe.json")
-    return {"script": recipe.script, "knobs": dict(recipe.knobs), "seconds": seconds}
+        said = progress(Path(folder) / "trajectory.jsonl")
+    return {"script": recipe.script, "knobs": dict(recipe.knobs), "seconds": seconds, **said}
+
+
+def progress(trajectory: Path) -> dict[str, float | None]:
+    """Seconds from the start of the command to the verdict on the first gain, and those that a candidate's compiler
+    took, by the median; None where there was no gain, or none was compiled."""
+    events = [json.loads(x) for x in trajectory.read_text("utf-8").splitlines()]
+    gains = [e["elapsed"] for e in events if e["event"] == "improvement"]
+    compiled = [t["compile_s"] for e in events for t in e.get("trials", ()) if t.get("compile_s") is not None]
+    return {"first_gain_s": min(gains, default=None), "compile_s": median(compiled) if compiled else None}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ from typing import Any
 
 OURS = "source"
 
+SEARCH = {"first gain, s": "first_gain_s", "compile, s": "compile_s"}
+"""Columns of what the search took, and their keys in a row's ``optimised``."""
+
 
 def line(row: Mapping[str, Any]) -> str:
     """One row as it is measured."""
@@ -19,6 +22,10 @@ def line(row: Mapping[str, Any]) -> str:
 def shown(t: list[float]) -> str:
     """Milliseconds in three figures."""
     return f"{t[0] * 1e3:.3g}"
+
+
+def _seconds(t: float | None) -> str:
+    return "–" if t is None else f"{t:.2g}"
 
 
 def best_of_ours(row: Mapping[str, Any]) -> float:
@@ -35,7 +42,8 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row["times"]))
     others = [n for n in names if _is_other(n)]
-    head = ["kernel", "scenario", *names, *(f"ours over {n}" for n in others)]
+    searched = [c for c, key in SEARCH.items() if any(key in row.get("optimised", {}) for row in rows)]
+    head = ["kernel", "scenario", *names, *(f"ours over {n}" for n in others), *searched]
     out = ["; ".join(dict.fromkeys(row["machine"] for row in rows)) + ". Milliseconds; ratios above 1: ours is faster.",
            "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]  # fmt: skip
     ratios: dict[str, list[float]] = {n: [] for n in others}
@@ -46,6 +54,7 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
                 ratios[n].append(times[n][0] / ours)
         cells = [row["kernel"], row["scenario"], *(shown(times[n]) if n in times else "–" for n in names)]
         cells += [f"{times[n][0] / ours:.2f}x" if n in times else "–" for n in others]
+        cells += [_seconds(row.get("optimised", {}).get(SEARCH[c])) for c in searched]
         out.append(f"| {' | '.join(cells)} |")
     summary = "; ".join(f"{n}: {median(r):.2f}x (least {min(r):.2f}x)" for n, r in ratios.items() if r)
     return "\n".join([*out, "", f"Median of ours over {summary}."])

@@ -1,10 +1,13 @@
 """The yardstick's C loops do what the kernels do, at small sizes; a wrong result is not timed."""
 
+import json
+
 import numpy as np
 import pytest
 
 import ktc
 
+from .__main__ import progress
 from .c_loops import compiler, loops
 from .contest import Contender, Contest, difference
 from .entries import ENTRIES
@@ -65,3 +68,19 @@ def test_the_table_gives_ratios():
     row = {"kernel": "dense/saxpy", "scenario": "s", "machine": "m", "wrong": {},
            "times": {"source": [2.0, 2.0, 2.0, 5], "raise": [1.0, 1.0, 1.0, 5], "C": [3.0, 3.0, 3.0, 5]}}  # fmt: skip
     assert "3.00x" in table([row])
+    assert "first gain" not in table([row])
+    searched = table([row | {"optimised": {"first_gain_s": 7.31, "compile_s": None}}])
+    assert "| first gain, s | compile, s |" in searched and "| 7.3 | – |" in searched
+
+
+def test_how_long_a_search_took_is_read_from_its_trajectory(tmp_path):
+    events = [
+        {"event": "tune", "elapsed": 3.0, "trials": [{"compile_s": 1.0}, {"compile_s": None}]},
+        {"event": "improvement", "elapsed": 5.5},
+        {"event": "tune", "elapsed": 6.0, "trials": [{"compile_s": 2.0}, {"compile_s": 9.0}, {"status": "lost"}]},
+        {"event": "improvement", "elapsed": 7.0},
+    ]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+    assert progress(tmp_path / "t.jsonl") == {"first_gain_s": 5.5, "compile_s": 2.0}
+    (tmp_path / "t.jsonl").write_text("")
+    assert progress(tmp_path / "t.jsonl") == {"first_gain_s": None, "compile_s": None}
