@@ -27,6 +27,16 @@ class Backend(StrEnum):
     numba = "numba"
 
 
+class Target(StrEnum):
+    """A language, or OpenCL C for the cores of a processor: loops that its compiler makes vectors of."""
+
+    cuda = "cuda"
+    hip = "hip"
+    opencl = "opencl"
+    opencl_cpu = "opencl-cpu"
+    numba = "numba"
+
+
 class Emit(StrEnum):
     source = "source"
     template = "template"
@@ -42,7 +52,7 @@ class Emit(StrEnum):
 @with_program
 def lower(
     program: Program,
-    backend: Annotated[Backend, Option("--backend", "-b", help="Language to print.")] = Backend.cuda,
+    backend: Annotated[Target, Option("--backend", "-b", help="Language to print.")] = Target.cuda,
     passes: Passes = "",
     sets: Sets = [],  # noqa: B006  nobody mutates the default
     emit: Annotated[Emit, Option("--emit", metavar="WHAT", help=f"What to print: {', '.join(Emit)}.")] = Emit.source,
@@ -69,7 +79,7 @@ def lower(
 
     program = apply_script(program, passes)
     values = knob_values(sets, program)
-    target = f"hip-{arch}" if backend is Backend.hip and arch.startswith("gfx") else backend.value
+    target = f"hip-{arch}" if backend is Target.hip and arch.startswith("gfx") else backend.value
     result = emission.emit(program, target, emit.value, values, arch or None)
     if check:
         _say(emission.compile_check(program, target, values, arch or None))

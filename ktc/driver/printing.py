@@ -55,7 +55,8 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
             kernel = materialise(_affordable(kernel, target))
         if any(isinstance(s, Barrier) and s.scope == "grid" for s in kernel.body):
             why = "a loop over blocks waits for all of the one before it, as the blocks of a launch cannot"
-            raise LoweringError("E-LOWER-BLOCKS", why, kernel.loc, "this is a schedule for a CPU: --backend numba")
+            hint = "this is a schedule for a CPU: --backend numba or opencl-cpu"
+            raise LoweringError("E-LOWER-BLOCKS", why, kernel.loc, hint)
     return emit(kernel, target, mode)
 
 
