@@ -175,7 +175,7 @@ class Raise(Pass[NoArguments]):
                 wrong = reference.differs_afresh(raised, guess.domains, facts)
                 refuted = refuted or bool(wrong)
             if not wrong:
-                said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised.body))
+                said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))
                 named = named_apart(_flagged(raised), kernel)  # staging names loops
                 staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
@@ -265,19 +265,19 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     blocked: Blocked | Left | None = None
     try:
         for form in candidates(body, launch):
-            yield from _shared(Guess(form, ()), launch)
+            yield from _shared(kernel, Guess(form, ()), launch)
     except Blocked as b:
         blocked = b
     try:
         for guess in guesses(kernel, body, launch):
-            yield from _shared(guess, launch)
+            yield from _shared(kernel, guess, launch)
     except Left as b:  # of all forms the most general one says best what stands in the way, if it says where
         raise (blocked if blocked is not None and b.loc is None else b) from None
     if blocked is not None:
         raise blocked
 
 
-def _shared(guess: Guess, launch: Launch) -> Iterator[Guess]:
+def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
     """``guess``, before it that with loops over what threads or blocks share out, where it has such; before each, it
     with loops over the elements of vectors."""
     from ktc.passes.raising.lanes.lane_loops import lane_forms
@@ -285,9 +285,12 @@ def _shared(guess: Guess, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import shared_out
 
+    def read(body: Body) -> Body:
+        return shared_out(tidied(body, sizes_of(launch)), launch)
+
     shared = shared_out(guess.body, launch)
     for form in (shared, guess.body) if shared is not guess.body else (shared,):
-        for elements in lane_forms(form, lambda body: shared_out(tidied(body, sizes_of(launch)), launch)):
+        for elements in lane_forms(form, kernel.params, read):
             regions = (*guess.regions, *elements.regions)
             yield dataclasses.replace(
                 guess,

@@ -16,13 +16,12 @@ guard may stand for a loop over the rest.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.arith.integer_casts import without_index_casts
-from ktc.ir.arith.polynomial import polynomial, same_value
-from ktc.ir.fold import cast, evaluate, i32, is_const, mul, simplify, sub
-from ktc.ir.kernel import Assume
+from ktc.ir.arith.polynomial import polynomial
+from ktc.ir.fold import cast, evaluate, i32, is_const
+from ktc.ir.kernel import Assume, Kernel, Param
 from ktc.ir.nodes import (
     Binary,
     Body,
@@ -47,8 +46,10 @@ from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, assigned, map_body, substitute_expr, used, walk, with_bodies
 from ktc.passes.raising.raise_report import Region
 
+from .assumed_sizes import Sizes, sizes_in
 from .flat_buffers import flat_buffers, flattened, with_constants
 from .joined_tails import joined_tails
+from .loop_ends import elements_of, is_part, reaches
 from .merged_index import Merged
 from .rolled import Rolled
 from .scalar_lanes import Lanes, NotLanes
@@ -78,7 +79,7 @@ class Form:
     flat: tuple[tuple[Sym, Sym], ...] = ()
 
 
-def lane_forms(body: Body, tidied: Callable[[Body], Body]) -> Iterator[Form]:
+def lane_forms(body: Body, params: Sequence[Param], tidied: Callable[[Body], Body]) -> Iterator[Form]:
     """``body`` with loops over vectors as loops over elements, likeliest first; nothing where no loop is over vectors.
 
     Where the rest of the elements has a loop of its own, beside the vectors' or behind it, it is one loop with theirs,
@@ -91,15 +92,14 @@ def lane_forms(body: Body, tidied: Callable[[Body], Body]) -> Iterator[Form]:
     source = flattened(body, flat) if flat else body
     counted = sums_of_parts(one_by_one(counting_vectors(source)))
     source = tidied(counted) if counted is not source else source
-    always: dict[Assume, None] = {}
+    always, known_multiples = sizes_in(source, params), sizes_in(source, params)
     exact = tidied(_apart(source, False, always))
     whole = joined_tails(exact)
-    facts: dict[Assume, None] = {}
-    assuming = tidied(_apart(source, True, facts))
+    assuming = tidied(_apart(source, True, known_multiples))
     beside = any(isinstance(s, If) and s.orelse and any(map(_is_wide, walk(s.then))) for s in walk(source))
-    known = [(assuming, tuple(facts)), (exact, tuple(always))]
+    known = [(assuming, tuple(known_multiples.facts)), (exact, tuple(always.facts))]
     if whole != exact:
-        known.insert(0, (whole, tuple(always)))
+        known.insert(0, (whole, tuple(always.facts)))
     elif beside:
         known.reverse()
     seen: list[Body] = []
@@ -111,13 +111,14 @@ def lane_forms(body: Body, tidied: Callable[[Body], Body]) -> Iterator[Form]:
         yield Form(form, given, tuple(_words(source, form).items()), tuple(said), tuple(flat.items()))
 
 
-def vectors_kept(body: Body) -> tuple[Region, ...]:
-    """The loops of ``body`` that are over vectors, and why they are not over elements."""
+def vectors_kept(kernel: Kernel) -> tuple[Region, ...]:
+    """The loops of ``kernel`` that are over vectors, and why they are not over elements."""
     out: list[Region] = []
-    for s in walk(flattened(with_constants(body), flat_buffers(body))):
+    body = flattened(with_constants(kernel.body), flat_buffers(kernel.body))
+    for s in walk(body):
         if isinstance(s, Par | Reduce) and _is_innermost(s):
             try:
-                _over_elements(s, True, {})
+                _over_elements(s, True, sizes_in(body, kernel.params))
                 why = "its elements are not what the source computes"
             except NotLanes as e:
                 why = str(e)
@@ -155,23 +156,20 @@ def _is_wide(s: Stmt) -> bool:
     return is_wide(s) or any(map(is_wide, all_exprs((s,))))
 
 
-def _apart(body: Body, assuming: bool, facts: dict[Assume, None]) -> Body:
+def _apart(body: Body, assuming: bool, sizes: Sizes) -> Body:
     def on(s: Stmt) -> Stmt:
         s = with_bodies(s, lambda b: tuple(map(on, b)))
         if not isinstance(s, Par | Reduce) or not _is_innermost(s):
             return s
-        here = dict(facts)
         try:
-            done = _over_elements(s, assuming, here)
+            return _over_elements(s, assuming, sizes)
         except NotLanes:
             return s
-        facts.update(here)
-        return done
 
     return tuple(map(on, body))
 
 
-def _over_elements(loop: Par | Reduce, assuming: bool, facts: dict[Assume, None]) -> Par | Reduce:
+def _over_elements(loop: Par | Reduce, assuming: bool, sizes: Sizes) -> Par | Reduce:
     """``loop`` over elements.
 
     Raises:
@@ -181,21 +179,20 @@ def _over_elements(loop: Par | Reduce, assuming: bool, facts: dict[Assume, None]
         raise NotLanes("a loop over vectors that does not begin with the first")
     why: NotLanes | None = None
     for count in _counts(loop):
-        here: dict[Assume, None] = {}
+        here = sizes.anew()
         try:
             done = _by(loop, count, assuming, here)
         except NotLanes as e:
             why = why or e
             continue
-        facts.update(here)
+        sizes.facts.update(here.facts)
         return done
     raise why or NotLanes("an access of open width")
 
 
 def _counts(loop: Par | Reduce) -> list[int]:
     """How many elements an iteration may be of: those from one's to the next one's, those of the widest access."""
-    named = {s.sym: s.init for s in walk(loop.body) if isinstance(s, Decl) and s.init is not None}
-    named = {v: e for v, e in named.items() if v not in assigned(loop.body)}
+    named = _integers(loop.body)
     widest = lanes_in(loop.body)
     steps = [polynomial(_expanded(x.index[-1], named)).get((Var(loop.var),), 0)
              for x in _accesses(loop.body) if lanes_of(x)]  # fmt: skip
@@ -203,7 +200,14 @@ def _counts(loop: Par | Reduce) -> list[int]:
     return [*sorted(set(wide), reverse=True), widest]
 
 
-def _by(loop: Par | Reduce, count: int, assuming: bool, facts: dict[Assume, None]) -> Par | Reduce:
+def _integers(body: Body) -> dict[Sym, Expr]:
+    """What the integers of ``body`` that do not change are."""
+    changed = assigned(body)
+    known = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and s.init is not None}
+    return {v: e for v, e in known.items() if v not in changed and isinstance(v.type, Scalar) and v.type.is_int}
+
+
+def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | Reduce:
     """``loop`` over elements, of which an iteration is ``count``."""
     lanes = Lanes().run(_beside_tail(loop.body))
     rolled = Rolled(lanes, count)
@@ -214,24 +218,25 @@ def _by(loop: Par | Reduce, count: int, assuming: bool, facts: dict[Assume, None
         raise NotLanes("lanes are guarded one by one")
     assert isinstance(loop.var.type, Scalar)
     j = fresh(loop.var.name, loop.var.type)
-    merged = Merged(loop.var, rolled.lane, count, j)
+    merged = Merged(loop.var, rolled.lane, count, j, assuming)
     body = rolled.body()
     named = {s.sym: s.init for s in body if isinstance(s, Decl) and s.init is not None and s.const}
     guards = [merged.guard(_expanded(c, named)) for c in given]
-    end, of = _end(loop.hi, count, assuming)
-    for m in (*(m for _, m in guards), of) if assuming else ():
-        if m is not None:
-            assert isinstance(m.type, Scalar)
-            rest = Binary("%", m, cast(i32(count), m.type))
-            facts[Assume(simplify(Binary("==", rest, Const(0, m.type))), "guessed")] = None
-    if of is None and not guards and not isinstance(end, Const) and loop.var.type.bits <= 32 and not _over(loop.hi):
-        most = ((1 << 31) - 1) // count  # the elements are counted in 32 bits, as the vectors were
-        facts[Assume(Binary("<=", loop.hi, Const(most, loop.hi.type)), "guessed")] = None  # type: ignore[arg-type]
+    end, of = elements_of(loop.hi, count, assuming)
+    if of is None and not guards and not isinstance(end, Const) and loop.var.type.bits <= 32 and not is_part(loop.hi):
+        sizes.most(loop.hi, ((1 << 31) - 1) // count)  # elements are counted in 32 bits, as the vectors were
+    multiples = [*(m for _, m in guards), of] if assuming else []
     test, multiple = guards[0] if len(guards) == 1 and assuming else (None, None)
-    if multiple is not None and isinstance(test, Binary) and test.a == Var(j) and _reaches(loop.hi, test.b, count):
+    if multiple is not None and isinstance(test, Binary) and test.a == Var(j) and reaches(loop.hi, test.b, count):
         guards, end = [], cast(test.b, loop.var.type)
     body = merged.body(body)
     accs = tuple(dataclasses.replace(a, value=merged.of_names(a.value)) for a in accs)
+    for m in (*multiples, *merged.multiples):
+        if m is not None:
+            sizes.multiple(_expanded(m, named), count)
+    own = _integers(loop.body)
+    for x in (x for x in _accesses(loop.body) if lanes_of(x)):
+        sizes.aligned(_expanded(x.index[-1], own), lanes_of(x))
     wide = {x.buffer for x in _accesses(loop.body) if lanes_of(x)}
     for x in _accesses(body):
         if x.buffer in wide and not all(map(merged.is_whole, x.index)):
@@ -263,39 +268,6 @@ def _expanded(e: Expr, named: dict[Sym, Expr]) -> Expr:
     while used(e) & named.keys():
         e = substitute_expr(e, named)
     return e
-
-
-def _end(hi: Expr, count: int, assuming: bool) -> tuple[Expr, Expr | None]:
-    """The number of elements of ``hi`` vectors, and what is to be a multiple of ``count`` for it to be that."""
-    bare = without_index_casts(hi)
-    quotient = (bare.a, bare.b) if isinstance(bare, Binary) and bare.op == "/" else None
-    if isinstance(bare, Call) and bare.fn == "cdiv":
-        quotient = bare.args[0], bare.args[1]
-    if assuming and quotient is not None and is_const(quotient[1], count):
-        assert isinstance(hi.type, Scalar)
-        return cast(quotient[0], hi.type), quotient[0]
-    assert isinstance(hi.type, Scalar)
-    return simplify(mul(hi, cast(i32(count), hi.type))), None
-
-
-def _over(hi: Expr) -> bool:
-    """Whether ``hi`` is a part of a number, which has room for all of it."""
-    bare = without_index_casts(hi)
-    return isinstance(bare, Binary) and bare.op == "/"
-
-
-def _reaches(hi: Expr, end: Expr, count: int) -> bool:
-    """Whether ``hi`` is so many blocks of so many threads that there is one for each ``count`` elements of ``end``."""
-    bare = without_index_casts(hi)
-    parts = [(bare.a, bare.b), (bare.b, bare.a)] if isinstance(bare, Binary) and bare.op == "*" else []
-    for threads, blocks in parts:
-        blocks = without_index_casts(blocks)
-        if is_const(threads) and isinstance(blocks, Binary) and blocks.op == "/" and blocks.b == threads:
-            vectors = sub(blocks.a, sub(threads, cast(i32(1), threads.type)))  # type: ignore[arg-type]
-            whole = Binary("/", end, cast(i32(count), end.type))  # type: ignore[arg-type]
-            if same_value(vectors, whole):
-                return True
-    return False
 
 
 __all__ = ["lane_forms"]

@@ -4,17 +4,18 @@ before                                          after
     x[row * d + i * 4 + lane]                       x[row * d + j]
     b[lane]                                         b[j % 4]
     i * 4 + 3 < n                                   j < n
+    w[i * 4 / c], w[i * 4 % c + lane]               w[j / c], w[j % c]
 """
 
 from __future__ import annotations
 
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, polynomial, times
 from ktc.ir.fields import with_children
-from ktc.ir.fold import add, cast, fold_node, i32, mul
+from ktc.ir.fold import add, cast, fold_node, i32, is_const, mul
 from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, Stmt, Sym, Var
-from ktc.ir.purity import is_movable
+from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import map_expr, substitute_expr, used, walk_expr, with_bodies
+from ktc.ir.walk import loads_in, map_expr, substitute_expr, used, walk_expr, with_bodies
 
 ORDERS = {"<": 0, "<=": 1}
 """Comparisons, and what is added to the left side for them to be ``<``."""
@@ -23,10 +24,15 @@ MIRRORED = {">": "<", ">=": "<="}
 
 
 class Merged:
-    """``i`` of the loop over vectors, ``lane`` in it (``count`` of them), and ``j``, which stands for both."""
+    """``i`` of the loop over vectors, ``lane`` in it (``count`` of them), and ``j``, which stands for both.
 
-    def __init__(self, i: Sym, lane: Sym, count: int, j: Sym) -> None:
+    ``multiples``: sizes that are taken to be multiples of ``count``, where ``assuming``: rows hold whole vectors.
+    """
+
+    def __init__(self, i: Sym, lane: Sym, count: int, j: Sym, assuming: bool) -> None:
         self.i, self.lane, self.count, self.j = Var(i), Var(lane), count, Var(j)
+        self.assuming = assuming
+        self.multiples: list[Expr] = []
         self.both = {i, lane}
         self.names: dict[Sym, Expr] = {}
 
@@ -35,10 +41,10 @@ class Merged:
         found = self.names
         out: list[Stmt] = []
         for s in body:
-            s = with_children(s, lambda e: without_quotients(substitute_expr(e, found)))
+            s = with_children(s, lambda e: self._rows(without_quotients(substitute_expr(e, found))))
             t = s.sym.type if isinstance(s, Decl) else None
             index = isinstance(s, Decl) and s.const and isinstance(t, Scalar) and t.is_int and s.init is not None
-            if index and used(s.init) & self.both and is_movable(s.init):  # type: ignore[arg-type, attr-defined]
+            if index and used(s.init) & self.both and _is_computed(s.init):  # type: ignore[arg-type, attr-defined]
                 found[s.sym] = s.init  # type: ignore[assignment, attr-defined]
                 continue
             out.append(s)
@@ -46,11 +52,34 @@ class Merged:
 
     def of_names(self, e: Expr) -> Expr:
         """An expression beside a body that was merged."""
-        return self.expr(substitute_expr(e, self.names))
+        return self.expr(self._rows(substitute_expr(e, self.names)))
+
+    def _rows(self, e: Expr) -> Expr:
+        """``e`` with the row, and the place in it, of an element for those of its vector, in rows of whole vectors."""
+
+        def on(x: Expr) -> Expr:
+            t = x.type
+            if (
+                not isinstance(x, Binary)
+                or x.op not in ("/", "%")
+                or used(x.b) & self.both
+                or not isinstance(t, Scalar)
+            ):
+                return x
+            if isinstance(x.b, Const) or polynomial(x.a) != {(self.i,): self.count}:
+                return x
+            self.multiples.append(x.b)
+            whole = Binary(x.op, cast(self.j, t), x.b)
+            return whole if x.op == "/" else Binary("-", whole, cast(self.lane, t))
+
+        return map_expr(e, on) if self.assuming and used(e) & self.both else e
 
     def is_whole(self, e: Expr) -> bool:
         """Whether ``e``, once merged, asks for the index of no vector and no lane."""
-        return not any(isinstance(x, Binary) and x.op in ("/", "%") and x.a == self.j for x in walk_expr(e))
+        n = self.count
+        return not any(
+            isinstance(x, Binary) and x.op in ("/", "%") and x.a == self.j and is_const(x.b, n) for x in walk_expr(e)
+        )
 
     def _stmt(self, s: Stmt) -> Stmt:
         s = with_children(s, self.expr)
@@ -168,6 +197,11 @@ def without_quotients(e: Expr) -> Expr:
         return from_polynomial({f: k // n for f, k in p.items()}, x.type) if whole else x
 
     return map_expr(e, on)
+
+
+def _is_computed(e: Expr) -> bool:
+    """Whether ``e`` is made of numbers alone, and can stand where it is used: a size that it divides by is none."""
+    return is_removable(e) and not any(True for _ in loads_in(e))
 
 
 def _with(factors: tuple[Expr, ...], f: Expr) -> tuple[Expr, ...]:

@@ -106,6 +106,26 @@ __global__ void k(float* __restrict__ y, const float* __restrict__ x, int rows, 
 void go(float* y, const float* x, int rows, int cols) { k<<<(cols + 511) / 512, 128>>>(y, x, rows, cols); }
 """, ("assume cols % 4 == 0 origin guessed", "par i in 0..cols @ [vec 4, thread.x 128, block.x]",
       "acc += x.ldg[r * cols + i]")),
+    "rows that are found by division": ("""
+__global__ void k(float* __restrict__ y, const int* __restrict__ at, const float* __restrict__ x, int n, int c) {
+  int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  if (i < n * c) {
+    int row = i / c, col = i % c;
+    float4 v = *(const float4*)(x + at[row] * c + col);
+    v.x += 1.f; v.y += 1.f; v.z += 1.f; v.w += 1.f;
+    *(float4*)(y + row * c + col) = v;
+  }
+}
+void go(float* y, const int* at, const float* x, int n, int c) { k<<<(n * c / 4 + 127) / 128, 128>>>(y, at, x, n, c); }
+""", ("assume c % 4 == 0 origin guessed", "@ [vec 4, thread.x 128, block.x]", "i % c] + 1.0")),
+    "rows of a length that is in memory": ("""
+__global__ void k(float* __restrict__ y, const float* __restrict__ x, const int* __restrict__ length, int d) {
+  const int n = length[blockIdx.x];
+  for (int i = threadIdx.x; i < n / 4; i += blockDim.x)
+    ((float4*)(y + blockIdx.x * d))[i] = ((const float4*)(x + blockIdx.x * d))[i];
+}
+void go(float* y, const float* x, const int* length, int rows, int d) { k<<<rows, 128>>>(y, x, length, d); }
+""", ("assume d % 4 == 0 origin guessed", "par i in 0..n / 4 * 4 @ [vec 4, thread.x 128, seq]")),
     "pointers to vectors": (HALF + """
 __global__ void k(half2* __restrict__ y, const half2* __restrict__ x, int n2) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
