@@ -216,3 +216,23 @@ def test_every_launcher_keeps_to_the_limits_of_a_launch(kind: str) -> None:
     text = emit_launcher(tuned.ok.lower(target), kind, original)
     assert re.search(r"rows <= 65535\D", text), text
     assert text.index("65535") < text.rindex("copy_original") if kind != "opencl" else "original_kernel" in text
+
+
+def test_pointers_to_vectors_are_passed_as_pointers_to_their_elements() -> None:
+    from ktc import emission
+    from ktc.api import loads
+
+    vectors = """
+kernel double(y: f32x4* restrict align 16 noalias, x: f32x4 const* restrict align 16 noalias readonly, n: i32)
+  launch grid(cdiv(n, 128)) block(128)
+  let i: i32 = i32(blockIdx.x) * 128 + i32(threadIdx.x)
+  if i < n
+    let v: f32x4 = x[i]
+    y[i] = f32x4{v[0] * 2.0, v[1] * 2.0, v[2] * 2.0, v[3] * 2.0}
+"""
+    raised = loads(vectors).apply("raise").ok
+    assert str(raised.kernel.param("x").sym.type.elem) == "f32"
+    text = emission.emit(raised, "cuda", "launcher", {}, None).text
+    assert "launch_double(float4* y, const float4* x, int n, cudaStream_t stream)" in text
+    assert "double_original<<<grid, block, 0, stream>>>(y, x, n);" in text
+    assert "(reinterpret_cast<float*>(y), reinterpret_cast<const float*>(x)" in " ".join(text.split())
