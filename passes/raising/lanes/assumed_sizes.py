@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import multiple_of, polynomial
 from ktc.ir.fold import cast, i32, simplify
 from ktc.ir.kernel import Assume, Param
@@ -57,7 +58,7 @@ class Sizes:
             self.facts[Assume(Binary("<=", e, Const(n, _integer(e))), "guessed")] = None
 
     def _known(self, e: Expr) -> Expr:
-        e = simplify(expand(e, self.named))
+        e = without_index_casts(simplify(expand(e, self.named)))
         if not used(e) <= self.params.keys() or any(isinstance(x, HwIndex) for x in walk_expr(e)):
             raise NotLanes("how long rows are is nothing that the launcher knows")
         return e

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ktc.ir.arith.polynomial import polynomial
@@ -158,15 +159,44 @@ def _is_wide(s: Stmt) -> bool:
 
 def _apart(body: Body, assuming: bool, sizes: Sizes) -> Body:
     def on(s: Stmt) -> Stmt:
-        s = with_bodies(s, lambda b: tuple(map(on, b)))
-        if not isinstance(s, Par | Reduce) or not _is_innermost(s):
-            return s
-        try:
-            return _over_elements(s, assuming, sizes)
-        except NotLanes:
-            return s
+        if isinstance(s, Par) and any(map(_is_wide, walk(s.body))):
+            band = _band(s)
+            for k in range(len(band) - 1, -1, -1):
+                with suppress(NotLanes):
+                    return _in_band(band, k, assuming, sizes)
+        elif isinstance(s, Reduce) and _is_innermost(s):
+            with suppress(NotLanes):
+                return _over_elements(s, assuming, sizes)
+        return with_bodies(s, lambda b: tuple(map(on, b)))
 
     return tuple(map(on, body))
+
+
+def _band(s: Par) -> list[Par]:
+    """``s`` and the loops right inside each other in it, with nothing beside them."""
+    band = [s]
+    while len(band[-1].body) == 1 and isinstance(inner := band[-1].body[0], Par):
+        band.append(inner)
+    return band
+
+
+def _in_band(band: Sequence[Par], k: int, assuming: bool, sizes: Sizes) -> Par:
+    """The loops of ``band``, the ``k``-th of which is over vectors, with that over elements.
+
+    Raises:
+        NotLanes: it is none, or the ends of loops inside depend on it.
+    """
+    if not _is_innermost(band[-1]) or any(band[k].var in used(e) for p in band[k + 1 :] for e in (p.lo, p.hi)):
+        raise NotLanes("another loop is over vectors")
+    nest = _over_elements(dataclasses.replace(band[k], body=band[-1].body), assuming, sizes)
+    assert isinstance(nest, Par)
+    inner: Body = nest.body
+    for p in reversed(band[k + 1 :]):
+        inner = (dataclasses.replace(p, body=inner),)
+    nest = dataclasses.replace(nest, body=inner)
+    for p in reversed(band[:k]):
+        nest = dataclasses.replace(p, body=(nest,))
+    return nest
 
 
 def _over_elements(loop: Par | Reduce, assuming: bool, sizes: Sizes) -> Par | Reduce:
