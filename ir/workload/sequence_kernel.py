@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.fold import cast, product, simplify
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Const, Expr, Launched, Sym, Var, fresh, i32
+from ktc.ir.nodes import Binary, Cast, Const, Expr, Launched, Sym, Var, fresh, i32
 from ktc.ir.sequences.binding import Binding, bound
 from ktc.ir.types import SCALARS, Ptr, Scalar, Type, scalar_of
-from ktc.ir.walk import assigned, used, used_in
+from ktc.ir.walk import assigned, used, used_in, walk_expr
 
 from . import size_expressions
 from .reference import FormulaError, names
@@ -46,9 +46,14 @@ class _Builder:
         self.specs = {a.name: a for a in (*self.workload.args, *self.workload.temporaries)}
         self.scalars = {a.name: self._scalar(a) for a in self.workload.args if a.role == "scalar"}
         self.symbols: dict[str, Expr] = {n: Var(s) for n, s in self.scalars.items() if _is_integer(s.type)}
+        self.carriers: dict[str, Expr] = {}
         for a in self.workload.args:  # a scalar that carries a size stands for it
             if a.role == "scalar" and isinstance(a.value, str) and a.value.isidentifier() and a.name in self.symbols:
                 self.symbols.setdefault(a.value, self.symbols[a.name])
+                self.carriers.setdefault(a.value, self.symbols[a.name])
+        for a in self.workload.args:
+            if a.name in self.symbols and (made := self._made_of_sizes(a)) is not None:
+                self.symbols[a.name] = made
         self.buffers: dict[str, Param] = {}
 
     def sequence(self) -> Kernel:
@@ -142,13 +147,25 @@ class _Builder:
             return Const(float(given) if t.is_float else given, t)
         text = str(given)
         if text in self.scalars:
-            return cast(Var(self.scalars[text]), t)  # type: ignore[arg-type]
+            return cast(self.symbols.get(text, Var(self.scalars[text])), t)  # type: ignore[arg-type]
         if not _is_integer(t):
             what = f"the scalar '{name}' of {kernel.name} ({t}) is passed '{given}', which is none of the scalars"
             raise self._wrong(i, what, f"args = {{ {name} = 1e-6 }}, or an [[args]] table for it")
         if p.host and name not in spec.passed and not names(text) <= self.symbols.keys():
             return None
         return cast(self._expr(i, text, name), t)  # type: ignore[arg-type]
+
+    def _made_of_sizes(self, a: ArgSpec) -> Expr | None:
+        """The value of a scalar that the file makes of sizes (``rows * d``): loops over as many elements as a buffer
+        has are seen to. Sums and products only: no part of them is more than the argument is."""
+        t = self.scalars[a.name].type
+        text = a.value
+        if not isinstance(text, str) or text.isidentifier() or not names(text) <= self.carriers.keys():
+            return None
+        value = size_expressions.to_ir(text, {n: cast(e, t) for n, e in self.carriers.items()})  # type: ignore[arg-type]
+        parts = (e for e in walk_expr(value) if not isinstance(e, Var | Cast))
+        summed = all(e.op in "+*" if isinstance(e, Binary) else isinstance(e, Const) and e.value >= 0 for e in parts)
+        return value if summed and value.type == t else None
 
     def _geometry(self, i: int, spec: SequenceLaunch, kernel: Kernel, binding: Binding) -> Launch:
         if spec.launch is not None:

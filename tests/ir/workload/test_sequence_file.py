@@ -93,6 +93,59 @@ def test_sizes_are_scalars_of_the_sequence_and_temporaries_are_nobodys_argument(
     assert work.make_inputs({"n": 7}).keys() == {"x", "out", "n"}
 
 
+@pytest.mark.parametrize("value, shown", [("rows * d", "rows * d"), ("cdiv(rows * d, 2) * 2", "n")])
+def test_a_scalar_made_of_sizes_is_what_it_is_made_of(tmp_path: Path, value: str, shown: str) -> None:
+    """So loops over ``n`` elements are seen to be over as many as the buffers have; what may wrap stays as it is."""
+    source = """__global__ void neg(const float* x, float* y, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[i] = -x[i];
+    }"""
+    text = f"""
+[sequence]
+name = "negated"
+source = "kernels.cu"
+
+[[args]]
+name = "x"
+dtype = "f32"
+shape = ["rows", "d"]
+role = "in"
+
+[[args]]
+name = "y"
+dtype = "f32"
+shape = ["rows", "d"]
+role = "out"
+
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "{value}"
+
+[[args]]
+name = "d"
+dtype = "i32"
+role = "scalar"
+value = "d"
+
+[[launch]]
+kernel = "neg"
+grid = ["cdiv(n, 64)"]
+block = ["64"]
+
+[[scenario]]
+name = "usual"
+sizes = {{ rows = 3, d = 8 }}
+"""
+    k = sheet(tmp_path, text, source).load_kernel()
+    listing = print_kernel(k)
+    assert f"if i < {shown}\n" in listing and f"grid(cdiv({shown}, 64))" in listing, listing
+    x = np.arange(24, dtype=np.float32)
+    got = run(k, {"x": x, "y": np.zeros_like(x), "n": 24, "d": 8, "rows": 3}).outputs
+    np.testing.assert_array_equal(got["y"], -x)
+
+
 WRONG = {
     ('args = { y = "out", x = "t" }', 'args = { y = "out", x = "u" }'): "passed no buffer: 'u'",
     ('args = { y = "out", x = "t" }', 'args = { y = "out", z = "t" }'): "add has no parameter 'z'",
