@@ -196,7 +196,7 @@ class HostLaunch:
         for p, a in self._pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             plain = isinstance(_unsigned(a), c_ast.Constant)
-            if (named or plain) and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+            if (named or plain) and p.sym.name in self.whole and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
                 e = self._int(a)
                 if isinstance(e, Const) and math.isfinite(e.value):
                     yield p.sym.name, int(e.value)
@@ -204,7 +204,7 @@ class HostLaunch:
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""
         for p, a in self._pairs():
-            if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_float:
+            if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_float:
                 continue
             name = a.name if isinstance(a, c_ast.ID) else ""
             mine = self.known.pop(name, None)  # what is behind its own name
