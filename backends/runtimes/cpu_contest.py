@@ -115,7 +115,8 @@ class Contest:
             return f"cpu target: {first.called}; none ran a small test of speed; {other}"
         if second.seconds is None:
             return f"cpu target: {first.called}; {second.called} did not run a small test of speed; {other}"
-        times = f"{second.seconds / first.seconds:.1f}x faster than {second.called}"
+        ratio = f"{second.seconds / first.seconds:.1f}"
+        times = f"as fast as {second.called}" if ratio == "1.0" else f"{ratio}x faster than {second.called}"
         return f"cpu target: {first.called}, {times} in a test of {self.took:.1f} s; {other}"
 
 

@@ -40,7 +40,7 @@ from ktc.ir.nodes import (
     i32,
 )
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_body, rename, walk, with_bodies
+from ktc.ir.walk import map_body, rename, walk, walk_expr, with_bodies
 
 from .lane_sums import in_lanes
 
@@ -114,14 +114,26 @@ def _alone(s: Atomic) -> Body:
 
 
 def _private(body: Body) -> Body:
-    """``body`` with arrays that the threads of a block would share as the task's own."""
-    arrays = [s.sym for s in walk(body) if isinstance(s, Alloc) and isinstance(s.sym.type, Array)]
+    """``body`` with arrays that the threads of a block would share as the task's own; but for those whose sizes only a
+    launch knows, which it provides."""
+    arrays = [
+        s.sym for s in walk(body) if isinstance(s, Alloc) and isinstance(s.sym.type, Array) and _sized(s.sym.type)
+    ]
     own = {a: fresh(a.name, replace(a.type, space="local")) for a in arrays}  # type: ignore[call-arg]
 
+    now = set(own.values())
+
     def aligned(s: Stmt) -> Stmt:
-        return replace(s, align=max(s.align, LINE), dynamic=False) if isinstance(s, Alloc) else s
+        if isinstance(s, Alloc) and s.sym in now:
+            return replace(s, align=max(s.align, LINE), dynamic=False)
+        return s
 
     return map_body(rename(body, own), aligned)
+
+
+def _sized(t: Array) -> bool:
+    """Whether the text knows the extents of ``t``."""
+    return not any(isinstance(x, Var) for n in t.shape for x in walk_expr(n))
 
 
 def _over_blocks(s: Stmt) -> bool:

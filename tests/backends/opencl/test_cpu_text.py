@@ -165,5 +165,25 @@ def test_arrays_that_threads_share_are_the_tasks_own() -> None:
     assert "f32[64]" in text and "shared" not in text and "barrier" not in text and "threadIdx" not in text
 
 
+UNSIZED = """
+kernel k(y: f32* restrict noalias, x: f32 const* restrict noalias, n: i32, d: i32)
+  par row in 0..n @ [block.x]
+    array t: shared f32[d]
+    par i in 0..d @ [thread.x 64, seq]
+      t[i] = x[row * d + i]
+    par i in 0..d @ [thread.x 64, seq]
+      y[row * d + i] = t[d - 1 - i]
+"""
+
+
+def test_a_launch_provides_arrays_whose_size_it_alone_knows(cores: Runtime) -> None:
+    """C has no private array of a variable length."""
+    code = printed(parse_kernel(UNSIZED), CPU)
+    assert "__local float* t" in code.text
+    x = np.arange(6 * 37, dtype=np.float32).reshape(6, 37)
+    (got,) = run(cores, code, y=np.zeros_like(x), x=x, n=6, d=37)
+    assert np.array_equal(got["y"], x[:, ::-1])
+
+
 def test_another_device_gets_threads() -> None:
     assert "get_local_id" in printed(parse_kernel(SHARED), "opencl-cl12").text

@@ -40,6 +40,12 @@ def test_the_faster_one_is_taken_and_said_in_a_line(asked: list[str]) -> None:
     assert won.line.endswith(" s; --device opencl:0 chooses the other") and "\n" not in won.line
 
 
+def test_equal_ones_are_said_to_be_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KTC_CACHE", str(tmp_path))
+    monkeypatch.setattr(cpu_contest, "in_a_child", lambda name: 1.0 if name == "numba" else 1.04)
+    assert "cpu target: numba, as fast as OpenCL (PoCL 6.0) in a test of " in contest(BOTH).line
+
+
 def test_it_is_tested_once_for_what_is_installed(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     first = contest(BOTH)
     assert contest(BOTH) == first and asked == ["opencl:0", "numba"]
