@@ -108,7 +108,9 @@ def main() -> int:
     parser.add_argument("--chunk", type=int, default=CHUNK, help="cases a seed")
     parser.add_argument("--scripts", type=int, default=SCRIPTS, help="scripts a kernel")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no kernel after so long")
-    parser.add_argument("--backends", default="", help="numba,opencl:Portable,cuda,hip,opencl:NVIDIA")
+    parser.add_argument(
+        "--backends", default="", help="numba,opencl:Portable,opencl:Portable/cores,cuda,hip,opencl:NVIDIA"
+    )
     parser.add_argument("--every", type=int, default=1, help="of how many compared cases one is run on the backends")
     parser.add_argument("--log", help="append a line of JSON a chunk; what this code left there is not run again")
     parser.add_argument("--case", help="the choices of one case, as a failure prints them: it is made small")

@@ -28,7 +28,7 @@ from ktc.search.verification.device.repeated_launches import in_step
 from ktc.search.verification.rungs.parse_back import parse_back, read_back
 from tests.mutation.scripts import Pick, random_knobs, random_script
 
-from .devices import check_on
+from .devices import CORES, check_on
 from .openings import opened
 from .parallel_kernels import parallel_kernel
 from .shaped_kernels import shaped
@@ -184,7 +184,8 @@ def check(case: Case, counts: Counter, backends: Sequence[str] = (), every: int 
     counts["compared"] += 1
     if counts["compared"] % every == 0:
         for backend in backends:
-            why = check_on(backend, before, lowered, args, counts, case.source.run)
+            text = case.after if backend.endswith(CORES) else lowered
+            why = check_on(backend, before, text, args, counts, case.source.run)
             if why:
                 raise Wrong(f"{why}\n{case}\n{print_kernel(lowered)}")
     text = parse_back(lowered, case.target)

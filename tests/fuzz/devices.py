@@ -16,12 +16,16 @@ import numpy as np
 from ktc.backends import emit
 from ktc.backends.base import CompileFailure
 from ktc.backends.runtimes import open_runtime
+from ktc.driver.printing import printed
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import RunResult
 from ktc.ir.kernel import Kernel
 
 TEXT = {"numba": "numba", "cuda": "cuda", "hip": "hip", "opencl:Portable": "opencl", "opencl:NVIDIA": "opencl-nvidia"}
 """Which text each backend gets."""
+
+CORES = "/cores"
+"""What follows an OpenCL backend's name for the text of a processor's cores: the parallel form's loops, not threads."""
 
 Reference = Callable[[Kernel, Mapping[str, Any], str, bool], RunResult]
 
@@ -43,19 +47,20 @@ def check_on(
 ) -> str:
     """'' if the printed kernel leaves on the device what ``before`` means, else what differs.
 
+    ``lowered``: in SPMD form; in parallel form for a processor's cores.
     ``reference(before, args, domain, sanitize)`` runs it in the interpreter.
 
     Raises:
         Lost: the launch broke the device.
     """
     try:
-        code = emit(lowered, TEXT[backend])
+        code = printed(lowered, "opencl-cpu") if backend.endswith(CORES) else emit(lowered, TEXT[backend])
     except KtcError as e:
-        if not e.code.startswith(("E-BACKEND", "E-NUMBA-UNSUPPORTED")):
+        if not e.code.startswith(("E-BACKEND", "E-NUMBA-UNSUPPORTED", "E-LOWER")):
             raise
         counts[f"{backend}: not printed"] += 1
         return ""
-    device = runtime(backend)
+    device = runtime(backend.removesuffix(CORES))
     try:
         exe = device.compile(code)
     except CompileFailure as e:

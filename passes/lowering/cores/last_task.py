@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from ktc.ir.fold import is_const
+from ktc.ir.fold import cast, is_const, lt
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     Alloc,
@@ -28,7 +28,9 @@ from ktc.ir.nodes import (
     Barrier,
     Binary,
     Body,
+    Call,
     Cast,
+    Const,
     Decl,
     Fence,
     HwIndex,
@@ -40,8 +42,8 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )
-from ktc.ir.types import U32, Ptr
-from ktc.ir.walk import map_body, walk
+from ktc.ir.types import I32, U32, Ptr
+from ktc.ir.walk import map_body, used, walk
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.passes.lowering.sync.stages import is_stage_barrier, staged
 
@@ -65,8 +67,13 @@ def in_one_launch(kernel: Kernel) -> Kernel:
     ended = _alone(materialise(apart.with_(body=(*_declared(first), *map_body(rest, _in_turn)))))
     if begun.launch is None:
         raise LoweringError("E-LOWER-BLOCKS", "the first of several loops over tasks has no blocks", kernel.loc)
+    tasks, launch = begun.launch.grid[0], begun.launch
+    body = begun.body
+    if not (isinstance(tasks, Const) and tasks.value >= 1):  # a launch without tasks would have no last one
+        launch = replace(launch, grid=(Call("max", (tasks, i32(1)), I32), *launch.grid[1:]))
+        body = (If(lt(cast(HwIndex("block", "x"), I32), cast(tasks, I32)), body),)
     both = [*begun.params, *(p for p in ended.params if p.sym not in {q.sym for q in begun.params})]
-    on_device = {p.sym for k in (begun, ended) for p in k.params if not p.host}
+    on_device = {p.sym for k in (begun, ended) for p in k.params if not p.host} | used(tasks)
     params = [replace(p, host=p.host and p.sym not in on_device) for p in both]
     tickets = fresh(_unused("tickets", params), Ptr(U32, "global", restrict=True))
     params.append(Param(tickets, align=16, scratch=i32(1)))
@@ -75,7 +82,7 @@ def in_one_launch(kernel: Kernel) -> Kernel:
         Binary("==", Var(mine), last), (Fence("device"), *ended.body), comments=("The task that ends last goes on.",)
     )
     take = (Fence("device"), Decl(mine, None), Atomic("inc", tickets, (i32(0),), last, dst=mine), last_one)
-    return begun.with_(body=(*begun.body, *take), params=tuple(params))
+    return begun.with_(body=(*body, *take), params=tuple(params), launch=launch)
 
 
 def _stages(body: Body) -> tuple[Body, Body]:

@@ -187,3 +187,11 @@ def test_a_launch_provides_arrays_whose_size_it_alone_knows(cores: Runtime) -> N
 
 def test_another_device_gets_threads() -> None:
     assert "get_local_id" in printed(parse_kernel(SHARED), "opencl-cl12").text
+
+
+def test_what_follows_runs_where_there_is_no_task_before_it(cores: Runtime) -> None:
+    """Five rows, eight at a time: no task, and a rest. (Found by fuzzing.)"""
+    kernel = parse_kernel(ROWS.format(op="+", start="0.0").replace("[block.x]", "[unroll 8, block.x]"))
+    x = np.random.default_rng(5).standard_normal((5, 100)).astype(np.float32)
+    (got,) = run(cores, printed(kernel, CPU), y=np.zeros(5, np.float32), x=x, n=5, d=100)
+    assert np.array_equal(got["y"], x.sum(1, dtype=np.float64).astype(np.float32))
