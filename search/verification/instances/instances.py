@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.reference import FormulaError
@@ -123,6 +124,8 @@ AXES = tuple(f"{what} along {axis}" for what in ("block", "thread") for axis in 
 def extents(kernel: Kernel, scalars: Mapping[str, int | float]) -> tuple[int, ...]:
     """Blocks of the grid and threads of a block, along x, y and z each. Sizes may decide the threads too, where a loop
     has no other level beyond what one thread does."""
+    if kernel.is_sequence:
+        return tuple(map(max, zip(*(extents(k, scalars) for k in launch_kernels(kernel)))))
     g = geometry_of(kernel, scalars)
     return *g.grid, *g.block
 

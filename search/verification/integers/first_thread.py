@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Stmt, Var, fresh
+from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Launched, Stmt, Var, fresh
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import unique_names
 from ktc.ir.types import Scalar
@@ -24,6 +25,30 @@ Meets = Callable[[Stmt, Mapping[str, int]], None]
 """Is told each statement that a thread comes to, before it is run, with the values known there by name."""
 
 
+Known = Callable[[Expr], Expr]
+"""An expression with the thread's index, and what is known of its launch, in place."""
+
+Extents = tuple[Expr, Expr, Expr]
+
+
+def _known(grid: Extents | None, threads: Extents | None, block: str) -> Known:
+    """What is known of the first thread of a ``block`` of a launch."""
+    extents = {"block_dim": threads, "grid_dim": grid, "block": grid} if grid and threads else {}
+
+    def known(e: Expr) -> Expr:
+        if not isinstance(e, HwIndex):
+            return e
+        if e.level == "thread" or (e.level == "block" and block == "first"):
+            return Const(0, e.type)  # type: ignore[arg-type]
+        dims = extents.get(e.level)
+        if dims is None:
+            return e
+        n = dims["xyz".index(e.axis)]
+        return BLOCKS[block](n) if e.level == "block" else n
+
+    return known
+
+
 def _nothing(s: Stmt, env: Mapping[str, int]) -> None:
     pass
 
@@ -33,27 +58,28 @@ class FirstThread:
     arguments alone."""
 
     def __init__(self, kernel: Kernel, block: str = "first", rounds: int | None = None) -> None:
-        launch, self._rounds = kernel.launch, rounds or (2 if block == "first" else 1)
-
-        def known(e: Expr) -> Expr:
-            if not isinstance(e, HwIndex):
-                return e
-            if e.level == "thread" or (e.level == "block" and block == "first"):
-                return Const(0, e.type)  # type: ignore[arg-type]
-            extents = {"block_dim": launch.block, "grid_dim": launch.grid, "block": launch.grid} if launch else {}
-            if e.level not in extents:
-                return e
-            n = extents[e.level]["xyz".index(e.axis)]
-            return BLOCKS[block](n) if e.level == "block" else n
-
+        self._rounds = rounds or (2 if block == "first" else 1)
         self.loops = [s for s in walk(kernel.body) if isinstance(s, For)]
-        body = map_body(kernel.body, keep, known)
+        launch = kernel.launch
+        self._alone = _known(launch.grid if launch else None, launch.block if launch else None, block)
+        self._within: dict[int, Known] = {}
+        body = map_body(kernel.body, keep, self._alone)
+        if kernel.is_sequence:
+            body = tuple(self._launched(s, block) for s in kernel.body)
         named = {s: fresh(name, s.type) for s, name in unique_names(kernel).items() if s.name != name}
         self._body = rename(body, named)  # what is known is kept by name, and loops inside loops may share one
         self._followed: dict[tuple[tuple[str, int], ...], dict[int, bool]] = {}
         self._index = {id(s): k for k, s in enumerate(s for s in walk(self._body) if isinstance(s, For))}
-        self._known, self._named = known, {s: Var(own) for s, own in named.items()}
+        self._named = {s: Var(own) for s, own in named.items()}
         self._followed_as = {id(s): id(mine) for s, mine in zip(walk(kernel.body), walk(self._body))}
+
+    def _launched(self, s: Stmt, block: str) -> Stmt:
+        """A launch of a sequence, with what is known in it of its own threads."""
+        if not isinstance(s, Launched):
+            return s
+        known = _known(s.grid, s.block, block)
+        self._within |= {id(x): known for x in walk(s.body)}
+        return replace(s, body=map_body(s.body, keep, known))
 
     def reaches(self, k: int, arguments: Mapping[str, int]) -> bool:
         """Whether the first thread goes round the ``k``-th loop twice when it first meets it (that of another block:
@@ -67,7 +93,7 @@ class FirstThread:
     def holds(self, s: Stmt, e: Expr, arguments: Mapping[str, int]) -> bool:
         """Whether the condition ``e``, in the statement ``s`` of the kernel, is known to hold when the thread meets it,
         in the first rounds of the loops around it, or in their last ones."""
-        mine = substitute_expr(map_expr(e, self._known), self._named)
+        mine = substitute_expr(map_expr(e, self._within.get(id(s), self._alone)), self._named)
         target = self._followed_as[id(s)]
         seen: list[int | bool | None] = []
 
@@ -94,6 +120,8 @@ class FirstThread:
                 _put(env, s.sym.name, evaluate(value, env) if value is not None else None)
             if isinstance(s, For):
                 found |= self._loop(s, dict(env), meets)
+            elif isinstance(s, Launched):
+                found |= self._follow(s.body, dict(env), meets)
             elif isinstance(s, If):
                 taken = evaluate(s.cond, env)
                 if taken is not None:
