@@ -18,13 +18,10 @@ from ktc.ir.kernel import Kernel
 from ktc.passes.tensor.contractions import Product, products
 from ktc.search.target import DeviceInfo
 
-from .thread_products import results, runs_along
+from .thread_products import UNKNOWN_TRIP, results, runs_along
 
 GAIN = 20.0
 """What tensor cores give over one element a thread, to order of magnitude: it only ranks the ideas."""
-
-UNKNOWN_TRIP = 1024
-"""Iterations of a loop whose length the facts do not tell: only the order of tiles depends on it."""
 
 BEST = 3
 """Tiles proposed: the first by the formula, and two in case that it errs."""

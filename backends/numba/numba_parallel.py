@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ktc.ir.analysis.accumulators import is_own_place, joins, together
-from ktc.ir.fold import mul
+from ktc.ir.analysis.block_tiles import over_blocks, tile_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Acc,
@@ -31,7 +31,6 @@ from ktc.ir.nodes import (
     WarpOp,
     While,
     fresh,
-    i32,
 )
 from ktc.ir.types import F64, Array, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, declared, used_in, walk
@@ -181,20 +180,6 @@ class ParallelPrinter(StmtPrinter):
 
 def _is_rounded(t: Type) -> bool:
     return isinstance(t, Scalar) and t.is_float and t != F64
-
-
-def over_blocks(s: Stmt) -> bool:
-    return isinstance(s, Par) and any(l.kind == "block" for l in s.dist)
-
-
-def tile_of(s: Par) -> Expr:
-    """Consecutive iterations of one block: the product of the levels inside the first block level."""
-    out: Expr = i32(1)
-    for level in s.dist:
-        if level.kind == "block" or level.n is None:
-            break
-        out = mul(out, level.n)
-    return out
 
 
 class GridPrinter:

@@ -36,15 +36,13 @@ from ktc.agent.limits import space_for
 from ktc.agent.planner import Observation, Proposal
 from ktc.driver.printing import printed
 from ktc.ir.analysis.planner_facts import facts
-from ktc.ir.analysis.register_pressure import register_estimate
-from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import bind
 from ktc.ir.workload import Scenario, Workload
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script, sites
 from ktc.passes.lowering import materialise
-from ktc.search.bounds.cost_model import estimate, machine_of
+from ktc.search.bounds.cost_model import estimate_of, machine_of
 from ktc.search.space.knob_space import Config
 from ktc.search.workers.executor import FromWorkload
 from tests.bench.planner import scripts
@@ -224,8 +222,7 @@ def predicted(row: Mapping[str, Any], device: str) -> float | None:
     if applied.refused is not None:
         return None
     kernel = materialise(bind(applied.kernel, row["knobs"]))
-    counts = schedule_counts(kernel, work.scalars(work.scenario(row["scenario"]).sizes))
-    found = estimate(counts, register_estimate(kernel), machine_of(device)) if counts is not None else None
+    found = estimate_of(kernel, work.scalars(work.scenario(row["scenario"]).sizes), machine_of(device))
     return found.seconds if found is not None else None
 
 

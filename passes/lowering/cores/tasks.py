@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ktc.ir.analysis.accumulators import combine
+from ktc.ir.analysis.block_tiles import over_blocks, tile_of
 from ktc.ir.atomic_ops import COMBINED_BY
 from ktc.ir.fold import add, cast, cdiv, mul, simplify, sub
 from ktc.ir.kernel import Kernel
@@ -56,7 +57,7 @@ LOOPS = (For, Par, Reduce, Scan, While)
 
 def as_tasks(kernel: Kernel) -> Kernel:
     """``kernel``, which is in parallel form, with blocks of one thread and loops instead of every other level."""
-    blocks = any(_over_blocks(s) for s in walk(kernel.body))
+    blocks = any(over_blocks(s) for s in walk(kernel.body))
     return kernel.with_(body=_spread(_private(kernel.body), blocks))
 
 
@@ -64,10 +65,10 @@ def _spread(body: Body, blocks: bool) -> Body:
     """``blocks``: whether some loop of the kernel has a level of blocks."""
     out: list[Stmt] = []
     for s in body:
-        if isinstance(s, Par) and (_over_blocks(s) or not blocks):
-            tile = _tile(s) if blocks else i32(1 if _has_loops(s.body) else SHORT)
+        if isinstance(s, Par) and (over_blocks(s) or not blocks):
+            tile = tile_of(s) if blocks else i32(1 if _has_loops(s.body) else SHORT)
             out.append(_task(replace(s, body=_loops(s.body)), tile))
-        elif isinstance(s, Par) and any(_over_blocks(x) for x in walk(s.body)):
+        elif isinstance(s, Par) and any(over_blocks(x) for x in walk(s.body)):
             out.append(replace(s, dist=(Level("seq"),), body=_spread(s.body, blocks)))
         else:
             out += _loops((s,))
@@ -134,20 +135,6 @@ def _private(body: Body) -> Body:
 def _sized(t: Array) -> bool:
     """Whether the text knows the extents of ``t``."""
     return not any(isinstance(x, Var) for n in t.shape for x in walk_expr(n))
-
-
-def _over_blocks(s: Stmt) -> bool:
-    return isinstance(s, Par) and any(lv.kind == "block" for lv in s.dist)
-
-
-def _tile(s: Par) -> Expr:
-    """Consecutive iterations of one block: the product of the levels before the first block level."""
-    out: Expr = i32(1)
-    for level in s.dist:
-        if level.kind == "block" or level.n is None:
-            break
-        out = mul(out, level.n)
-    return out
 
 
 def _has_loops(body: Body) -> bool:

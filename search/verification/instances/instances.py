@@ -228,13 +228,16 @@ class Maker:
 
     def promised(self, name: str) -> int | None:
         """The largest value of a size that some argument's declared range allows; None if none declares one."""
-        ranges = [a.range for a in self.workload.args if a.role == "scalar" and a.value == name and a.range]
-        return min((int(high) // self.step[name] * self.step[name] for _, high in ranges), default=None)
+        highs = (int(high) for _, high in self._ranges(name))
+        return min((high // self.step[name] * self.step[name] for high in highs), default=None)
 
     def lowest(self, name: str) -> int:
         """The smallest value of a size that every argument's declared range allows, at least one."""
-        lows = (int(a.range[0]) for a in self.workload.args if a.role == "scalar" and a.value == name and a.range)
-        return max((1, *lows))
+        return max((1, *(int(low) for low, _ in self._ranges(name))))
+
+    def _ranges(self, name: str) -> list[tuple[float, float]]:
+        """The ranges that arguments declare whose value is that size."""
+        return [a.range for a in self.workload.args if a.role == "scalar" and a.value == name and a.range]
 
     def longest(self, name: str) -> int:
         """The largest value of a size worth looking at: what scenarios have, or is promised and might fit."""

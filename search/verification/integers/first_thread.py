@@ -63,9 +63,10 @@ class FirstThread:
         launch = kernel.launch
         self._alone = _known(launch.grid if launch else None, launch.block if launch else None, block)
         self._within: dict[int, Known] = {}
-        body = map_body(kernel.body, keep, self._alone)
         if kernel.is_sequence:
             body = tuple(self._launched(s, block) for s in kernel.body)
+        else:
+            body = map_body(kernel.body, keep, self._alone)
         named = {s: fresh(name, s.type) for s, name in unique_names(kernel).items() if s.name != name}
         self._body = rename(body, named)  # what is known is kept by name, and loops inside loops may share one
         self._followed: dict[tuple[tuple[str, int], ...], dict[int, bool]] = {}
