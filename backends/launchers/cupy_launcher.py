@@ -23,7 +23,7 @@ PRECEDENCE = {
 OPERATORS = {"/": "//", "&&": "and", "||": "or"}
 
 
-OWN_NAMES = frozenset({"np", "cp", "kernel", "stream", "min", "max", "abs"})
+OWN_NAMES = frozenset({"np", "cp", "kernel", "grid", "block", "stream", "min", "max", "abs"})
 """What a launcher declares and calls: no parameter of a kernel is called so in it."""
 
 
@@ -138,7 +138,9 @@ def _call(module: str, code: Emitted) -> list[str]:
     shared = python_text(g.shared)
     if shared != "0":
         lines.append(f"        kernel.max_dynamic_shared_size_bytes = {shared}")
-    lines.append(
-        f"        kernel(({grid}), ({block}), ({', '.join(args)}{',' * (len(args) == 1)}), shared_mem={shared})"
-    )
+    lines += [
+        f"        grid, block = ({grid}), ({block})",
+        "        if min(*grid, *block) > 0:  # CuPy launches one block where none is asked for",
+        f"            kernel(grid, block, ({', '.join(args)}{',' * (len(args) == 1)}), shared_mem={shared})",
+    ]
     return lines

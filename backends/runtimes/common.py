@@ -35,7 +35,8 @@ class Geometry:
 
     @property
     def empty(self) -> bool:
-        return 0 in self.grid or 0 in self.block
+        """Whether nothing is launched: an extent is zero, or is computed as less (``n - 2`` blocks of one row)."""
+        return min(*self.grid, *self.block) <= 0
 
 
 def geometry(kernel: Kernel, args: Mapping[str, object]) -> Geometry:

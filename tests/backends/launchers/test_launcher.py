@@ -17,8 +17,9 @@ from ktc.ir.fold import binary, cdiv, evaluate
 from ktc.ir.kernel import Assume
 from ktc.ir.nodes import Binary, Call, Knob, Select, Var, fresh, i32
 from ktc.ir.text import parse_kernel, print_expr
-from ktc.ir.types import I32
+from ktc.ir.types import I32, Ptr
 from tests.backends.emit_samples import saxpy, silu_vec
+from tests.backends.launchers.fake_cupy import buffer, launcher
 
 needs_nvcc = pytest.mark.usefixtures("nvcc")
 
@@ -61,6 +62,18 @@ def test_the_cupy_launcher_is_python():
     assert [a.arg for a in launch.args.args] == ["out", "in_", "d", "num_tokens", "stream"]
     assert "if not (d % 8 == 0 and out.data.ptr % 16 == 0 and in_.data.ptr % 16 == 0):" in text
     assert '_ORIGINAL.get_function("silu_naive")' in text
+
+
+@pytest.mark.parametrize(("n", "names"), [(257, ["saxpy"]), (0, []), (-300, [])])
+def test_the_cupy_launcher_launches_nothing_where_there_are_no_blocks(
+    monkeypatch: pytest.MonkeyPatch, n: int, names: list[str]
+) -> None:
+    """CuPy launches one block where a grid of none is asked for."""
+    text = emit_launcher(emit(saxpy(), "cuda"), "cupy")
+    launch, launched = launcher(monkeypatch, text)
+    pointers = {p.sym.name: buffer(4096) for p in saxpy().params if isinstance(p.sym.type, Ptr)}
+    launch(**pointers, a=1, n=n)
+    assert launched == names
 
 
 def test_opencl_and_hip_and_torch_launchers():

@@ -160,6 +160,7 @@ def test_timing_orders_kernels_by_work(runtime):
 def test_geometry_without_launch_or_value():
     kernel = parse_kernel(SCALE)
     assert geometry(kernel, {"n": 130}).grid == (3, 1, 1)
+    assert [geometry(kernel, {"n": n}).empty for n in (1, 0, -64)] == [False, True, True]
     for broken, args in ((kernel.with_(launch=None), {"n": 1}), (kernel, {})):
         with pytest.raises(KtcError) as e:
             geometry(broken, args)
