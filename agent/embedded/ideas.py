@@ -289,6 +289,19 @@ def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:
     yield f"{rows} | {across}", "several columns a thread", 1.1
 
 
+def neighbouring_rows(s: Shape, units: int) -> Iterator[Idea]:
+    """Rows that share loads with the rows beside them, each a block's: a block of several rows reads what they share
+    once, and a thread with several of them keeps it in registers."""
+    z, y, x = (*(r.name for r in s.rows[:-1]), "")[0], s.rows[-1].name, s.cols[0].name
+    inner, outer = (f"{y}=[{{}}thread.y $TY:(2,4,8), block.y]", f"{z}=[{{}}block.z] " if z else "")
+    across = {"": f"{x}=[thread.x $TX:(32,64,128), block.x]", "vec": f"{x}=[vec $V, thread.x $TX:(32,64), block.x]"}
+    stacked = (outer.format("unroll $UZ:(2,4,8), "), inner.format("")) if z else ("", inner.format("unroll $UY, "))
+    fewer = "layers" if z else "rows"
+    yield f"map{{{''.join(stacked)} {across['']}}}", f"{fewer} stacked in a thread share their neighbours' loads", 2.0
+    yield f"map{{{''.join(stacked)} {across['vec']}}}", f"stacked {fewer} and wide accesses", 2.0
+    yield f"map{{{outer.format('')}{inner.format('')} {across['']}}}", "several rows a block", 1.6
+
+
 def plane_transposed(s: Shape, units: int) -> Iterator[Idea]:
     """One side of the copy is strided whichever loop is fastest: several elements a thread, along either side."""
     y, x = _plane(s)
@@ -341,6 +354,11 @@ def is_transposed(s: Shape) -> bool:
     return s.is_plane and not s.serial and any(c.unit and c.strided for c in s.cols) and s.facts.reuse < REUSE
 
 
+def is_stencil_of_rows(s: Shape) -> bool:
+    one = len(s.rows) <= 2 and len(s.cols) == 1
+    return s.is_rows and one and not s.serial and not s.has_reduction and s.facts.reuse > REUSE
+
+
 def packed_elements(s: Shape, wide: str) -> Iterator[Idea]:
     """The eight numbers of a packed word, the four of a counter: ``wide`` makes one access of what was one after
     another in a thread, whatever its block's shape."""
@@ -356,6 +374,7 @@ RULES: tuple[tuple[str, Callable[[Shape], bool], Callable[[Shape, int], Iterator
     ("contraction over a plane", is_product, plane_product),
     ("plane with a strided side", is_transposed, plane_transposed),
     ("plane with shared neighbours", lambda s: s.is_plane, plane_reuse),
+    ("rows with shared neighbours", is_stencil_of_rows, neighbouring_rows),
     ("short rows", lambda s: s.is_rows and s.short, short_rows),
     ("row reduction", lambda s: s.is_rows and s.has_reduction, row_reduction),
     ("rows", lambda s: s.is_rows and not s.has_reduction, row_stream),

@@ -24,7 +24,7 @@ from ktc.ir.frontend.host.captured import Instance, Slot
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
 from ktc.ir.producer_launch import tensor_maps
-from ktc.ir.types import Scalar
+from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.reference import FormulaError
@@ -114,34 +114,49 @@ def _parameters(k: Kernel) -> Iterator[Param]:
     if tensor_maps(k) or is_cooperative(k.body):
         raise KtcError("E-TRYOUT", "it reads through tensor maps, or all its blocks wait for each other")
     for p in k.params:
-        if p.symbol or p.scratch is not None or p.init:
-            what = "variables at file scope" if p.symbol or p.init else "working memory"
-            raise KtcError("E-TRYOUT", f"it needs {what} of its own: {p.sym.name}")
+        if p.symbol or p.init:
+            raise KtcError("E-TRYOUT", f"it needs variables at file scope of its own: {p.sym.name}")
         if not p.host:
             yield p
 
 
-def _places(
-    parameters: Sequence[Param], slots: Mapping[str, Slot], scalars: Mapping[str, Any], end: int
-) -> tuple[list[int], bytes]:
-    """Offset and size of each parameter in the launch's arguments, which ``end`` there, followed by the constants that
-    are returned too: what only the host knew is a parameter of the tuned kernel.
+@dataclass(frozen=True)
+class _Arguments:
+    """The tuned kernel's arguments in the launch's bytes followed by ``constants``: offset and size of each in
+    ``places``; in ``memory`` offsets of addresses that the library fills in, and the bytes that it gives there."""
+
+    places: tuple[int, ...]
+    constants: bytes
+    memory: tuple[int, ...]
+
+
+def _arguments(
+    parameters: Sequence[Param], slots: Mapping[str, Slot], scalars: Mapping[str, Any], env: Mapping[str, int], end: int
+) -> _Arguments:
+    """How the tuned kernel gets its arguments of a launch whose own ``end`` there: what only the host knew is a
+    parameter of the tuned kernel, and so is working memory.
 
     Raises:
-        KtcError: E-TRYOUT, a parameter's value is not known.
+        KtcError: E-TRYOUT, a parameter's value or size is not known.
     """
-    out, constants = list[int](), b""
+    places, constants, memory = list[int](), b"", list[int]()
     for p in parameters:
         s, t = slots.get(p.sym.name), p.sym.type
         if s is not None and not s.inline and s.bits is None:
-            out += [s.offset, s.size]
+            places += [s.offset, s.size]
+            continue
+        if p.scratch is not None:
+            elements, value = evaluate(p.scratch, env), bytes(ALIGN)
+            if elements is None:
+                raise KtcError("E-TRYOUT", f"the size of its working memory is not known: {p.sym.name}")
+            memory += [end + len(constants), max(int(elements), 1) * scalar_of(t).bytes]
         elif isinstance(t, Scalar) and p.sym.name in scalars:
             value = numpy_dtype(t.name).type(scalars[p.sym.name]).tobytes()
-            out += [end + len(constants), len(value)]
-            constants += value.ljust(-(-len(value) // ALIGN) * ALIGN, b"\0")
         else:
             raise KtcError("E-TRYOUT", f"the launch has no such parameter by itself: {p.sym.name}")
-    return out, constants
+        places += [end + len(constants), len(value)]
+        constants += value.ljust(-(-len(value) // ALIGN) * ALIGN, b"\0")
+    return _Arguments(tuple(places), constants, tuple(memory))
 
 
 def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> tuple[str, dict[str, int | float]]:
@@ -199,11 +214,12 @@ def _line(
         for x in (pair.one, pair.other)
     ]
     g, held = shape.geometry, [p.offset for p in shape.pointers]
-    places, constants = _places(list(_parameters(k)), slots, scalars, len(shape.arguments))
+    given = _arguments(list(_parameters(k)), slots, scalars, env, len(shape.arguments))
     words = [
         f.symbol, *g.grid, *g.block, g.shared, *g.cluster, shape.arguments.hex() or "-", len(held), *held, module,
-        *to.grid, *to.block, to.shared, constants.hex() or "-", len(places) // 2, *places,
+        *to.grid, *to.block, to.shared, given.constants.hex() or "-", len(given.places) // 2, *given.places,
         len(aligned), *(x for pair in aligned for x in pair), len(apart) // 2, *(x for r in apart for x in r),
+        len(given.memory) // 2, *given.memory,
     ]  # fmt: skip
     return " ".join(map(str, words))
 

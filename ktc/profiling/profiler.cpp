@@ -133,7 +133,6 @@ Result launch_swap(Profile &p, const Swap &s, Bytes &arguments, void *stream) {
   static auto call = driver<Result (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                        void *, void **, void **)>("cuLaunchKernel");
   std::vector<void *> parameters;
-  arguments.insert(arguments.end(), s.constants.begin(), s.constants.end());
   for (auto [offset, size] : s.parameters) parameters.push_back(&arguments[offset]);
   const unsigned *g = s.to.grid, *b = s.to.block;
   return call(p.swaps.function(s, true), g[0], g[1], g[2], b[0], b[1], b[2], s.to.shared, stream, parameters.data(), nullptr);
@@ -163,10 +162,10 @@ Result launched(void *handle, const Geometry &g, void **params, void **extra, vo
     if (!p.first_launch) p.first_launch = p.last_launch;
   }
   if (swap) {
-    void *f = swap->allowed(arguments) ? p.swaps.function(*swap, captured) : nullptr;
+    bool ready = p.swaps.ready(*swap, captured, stream, arguments);
     std::lock_guard<std::mutex> guard(p.table.lock);
-    ++(f ? p.table.rows[row].swapped : p.table.rows[row].refused);
-    swap = f ? swap : nullptr;
+    ++(ready ? p.table.rows[row].swapped : p.table.rows[row].refused);
+    swap = ready ? swap : nullptr;
   }
   Result result = swap ? timed_call(p, stream, row + 1, captured,
                                     [&] { return launch_swap(p, *swap, arguments, stream); })

@@ -5,6 +5,7 @@
 //   FILE ENTRY GRID(3) BLOCK(3) SHARED                                            the module beside the file, its launch
 //   CONSTANTS(hex, or -) N (OFFSET SIZE)*N      its parameters: in the arguments, followed by these constants
 //   N (OFFSET ALIGN)*N  N (OFFSET FIRST END OFFSET FIRST END)*N                   alignments; bytes with none in common
+//   N (OFFSET BYTES)*N                          its working memory: where in these bytes each address goes, and its size
 #pragma once
 #include <fstream>
 #include <map>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "launch_table.h"
+#include "swap_memory.h"
 
 namespace {
 
@@ -26,6 +28,7 @@ struct Swap {
   std::vector<size_t> pointers;
   std::vector<std::pair<size_t, size_t>> parameters, aligned;
   std::vector<std::pair<Range, Range>> apart;
+  std::vector<size_t> memory_at, memory_bytes;
 
   // What its launches have in common: all but where pointers lead.
   static std::string key(const std::string &symbol, const Geometry &g, Bytes given, const std::vector<size_t> &pointers) {
@@ -92,6 +95,7 @@ class Swaps {
         auto &[a, b] = s.apart.emplace_back();
         for (Range *r : {&a, &b}) in >> r->offset >> r->first >> r->end;
       });
+      repeated(in, [&] { in >> s.memory_at.emplace_back() >> s.memory_bytes.emplace_back(); });
       if (in) {
         pointers_.emplace(s.symbol, s.pointers);
         all_.emplace(Swap::key(s.symbol, s.from, s.arguments, s.pointers), s);
@@ -107,17 +111,26 @@ class Swaps {
     auto found = all_.find(Swap::key(symbol, g, arguments, pointers->second));
     return found == all_.end() ? nullptr : &found->second;
   }
-  // The function of a swap in the current context; null, said once: it cannot be loaded. Nothing is loaded while a
-  // graph is captured, which that would end.
+  // Whether a launch's place can be taken: ``arguments`` are then those of the swap, its constants and addresses
+  // included. Nothing is loaded while a graph is captured, which that would end.
+  bool ready(const Swap &s, bool capturing, void *stream, Bytes &arguments) {
+    if (!s.allowed(arguments) || (capturing && !s.memory_at.empty()) || !function(s, capturing)) return false;
+    std::vector<uint64_t> memory;
+    if (!s.memory_at.empty()) memory = memory_.of(&s, context(), stream, s.memory_bytes);
+    if (memory.size() < s.memory_at.size()) return false;
+    arguments.insert(arguments.end(), s.constants.begin(), s.constants.end());
+    for (size_t i = 0; i < memory.size(); ++i) memcpy(&arguments[s.memory_at[i]], &memory[i], sizeof memory[i]);
+    return true;
+  }
+  // The function of a swap in the current context; null, said once: it cannot be loaded.
   void *function(const Swap &s, bool capturing) {
-    static auto current = driver<Result (*)(void **)>("cuCtxGetCurrent");
     static auto load = driver<Result (*)(void **, const char *)>("cuModuleLoad");
     static auto find = driver<Result (*)(void **, void *, const char *)>("cuModuleGetFunction");
     static auto set = driver<Result (*)(void *, int, int)>("cuFuncSetAttribute");
-    void *context = nullptr;
-    if (!current || current(&context) != 0) return nullptr;
+    void *in = context();
+    if (!in) return nullptr;
     std::lock_guard<std::mutex> guard(lock_);
-    auto known = functions_.find({context, s.module});
+    auto known = functions_.find({in, s.module});
     if (known != functions_.end()) return known->second;
     if (capturing) return nullptr;
     void *module = nullptr, *f = nullptr;
@@ -129,11 +142,18 @@ class Swaps {
       fprintf(stderr, "ktc: %s cannot be loaded (error %d): its launches stay as they are\n", s.module.c_str(), result);
       f = nullptr;
     }
-    return functions_[{context, s.module}] = f;
+    return functions_[{in, s.module}] = f;
   }
 
  private:
+  static void *context() {
+    static auto current = driver<Result (*)(void **)>("cuCtxGetCurrent");
+    void *out = nullptr;
+    return current && current(&out) == 0 ? out : nullptr;
+  }
+
   std::mutex lock_;
+  SwapMemory memory_;
   std::string folder_;
   std::unordered_map<std::string, Swap> all_;
   std::map<std::string, std::vector<size_t>> pointers_;  // by symbol

@@ -55,10 +55,23 @@ def _short(kernel: str) -> str:
 
 
 def _ratio(k: Mapping[str, Any]) -> str:
-    """The kernel's launches together; in brackets the interval at the sizes that take longest."""
-    first = next((r for r in k["ratios"].values() if r), None)
-    inside = f" ({first[1]:.2f} to {first[2]:.2f})" if first and len(first) > 2 else ""
-    return f"{k['faster']:.2f}x{inside}" if not k["why"] else k["why"]
+    """How many times as fast the kernel's launches are together, with an interval, and at each of its sizes."""
+    if k["why"]:
+        return str(k["why"])
+    low, high = _interval(k)
+    each = [r[0] for r in k["ratios"].values() if r]
+    sizes = f"; by size {', '.join(f'{r:.3g}x' for r in each)}" if len(each) > 1 else ""
+    return f"{k['faster']:.2f}x ({low:.2f} to {high:.2f}{sizes})"
+
+
+def _interval(k: Mapping[str, Any]) -> tuple[float, float]:
+    """Bounds of ``faster``, a weighted harmonic mean of the ratios at several sizes: it moves by no more than that
+    ratio which moves most. ``ratios`` holds (ratio, lower end, upper end) by scenario."""
+    parts = [(low / r, high / r) for r, low, high in (x for x in k["ratios"].values() if x and len(x) == 3)]
+    return (
+        k["faster"] * min((x for x, _ in parts), default=1.0),
+        k["faster"] * max((y for _, y in parts), default=1.0),
+    )
 
 
 def _part_faster(steps: Mapping[str, Mapping[str, Any]]) -> float:
@@ -68,8 +81,7 @@ def _part_faster(steps: Mapping[str, Mapping[str, Any]]) -> float:
 
 
 def _fast(k: Mapping[str, Any]) -> bool:
-    ratios = [r for r in k["ratios"].values() if r]
-    return bool(ratios) and k["faster"] >= FASTER and (ratios[0][1] if len(ratios[0]) > 1 else ratios[0][0]) >= FASTER
+    return bool(k["ratios"]) and _interval(k)[0] >= FASTER
 
 
 __all__ = ["table"]

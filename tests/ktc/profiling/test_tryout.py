@@ -9,6 +9,7 @@ import pytest
 
 from ktc.__main__ import main
 from ktc.backends.runtimes.nvrtc import Cubin
+from ktc.observed import tryout
 from ktc.profiling import Profile, ProfileSettings, profile, profile_run
 from ktc.search.records.recipe import Recipe, sha256
 
@@ -35,6 +36,20 @@ def tuned(built, tmp_path, monkeypatch) -> Path:
     assert main(["init", "--from", "p", "--source", "src", "--kernel", "scale"]) == 0
     recipe(SCRIPT)
     return tmp_path
+
+
+@pytest.fixture
+def swap_lines(monkeypatch) -> list[str]:
+    """The lines that the preloaded library reads."""
+    lines: list[str] = []
+    run = tryout._run
+
+    def noted(profile, variables, *rest):
+        lines.extend(Path(variables["KTC_PROFILE_SWAPS"]).read_text().splitlines() if variables else ())
+        return run(profile, variables, *rest)
+
+    monkeypatch.setattr(tryout, "_run", noted)
+    return lines
 
 
 def recipe(script: str, kernel: str = "scale", **timings) -> None:
@@ -77,18 +92,8 @@ def test_each_scenario_has_its_own_winner(tuned, capsys):
     assert [(u["launches"], u["why"]) for u in out["left"]] == [(9, "the original is the fastest at the sizes of 1000")]
 
 
-def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capfd, monkeypatch):
+def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capfd, monkeypatch, swap_lines):
     """Each block of the original does 64 elements; the tuned one has other blocks, and must know how many there are."""
-    from ktc.observed import tryout
-
-    lines: list[str] = []
-    run = tryout._run
-
-    def noted(profile, variables, *rest):
-        lines.extend(Path(variables["KTC_PROFILE_SWAPS"]).read_text().splitlines() if variables else ())
-        return run(profile, variables, *rest)
-
-    monkeypatch.setattr(tryout, "_run", noted)
     monkeypatch.setenv("SHOW_LAST", "1")
     assert main(["init", "--from", "p", "--source", "src", "--kernel", "step"]) == 0
     recipe("raise | distribute{loop=i map=[thread.x 96, block.x]}", "step")
@@ -98,10 +103,36 @@ def test_what_only_the_host_knows_is_passed_to_the_tuned_kernel(tuned, capfd, mo
     out = json.loads(text.out)
     # 256 values of n have a row each, and the launches of the others are one: nobody knows their arguments.
     assert out["swapped"] == 9 + 256 and [u["launches"] for u in out["left"] if "too many" in u["why"]] == [145]
-    words = next(x for x in lines if x.startswith("_Z4stepPfi ")).split()
+    words = next(x for x in swap_lines if x.startswith("_Z4stepPfi ")).split()
     at = words.index("kernel1-0.cubin")
     assert words[at + 2 : at + 9] == ["2", "1", "1", "96", "1", "1", "0"]
     assert words[at + 9] == "0200000000000000" and words[at + 10 : at + 17] == ["3", "0", "8", "8", "4", "12", "4"]
+
+
+SUM = """
+__global__ void scale(float *out, float *in, int n, float factor) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0.0f;
+  for (int j = 0; j < n; ++j) sum += in[j];
+  out[i] = sum * factor;
+}
+void run(float *o, float *i, int n) { scale<<<(n + 255) / 256, 256>>>(o, i, n, 0.5f); }
+"""
+
+
+def test_working_memory_is_the_library_s(tuned, capsys, swap_lines, monkeypatch):
+    Path("src/scale.cu").write_text(SUM)
+    assert main(["init", "--from", "p", "--source", "src", "--kernel", "scale", "--force"]) == 0
+    monkeypatch.setattr("ktc.observed.swaps.compile_cubin", lambda *_, **__: Cubin(b"code", "summed", ""))
+    recipe("raise | normalise | map{i=[thread.x 32, block.x] j=[thread.y 4, block.y 4, seq]}")
+    capsys.readouterr()
+    assert main(["tryout", "p", "--source", "src", "--runs", "1", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert (out["swapped"], out["refused"], out["left"]) == (9 + 3, 0, [])
+    words = next(x for x in swap_lines if x.startswith("_Z5scalePfS_if ")).split()
+    assert words[-5:] == ["2", "24", str(4 * 1024 * 4), "32", str(32 * 4)], "four parts of each sum, a ticket a block"
+    assert "6 0 8 8 8 16 4 20 4 24 8 32 8" in " ".join(words), "their addresses follow the launch's own arguments"
 
 
 def test_a_result_that_differs_is_an_error(tuned, capsys, monkeypatch):
