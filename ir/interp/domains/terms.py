@@ -39,6 +39,8 @@ class TermsDomain(BoundDomain):
         return x["value"]
 
     def error(self, x):
+        if not np.any(x["linear"]) and not np.any(x["inherited"]):
+            return np.zeros(np.shape(x))  # as loaded
         relative = np.minimum(x["linear"], PROBABLE * np.sqrt(x["square"]))
         with np.errstate(invalid="ignore", over="ignore"):  # nothing is known of an infinity's error
             return known(x["value"], relative * x["size"] + x["inherited"])

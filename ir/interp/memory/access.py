@@ -96,7 +96,7 @@ class Access:
     def read(self):
         b = self.buffer
         where: slice | np.ndarray = self.pos if self.column is None else self.column
-        value = b.data[where] if self.column is None else b.data[where].copy()
+        value = b.data.take(self.pos) if self.column is None else b.data[self.column].copy()
         if b.written is not None and not self.state.doubtful and not all_true(b.written[where]):
             self.state.doubtful = True
         self.note("read")
@@ -126,7 +126,10 @@ class Access:
             pos, value = pos[keep], value[keep]
         if how:
             self.note(how, value)
-        b.data[pos] = value
+        if b.data.dtype.fields is not None and not isinstance(pos, slice):
+            b.data.put(pos, value)  # by an index, numpy copies records field by field
+        else:
+            b.data[pos] = value
         self.state.stores_to(b.sym)
         if b.written is not None:
             b.written[pos] = True
@@ -165,7 +168,7 @@ def read_only(state: State, sym: Sym, index: list) -> Any:
     if len(index) != 1 or not isinstance(sym.type, Ptr) or isinstance(sym.type.elem, Vec):
         return None
     at = index[0] if index[0].dtype is PLACE else index[0].astype(PLACE)
-    return b.data[at] if b.holds(at) else None
+    return b.data.take(at) if b.holds(at) else None
 
 
 def access(state: State, sym: Sym, frame: Frame, act: Active, index: list, width: int) -> Access:

@@ -98,6 +98,22 @@ def test_a_bound_that_the_interpreter_does_not_get_to_rejects_nothing(monkeypatc
     assert verdict.ok, verdict
 
 
+@pytest.mark.parametrize("order, interpreted", [("d - 1 - j", True), ("j", False)])
+def test_results_that_are_the_originals_to_the_bit_need_no_error_bounds(monkeypatch, order, interpreted) -> None:
+    """Two rows a thread, one term after the other: the same operations, whatever thread makes them."""
+    module = importlib.import_module("ktc.search.verification.device.differential")
+    asked: list[str] = []
+    monkeypatch.setattr(module, "run", lambda *args, **kw: asked.append(kw["domain"]) or run(*args, **kw))
+    two = LONG.replace("int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;",
+                       "for (int i = 2 * threadIdx.x; i < min(n, 2 * threadIdx.x + 2); ++i) {")  # fmt: skip
+    two = two.replace("y[i] = s;", "y[i] = s; }").replace("x[i * d + j]", f"x[i * d + {order}]")
+    runtime = open_runtime("numba")
+    texts = (emit(load(text), "numba") for text in (LONG, two))
+    verdict = differential(runtime, *texts, sums("out", ("n",)), sizes=[{"n": 5, "d": 40}])
+    assert verdict.ok, verdict
+    assert ("bound" in asked) == interpreted
+
+
 def test_sums_by_atomics_are_held_against_every_order() -> None:
     """The interpreter adds from the first block to the last; another order has other partial sums."""
     runtime = open_runtime("numba")
