@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Option
+from .drafting_sequences import drafted_for
 from .lowering import Backend
 from .options import Json, Passes, apply_script, with_program
 from .output import note, print_json, progress, put
@@ -18,11 +20,15 @@ if TYPE_CHECKING:
     from ktc.search.verification import Verdict
 
 
-@with_program
+@functools.partial(with_program, instead=drafted_for)
 def fuse(
     program: Program,
     backend: Annotated[Backend, Option("--backend", "-b", help="Language to print.")] = Backend.cuda,
     passes: Passes = "",
+    function: Annotated[
+        str,
+        Option("--function", metavar="NAME", help="KERNEL is a CUDA source: the launches of this host function of it."),
+    ] = "",
     beside: Annotated[
         bool, Option("--beside", help="Also put launches that have nothing to do with each other into one grid.")
     ] = False,
@@ -37,6 +43,7 @@ def fuse(
     """Make one kernel, or as few as dependences allow, of kernels that a program launches one after the other.
 
     KERNEL is a workload of a sequence: its buffers, and the launches in order, with what is passed for each parameter.
+    `ktc init FILE.cu --function NAME` drafts one from a host function, and so does --function here, into NAME.toml.
     A buffer whose role is temp is what one launch leaves for another; it is gone where its values can stay in
     registers or shared memory. The result is verified against the launches as they are. -p gives the script itself
     (`fuse-launches`, `side-by-side`, `contract`) instead of what is found.
@@ -58,6 +65,7 @@ def fuse(
 
     Examples:
       ktc fuse norm_then_quantise.toml
+      ktc fuse my_layers.cu --function forward
       ktc fuse kernels/fusion/gate_then_fp8 --backend opencl
       ktc fuse pair.toml -o fused && ktc optimize fused
       ktc fuse pair.toml -p 'raise | fuse-launches{how=recompute}'

@@ -87,6 +87,17 @@ def init(
     kernel: Annotated[
         str, Option("--kernel", metavar="NAME", help="Which __global__ function: step, ns::step, 'step(int*, int)'.")
     ] = "",
+    function: Annotated[
+        str,
+        Option(
+            "--function",
+            metavar="NAME",
+            help="Which host function's launches, one after the other, become the workload of a sequence.",
+        ),
+    ] = "",
+    launches: Annotated[
+        str, Option("--launches", metavar="A..B", help="Which of its launches, counted from 1.", unset="the longest run")
+    ] = "",
     template: Template = [],  # noqa: B006
     define: Define = [],  # noqa: B006
     include: Include = [],  # noqa: B006
@@ -108,11 +119,16 @@ def init(
     With --from, they are those of a program that ran: shapes become scenarios, weighted by the time that they took, and
     what was seen is marked as observed. Without --kernel, each kernel that can give the program 1 % gets a file.
 
+    A file whose host function launches several kernels one after the other gives the workload of that sequence, for
+    `ktc fuse` and `ktc optimize`: which buffers are inputs, outputs and temporaries follows from the host code, and
+    what cannot be seen is kept as an output. --kernel asks for one kernel instead.
+
     What could not be found out is listed as something to do, and so is what goes wrong at the sizes of a scenario,
     where some blocks of the launch are run: accesses beyond a buffer, or nothing written.
 
     Examples:
       ktc init my_kernel.cu
+      ktc init my_layers.cu --function forward -o forward.toml
       ktc init my_kernel.cu --kernel scale --template T=half -o scale.toml
       ktc profile -- ./solver && ktc init --from ktc-profile --source src
       ktc init --from gemm.cap gemm.cu --kernel gemm_kernel -o gemm.toml
@@ -123,8 +139,18 @@ def init(
         raise usage("init needs a FILE, or --from DIR with what a program ran")
     from ktc.scaffold import workload_text
 
+    from .drafting_sequences import init_sequence, only_function, sequences_hint
+
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
+    if launches and not function:
+        raise usage("--launches are those of a host function", hint="--function NAME")
+    function = function or ("" if kernel else only_function(file, define, include))
+    if function:
+        if kernel:
+            raise usage("--kernel is one kernel, --function a sequence of launches", hint="leave one of them out")
+        init_sequence(file, function, launches, template, define, include, output, force, json_)
+        return
     target = _workload_file(output) if output else Path(file).with_name("workload.toml")
     if target.exists() and not force:
         hint = "--force overwrites it; -o FILE writes another one, as each kernel of a source has its own"
@@ -140,7 +166,10 @@ def init(
 
         names = dict.fromkeys(k.name for k in list_kernels(file, **preprocessing(define, include)))
         each = "; ".join(f"ktc init {file} --kernel {n} -o {n}.toml" for n in names)
-        raise KtcError(e.code, e.message, e.loc, f"each has a workload file of its own: {each}", exit_code=2) from e
+        hint = f"each has a workload file of its own: {each}"
+        if several := sequences_hint(file, define, include):
+            hint += f"; launched one after the other, they are a sequence: {several}"
+        raise KtcError(e.code, e.message, e.loc, hint, exit_code=2) from e
     assert program.source is not None
     text, todo = workload_text(program.kernel, program.source, target)
     write_file(target, text)
