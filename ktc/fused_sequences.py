@@ -81,7 +81,8 @@ def _next(fused: Fused, beside: bool) -> str:
     work = fused.program.workload
     guessed = [a.name for a in work.args if "noalias" in a.guessed] if work is not None else []
     if guessed and work is not None and any("noalias" in no.why + no.hint for _, _, no in fused.fusion.refused):
-        return f"where no caller passes overlapping memory: take noalias of {', '.join(guessed)} out of `guessed` in {work.path}"
+        names = ", ".join(guessed)
+        return f"where no caller passes overlapping memory: take noalias of {names} out of `guessed` in {work.path}"
     if any(no.code == "E-FUSE-DEPENDENCE" for _, _, no in fused.fusion.refused):
         return "`ktc facts` shows the dependences; the launches as they are can be tuned: ktc optimize WORKLOAD"
     return "" if beside else "--beside puts launches that have nothing to do with each other into one grid"

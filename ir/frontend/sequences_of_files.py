@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ktc.ir.frontend.entry_points import deep_recursion, parse_unit
 from ktc.ir.frontend.host.sequences.host_sequences import Read, sequences_of
+from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
 
 
 def sequences_in(
@@ -14,9 +15,9 @@ def sequences_in(
     template: Mapping[str, str] | None = None,
     defines: Mapping[str, object] | None = None,
     include_dirs: tuple[str, ...] = (),
-) -> tuple[list[Read], Mapping[str, str]]:
+) -> tuple[list[Read], Preprocessed]:
     """What the file's host functions launch one after the other (those that launch several kernels, or ``function``
-    alone), and the texts of its files, for carets in errors.
+    alone), and the file as it was preprocessed: its texts, for carets in errors, and the headers that were not found.
 
     Args:
         template: template arguments of kernels and host functions that have parameters of these names.
@@ -26,7 +27,7 @@ def sequences_in(
     """
     with deep_recursion(path):
         unit = parse_unit(path, None, defines, tuple(include_dirs))
-        return list(sequences_of(unit.lowering(), function, template)), unit.source.sources
+        return list(sequences_of(unit.lowering(), function, template)), unit.source
 
 
 __all__ = ["sequences_in"]

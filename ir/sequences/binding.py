@@ -7,8 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add
-from ktc.ir.nodes import AddrOf, Atomic, Body, Decl, Expr, Load, Stmt, Store, Sym, fresh
-from ktc.ir.walk import assigned, map_body, map_expr, refresh, rename, substitute, substitute_expr, used_in
+from ktc.ir.nodes import AddrOf, Alloc, Atomic, Body, Decl, Expr, Load, Stmt, Store, Sym, fresh
+from ktc.ir.types import Array
+from ktc.ir.walk import (
+    assigned,
+    map_body,
+    map_expr,
+    refresh,
+    rename,
+    substitute,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+)
 
 
 @dataclass
@@ -36,8 +48,19 @@ def bound(body: Body, binding: Binding) -> Body:
     variables = {s: fresh(s.name, s.type) for s in changed}
     first = tuple(Decl(variables[s], binding.scalars[s]) for s in sorted(changed, key=lambda s: s.name))
     values = {s: e for s, e in binding.scalars.items() if s not in changed}
-    body = refresh(_shifted(body, binding.offsets))
+    body = _sized(refresh(_shifted(body, binding.offsets)), values)
     return (*first, *rename(substitute(body, values), {**variables, **binding.buffers}))
+
+
+def _sized(body: Body, values: Mapping[Sym, Expr]) -> Body:
+    """``body`` with ``values`` in the extents of its arrays: those of dynamic shared memory may be made of scalars."""
+    new: dict[Sym, Sym] = {}
+    for s in walk(body):
+        t = s.sym.type if isinstance(s, Alloc) else None
+        if isinstance(s, Alloc) and isinstance(t, Array) and any(used(n) & values.keys() for n in t.shape):
+            shape = tuple(substitute_expr(n, values) for n in t.shape)
+            new[s.sym] = fresh(s.sym.name, replace(t, shape=shape))
+    return rename(body, new) if new else body
 
 
 def _shifted(body: Body, offsets: Mapping[Sym, Expr]) -> Body:

@@ -96,14 +96,14 @@ def with_program(
     optional: bool = False,
     instantiate: bool = False,
     ahead: Callable[[Mapping[str, Any]], AbstractContextManager[Any]] | None = None,
-    instead: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda source, options: False,
+    instead: Callable[[dict[str, Any], Mapping[str, Any]], bool] = lambda source, options: False,
 ) -> Callable[..., None]:
     """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``.
 
     ``optional``: the kernel may be left out, and ``program`` is None then. ``instantiate``: see
     :func:`load_program`. ``ahead``: what is entered before the kernel is loaded, by the command's options; the command
     receives what it gives as ``ahead``. ``instead``: is given the options that name a kernel and the command's own
-    first, and says whether it has done the work: a program's folder names many kernels.
+    first, and says whether it has done the work: a program's folder names many kernels. It may name another kernel.
     """
     own = [p for p in parameters(command) if p.name not in ("program", "ahead")]
     shared = [

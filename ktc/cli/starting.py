@@ -96,7 +96,8 @@ def init(
         ),
     ] = "",
     launches: Annotated[
-        str, Option("--launches", metavar="A..B", help="Which of its launches, counted from 1.", unset="the longest run")
+        str,
+        Option("--launches", metavar="A..B", help="Which of its launches, counted from 1.", unset="the longest run"),
     ] = "",
     template: Template = [],  # noqa: B006
     define: Define = [],  # noqa: B006

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.fold import simplify
 from ktc.ir.frontend.host.sequences import HostSequence
@@ -13,7 +15,7 @@ from ktc.ir.frontend.host.sequences.host_memories import HostPointer, Root
 from ktc.ir.frontend.host.sequences.host_runs import Passing
 from ktc.ir.frontend.host.sequences.host_sequences import HostStep
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Sym, Unary, Var, fresh
 from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import substitute_expr, used
 
@@ -41,6 +43,7 @@ class Sheet:
     and ``floats``: numbers of the host that the launches depend on, with the constants that the source gives them."""
 
     name: str
+    function: str
     launches: list[SheetLaunch] = field(default_factory=list)
     buffers: dict[str, Passing] = field(default_factory=dict)
     dtypes: dict[str, str] = field(default_factory=dict)
@@ -63,13 +66,13 @@ class _Writer:
         self.sequence, self.kernels = sequence, kernels
         self.fixed = dict(_fixed(sequence))
         self.names = {id(p.memory): p.memory.name for p in sequence.memories}
-        self.made = Sheet(f"{sequence.function}_launches")  # the function itself has its name already
-        taken = {*self.names.values()}
-        self.renamed: dict[Sym, str] = {}
-        for label, root in sequence.roots.items():
-            self.renamed[root.sym] = f"{label}_value" if label in taken else label
+        self.made = Sheet(
+            f"{sequence.function}_launches", sequence.function
+        )  # the function itself has its name already
+        self.renamed = dict(_named(sequence, {*self.names.values()}))
+        self.computed: dict[str, Expr] = {}
         self.order = {r.sym: i for i, r in enumerate(sequence.roots.values())}
-        self.roots = {self.renamed[r.sym]: r for r in sequence.roots.values()}
+        self.roots = {self.renamed[r.sym]: r for r in sequence.roots.values() if r.sym in self.renamed}
 
     def sheet(self) -> Sheet:
         for p in self.sequence.memories:
@@ -86,6 +89,11 @@ class _Writer:
         passed: dict[str, str | int | float] = {}
         for p in kernel.params:
             given = step.passed.get(p.sym.name)
+            if p.symbol and not p.init:
+                what = f"{kernel.name} reads '{p.sym.name}', a variable at file scope that the host sets"
+                raise KtcError(
+                    "E-SEQUENCE-HOST", what, step.loc, "pass it as a parameter: no sequence sets such a variable"
+                )
             if given is None:
                 if p.init or p.symbol or p.host:
                     continue
@@ -109,7 +117,19 @@ class _Writer:
         if isinstance(e, Const) and not isinstance(e.value, bool):
             value = float(e.value) if scalar_of(p.sym.type).is_float else int(e.value)
             return float(str(value)) if isinstance(value, float) else value
+        if scalar_of(p.sym.type).is_float and not isinstance(without_casts(e), Var):
+            return self._computed(name, e, p)
         return self._text(e, step.loc)
+
+    def _computed(self, name: str, e: Expr, p: Param) -> str:
+        """A number that the host computes in floating point: one of the sequence's own, whose value callers know."""
+        known = next((n for n, other in self.computed.items() if other == e), None)
+        if known is None:
+            taken = {*self.computed, *self.roots, *self.names.values()}
+            known = next(n for n in chain((name,), (f"{name}_{i}" for i in count(2))) if n not in taken)
+            self.computed[known] = e
+            self.made.floats[known] = Root(fresh(known, scalar_of(p.sym.type)))
+        return known
 
     def _pointer(self, p: Param, given: HostPointer, step: HostStep, kernel: Kernel) -> str:
         buffer, elem = self.names[id(given.memory)], scalar_of(p.sym.type)
@@ -155,6 +175,9 @@ class _Writer:
             case Call(fn="cdiv" | "min" | "max" as fn, args=args):
                 parts = [self._written(a) for a in args]
                 return f"{fn}({', '.join(p for p in parts if p)})" if all(parts) else None
+            case Unary("!", x):
+                inner = self._written(x)
+                return f"(not {inner})" if inner else None
             case Select(cond, a, b):
                 return self._chosen(cond, a, b)
         return None
@@ -166,10 +189,25 @@ class _Writer:
                 fn = "min" if (op[0] == "<") == (a == x) else "max"
                 left, right = self._written(a), self._written(b)
                 return f"{fn}({left}, {right})" if left and right else None
-        return None
+        parts = [self._written(x) for x in (a, cond, b)]
+        return f"({parts[0]} if {parts[1]} else {parts[2]})" if all(parts) else None
 
 
-_OPERATORS = frozenset({"+", "-", "*", "/", "%", "<<", ">>"})
+_OPERATORS = frozenset({"+", "-", "*", "/", "%", "<<", ">>", "<", "<=", ">", ">=", "==", "!="})
+
+
+def _named(sequence: HostSequence, taken: set[str]) -> Iterator[tuple[Sym, str]]:
+    """A name for each number that the launches depend on: that of its variable, where no other one has it."""
+    exprs = [e for s in sequence.steps for e in (*s.grid, *s.block, *([s.shared] if s.shared is not None else []))]
+    for passed in (p for s in sequence.steps for p in s.passed.values()):
+        exprs.append(passed.offset if isinstance(passed, HostPointer) else passed)
+    exprs += [p.memory.bytes for p in sequence.memories if p.memory.bytes is not None]
+    mentioned = {s for e in exprs for s in used(e)}
+    for r in sequence.roots.values():
+        if r.sym in mentioned:
+            name = next(n for n in chain((r.name,), (f"{r.name}_{i}" for i in count(2))) if n not in taken)
+            taken.add(name)
+            yield r.sym, name
 
 
 def _fixed(sequence: HostSequence) -> Iterator[tuple[Sym, Const]]:

@@ -8,12 +8,13 @@ scenario has the smallest of the sizes that each launch would take.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.workload import Workload
+from ktc.ir.workload import LaunchSpec, Workload
 from ktc.ir.workload.size_expressions import evaluate
 
 from ..draft import draft
@@ -45,6 +46,9 @@ class JointDraft:
     final: set[str] = field(default_factory=set)
     """Buffers that the last launch writes."""
 
+    launches: dict[int, LaunchSpec] = field(default_factory=dict)
+    """Launches that follow the guards, where the source has so many blocks for one size, by their place."""
+
 
 def joint_draft(sheet: Sheet, kernels: Sequence[Kernel]) -> JointDraft:
     """What is known of the launches of ``sheet`` together; ``kernels`` are they, over the sequence's parameters."""
@@ -58,6 +62,7 @@ def joint_draft(sheet: Sheet, kernels: Sequence[Kernel]) -> JointDraft:
             joint.doubts.append(f"{k.name} could not be drafted: {e.message}")
             drafts.append(None)
     found = [d for d in drafts if d is not None]
+    joint.launches = {i: d.launch for i, d in enumerate(drafts) if d is not None and d.launch is not None}
     _numbers(joint, sheet, found)
     _shapes(joint, sheet, found)
     _roles(joint, sheet, drafts)
@@ -110,12 +115,16 @@ def _shapes(joint: JointDraft, sheet: Sheet, drafts: Sequence[Draft]) -> None:
     known = {*joint.sizes}
     for buffer in sheet.buffers:
         told = sheet.extents.get(buffer, "")
-        if told and set(names_in(told)) <= known:
+        if names_in(told) and set(names_in(told)) <= known:
             joint.shapes[buffer] = (told,)
             continue
         found = [(e, d) for d in drafts if (e := d.shapes.get(buffer)) is not None]
         shapes = {tuple(plain(_spelled(x, d)) for x in e.shape): e for e, d in found}
         usable = {s: e for s, e in shapes.items() if {n for x in s for n in names_in(x)} <= known}
+        sized = any(names_in(x) for shape in usable for x in shape)
+        if told and not names_in(told) and not sized:  # as many elements as the source has, at all sizes
+            joint.shapes[buffer] = (told,)
+            continue
         if not usable:
             joint.doubts.append(f"{buffer}: its shape")
             continue
@@ -174,23 +183,43 @@ def _roles(joint: JointDraft, sheet: Sheet, drafts: Sequence[Draft | None]) -> N
 
 
 def _scenarios(joint: JointDraft, sheet: Sheet, drafts: Sequence[Draft]) -> None:
-    """The smallest size that each launch takes, by scenario; and the sizes that the source gives."""
+    """By scenario, the sizes of the launch that has most of them, those of others for the rest; what is divided by
+    another size is a multiple of it. And the sizes that the source gives."""
     titles = dict.fromkeys(t for d in drafts for t, _, _ in d.scenarios) or dict.fromkeys(USUAL)
     more = {t: m for d in drafts for t, _, m in d.scenarios}
+    ratios = _ratios(sheet, joint)
     for title in titles:
+        told = [s for d in drafts for t, s, _ in d.scenarios if t == title]
         sizes: dict[str, int] = {}
-        for name in joint.sizes:
-            of_title = [s[name] for d in drafts for t, s, _ in d.scenarios if t == title and name in s]
-            other = [s[name] for d in drafts for _, s, _ in d.scenarios if name in s]
-            n = min(of_title or other or [USUAL.get(title, USUAL["small"])])
-            step = joint.steps.get(name, 1)
-            sizes[name] = max(n // step, 1) * step
+        for s in sorted(told, key=lambda s: -len({*s} & {*joint.sizes})):
+            sizes |= {n: v for n, v in s.items() if n not in sizes}
+        usual = USUAL.get(title, USUAL["small"])
+        sizes = {n: sizes.get(n) or min([s[n] for d in drafts for _, s, _ in d.scenarios if n in s] or [usual])
+                 for n in joint.sizes}  # fmt: skip
+        for name, step in joint.steps.items():
+            sizes[name] = max(sizes.get(name, step) // step, 1) * step
+        for whole, part in ratios:
+            sizes[whole] = sizes[part] * max(sizes[whole] // sizes[part], RATIO)
         if all(s != sizes for _, s, _ in joint.scenarios):
             joint.scenarios.append((title, sizes, more.get(title, "")))
     given = {n: int(r.value) for n, r in sheet.ints.items() if r.value is not None and n in joint.sizes}
     if given and all({**s, **given} != s for _, s, _ in joint.scenarios):
         like = next((s for t, s, _ in joint.scenarios if t == "medium"), joint.scenarios[0][1])
         joint.scenarios.append(("source", {**like, **given}, ""))
+
+
+RATIO = 8
+"""Elements of a part, at least, where one size is divided by another: of a head, or of a group."""
+
+
+def _ratios(sheet: Sheet, joint: JointDraft) -> list[tuple[str, str]]:
+    """Sizes that the host divides by other sizes, with these: ``C / NH``."""
+    texts = [t for s in sheet.launches for t in (*map(str, s.passed.values()), *s.grid)]
+    found = dict.fromkeys(m.groups() for t in texts for m in _QUOTIENT.finditer(t))
+    return [(a, b) for a, b in found if a in joint.sizes and b in joint.sizes and (b, a) not in found]
+
+
+_QUOTIENT = re.compile(r"\b([A-Za-z_]\w*) / ([A-Za-z_]\w*)\b")
 
 
 def kernels_of(work: Workload) -> Iterator[Kernel]:

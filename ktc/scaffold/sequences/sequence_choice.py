@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.host.sequences import HostSequence
 from ktc.ir.frontend.host.sequences.host_sequences import Read
+from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
 from ktc.ir.frontend.sequences_of_files import sequences_in
 
 
@@ -28,10 +29,10 @@ def chosen_sequence(
     Raises:
         KtcError: E-SEQUENCE-NONE at the place that keeps launches apart; E-SEQUENCE-SEVERAL, with how to name each.
     """
-    reads, sources = sequences_in(path, function, template, defines, include_dirs)
+    reads, text = sequences_in(path, function, template, defines, include_dirs)
     found = [s for r in reads for s in r.sequences]
     if not found:
-        raise _none(path, function, reads, sources)
+        raise _none(path, function, reads, text)
     functions = dict.fromkeys(s.function for s in found)
     if len(functions) > 1:
         each = "; ".join(f"ktc init {shlex.quote(path)} --function {n}" for n in functions)
@@ -54,21 +55,27 @@ def _cut_out(found: list[HostSequence], span: tuple[int, int], path: str) -> Hos
     return whole.part(first, last)
 
 
-def _none(path: str, function: str, reads: list[Read], sources: Mapping[str, str]) -> KtcError:
+def _none(path: str, function: str, reads: list[Read], text: Preprocessed) -> KtcError:
+    unknown = [*text.missing, *(h for h in text.dropped if "/" in h)]
+    lost = (
+        f"; headers that were not found may matter: {', '.join(unknown[:3])} (-I DIR says where they are)"
+        if unknown
+        else ""
+    )
     if function and not reads:
-        hint = f"`ktc kernels {shlex.quote(path)}` shows where kernels are launched"
+        hint = f"`ktc kernels {shlex.quote(path)}` shows where kernels are launched{lost}"
         return KtcError("E-SEQUENCE-NONE", f"no host function '{function}' of {path} launches a kernel", hint=hint,
                         exit_code=2)  # fmt: skip
     reasons = [(r, why, at) for r in reads for why, at in r.reasons]
     if not reasons:
         who = f"'{function}'" if function else f"no host function of {path}"
         message = f"{who} launches {'only one kernel' if function else 'several kernels one after the other'}"
-        return KtcError("E-SEQUENCE-NONE", message, hint=_by_hand(path))
+        return KtcError("E-SEQUENCE-NONE", message, hint=_by_hand(path) + lost)
     read, why, at = reasons[0]
     message = f"no two launches of '{read.function}' are a sequence: {why}"
     if len(reasons) > 1:
         message += f" (and {len(reasons) - 1} more: {_places(reasons[1:4])})"
-    return KtcError("E-SEQUENCE-NONE", message, at, _by_hand(path), source=sources.get(at.file) if at else None)
+    return KtcError("E-SEQUENCE-NONE", message, at, _by_hand(path), source=text.sources.get(at.file) if at else None)
 
 
 def _places(reasons: list[tuple[Read, str, Loc | None]]) -> str:

@@ -51,6 +51,8 @@ _HARMLESS = re.compile(
     r"|mem(set|cpy|cmp)|str\w+|ato[ifl]+|rand|srand|time|clock|gettimeofday|clock_gettime|omp_get_wtime|usleep|sleep"
     r"|sqrtf?|powf?|expf?|logf?|log2f?|ceilf?|floorf?|roundf?|fabsf?|abs|min|max|fminf?|fmaxf?|swap|move|forward"
     r"|nvtxRange\w+|now|duration|duration_cast|count|ceil_div|div_up|cdiv|getenv|isnan|isinf|fopen|fclose|fread|fwrite"
+    r"|checkCudaErrors|check_?(cuda_?)?err(or)?s?(Msg)?|gpuErrchk|gpuAssert|cutilSafeCall|cutilCheckMsg|CUDA_SAFE_CALL"
+    r"|(__)?getLastCudaError|sdk\w*Timer\w*|cut\w*Timer\w*|CUT_\w+|CUDA_CHECK|findCudaDevice|get_time|gettime|rtclock"
     r"|size|numel|data_ptr|data|mutable_data_ptr|const_data_ptr|scalar_type|dtype|device|stride|dim|sizes|strides"
     r"|is_cuda|is_contiguous|options|get_device|current_device|getCurrentCUDAStream|stream|c_str|begin|end|length"
     r"|getCurrentDeviceProperties|optional_device_of|device_of|TORCH_CHECK|C10_CUDA_CHECK|check|item_size|element_size"
@@ -74,7 +76,8 @@ def cuda_name(name: str) -> str:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a call of this function changes nothing for launches around it."""
+    """Whether a call of this function changes nothing for launches around it. Of functions that a program may have
+    defined itself in another file, those are taken for it that samples have under one name."""
     return _HARMLESS.fullmatch(cuda_name(name)) is not None
 
 

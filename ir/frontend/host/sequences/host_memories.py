@@ -43,10 +43,11 @@ class HostPointer:
 @dataclass(eq=False)
 class Root:
     """A number of the host that launches depend on: what is not computed of others. ``value``: the constant that the
-    source gives it."""
+    source gives it; ``name``: the variable that holds it, of which it may be one value of several."""
 
     sym: Sym
     value: int | float | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,7 +59,10 @@ def _split(events: Sequence[Event]) -> list[HostRun]:
             run.launches.append(e)
         elif run.launches and (why := _between(run, e)):
             end(why, e.loc)
-    end("", None)
+    if run.launches:
+        end("", None)
+    elif done:  # what follows the last launch keeps nothing apart
+        done[-1].ended, done[-1].at = "", None
     return done
 
 

@@ -17,9 +17,10 @@ from ktc.ir.frontend.meaning.template_args import spell
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.nodes import Expr
 
+from .host_calls_followed import launching
 from .host_memories import Boundary, HostPointer, Launching, Root
 from .host_runs import HostRun, Passing, runs_of
-from .host_walk import all_sites, events_of, launching
+from .host_walk import all_sites, events_of
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value
-from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CxxCast, Lambda, QualName, RefDecl
-from ktc.ir.frontend.syntax.program import name_parts
-from ktc.ir.frontend.syntax.syntax_walk import children
+from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CxxCast, Lambda, RefDecl
+from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.nodes import Binary, Cast, Const, Expr, Load, Var, fresh, i32
 from ktc.ir.types import I32, I64, Scalar, Type, Vec
@@ -31,6 +30,7 @@ from ktc.ir.walk import substitute_expr, used, walk_expr
 
 from .host_api import ADDRESSES
 from .host_memories import HostPointer, Memory, Root
+from .host_syntax import called, is_pointer, path_of, uncast
 
 NULL = frozenset({"NULL", "nullptr", "0"})
 ONE = i32(1)
@@ -48,6 +48,9 @@ class HostValues:
         self.pointers: dict[str, HostPointer | None] = {}
         self.widths: dict[str, int] = {}
         """Bytes of what the pointers point to."""
+
+        self.shared_names: set[str] = set()
+        """Variables at file scope among the numbers."""
 
         self.roots: dict[str, Root] = {}
         self.memories: list[Memory] = []
@@ -84,7 +87,10 @@ class HostValues:
         if isinstance(t, Pointer) or is_pointer(node.type):
             self.widths[node.name] = self.width(t)
             self.numbers.pop(node.name, None)
-            self.pointers[node.name] = self.pointer(args[0]) if args else None
+            array = isinstance(node.type, c_ast.ArrayDecl)
+            if array:
+                self.let_out(node.init)
+            self.pointers[node.name] = self.pointer(args[0]) if args and not array else None
             return
         self.pointers.pop(node.name, None)
         self.numbers[node.name] = self._initial(node, t, args)
@@ -165,7 +171,7 @@ class HostValues:
             k += 1
             label = f"{name}_{k}"
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
-        self.roots[label] = Root(fresh(label, t if isinstance(t, Scalar) else I32), number)  # type: ignore[arg-type]
+        self.roots[label] = Root(fresh(label, t if isinstance(t, Scalar) else I32), number, name)  # type: ignore[arg-type]
         return self.roots[label]
 
     # -------------------------------------------------------------------------------------------------------- numbers
@@ -196,7 +202,7 @@ class HostValues:
             e = self.lowering.convert(v, to).expr if to is not None else v.expr
         except KtcError:
             return None
-        e = simplify(integer_form(e) if e.type.is_int else e)  # type: ignore[union-attr]
+        e = simplify(integer_form(e) if isinstance(e.type, Scalar) and e.type.is_int else e)
         return without_implicit_integers(e)
 
     def value(self, node: Any) -> Value | None:
@@ -210,9 +216,29 @@ class HostValues:
             named = with_named_calls(node, calls, self.numbers)
             for name in calls - self.numbers.keys():
                 self.numbers[name] = self._root(name, I64 if name.endswith("numel") else I32)
-            return self._evaluated(named) if calls else None
+            found = self._file_scope(named)
+            return self._evaluated(named) if calls or found else None
         except KtcError:
             return None
+
+    def _file_scope(self, node: Any) -> bool:
+        """Whether ``node`` mentions variables at file scope that change, which are numbers from here on."""
+        found = False
+        for n in descendants(node):
+            declared = self.lowering.program.variables.get(n.name) if isinstance(n, c_ast.ID) else None
+            if not declared or n.name in self.numbers or n.name in self.pointers:
+                continue
+            t = self.type_of(declared[0].node.type)
+            if isinstance(t, Scalar):
+                self.numbers[n.name] = self._root(n.name, t)
+                self.shared_names.add(n.name)
+                found = True
+        return found
+
+    def forget_shared(self) -> None:
+        """A function has been called that may change variables at file scope."""
+        own = self.widths.keys()
+        self.forget({*self.shared_names, *(p for p in self.pointers if p.partition("_at_")[0] not in own)})
 
     def _evaluated(self, node: Any) -> Value | None:
         low = self.lowering
@@ -256,7 +282,7 @@ class HostValues:
     def pointer(self, node: Any, quiet: bool = False) -> HostPointer | None:
         """The address that ``node`` is; None for a null pointer and, with ``quiet``, for what is not known to be one.
         Memory that nothing is known of is made up where a name of it is mentioned first."""
-        node, width = _uncast(node), self._width_of(node)
+        node, width = uncast(node), self._width_of(node)
         path = path_of(node)
         if path is not None and path in NULL:
             return None
@@ -339,44 +365,10 @@ class _Scoped:
         self.scope.__exit__(*raised)
 
 
-def _uncast(node: Any) -> Any:
-    while isinstance(node, c_ast.Cast | CxxCast):
-        node = node.expr
-    return node
-
-
-def path_of(node: Any) -> str | None:
-    """A variable, a member or an element at a constant place, as one name; None for anything else."""
-    node = _uncast(node)
-    if isinstance(node, c_ast.ID):
-        return node.name
-    if isinstance(node, QualName):
-        return name_parts(node)[1]
-    if isinstance(node, c_ast.StructRef) and isinstance(node.field, c_ast.ID):
-        base = path_of(node.name)
-        return node.field.name if base == "this" else f"{base}_at_{node.field.name}" if base else None
-    if isinstance(node, c_ast.ArrayRef) and isinstance(node.subscript, c_ast.Constant):
-        base = path_of(node.name)
-        return f"{base}_at_{node.subscript.value}" if base else None
-    return None
-
-
-def called(node: c_ast.FuncCall) -> str:
-    """The name of the function or method that is called, '' where it has none."""
-    if isinstance(node.name, c_ast.StructRef):
-        return node.name.field.name if isinstance(node.name.field, c_ast.ID) else name_parts(node.name.field)[1]
-    return name_parts(node.name)[1] if isinstance(node.name, c_ast.ID | QualName) else ""
-
-
-def is_pointer(declared: Any) -> bool:
-    """Whether a declarator says that something is a pointer, or an array that is passed as one."""
-    return isinstance(declared, c_ast.PtrDecl | c_ast.ArrayDecl) and not isinstance(declared, RefDecl)
-
-
 def constant_of(e: Expr | None) -> int | None:
     """The integer that ``e`` is, whatever the roots are."""
     value = evaluate(e, {}) if e is not None else None
     return int(value) if isinstance(value, int) else None
 
 
-__all__ = ["HostValues", "called", "constant_of", "is_pointer", "path_of"]
+__all__ = ["HostValues", "constant_of"]

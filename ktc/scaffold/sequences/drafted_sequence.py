@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-
-import numpy as np
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.frontend.host.sequences import HostSequence
 from ktc.ir.interp import run
-from ktc.ir.kernel import Kernel
 from ktc.ir.types import Scalar
-from ktc.ir.workload import Workload
+from ktc.ir.workload import LaunchSpec, Workload
 
+from ..checking.corners import bytes_of
 from ..text import REASONS, plain
 from .host_sheet import Sheet, SheetLaunch, sheet_of
 from .launch_drafts import JointDraft, joint_draft, kernels_of
 
-MOST_STATEMENTS = 200_000
+MOST_STATEMENTS = 20_000
 """Statements of the run that a draft is checked by."""
 
-LARGEST_CHECKED = 1 << 16
-"""Elements of a buffer of that run."""
+MOST_BYTES = 1 << 22
+"""Bytes of all buffers of that run."""
+
+SMALLEST = (5, 3, 4, 2, 6)
+"""Sizes of that run where those of all scenarios are too large, in multiples of what they are multiples of."""
 
 
 def sequence_text(
@@ -78,22 +79,31 @@ def _checked(writer: _Writer, joint: JointDraft) -> list[str]:
     for _ in range(len(joint.roles) + 1):
         try:
             work = Workload.parse("\n".join(writer.lines(joint)), writer.target)
-            kernel, sizes = work.load_kernel(), min((s for _, s, _ in joint.scenarios), key=lambda s: sum(s.values()))
+            kernel, sizes = work.load_kernel(), _small_sizes(work, joint)
+            if sizes is None:
+                return [*doubts, "shapes: buffers are too large at all sizes that were tried for a run to check them"]
             args = work.make_inputs(sizes, seed=1)
-            if max((np.size(a) for a in args.values()), default=0) > LARGEST_CHECKED:
-                return [*doubts, f"a run at {sizes}: it was too long to check the draft by"]
             result = run(kernel, args, fuel=MOST_STATEMENTS)
         except KtcError as e:
             return [*doubts, f"the draft could not be run: {e.message}"]
         found = [f for f in result.findings if f.kind not in ("fuel", "redundant-store")]
-        early = {f.buffer for f in found if f.kind == "uninitialised" and joint.roles.get(f.buffer) in ("temp", "out")}
-        if not early:
-            return [*doubts, *(f"run at {sizes}: {f.kind}: {f.message}" for f in found if f.kind != "uninitialised")]
-        for buffer in sorted(early):
+        early = [b for b, r in joint.roles.items() if r == "temp"] or [b for b, r in joint.roles.items() if r == "out"]
+        if not early or all(f.kind != "uninitialised" for f in found):
+            return [*doubts, *(f"run at {sizes}: {f.kind}: {f.message}" for f in found)]
+        for buffer in early:
             joint.roles[buffer] = "inout"
             joint.contents[buffer] = (['init = "normal"'], [])
-            doubts.append(f"{buffer}: a launch reads elements of it that no launch has written: it is an input too")
+        doubts.append(
+            f"{', '.join(early)}: launches read elements that no launch has written: inputs too, until you say"
+        )
     return doubts
+
+
+def _small_sizes(work: Workload, joint: JointDraft) -> dict[str, int] | None:
+    """Sizes at which a run is short: those of a scenario, else a few of each; None where buffers stay large."""
+    few = {n: joint.steps.get(n, 1) * SMALLEST[i % len(SMALLEST)] for i, n in enumerate(joint.sizes)}
+    tried = [*sorted((s for _, s, _ in joint.scenarios), key=lambda s: bytes_of(work, s)), few]
+    return next((s for s in tried if bytes_of(work, s) <= MOST_BYTES), None)
 
 
 class _Writer:
@@ -113,28 +123,31 @@ class _Writer:
         """The file with what ``joint`` says."""
         sheet = self.sheet
         out = [
-            f"# Drafted by `ktc init` from the launches of {sheet.name}; what is marked CHECK could not be confirmed,",
-            "# and what is marked as guessed is promised by nobody.",
+            f"# Drafted by `ktc init` from the launches of {sheet.function}; what is marked CHECK could not be",
+            "# confirmed, and what is marked as guessed is promised by nobody.",
             "", "[sequence]", f'name = "{sheet.name}"', f'source = "{self.source}"', *self.head,
         ]  # fmt: skip
         for name in sheet.buffers:
             out += ["", "[[args]]", *self._buffer(name, joint)]
         for name, value in self._scalars(joint):
             out += ["", "[[args]]", f'name = "{name}"', f'dtype = "{self._dtype(name)}"', 'role = "scalar"', value]
-        for spec in sheet.launches:
-            out += ["", "[[launch]]", *_launch(spec, joint)]
+        for i, spec in enumerate(sheet.launches):
+            out += ["", "[[launch]]", *_launch(spec, joint.launches.get(i))]
         for title, sizes, more in joint.scenarios:
             inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
             out += ["", "[[scenario]]", f'name = "{title}"', f"sizes = {{ {inside} }}" if inside else "sizes = {}"]
             out += [more] if more else []
         outs = [b for b, r in joint.roles.items() if r in ("out", "inout")]
-        return [*out, "", "# [reference]            # what outputs should be, as numpy in float64", f'# {outs[0]} = "x * y"']
+        return [
+            *out,
+            "",
+            "# [reference]            # what outputs should be, as numpy in float64",
+            f'# {outs[0]} = "x * y"',
+        ]
 
     def _buffer(self, name: str, joint: JointDraft) -> list[str]:
-        passing, role = self.sheet.buffers[name], joint.roles[name]
-        shape = joint.shapes.get(name)
-        text = ", ".join(f'"{x}"' for x in shape) if shape else '"65536"            # CHECK'
-        text = f"[{text}]" if shape else '["65536"]            # CHECK'
+        role, shape = joint.roles[name], joint.shapes.get(name)
+        text = f"[{_listed(shape)}]" if shape else '["65536"]            # CHECK'
         lines = [f'name = "{name}"', f'dtype = "{self.sheet.dtypes[name]}"', f'role = "{role}"', f"shape = {text}"]
         if role == "temp":
             return lines
@@ -144,7 +157,10 @@ class _Writer:
             lines.append("noalias = true          # an allocation of its own")
             lines.append("align = 256")
             return [*lines, f"guessed = [{', '.join(f'{chr(34)}{g}{chr(34)}' for g in guesses)}]"] if guesses else lines
-        lines += [f"noalias = true          # guessed: {REASONS['noalias']}", f"align = 16              # guessed: {REASONS['align']}"]
+        lines += [
+            f"noalias = true          # guessed: {REASONS['noalias']}",
+            f"align = 16              # guessed: {REASONS['align']}",
+        ]
         named = ", ".join(f'"{g}"' for g in (*guesses, "noalias", "align"))
         return [*lines, f"guessed = [{named}]"]
 
@@ -171,18 +187,22 @@ class _Writer:
         return str(t) if isinstance(t, Scalar) else "i32"
 
 
-def _launch(spec: SheetLaunch, joint: JointDraft) -> Iterator[str]:
+def _launch(spec: SheetLaunch, guessed: LaunchSpec | None) -> Iterator[str]:
     yield f'kernel = "{spec.kernel}"'
     if spec.template:
         yield f"template = {_table(spec.template)}"
-    passed = {n: v for n, v in spec.passed.items()}
-    if passed:
-        yield "args = { " + ", ".join(f"{n} = {_quoted(v)}" for n, v in passed.items()) + " }"
-    grid, block = (", ".join(f'"{e}"' for e in x) for x in (spec.grid, spec.block))
-    yield f"grid = [{grid}]"
+    if spec.passed:
+        yield "args = { " + ", ".join(f"{n} = {_quoted(v)}" for n, v in spec.passed.items()) + " }"
+    shape = spec if guessed is None else guessed
+    grid, block = (", ".join(f'"{e}"' for e in x) for x in (shape.grid, shape.block))
+    yield f"grid = [{grid}]" + ("" if guessed is None else "            # CHECK: guessed")
     yield f"block = [{block}]"
     if spec.shared != "0":
         yield f'shared = "{spec.shared}"'
+
+
+def _listed(items: Iterable[str]) -> str:
+    return ", ".join(f'"{x}"' for x in items)
 
 
 def _quoted(v: str | int | float) -> str:
@@ -193,4 +213,4 @@ def _table(values: Mapping[str, str]) -> str:
     return "{ " + ", ".join(f'{k} = "{v}"' for k, v in values.items()) + " }"
 
 
-__all__ = ["Kernel", "sequence_text"]
+__all__ = ["sequence_text"]
