@@ -25,7 +25,7 @@ from ktc.passes.core.script import DistSpec, Script, Step
 from ktc.passes.reductions.privatize_atomics import most_of
 from ktc.passes.reductions.recurrences import recognised
 
-from .ideas import RESIDENT, Idea
+from .nest_shapes import RESIDENT, Idea
 from .ordered_rows import ordered_rows
 from .rows import walk_apart
 from .tables import tables

@@ -23,7 +23,7 @@ from ktc.search.target import DeviceInfo
 from .cpu_orders import chains, in_memory_order, tasks, transposed
 from .cpu_products import cache_products
 from .cpu_sums import column_tasks, part_sums, task_counts
-from .ideas import Idea
+from .nest_shapes import Idea
 from .trials import wherever
 
 

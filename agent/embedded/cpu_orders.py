@@ -19,7 +19,7 @@ from ktc.ir.nodes import For, Par, Reduce, Scan, Stmt, While
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .trials import after
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ktc.ir.walk import used, walk
 from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import Product, products
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .thread_products import layout_of, runs_along
 from .trials import after
 

@@ -21,7 +21,7 @@ from ktc.passes.core.named_loops import loops
 from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import products
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .trials import after, wherever
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 
-from .ideas import Idea
+from .nest_shapes import Idea
 
 
 @dataclass(frozen=True)

@@ -1,114 +1,28 @@
 """What an expert would try first, as a table from shapes of loop nests to scripts.
 
-It looks at loops, access patterns and counts, never at names. Each row of :data:`RULES` says when it applies and which
-scripts follow, in order.
+Each row of :data:`RULES` says when it applies and which scripts follow, in order.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
 
-from ktc.ir.analysis.planner_facts import KernelFacts, LoopFacts
-
+from .nest_shapes import RESIDENT, Idea, Shape, block_axis, has, vectors
+from .plane_ideas import (
+    is_product,
+    is_stencil_of_rows,
+    is_transposed,
+    neighbouring_rows,
+    plane_product,
+    plane_reuse,
+    plane_transposed,
+)
 from .whole_rows import Whole, whole_row
-
-SHORT_ROW = 1024
-"""Elements; below it one block per row leaves threads idle or launches too many blocks."""
-
-RESIDENT = 2048
-"""Threads that a compute unit of today's devices holds at once."""
-
-REUSE = 1.25
-"""Requests per distinct byte above which neighbouring iterations share loads: worth keeping them in registers."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The loop nest as a planner sees it: ``rows`` are spread over blocks alone, ``cols`` over threads."""
-
-    rows: tuple[LoopFacts, ...]
-    cols: tuple[LoopFacts, ...]
-    serial: tuple[LoopFacts, ...]
-    facts: KernelFacts
-
-    @property
-    def col_names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(c.name for c in self.cols))
-
-    @property
-    def has_reduction(self) -> bool:
-        return any(c.kind == "reduce" for c in self.cols)
-
-    @property
-    def is_flat(self) -> bool:
-        """One loop over everything: threads and blocks on the same loop."""
-        return not self.rows and len(self.col_names) == 1
-
-    @property
-    def is_plane(self) -> bool:
-        """Two or more loops, each spread over its own axis of threads and blocks; loops over blocks alone around them
-        are a batch of planes."""
-        return len(self.col_names) >= 2 and all(_has(c, "block") for c in self.cols)
-
-    @property
-    def is_rows(self) -> bool:
-        return bool(self.rows) and bool(self.cols) and not self.is_plane
-
-    @property
-    def short(self) -> bool:
-        return all(c.trip is not None and c.trip <= SHORT_ROW for c in self.cols)
-
-    @property
-    def free_block_axis(self) -> str:
-        """A grid axis that no loop uses yet ('' if there is none)."""
-        used = {level for x in (*self.rows, *self.cols) for level in x.levels}
-        return next((a for a in "yz" if f"block.{a}" not in used), "")
-
-
-def shape_of(f: KernelFacts) -> Shape:
-    """Loops of a raised kernel by their role, those that the source calls alike under the name of all of them."""
-    loops = _together(f.loops)
-    parallel = [x for x in loops if x.kind in ("par", "reduce")]
-    cols = tuple(x for x in parallel if _has(x, "thread", "lane", "warp"))
-    rows = tuple(x for x in parallel if x not in cols and _has(x, "block"))
-    serial = tuple(x for x in loops if x not in cols and x not in rows)
-    return Shape(rows, cols, serial, f)
-
-
-def _together(loops: Sequence[LoopFacts]) -> list[LoopFacts]:
-    """``loops``; of several parallel (or serial) ones with one stem each is called ``i.*``: what is done to a sweep of
-    a row is done to all."""
-
-    def kin(x: LoopFacts) -> tuple[bool, str]:
-        return x.kind in ("par", "reduce"), x.stem
-
-    counts = Counter(map(kin, loops))
-    return [replace(x, name=f"{x.stem}.*") if counts[kin(x)] > 1 else x for x in loops]
-
-
-def _has(x: LoopFacts, *kinds: str) -> bool:
-    return any(level.partition(".")[0] in kinds for level in x.levels)
-
-
-# -------------------------------------------------------------------------------------------------------- the rules
-
-Idea = tuple[str, str, float]
-"""Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
-
-
-def vectors(s: Shape) -> tuple[str, str]:
-    """A level of vector lanes and its factor in a product of sizes, for a distribution of the columns; '' and '' where
-    no access moves by one element an iteration: each is a vector by hand already, and lanes would only spread threads
-    apart."""
-    wide = any(c.strided for c in s.cols) and not any(c.unit for c in s.cols)
-    return ("", "") if wide else ("vec $V, ", "V * ")
 
 
 def flat_stream(s: Shape, units: int) -> Iterator[Idea]:
     """One long loop: wide accesses, then several of them in flight, then fewer blocks that walk the grid."""
-    i, axis = s.cols[0].name, _block_axis(s.cols[0])
+    i, axis = s.cols[0].name, block_axis(s.cols[0])
     vec, _ = vectors(s)
     wide = "wide accesses move more bytes per instruction" if vec else "block shape"
     trip = s.cols[0].trip
@@ -271,98 +185,10 @@ def _each(s: Shape, levels: str, tail: str = "") -> str:
     return " | ".join(f"distribute{{loop={c} map={levels}{tail}}}" for c in s.col_names)
 
 
-def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:
-    """A two-dimensional stencil: neighbours share loads, so a thread takes several of them."""
-    y, x = _plane(s)
-    rows = f"distribute{{loop={y.name} map=[thread.y $TY, block.{_block_axis(y)}]}}"
-    cols = f"distribute{{loop={x.name} map=[thread.x $TX, block.{_block_axis(x)}]}}"
-    down = f"distribute{{loop={y.name} map=[unroll $UY, thread.y $TY, block.{_block_axis(y)}]}}"
-    across = f"distribute{{loop={x.name} map=[thread.x $TX, unroll $UX, block.{_block_axis(x)}]}}"
-    wide = f"distribute{{loop={x.name} map=[vec $V, thread.x $TX, block.{_block_axis(x)}]}}"
-    yield f"{down} | {cols}", "rows stacked in a thread share their neighbours' loads", 1.3
-    yield f"{down} | {wide}", "stacked rows and wide accesses", 1.3
-    for z in _layers(s):
-        layers = f"distribute{{loop={z.name} map=[unroll $UZ:(2,4,8), block.{_block_axis(z)}]}}"
-        yield f"{layers} | {rows} | {cols}", "layers stacked in a thread share their neighbours' loads", 1.3
-        yield f"{layers} | {rows} | {wide}", "stacked layers and wide accesses", 1.3
-    yield f"{rows} | {cols}", "block shape", 1.1
-    yield f"{rows} | {across}", "several columns a thread", 1.1
-
-
-def neighbouring_rows(s: Shape, units: int) -> Iterator[Idea]:
-    """Rows that share loads with the rows beside them, each a block's: a block of several rows reads what they share
-    once, and a thread with several of them keeps it in registers."""
-    z, y, x = (*(r.name for r in s.rows[:-1]), "")[0], s.rows[-1].name, s.cols[0].name
-    inner, outer = (f"{y}=[{{}}thread.y $TY:(2,4,8), block.y]", f"{z}=[{{}}block.z] " if z else "")
-    across = {"": f"{x}=[thread.x $TX:(32,64,128), block.x]", "vec": f"{x}=[vec $V, thread.x $TX:(32,64), block.x]"}
-    stacked = (outer.format("unroll $UZ:(2,4,8), "), inner.format("")) if z else ("", inner.format("unroll $UY, "))
-    fewer = "layers" if z else "rows"
-    yield f"map{{{''.join(stacked)} {across['']}}}", f"{fewer} stacked in a thread share their neighbours' loads", 2.0
-    yield f"map{{{''.join(stacked)} {across['vec']}}}", f"stacked {fewer} and wide accesses", 2.0
-    yield f"map{{{outer.format('')}{inner.format('')} {across['']}}}", "several rows a block", 1.6
-
-
-def plane_transposed(s: Shape, units: int) -> Iterator[Idea]:
-    """One side of the copy is strided whichever loop is fastest: several elements a thread, along either side."""
-    y, x = _plane(s)
-    aside = f"distribute{{loop={y.name} map=[block.z]}}"  # no two loops may hold one axis, not even between steps
-    swapped = f"distribute{{loop={y.name} map=[thread.x $TX, block.x]}}"
-    across = f"distribute{{loop={x.name} map=[unroll $UX, thread.y $TY, block.y]}}"
-    down = f"distribute{{loop={y.name} map=[unroll $UY, thread.y $TY, block.{_block_axis(y)}]}}"
-    cols = f"distribute{{loop={x.name} map=[thread.x $TX, block.{_block_axis(x)}]}}"
-    yield f"{down} | {cols}", "several rows a thread: strided accesses share cache lines", 1.5
-    yield f"{aside} | {across} | {swapped}", "the other side contiguous, several elements a thread", 1.5
-    rows = f"distribute{{loop={y.name} map=[thread.y $TY, block.{_block_axis(y)}]}}"
-    yield f"{rows} | {cols}", "block shape", 1.2
-
-
-def plane_product(s: Shape, units: int) -> Iterator[Idea]:
-    """A contraction per element: register tiles reuse each loaded value across the tile."""
-    y, x = _plane(s)
-    down = f"distribute{{loop={y.name} map=[unroll $TM, thread.y $TY, block.{_block_axis(y)}]}}"
-    wide = f"distribute{{loop={x.name} map=[vec $V, thread.x $TX, block.{_block_axis(x)}]}}"
-    across = f"distribute{{loop={x.name} map=[thread.x $TX, unroll $TN, block.{_block_axis(x)}]}}"
-    k = f" | unroll{{loop={s.serial[-1].name} factor=$UK}}" if s.serial else ""
-    yield f"{down} | {across}", "a register tile: TM*TN products from TM+TN loads", 3.0
-    yield f"{down} | {wide}", "a register tile with wide accesses along the row", 3.0
-    if k:
-        yield f"{down} | {wide}{k}", "and the contraction unrolled", 3.2
-
-
-def _plane(s: Shape) -> tuple[LoopFacts, LoopFacts]:
-    """(rows, columns) of a plane, or of a volume's planes: the loops with thread.y and thread.x, else the innermost."""
-    x = next((c for c in s.cols if "thread.x" in c.levels), s.cols[-1])
-    others = [c for c in s.cols if c.name != x.name]
-    return next((c for c in others if "thread.y" in c.levels), others[-1]), x
-
-
-def _layers(s: Shape) -> list[LoopFacts]:
-    """The loop over a volume's planes, where threads are spread over it too."""
-    names = {x.name for x in _plane(s)}
-    return [c for c in s.cols if c.name not in names and _has(c, "block")][:1]
-
-
-def _block_axis(x: LoopFacts) -> str:
-    return next((level[6:] for level in x.levels if level.startswith("block.")), "x")
-
-
-def is_product(s: Shape) -> bool:
-    return s.is_plane and bool(s.serial) and s.facts.reuse > 2
-
-
-def is_transposed(s: Shape) -> bool:
-    return s.is_plane and not s.serial and any(c.unit and c.strided for c in s.cols) and s.facts.reuse < REUSE
-
-
-def is_stencil_of_rows(s: Shape) -> bool:
-    one = len(s.rows) <= 2 and len(s.cols) == 1
-    return s.is_rows and one and not s.serial and not s.has_reduction and s.facts.reuse > REUSE
-
-
 def packed_elements(s: Shape, wide: str) -> Iterator[Idea]:
     """The eight numbers of a packed word, the four of a counter: ``wide`` makes one access of what was one after
     another in a thread, whatever its block's shape."""
-    axes = {c.name: (a, _block_axis(c)) for c in s.cols if _has(c, "block") for a in "xyz" if f"thread.{a}" in c.levels}
+    axes = {c.name: (a, block_axis(c)) for c in s.cols if has(c, "block") for a in "xyz" if f"thread.{a}" in c.levels}
     blocks = [f"distribute{{loop={n} map=[thread.{a} $T{a.upper()}, block.{b}]}}" for n, (a, b) in axes.items()]
     yield " | ".join((wide, *blocks)), "neighbouring elements in one access, block shape", 1.6
     yield wide, "neighbouring elements in one access", 1.5

@@ -28,7 +28,7 @@ from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import Step
 from ktc.passes.memory.row_lengths import most
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .rows import plain_sweeps
 from .trials import wherever
 from .whole_rows import whole_row

@@ -24,7 +24,7 @@ from ktc.passes.mapping.parallelize import spread
 from ktc.passes.reductions.recurrences import recognised
 from ktc.passes.shared.serial_sums import counted_to
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .quotients import with_fast_quotients
 from .rows import outermost, walk_apart
 from .trials import after

@@ -15,7 +15,7 @@ from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 
-from .ideas import Idea
+from .nest_shapes import Idea
 
 GAIN = 3.0
 """What threads side by side in two dimensions are worth over threads in a line, where the cache holds the operands."""

@@ -27,7 +27,7 @@ from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.core.script import Script
 from ktc.passes.shared.serial_sums import counted_to
 
-from .ideas import Shape, shape_of
+from .nest_shapes import Shape, shape_of
 from .trials import after
 
 THREADS = 256

@@ -16,8 +16,9 @@ from ktc.passes.core.script import DistSpec
 from .carried import carried
 from .cpu_nests import cpu_nests
 from .halos import halo_tiles
-from .ideas import LONG, RULES, Idea, Shape, packed_elements, shape_of
+from .ideas import LONG, RULES, packed_elements
 from .lanes import lanes
+from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
 from .products import tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows

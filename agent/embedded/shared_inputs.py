@@ -16,7 +16,7 @@ from ktc.ir.nodes import Body, Expr, For, Load, Par
 from ktc.ir.storage import is_visible
 from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
-from .ideas import Idea
+from .nest_shapes import Idea
 
 GAIN = 4.0
 """Eight products from nine loads, over one from two behind a condition of its own."""

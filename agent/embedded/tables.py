@@ -19,7 +19,7 @@ from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 from ktc.passes.shared.serial_sums import counted_to
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .quotients import with_fast_quotients
 from .rows import outermost
 from .trials import after, wherever

@@ -26,7 +26,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.scalar.fast_math import present
 from ktc.passes.shared.serial_sums import counted_to
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .rows import outermost
 from .trials import after
 

@@ -24,7 +24,7 @@ from ktc.ir.nodes import For, Load, Par, Reduce
 from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import Product, products
 
-from .ideas import Idea
+from .nest_shapes import Idea
 
 GAIN = 5.0
 """What tiles give over one element a thread, to order of magnitude: it only ranks the ideas."""

@@ -17,7 +17,7 @@ from ktc.ir.analysis.access_nests import Access, Axis, accesses
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 
-from .ideas import Idea
+from .nest_shapes import Idea
 
 
 @dataclass(frozen=True)

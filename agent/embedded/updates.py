@@ -24,7 +24,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import Step
 
-from .ideas import Idea
+from .nest_shapes import Idea
 from .trials import after
 
 Able = Callable[[str], bool]

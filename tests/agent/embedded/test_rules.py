@@ -382,3 +382,36 @@ def test_what_is_a_vector_by_hand_is_read_as_elements_that_are_spread_anew() -> 
     scripts = [p.script for p in Rules().propose(observation, 8)]
     assert "raise | distribute{loop=i map=[vec $V, thread.x $T, block.x]}" in scripts
     assert all(isinstance(builder.build(Proposal(s, "")), Candidate) for s in scripts)
+
+
+ROWS_OF_A_VOLUME = """
+kernel sweep(out: f32* restrict, in: f32 const* restrict, w: i32, h: i32, d: i32)
+  launch grid(h - 2, d - 2) block(w - 1)
+  let x: i32 = threadIdx.x as i32
+  let y: i32 = blockIdx.x as i32 + 1
+  let z: i32 = blockIdx.y as i32 + 1
+  if x > 0
+    let along: f32 = in[(z * h + y) * w + x - 1] + in[(z * h + y) * w + x + 1]
+    let down: f32 = in[(z * h + y - 1) * w + x] + in[(z * h + y + 1) * w + x]
+    out[(z * h + y) * w + x] = along + down + in[((z - 1) * h + y) * w + x] + in[((z + 1) * h + y) * w + x]
+"""
+ROWS_OF_A_PLANE = """
+kernel sweep(out: f32* restrict, in: f32 const* restrict, w: i32, h: i32)
+  launch grid(h - 2) block(w - 1)
+  let x: i32 = threadIdx.x as i32
+  let y: i32 = blockIdx.x as i32 + 1
+  if x > 0
+    out[y * w + x] = in[y * w + x - 1] + in[y * w + x + 1] + in[(y - 1) * w + x] + in[(y + 1) * w + x]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes", "stacked"),
+    [(ROWS_OF_A_VOLUME, {"w": 512, "h": 512, "d": 64}, "unroll $UZ"), (ROWS_OF_A_PLANE, {"w": 512, "h": 512}, "$UY")],
+)
+def test_rows_that_share_loads_are_stacked_whoever_had_the_blocks(source: str, sizes: dict, stacked: str) -> None:
+    """A block a row, as first written: neighbouring rows are read again by each block."""
+    builder, o = observe(source, sizes)
+    ideas = [p for p in Rules().propose(o, 12) if "rows with shared neighbours" in p.reason]
+    assert stacked in ideas[0].script and "thread.y" in ideas[0].script
+    assert all(isinstance(builder.build(p), Candidate) for p in ideas)
