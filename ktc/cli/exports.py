@@ -147,8 +147,12 @@ def _measured(opened: OpenedRecipe, count: int, device: str, seed: int, quiet: b
 
 
 def _runs_in(run: str) -> list[str]:
-    """``run``, or the runs in a folder of runs, as `ktc optimize` of a program leaves it."""
+    """``run``, or the runs in a folder of runs, as `ktc optimize` of a program leaves it; of a sequence that of all its
+    launches together."""
     path = Path(run)
+    if not _is_run(path) and (path / "sequence").is_dir() and _is_run(path / "fused"):
+        note(f"note: the run of the launches together, {path / 'fused'}; those of single launches lie beside it")
+        return [str(path / "fused")]
     inside = sorted(path.glob("*/recipe.json")) if path.is_dir() and not _is_run(path) else []
     return [str(p.parent) for p in inside] or [run]
 

@@ -47,11 +47,13 @@ class SizeFrom:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Working memory that a launch needs: zero before the first one, left by each fit for the next."""
+    """Working memory that a launch needs: zero before the first one, left by each fit for the next. ``passed``: what
+    one launch of a sequence leaves for another, the same memory for all of them, whose contents mean nothing before."""
 
     name: str
     dtype: str
     elements: str
+    passed: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class Code:
     ``arguments``: names and dtypes in the order of the kernel's signature, ``*`` before the dtype of a buffer.
     ``shared``: dynamic bytes. ``requires``: conditions; ``aligned``: bytes that a buffer's address is a multiple of;
     ``room``: bytes of shared memory that a block takes, where not every device has as much ('' elsewhere). ``arch``:
-    the least architecture of the target that has its instructions; with a letter, the only one.
+    the least architecture of the target that has its instructions; with a letter, the only one. ``then``: the launches
+    that follow, of a sequence; what must hold for all of them stands with the first.
     """
 
     file: str
@@ -106,6 +109,12 @@ class Code:
     matrices: tuple[Matrix, ...] = ()
     script: str = ""
     knobs: Mapping[str, int] = field(default_factory=dict)
+    then: tuple[Code, ...] = ()
+
+    @property
+    def launches(self) -> tuple[Code, ...]:
+        """This launch and those that follow it."""
+        return (self, *self.then)
 
 
 @dataclass(frozen=True)
@@ -150,5 +159,5 @@ class Artefact:
 
     @property
     def codes(self) -> list[Code]:
-        """Every kernel, originals first in their instances."""
-        return [code for i in self.instances for code in (i.original, *i.variants)]
+        """Every launch, those of originals first in their instances."""
+        return [code for i in self.instances for whole in (i.original, *i.variants) for code in whole.launches]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ktc.api import Program, program_of
 from ktc.backends.base import Emitted
@@ -26,13 +26,24 @@ EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
 @dataclass(frozen=True)
 class Built:
     """``texts`` maps the file of each :class:`~.artefact.Code` to what was printed. ``dropped``: what the target cannot
-    carry, and what runs in its place. ``workload``, ``variants`` (of dtypes): for the self-test's data."""
+    carry, and what runs in its place. ``workload``, ``variants`` (of dtypes): for the self-test's data. ``wholes``: all
+    launches of a sequence together, by the file of the first."""
 
     artefact: Artefact
     texts: Mapping[str, Emitted]
     workload: Workload
     variants: tuple[str | None, ...]
     dropped: tuple[str, ...] = ()
+    wholes: Mapping[str, Emitted] = field(default_factory=dict)
+
+    @property
+    def whole_texts(self) -> Mapping[str, Emitted]:
+        """The texts by file, where a sequence begins that of all its launches."""
+        return {**self.texts, **self.wholes}
+
+    def whole(self, code: Code) -> Emitted:
+        """The text of a kernel, or of all launches of a sequence together."""
+        return self.wholes.get(code.file) or self.texts[code.file]
 
 
 Refusal = Callable[[Code], str]
@@ -79,6 +90,7 @@ def build(
         first.workload,
         tuple(part.variant for part in parts),
         tuple(line for part in parts for line in part.dropped),
+        {file: text for part in parts for file, text in part.wholes.items()},
     )
 
 
@@ -88,6 +100,7 @@ class _Part:
     parameters: tuple[Parameter, ...]
     instance: Instance
     texts: Mapping[str, Emitted]
+    wholes: Mapping[str, Emitted]
     workload: Workload
     variant: str | None
     reorders: bool
@@ -155,22 +168,26 @@ class _Codes:
         self.prefix = f"{program.variant}_" if program.variant else f"i{number}_" if number else ""
         self.suffix = EXTENSIONS[target.split("-")[0]]
         self.texts: dict[str, Emitted] = {}
+        self.wholes: dict[str, Emitted] = {}
         self.dropped: list[str] = []
         self.variants: list[Code] = []
         self.kernel: Kernel = program.original
-        if self.kernel.is_sequence:
-            message = f"{self.kernel.name} is a sequence of launches, and an export falls back on one kernel"
-            hint = "ktc lower RECIPE --emit launcher prints the fused kernel with the launches as its fall-back"
-            raise KtcError("E-EXPORT-SEQUENCE", message, hint=hint)
         text = original_text(self.kernel, target)
         self.original = code_of(text, self._named("original", text))
-        if why := refuses(self.original):
+        if why := next(filter(None, map(refuses, self.original.launches)), ""):
             raise KtcError("E-EXPORT-TARGET", f"the original kernel itself cannot go there: {why}")
 
-    def _named(self, what: str, text: Emitted) -> str:
-        file = f"{self.prefix}{what}.{self.suffix}"
-        self.texts[file] = text
-        return file
+    def _files(self, what: str, text: Emitted) -> list[str]:
+        """The names of the files for the launches of ``text``."""
+        endings = [""] + [f"_{k}" for k in range(2, len(text.launches) + 1)]
+        return [f"{self.prefix}{what}{ending}.{self.suffix}" for ending in endings]
+
+    def _named(self, what: str, text: Emitted) -> list[str]:
+        files = self._files(what, text)
+        self.texts |= zip(files, text.launches or (text,))
+        if text.launches:
+            self.wholes[files[0]] = text
+        return files
 
     def variant(self, script: str, knobs: Iterable[tuple[str, int]]) -> int | None:
         """The number of a variant; None where the target cannot carry it, which is noted."""
@@ -180,26 +197,27 @@ class _Codes:
             rewritten = self.program.apply(script).ok.bind(**values)
             script = said = rewritten.script  # without comments
             text = variant_text(self.kernel, rewritten.kernel, script, rewritten.kernel.knob_values, self.target)
-            file = f"{self.prefix}tuned{len(self.variants)}.{self.suffix}"
-            code = code_of(text, file, script=script, knobs=rewritten.kernel.knob_values)
-            why = self.refuses(code)
+            what = f"tuned{len(self.variants)}"
+            files = self._files(what, text)
+            code = code_of(text, files, script=script, knobs=rewritten.kernel.knob_values)
+            why = next(filter(None, map(self.refuses, code.launches)), "")
         except KtcError as e:
             why = e.message
         if why:
             self.dropped.append(f"left out: {said}{_knobs(values)}: {why}")
             return None
-        self.texts[file] = text
+        self._named(what, text)
         self.variants.append(code)
         return len(self.variants) - 1
 
     def part(self, points: Sequence[Point], everywhere: int | None, about: Mapping[str, str]) -> _Part:
-        kernels = [self.texts[c.file].kernel for c in (self.original, *self.variants)]
+        kernels = [self.texts[c.file].kernel for whole in (self.original, *self.variants) for c in whole.launches]
         dtypes = {a.name: self.work.dtype(a, self.program.variant) for a in self.work.args}
         instance = Instance(
             dtypes, self.original, tuple(self.variants), tuple(points), everywhere, self.program.variant or ""
         )
         return _Part(
-            self.kernel.name, parameters(self.kernel, self.work), instance, self.texts, self.work,
+            self.kernel.name, parameters(self.kernel, self.work), instance, self.texts, self.wholes, self.work,
             self.program.variant, any("reassociates" in k.flags for k in kernels), about, tuple(self.dropped),
         )  # fmt: skip
 

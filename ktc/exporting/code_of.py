@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ktc.backends.base import Emitted, accelerated
 from ktc.backends.launchers.cuda_launcher import python_text
@@ -14,7 +15,7 @@ from ktc.driver.reliance import least_assuming
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of, unvouched, without
 from ktc.ir.fold import simplify
-from ktc.ir.kernel import Kernel, bind
+from ktc.ir.kernel import Kernel, Param, bind
 from ktc.ir.nodes import Alloc, Const, Expr, Var, is_cooperative
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import Ptr, scalar_of
@@ -40,12 +41,37 @@ def variant_text(original: Kernel, rewritten: Kernel, script: str, knobs: Mappin
     return least_assuming(original, script, emitted, target).emitted
 
 
-def code_of(e: Emitted, file: str, *, script: str = "", knobs: Mapping[str, int] | None = None) -> Code:
-    """``e`` as data.
+def code_of(e: Emitted, files: Sequence[str], *, script: str = "", knobs: Mapping[str, int] | None = None) -> Code:
+    """``e`` as data. ``files``: where the text of each launch is, of one kernel a single one.
 
     Raises:
         KtcError: E-EXPORT-SYMBOL, E-EXPORT-LAUNCH, E-EXPORT-SWEEPS: what no drop-in can carry.
     """
+    if not e.launches:
+        return _one(e, files[0], script, knobs, ())
+    passed = tuple(p for p in e.kernel.params if p.temporary)
+    first, *rest = (_one(step, file, script, knobs, passed) for step, file in zip(e.launches, files, strict=True))
+    return _joined(first, rest)
+
+
+def _joined(first: Code, rest: Sequence[Code]) -> Code:
+    """The launches of a sequence: what any of them relies on stands with the first, and is decided for all."""
+    every = (first, *rest)
+    aligned = {n: max(c.aligned.get(n, 1) for c in every) for c in every for n in c.aligned}
+    rooms = list(dict.fromkeys(c.room for c in every if c.room))
+    room = rooms[0] if rooms else ""
+    for other in rooms[1:]:
+        room = f"max({room}, {other})"
+    archs = sorted({c.arch for c in every if c.arch}, key=lambda arch: (arch[-1].isalpha(), arch))
+    return replace(
+        first, then=tuple(rest), aligned=aligned, room=room, arch=archs[-1] if archs else "",
+        requires=tuple(dict.fromkeys(r for c in every for r in c.requires)),
+        apart=tuple(dict.fromkeys(a for c in every for a in c.apart)),
+    )  # fmt: skip
+
+
+def _one(e: Emitted, file: str, script: str, knobs: Mapping[str, int] | None, passed: Sequence[Param]) -> Code:
+    """One launch; ``passed``: buffers that it shares with the others of its sequence, and callers do not have."""
     kernel = e.kernel
     for p in kernel.params:
         if p.symbol and not p.init and e.target in ("cuda", "hip"):
@@ -58,25 +84,26 @@ def code_of(e: Emitted, file: str, *, script: str = "", knobs: Mapping[str, int]
         message = f"one launch does the work of {kernel.sweeps} launches of the source"
         raise KtcError("E-EXPORT-SWEEPS", message, kernel.loc, "call it from a loop of your own: ktc lower")
     own = script != ""
+    inner = {p.sym.name for p in passed}
     g = geometry(kernel, SHARED_EVERYWHERE.get(e.target, 48 << 10))
     every = e.target == "numba"
-    passed = [p for p in kernel.params if every or not (p.host or (p.symbol and e.target in ("cuda", "hip")))]
+    taken = [p for p in kernel.params if every or not (p.host or (p.symbol and e.target in ("cuda", "hip")))]
     return Code(
         file=file,
         entry=e.entry,
-        arguments=tuple((p.sym.name, _kind(p.sym.type)) for p in passed),
+        arguments=tuple((p.sym.name, _kind(p.sym.type)) for p in taken),
         grid=_three(g.grid),
         block=_three(g.block),
         shared=python_text(g.shared),
         options=e.options,
         requires=tuple(dict.fromkeys(map(python_text, conditions(kernel, g)))) if own else (),
-        aligned={p.sym.name: n for p, n in g.aligned} if own else {},
-        apart=tuple(_apart(a.one, a.other) for a in g.apart) if own else (),
+        aligned={p.sym.name: n for p, n in g.aligned if p.sym.name not in inner} if own else {},
+        apart=tuple(x for x in (_apart(a.one, a.other) for a in g.apart) if own and not {x.one, x.other} & inner),
         room=python_text(g.room) if own and g.room is not None else "",
         arch=_least_arch(e),
         cooperative=is_cooperative(kernel.body),
         dynamic=any(isinstance(s, Alloc) and s.dynamic for s in walk(kernel.body)),
-        scratch=tuple(_scratch(kernel)),
+        scratch=(*_scratch(kernel), *_passed_on(kernel, passed)),
         matrices=tuple(_matrices(kernel)),
         script=script,
         knobs=dict(knobs or {}),
@@ -116,6 +143,15 @@ def _scratch(kernel: Kernel) -> Iterator[Scratch]:
     for p in kernel.params:
         if p.scratch is not None:
             yield Scratch(p.sym.name, str(scalar_of(p.sym.type)), python_text(with_knobs(kernel, p.scratch)))
+
+
+def _passed_on(kernel: Kernel, passed: Sequence[Param]) -> Iterator[Scratch]:
+    """Those of the buffers ``passed`` between launches that this one has."""
+    own = {p.sym.name for p in kernel.params}
+    for p in passed:
+        if p.sym.name in own and p.scratch is not None:
+            elements = python_text(with_knobs(kernel, p.scratch))
+            yield Scratch(p.sym.name, str(scalar_of(p.sym.type)), elements, passed=True)
 
 
 def _least_arch(e: Emitted) -> str:

@@ -9,7 +9,7 @@ constants and helpers do not meet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.backends.base import Emitted
@@ -26,6 +26,7 @@ from ktc.backends.profiles import profile_for
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import is_cooperative
 from ktc.ir.producer_launch import tensor_maps
+from ktc.ir.sequences import temporaries
 from ktc.ir.types import Ptr, scalar_of
 
 from .artefact import Instance
@@ -33,7 +34,9 @@ from .code_of import conditions
 
 OWN_NAMES = frozenset({
     "grid", "block", "stream", "shared", "launched", "fits", "args", "min", "max", "make_tensor_map", "kernel",
-    "config", "which", "working_memory", "most_shared", "choose", "given", *(f"map{k}" for k in range(8)),
+    "config", "which", "working_memory", "most_shared", "choose", "given", "captured", "capturing",
+    "asked", "passed_memory",
+    *(f"{n}{k}" for n in ("map", "memory") for k in range(8)),
 })  # fmt: skip
 """What the functions here declare and call: no parameter is called so in them."""
 
@@ -67,9 +70,9 @@ class Host:
         """Everything that a caller passes: host sizes too, working memory not."""
         return [p for p in self.kernel.params if not p.symbol and p.scratch is None]
 
-    def declared(self) -> str:
+    def declared(self, without: Collection[str] = ()) -> str:
         """The parameters, in types that are known outside of the kernel's namespace."""
-        return ", ".join(self.parameter(p) for p in self.params)
+        return ", ".join(self.parameter(p) for p in self.params if p.sym.name not in without)
 
     def parameter(self, p: Param) -> str:
         text = self.x.d.parameter(p, self.names.of(p.sym)).replace(" __restrict__", "")
@@ -83,10 +86,10 @@ class Host:
     def passed(self) -> str:
         return ", ".join(self.names.of(p.sym) for p in self.params)
 
-    def passed_to(self, other: Host) -> str:
+    def passed_to(self, other: Host, without: Collection[str] = ()) -> str:
         """The arguments of ``other``, which may take pointers to the elements of vectors, in this one's names."""
-        own = {p.sym.name: p for p in self.params}
-        return ", ".join(self._as(own[p.sym.name], p, other) for p in other.params)
+        own = {p.sym.name: p for p in (*self.params, *temporaries(self.kernel))}
+        return ", ".join(self._as(own[p.sym.name], p, other) for p in other.params if p.sym.name not in without)
 
     def _as(self, own: Param, p: Param, other: Host) -> str:
         name = self.names.of(own.sym)
@@ -125,7 +128,9 @@ def _own(e: Emitted) -> list[str]:
 
 
 def namespace_of(e: Emitted, name: str) -> list[str]:
-    """The kernel with all that its text declares, in a namespace."""
+    """The kernel with all that its text declares, in a namespace; each launch of a sequence in one of its own."""
+    if e.launches:
+        return [line for k, step in enumerate(e.launches) for line in namespace_of(step, f"{name}_{k}")]
     body = [line for line in _own(e) if not line.startswith("#include")]
     maker = ["", *MAKE_TENSOR_MAP.rstrip().splitlines()] if tensor_maps(e.kernel) else []
     return [f"namespace {name} {{", *_without_leading_blanks(body), *maker, f"}}  // namespace {name}", ""]
@@ -144,7 +149,9 @@ def common(texts: Sequence[Emitted], api: Api) -> list[str]:
     lines: list[str] = []
     if any(p.scratch is not None for e in texts for p in e.kernel.params):
         lines += WORKING_MEMORY.replace("API", api.name).splitlines()
-    if any(geometry(e.kernel).room is not None for e in texts):
+    if any(e.launches and temporaries(e.kernel) for e in texts):
+        lines += PASSED_MEMORY.replace("API", api.name).splitlines()
+    if any(geometry(step.kernel).room is not None for e in texts for step in e.launches or (e,)):
         lines += MOST_SHARED[api.name].splitlines()
     return [*lines, ""] if lines else []
 
@@ -173,6 +180,21 @@ inline void* working_memory(APIStream_t stream, int slot, std::size_t bytes) {
 }
 """
 
+PASSED_MEMORY = """\
+// What launches of a sequence leave for each other: kept for each device and stream; while the stream is captured into
+// a graph, allocated by the graph, which the caller has free it as well.
+inline APIError_t passed_memory(APIStream_t stream, int slot, std::size_t bytes, void** memory, bool* captured) {
+  APIStreamCaptureStatus capturing = APIStreamCaptureStatusNone;
+  const APIError_t asked = APIStreamIsCapturing(stream, &capturing);
+  if (asked != APISuccess) return asked;
+  *captured = capturing != APIStreamCaptureStatusNone;
+  if (bytes == 0) bytes = 1;
+  if (*captured) return APIMallocAsync(memory, bytes, stream);
+  *memory = working_memory(stream, slot, bytes);
+  return *memory != nullptr ? APISuccess : APIErrorMemoryAllocation;
+}
+"""
+
 MOST_SHARED = {
     "cuda": """\
 // Bytes of shared memory that the current device has for a block.
@@ -196,30 +218,86 @@ inline long long most_shared() {
 
 
 def applies(e: Emitted, api: Api, name: str) -> list[str]:
-    """``bool NAME(arguments...)``: everything that the kernel relies on."""
+    """``bool NAME(arguments...)``: everything that the kernel, or each launch of a sequence, relies on."""
+    h = host_of(e, api)
+    inner = {p.sym.name for p in temporaries(e.kernel)} if e.launches else set[str]()
+    lines: list[str] = []
+    checks: list[str] = []
+    for k, step in enumerate(e.launches):
+        lines += _applies(step, api, f"{name}_{k}", inner)
+        checks.append(f"{name}_{k}({h.passed_to(host_of(step, api), inner)})")
+    if not e.launches:
+        return _applies(e, api, name, inner)
+    body = wrap(f"return {' && '.join(checks)};", "  ")
+    return [*lines, *wrap(f"inline bool {name}({h.declared()}) {{", ""), *body, "}", ""]
+
+
+def _applies(e: Emitted, api: Api, name: str, inner: Collection[str]) -> list[str]:
+    """:func:`applies` of one launch; of the buffers ``inner``, which callers do not pass, nothing is asked."""
     h = host_of(e, api)
     g = geometry(e.kernel)
     checks = [h.x.piece(c).at(6) for c in conditions(e.kernel, g)]
-    checks += [f"reinterpret_cast<std::uintptr_t>({h.names.of(p.sym)}) % {n} == 0" for p, n in g.aligned]
+    checks += [
+        f"reinterpret_cast<std::uintptr_t>({h.names.of(p.sym)}) % {n} == 0"
+        for p, n in g.aligned if p.sym.name not in inner
+    ]  # fmt: skip
     checks += [
         apart_condition(
             a, lambda s: f"reinterpret_cast<std::intptr_t>({h.names.of(s)})", lambda x: h.x.piece(x).at(11), "||"
         )
-        for a in g.apart
-    ]
+        for a in g.apart if not {a.one.buffer.name, a.other.buffer.name} & {*inner}
+    ]  # fmt: skip
     checks += [f"{h.x.piece(g.room).at(6)} <= most_shared()"] if g.room is not None else []
     body = wrap(f"return {' && '.join(checks) or 'true'};", "  ")
-    return [*wrap(f"inline bool {name}({h.declared()}) {{", ""), *body, "}", ""]
+    return [*wrap(f"inline bool {name}({h.declared(inner)}) {{", ""), *body, "}", ""]
 
 
 def launching(e: Emitted, api: Api, name: str, namespace: str, slot: int) -> list[str]:
     """``API_Error_t NAME(arguments..., stream)``; without working memory, *not ready*: nothing was launched."""
     h = host_of(e, api)
+    steps: list[str] = []
+    for k, step in enumerate(e.launches):
+        steps += launching(step, api, f"{name}_{k}", f"{namespace}_{k}", STEPS * (slot + 1) + k)
     head = (
         f"inline {api.name}Error_t {name}({', '.join(filter(None, [h.declared(), f'{api.name}Stream_t stream']))}) {{"
     )
-    lines = [out for line in _launch(e, api, h, namespace, slot) for out in wrap(line, "  ")]
-    return [*wrap(head, ""), *lines, "}", ""]
+    body = _launches(e, api, h, name) if e.launches else _launch(e, api, h, namespace, slot)
+    lines = [out for line in body for out in wrap(line, "  ")]
+    return [*steps, *wrap(head, ""), *lines, "}", ""]
+
+
+STEPS = 64
+"""Launches of a sequence that have slots of working memory of their own."""
+
+
+def _launches(e: Emitted, api: Api, h: Host, name: str) -> Iterator[str]:
+    """The launches of a sequence one after the other, in memory for what they leave for each other."""
+    error, passed = f"{api.name}Error_t", temporaries(e.kernel)
+    if any(p.scratch is not None for step in e.launches for p in step.kernel.params):
+        yield f"{api.name}StreamCaptureStatus capturing = {api.name}StreamCaptureStatusNone;"
+        yield f"const {error} asked = {api.name}StreamIsCapturing(stream, &capturing);"
+        yield f"if (asked != {api.name}Success) return asked;"
+        yield f"if (capturing != {api.name}StreamCaptureStatusNone) return {api.name}ErrorNotReady;"
+    yield f"{error} launched = {api.name}Success;"
+    if passed:
+        yield "bool captured = false;"
+    for k, p in enumerate(passed):
+        assert p.scratch is not None and isinstance(p.sym.type, Ptr)
+        elem = h.elem(p)
+        size = f"sizeof({elem}) * static_cast<std::size_t>({h.x.text(p.scratch)})"
+        yield f"void* memory{k} = nullptr;"
+        yield f"launched = passed_memory(stream, {-1 - k}, {size}, &memory{k}, &captured);"
+        yield f"if (launched != {api.name}Success) return launched;"
+        yield f"{elem}* const {h.names.of(p.sym)} = static_cast<{elem}*>(memory{k});"
+    for k, step in enumerate(e.launches):
+        args = ", ".join(filter(None, [h.passed_to(host_of(step, api)), "stream"]))
+        call = f"launched = {name}_{k}({args});"
+        yield call if k == 0 else f"if (launched == {api.name}Success) {call}"
+        if k:  # the first has run: it is too late for another kernel
+            yield f"if (launched == {api.name}ErrorNotReady) launched = {api.name}ErrorMemoryAllocation;"
+    for k in range(len(passed)):
+        yield f"if (captured) static_cast<void>({api.name}FreeAsync(memory{k}, stream));"
+    yield "return launched;"
 
 
 def _launch(e: Emitted, api: Api, h: Host, namespace: str, slot: int) -> Iterator[str]:

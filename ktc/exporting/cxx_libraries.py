@@ -38,7 +38,7 @@ def _files(built: Built, api: Api) -> Files:
         f"{a.name}.h": _header(built, api),
         f"{a.name}.{api.suffix}": _source(built, api),
         "CMakeLists.txt": _cmake(a, api),
-        **selftest_files(built, api, [host_of(built.texts[i.original.file], api) for i in a.instances]),
+        **selftest_files(built, api, [host_of(built.whole(i.original), api) for i in a.instances]),
         "README.md": _readme(a, api, _signatures(built, api)),
         "kernel.json": json.dumps(a.to_json(), indent=1) + "\n",
     }  # fmt: skip
@@ -75,7 +75,7 @@ def _signatures(built: Built, api: Api, suffix: str = "") -> list[str]:
     a = built.artefact
     found = []
     for i in a.instances:
-        h = host_of(built.texts[i.original.file], api)
+        h = host_of(built.whole(i.original), api)
         first = "int which" if suffix else ""
         params = ", ".join(filter(None, [first, h.declared(), f"{api.name}Stream_t stream"]))
         found.append(f"{api.name}Error_t {a.name}{suffix}({params})")
@@ -104,23 +104,24 @@ def _header(built: Built, api: Api) -> str:
 def _source(built: Built, api: Api) -> str:
     a = built.artefact
     texts = list(built.texts.values())
+    wholes = [built.whole(c) for i in a.instances for c in (i.original, *i.variants)]
     lines = [f"// {a.name}: written by ktc. See README.md.", f'#include "{a.name}.h"', ""]
-    lines += [*includes(texts, api), "", "namespace {", "", *common(texts, api)]
+    lines += [*includes(texts, api), "", "namespace {", "", *common(wholes, api)]
     for k, i in enumerate(a.instances):
         tag = f"_{i.variant_name or k}_" if len(a.instances) > 1 else "_"
-        original = built.texts[i.original.file]
+        original = built.whole(i.original)
         lines += namespace_of(original, f"original{tag}")
         lines += launching(original, api, f"launch_original{tag}", f"original{tag}", len(i.variants))
-        lines += instance_code(i, built.texts, api, tag)
+        lines += instance_code(i, built.whole_texts, api, tag)
     lines += ["}  // namespace", ""]
     tests = _signatures(built, api, "_variant")
     for k, (i, signature) in enumerate(zip(a.instances, _signatures(built, api))):
         tag = f"_{i.variant_name or k}_" if len(a.instances) > 1 else "_"
-        h = host_of(built.texts[i.original.file], api)
-        lines += [*wrap(f"{signature} {{", ""), *tried(i, built.texts, api, tag, h)]
+        h = host_of(built.whole(i.original), api)
+        lines += [*wrap(f"{signature} {{", ""), *tried(i, built.whole_texts, api, tag, h)]
         call = ", ".join(filter(None, [h.passed(), "stream"]))
         lines += [*wrap(f"return launch_original{tag}({call});", "  "), "}", ""]
-        lines += [*wrap(f"{tests[k]} {{", ""), *forced(i, built.texts, api, tag, h)]
+        lines += [*wrap(f"{tests[k]} {{", ""), *forced(i, built.whole_texts, api, tag, h)]
         lines += [
             *wrap(f"return which == -1 ? launch_original{tag}({call}) : {api.name}ErrorNotSupported;", "  "),
             "}",

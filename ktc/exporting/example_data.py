@@ -42,7 +42,7 @@ def cases(built: Built) -> list[Case]:
     passed = {p.name for p in artefact.parameters if p.role == "scalar" and not p.value}
     loose = [s.size for s in artefact.sizes if not s.parameter]
     for instance, variant in enumerate(built.variants):
-        kernels = [built.texts[c.file].kernel for c in artefact.instances[instance].variants]
+        kernels = [built.whole(c).kernel for c in artefact.instances[instance].variants]
         for sizes in _sizes(work, kernels):
             inputs = work.make_inputs(sizes, variant, seed=len(found))
             buffers: dict[str, np.ndarray | None] = {}

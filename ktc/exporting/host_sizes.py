@@ -25,6 +25,9 @@ def without_host_sizes(built: Built) -> Built:
     texts = dict(built.texts)
     instances = []
     for i in built.artefact.instances:
+        if i.original.then:
+            instances.append(_without_shapes(built, i))
+            continue
         files = [i.original.file, *(v.file for v in i.variants)]
         source = texts[i.original.file].kernel.launch
         lean = {f: _lean(texts[f], source.passed if source is not None else ()) for f in files}
@@ -34,10 +37,15 @@ def without_host_sizes(built: Built) -> Built:
         if names and not names & left:
             texts |= lean
             i = _without_coordinates(i, names)
-        params = {p.sym.name for p in texts[i.original.file].kernel.params}
-        told_by_shapes = {n for p in i.points for n in p.at} - params  # callers of C++ pass none
-        instances.append(_without_coordinates(i, told_by_shapes) if told_by_shapes else i)
+        instances.append(_without_shapes(replace(built, texts=texts), i))
     return replace(built, texts=texts, artefact=replace(built.artefact, instances=tuple(instances)))
+
+
+def _without_shapes(built: Built, i: Instance) -> Instance:
+    """Measurements told apart by what callers of C++ pass: no shapes."""
+    params = {p.sym.name for p in built.whole(i.original).kernel.params}
+    told_by_shapes = {n for p in i.points for n in p.at} - params
+    return _without_coordinates(i, told_by_shapes) if told_by_shapes else i
 
 
 def _without_coordinates(i: Instance, names: set[str]) -> Instance:

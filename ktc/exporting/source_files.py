@@ -64,6 +64,10 @@ def several_source_files(several: Sequence[Built]) -> Files:
     Raises:
         KtcError: as :func:`source_files`; E-EXPORT-KERNELS, two files of one name, or two kernels of one.
     """
+    for b in several:
+        if any(i.original.then for i in b.artefact.instances):
+            message = f"{b.artefact.name} is a sequence of launches, which are not replaced in their source one by one"
+            raise KtcError("E-EXPORT-SEQUENCE", message, hint="--to cmake writes a function to call in their place")
     names = [b.artefact.name for b in several]
     if len(set(names)) < len(names):
         raise KtcError("E-EXPORT-KERNELS", f"two of these kernels have one name: {', '.join(names)}",

@@ -51,6 +51,11 @@ class ArrayKernels:
         raise NotImplementedError
 
     def launch(self, launch: Launch, arrays: Mapping[str, Any]) -> None:
+        """One kernel."""
+        raise NotImplementedError
+
+    def memory(self, name: str, dtype: str, size: int, arrays: Mapping[str, Any]) -> Any:
+        """Memory for ``size`` elements that launches in the current stream leave for each other: an array."""
         raise NotImplementedError
 
     # ----------------------------------------------------------------------------------------------------------- calls
@@ -89,8 +94,11 @@ class ArrayKernels:
         addresses = {n: None if s is None else s[0] for n, s in spans.items()}
         limits = self.limits(present)
         launch = call.launch(addresses, *limits) if force == -1 else call.forced(force)
-        if launch is not None and not launch.empty:
-            self.launch(launch, arrays)
+        steps = launch.steps if launch is not None else []
+        if launch is not None and steps:
+            made = {n: self.memory(n, t, size, present) for n, t, size in launch.passed_on()}
+            for step in steps:
+                self.launch(step, {**arrays, **made})
         return launch
 
     def _check(self, arrays: Mapping[str, Any]) -> None:

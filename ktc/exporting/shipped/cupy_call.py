@@ -65,6 +65,18 @@ class Kernels(ArrayKernels):
                 warnings.simplefilter("error", UserWarning)
                 function(launch.grid, launch.block, arguments, shared_mem=launch.shared)
 
+    def memory(self, name: str, dtype: str, size: int, arrays: Mapping[str, Any]) -> Any:
+        stream, device = cupy.cuda.get_current_stream(), next(iter(arrays.values())).device
+        with device:
+            if stream.is_capturing():
+                self._captured.append(cupy.empty(size, STORED[dtype]))
+                return self._captured[-1]
+            key = (device.id, stream.ptr, dtype, name)
+            kept = self._scratch.get(key)
+            if kept is None or kept.size < size:
+                kept = self._scratch[key] = cupy.empty(size, STORED[dtype])
+            return kept
+
     def _function(self, kernel: Kernel, device: int) -> Any:
         key = (device, str(kernel.file))
         if key not in self._functions:

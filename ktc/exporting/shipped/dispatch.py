@@ -69,11 +69,18 @@ class Kernel:
             for a in data["apart"]
         ]  # fmt: skip
         self.room = Expression(data["room"]) if data["room"] else None
-        self.scratch = [(s["name"], s["dtype"], Expression(s["elements"])) for s in data["scratch"]]
+        self.scratch = [(s["name"], s["dtype"], Expression(s["elements"])) for s in data["scratch"] if not s["passed"]]
+        self.passed = [(s["name"], s["dtype"], Expression(s["elements"])) for s in data["scratch"] if s["passed"]]
+        self.then = [Kernel(k, folder) for k in data["then"]]
         self.matrices = [
             (m["buffer"], *(Expression(m[k]) for k in ("rows", "columns", "pitch")), m["box_rows"], m["dtype"])
             for m in data["matrices"]
         ]  # fmt: skip
+
+    @property
+    def launches(self) -> list[Kernel]:
+        """This kernel, and those that are launched after it."""
+        return [self, *self.then]
 
     def source(self) -> str:
         return self.file.read_text(encoding="utf-8")
@@ -102,6 +109,18 @@ class Launch:
             raise ValueError(f"no launch of {kernel.entry} for {dict(names)}: a size is zero") from None
         self.empty = any(n <= 0 for n in (*self.grid, *self.block))
         """There is nothing to do."""
+
+        self.then = [Launch(k, names) for k in kernel.then]
+
+    @property
+    def steps(self) -> list[Launch]:
+        """The launches to be made, in order: of a sequence all that have something to do."""
+        return [step for step in (self, *self.then) if not step.empty]
+
+    def passed_on(self) -> list[tuple[str, str, int]]:
+        """What launches of a sequence leave for each other: names, dtypes, elements."""
+        found = {n: (n, t, max(int(e(s.names)), 1)) for s in self.steps for n, t, e in s.kernel.passed}
+        return list(found.values())
 
 
 class Call:

@@ -45,6 +45,9 @@ class Kernels(ArrayKernels):
         arguments = (held[n] if t.startswith("*") else names[python_name(n)] for n, t in launch.kernel.arguments)
         self._function(launch.kernel)(*arguments)
 
+    def memory(self, name: str, dtype: str, size: int, arrays: Mapping[str, Any]) -> Any:
+        return np.empty(size, STORED[dtype])
+
     def _function(self, kernel: Kernel) -> Callable[..., None]:
         found = self._functions.get(str(kernel.file))
         if found is None:

@@ -62,6 +62,14 @@ class Kernels(ArrayKernels):
         size = tuple(a * b for a, b in zip(launch.grid, launch.block))
         cl.enqueue_nd_range_kernel(queue, function, size, launch.block)
 
+    def memory(self, name: str, dtype: str, size: int, arrays: Mapping[str, Any]) -> Any:
+        queue = next(iter(arrays.values())).queue
+        key = (queue.int_ptr, dtype, name)
+        kept = self._scratch.get(key)
+        if kept is None or kept[1].size < size:
+            kept = self._scratch[key] = queue, cl.array.empty(queue, size, STORED[dtype])
+        return kept[1]
+
     def _function(self, kernel: Kernel, context: Any, device: Any) -> Any:
         key = (context.int_ptr, str(kernel.file))
         if key not in self._functions:

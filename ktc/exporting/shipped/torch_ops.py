@@ -115,7 +115,7 @@ class Operators:
             if a and b and a < b + tensors[other].nbytes and b < a + tensors[one].nbytes:
                 raise ValueError(shared(one, other))
         launch = call.launch(addresses, *of_device) if force == -1 else call.forced(force)
-        if launch is None or launch.empty:
+        if launch is None or not launch.steps:
             return launch
         if torch.cuda.current_device() == device:
             self._enqueue(launch, device, addresses)
@@ -133,10 +133,13 @@ class Operators:
     def _enqueue(self, launch: Launch, device: int, addresses: dict[str, int | None]) -> None:
         use_device(device)
         stream = torch.cuda.current_stream(device).cuda_stream
-        if launch.kernel.scratch:
-            memory = self._working_memory(launch, device, stream)
-            addresses.update((n, t.data_ptr()) for n, t in memory.items())
-        self.functions.launch(launch, device, stream, addresses)
+        passed = {n: self._passed_on(n, t, size, device, stream) for n, t, size in launch.passed_on()}
+        addresses.update((n, t.data_ptr()) for n, t in passed.items())
+        for step in launch.steps:
+            if step.kernel.scratch:
+                memory = self._working_memory(step, device, stream)
+                addresses.update((n, t.data_ptr()) for n, t in memory.items())
+            self.functions.launch(step, device, stream, addresses)
 
     def _device(self, tensors: Mapping[str, torch.Tensor | None]) -> int:
         index = -1
@@ -167,6 +170,16 @@ class Operators:
             made[name] = kept
         return made
 
+    def _passed_on(self, name: str, dtype: str, size: int, device: int, stream: int) -> torch.Tensor:
+        """Memory that launches of a sequence leave for each other."""
+        key = (device, stream, dtype, name)
+        kept = None if torch.cuda.is_current_stream_capturing() else self._scratch.get(key)
+        if kept is None or kept.numel() < size * BYTES[dtype]:
+            kept = torch.empty(size * BYTES[dtype], dtype=torch.uint8, device=f"cuda:{device}")
+            if not torch.cuda.is_current_stream_capturing():
+                self._scratch[key] = kept
+        return kept
+
     def prepare(self, device: int | None = None) -> None:
         """Compile and load every kernel for a device ahead of the first call."""
         index = torch.cuda.current_device() if device is None else device
@@ -174,8 +187,8 @@ class Operators:
         with torch.cuda.device(index):
             use_device(index)
             for instance in self.exported.instances:
-                for kernel in (instance.original, *instance.variants):
-                    if kernel.runs_on(limits(index)[1]):
+                for whole in (instance.original, *instance.variants):
+                    for kernel in whole.launches if whole.runs_on(limits(index)[1]) else ():
                         self.functions.get(kernel, index)
 
 

@@ -14,7 +14,7 @@ from ktc.exporting.shipped.nvrtc_module import Functions
 
 CODE: dict[str, Any] = {
     "file": "k.cu", "entry": "k", "options": [], "arch": "", "cooperative": False, "dynamic": False, "requires": [],
-    "aligned": {}, "apart": [], "room": "", "scratch": [], "matrices": [],
+    "aligned": {}, "apart": [], "room": "", "scratch": [], "matrices": [], "then": [],
     "arguments": [["y", "*f32"], ["n", "i32"], ["x", "*f16"], ["scale", "f16"], ["eps", "f64"], ["far", "i64"],
                   ["b", "bf16"], ["on", "bool"], ["in", "u8"]],
     "grid": ["n // 64", "2", "1"], "block": ["64", "1", "1"], "shared": "n * 100",
