@@ -17,6 +17,7 @@ from .output import ended, note, print_json, progress, styled, table
 if TYPE_CHECKING:
     from ktc.observed.tryout import Run, Tryout
     from ktc.profiling import Profile, Ranked, Verdict
+    from ktc.profiling.fusion_candidates import Candidate
 
 BAR = 10
 """Letters of a bar of 100 %."""
@@ -27,6 +28,9 @@ REST, BESIDE_SOURCE = 78, 36
 WITHOUT_TERMINAL = 150
 """Columns where there is no terminal."""
 
+
+MOST_PAIRS = 5
+"""Pairs of kernels in a row that are named: those that could give most."""
 
 MOST_SHAPES = 5
 """Shapes of a kernel that are listed: those that take longest."""
@@ -61,6 +65,8 @@ def profile(
     Any program whose kernels go through the CUDA driver: the runtime linked as a shared library or statically, CuPy,
     PyTorch, Triton. No memory is recorded. Times are CUPTI's, stamped on the device; where CUPTI is not installed,
     those of events around each launch. What a kernel can give at most is its time, or what it lies above its bound.
+    Kernels that are launched right after each other on the same memory are named where one kernel of them could make
+    the program faster; with --source, with the command that drafts their sequence from the host code.
 
     Examples:
       ktc profile -- ./solver --size 4096
@@ -85,14 +91,15 @@ def show(
 ) -> None:  # fmt: skip
     """The table of a profile, what bounds the program, what was not seen, and what to do next."""
     from ktc.profiling import ranked, unseen, verdict
+    from ktc.profiling.fusion_candidates import candidates
 
-    rows = ranked(found)
+    rows, pairs = ranked(found), candidates(found)[:MOST_PAIRS]
     compiled = [str(found.sources)] if found.sources is not None else []
     if source or compiled:
-        rows = _with_sources(rows, found, [*source, *compiled], define, include, json_)
+        rows, pairs = _with_sources(rows, pairs, found, [*source, *compiled], define, include, json_)
     said, missing = verdict(found, rows), unseen(found, rows, bool(source))
     if json_:
-        return print_json(as_json(found, rows, said, missing))
+        return print_json(as_json(found, rows, said, missing) | {"pairs": [_pair_json(c) for c in pairs]})
     print(_table(rows[:top], bool(source or compiled)))
     if len(rows) > top:
         rest = sum(r.of_device for r in rows[top:])
@@ -103,6 +110,7 @@ def show(
         print(line)
     for line in said.advice:
         print(styled(line, "yellow"))
+    _show_pairs(pairs, bool(source or compiled))
     for line in missing:
         note(f"note: {line}")
     if found.status != 0:
@@ -114,9 +122,10 @@ def show(
 
 
 def _with_sources(
-    rows: Sequence[Ranked], found: Profile, source: Sequence[str], define: Sequence[str], include: Sequence[str],
-    json_: bool,
-) -> list[Ranked]:  # fmt: skip
+    rows: Sequence[Ranked], pairs: Sequence[Candidate], found: Profile, source: Sequence[str],
+    define: Sequence[str], include: Sequence[str], json_: bool,
+) -> tuple[list[Ranked], list[Candidate]]:  # fmt: skip
+    from ktc.profiling.fusion_candidates import with_commands
     from ktc.profiling.kernel_bounds import bounded
     from ktc.profiling.kernel_sources import SourceTree
     from ktc.profiling.ranking import in_order
@@ -129,7 +138,26 @@ def _with_sources(
         for i, row in enumerate(rows):
             bar.update(i, len(rows), row.kernel[:60])
             out.append(bounded(row, tree, device))
-    return in_order(out)
+    return in_order(out), with_commands(pairs, tree)
+
+
+def _show_pairs(pairs: Sequence[Candidate], sources: bool) -> None:
+    """Kernels that are launched in a row on the same memory, and how to go on with each."""
+    from ktc.profiling.argument_text import in_bytes
+    from ktc.profiling.program_limits import short_name
+
+    for c in pairs:
+        names = f"{short_name(c.first)}, then {short_name(c.second)}"
+        said = f"{c.times} times in a row, sharing up to {in_bytes(c.shared)}"
+        print(f"{names}: {said}: as one kernel they could make the program {_times(c.gain)} as fast at most")
+        if c.command:
+            print(styled(f"  next: {c.command}", "yellow"))
+        elif sources:
+            note("  note: no host code of the sources was found that launches them so, with nothing in between")
+
+
+def _pair_json(c: Candidate) -> dict[str, Any]:
+    return {**dataclasses.asdict(c), "gain_at_most": c.gain}
 
 
 def _table(rows: Sequence[Ranked], sources: bool) -> str:

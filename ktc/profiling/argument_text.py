@@ -38,7 +38,7 @@ def arguments_text(kernel: str, parameters: Sequence[tuple[int, int]], shape: Sh
         raw = shape.arguments[offset : offset + size]
         p = pointers.get(offset) if size == 8 else None
         if p is not None:
-            held = f" {_bytes(p.bytes)}" if p.bytes > 0 else "" if p.address else " null"
+            held = f" {in_bytes(p.bytes)}" if p.bytes > 0 else "" if p.address else " null"
             parts.append(f"{kind or 'pointer'}{held}")
         else:
             parts.append(_value(raw, kind))
@@ -65,7 +65,8 @@ def _value(raw: bytes, kind: str) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _bytes(n: int) -> str:
+def in_bytes(n: int) -> str:
+    """``n`` bytes in the unit that suits."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if n >= size:
             return f"{n / size:.3g} {unit}"

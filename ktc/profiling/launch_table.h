@@ -1,5 +1,6 @@
 // What was launched, how often and how long: one row for each kernel, geometry and values of its scalar arguments.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -85,11 +86,42 @@ const size_t LARGEST = 128;    // bytes of a parameter that tells launches apart
 
 bool like_address(uint64_t w) { return w >= 1ull << 32 && w < 1ull << 48; }
 
+// What was launched last in a stream: its row, and the addresses that it was passed, by offset.
+struct Last {
+  size_t row;
+  std::vector<std::pair<size_t, uint64_t>> addresses;
+};
+
+// Launches of one row that came right after launches of another in one stream: how often, and the offsets of pointers
+// of the first and of the second that were equal each time.
+struct Succession {
+  uint64_t count = 0;
+  std::vector<std::pair<size_t, size_t>> equal;
+};
+
+const size_t MOST_SUCCESSIONS = 65536;
+
 class LaunchTable {
  public:
   std::mutex lock;
   std::vector<Function> functions;
   std::vector<Row> rows;
+  std::map<void *, Last> last;  // by stream
+  std::map<std::pair<size_t, size_t>, Succession> successions;
+
+  // Notes that `row` was launched in `stream`, with the parameter block `arguments`. Call with the lock held.
+  void follows(void *stream, size_t row, const Bytes &arguments) {
+    Last now{row, {}};
+    const Function &f = functions[rows[row].function];
+    for (size_t i = 0; i < f.words.size() && 8 * i + 8 <= arguments.size(); ++i) {
+      uint64_t w = 0;
+      if (f.words[i] == Word::POINTER) memcpy(&w, &arguments[8 * i], 8);
+      if (w) now.addresses.push_back({8 * i, w});
+    }
+    auto before = last.find(stream);
+    if (before != last.end()) note_succession(before->second, now);
+    last[stream] = std::move(now);
+  }
 
   // The row of a launch, and whether it is a new one; `arguments` is its parameter block. Call with the lock held.
   size_t row_of(size_t f, const Geometry &g, const Bytes &arguments, bool &fresh) {
@@ -137,6 +169,23 @@ class LaunchTable {
   }
 
  private:
+  void note_succession(const Last &before, const Last &now) {
+    std::pair<size_t, size_t> key{before.row, now.row};
+    auto known = successions.find(key);
+    if (known == successions.end() && successions.size() >= MOST_SUCCESSIONS) return;
+    std::vector<std::pair<size_t, size_t>> equal;
+    for (auto &[at, a] : before.addresses)
+      for (auto &[offset, b] : now.addresses)
+        if (a == b) equal.push_back({at, offset});
+    if (known == successions.end()) {
+      successions[key] = {1, equal};
+      return;
+    }
+    Succession &s = known->second;
+    ++s.count;
+    auto gone = [&](auto &pair) { return std::find(equal.begin(), equal.end(), pair) == equal.end(); };
+    s.equal.erase(std::remove_if(s.equal.begin(), s.equal.end(), gone), s.equal.end());
+  }
   static std::string key_of(size_t f, const Geometry &g, const unsigned char *arguments, size_t n) {
     std::string key(reinterpret_cast<const char *>(&f), sizeof f);
     key.append(reinterpret_cast<const char *>(g.grid), sizeof g.grid);

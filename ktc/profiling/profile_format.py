@@ -11,7 +11,8 @@ A process's file, as the preloaded library writes it (times in seconds)::
          "launches": 100, "captured": 0, "others": false, "arguments": "0000803f...",
          "pointers": [[8, 1396, 1396, 4096]], "timed": 100, "seconds": 0.01,
          "least": 9e-5, "most": 2e-4, "times": [0.0001, ...]}]}],
-     "strays": [{"symbol": "_Z4stepPf", "kernel": "step(float*)", "in_graph": true, "grid": ..., "timed": 9, ...}]}
+     "strays": [{"symbol": "_Z4stepPf", "kernel": "step(float*)", "in_graph": true, "grid": ..., "timed": 9, ...}],
+     "successions": [[0, 0, 1, 2, 12, [[8, 0]]]]}
 
 ``functions`` are the launches that were seen, a row for each geometry and values of scalar arguments (``others``: of
 one geometry and of values beyond the 4096th). ``alignments``: (offset of a pointer, the largest power of two that
@@ -19,6 +20,8 @@ divides all its values); ``equal``: offsets of pointers that were equal in some 
 start and bytes of its allocation) in the first. ``captured``: launches that a graph recorded and did not run;
 ``failed``: those that the driver refused; ``swapped``, ``refused``: those that another kernel took the place of, or
 could not (:mod:`ktc.observed.tryout`).
+``successions``: launches of a row (function, row of it) that came right after launches of another one in one stream,
+how often, and the (offset, offset) of pointers that were equal each time; those with none are left out.
 ``strays``: kernels that ran on the device and belong to no launch that was seen: nodes of graphs, and what reached the
 driver another way.
 """
@@ -123,6 +126,18 @@ class Stray:
 
 
 @dataclass(frozen=True)
+class Succession:
+    """Launches of one row right after launches of another in one stream, ``count`` times. ``first``, ``second``:
+    (place in ``Process.launched``, place in its ``shapes``); ``equal``: offsets of their pointers that were equal each
+    time."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    count: int
+    equal: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class Process:
     """What one process launched. ``before``: seconds until its first launch; ``span``: from the start of the first
     kernel to the end of the last; ``busy``: how much of it the device ran anything (0: not known)."""
@@ -146,6 +161,7 @@ class Process:
     graph_times: Times
     launched: tuple[Launched, ...]
     strays: tuple[Stray, ...]
+    successions: tuple[Succession, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,7 +212,11 @@ def _process(row: Mapping[str, Any]) -> Process:
                                  "lost")}  # fmt: skip
     launched = tuple(_launched(r) for r in row["functions"])
     strays = tuple(Stray(r["symbol"], r["kernel"], r["in_graph"], _geometry(r), _times(r)) for r in row["strays"])
-    return Process(**plain, graph_times=_times(row["graph"]), launched=launched, strays=strays)
+    successions = tuple(
+        Succession((f, r), (g, s), count, tuple((a, b) for a, b in equal))
+        for f, r, g, s, count, equal in row.get("successions", ())
+    )
+    return Process(**plain, graph_times=_times(row["graph"]), launched=launched, strays=strays, successions=successions)
 
 
 def _launched(row: Mapping[str, Any]) -> Launched:

@@ -142,6 +142,20 @@ void write(bool complete) {
             s.times.json().c_str());
     any = true;
   }
+  fprintf(out, "],\n\"successions\":[");
+  std::vector<size_t> place(p.table.rows.size()), counted(p.table.functions.size());
+  for (size_t i = 0; i < place.size(); ++i) place[i] = counted[p.table.rows[i].function]++;
+  any = false;
+  for (auto &[key, s] : p.table.successions) {
+    if (s.equal.empty()) continue;
+    auto [a, b] = key;
+    fprintf(out, "%s[%zu,%zu,%zu,%zu,%llu,[", any ? ",\n" : "\n", p.table.rows[a].function, place[a],
+            p.table.rows[b].function, place[b], (unsigned long long)s.count);
+    for (size_t i = 0; i < s.equal.size(); ++i)
+      fprintf(out, "%s[%zu,%zu]", i ? "," : "", s.equal[i].first, s.equal[i].second);
+    fprintf(out, "]]");
+    any = true;
+  }
   bool whole = fprintf(out, "]}\n") > 0;
   if (fclose(out) == 0 && whole) rename(part.c_str(), path.c_str());
   p.written = now();

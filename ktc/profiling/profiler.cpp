@@ -156,6 +156,7 @@ Result launched(void *handle, const Geometry &g, void **params, void **extra, vo
     Row &r = p.table.rows[row];
     if (fresh && !r.others) r.swap = p.swaps.of(p.table.functions[f].symbol, g, arguments);
     swap = r.swap;
+    p.table.follows(stream, row, arguments);
     ++p.table.functions[f].launches;
     ++(captured ? p.table.rows[row].captured : p.table.rows[row].launches);
     p.last_launch = now();
@@ -185,6 +186,7 @@ template <class Launch> Result graph_launched(void *stream, Launch launch) {
   {
     std::lock_guard<std::mutex> guard(p.table.lock);
     ++p.graphs;
+    p.table.last.erase(stream);
     p.last_launch = now();
     if (!p.first_launch) p.first_launch = p.last_launch;
   }

@@ -50,6 +50,17 @@ def test_launches_are_seen_whatever_way_the_program_reaches_the_driver(run, how,
     ]
 
 
+def test_launches_in_a_row_with_equal_pointers_are_noted(run):
+    (process,) = run("dlsym").processes
+    kernels = [f.kernel for f in process.launched]
+    named = {(kernels[s.first[0]], kernels[s.second[0]], s.count, s.equal) for s in process.successions}
+    step, tuned = "step(float*, int)", "tuned(float*)"
+    assert {x for x in named if x[0] != x[1]} == {(step, tuned, 1, ((0, 0),)), (tuned, step, 1, ((0, 0),))}
+    scale = next(i for i, k in enumerate(kernels) if k.startswith("scale"))
+    (same,) = [s for s in process.successions if s.first == s.second == (scale, 0)]
+    assert same.count == 8 and same.equal == ((8, 8),), "what it writes moves on each time"
+
+
 def test_kernels_of_graphs_and_launches_past_the_watched_functions_are_named(run):
     found = run("runtime")
     rows = {r.kernel: r for r in ranked(found)}
