@@ -27,6 +27,7 @@ from ktc.passes.raising.recognise.phases import opened
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS, Left, with_hardware
 from ktc.passes.raising.recognise.threads import Team, ThreadLoops, thread_sizes
 from ktc.passes.raising.staging.destage import destaged
+from ktc.passes.raising.staging.plain_sums import plain_sums
 from ktc.passes.raising.staging.registers import recomputed, unrolled
 
 from .raise_report import Region, left_as_threads
@@ -147,6 +148,8 @@ def _guess(
             body = tidied(guards_outward(body), sizes_of(launch))  # a column beyond the last has nothing to add up
         if variant.kept:
             body = unrolled(body)
+        if variant.found:
+            body = plain_sums(body)
         yield Guess(body, regions + left_as_threads(body), domains, online)
 
 

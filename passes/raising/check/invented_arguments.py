@@ -32,6 +32,10 @@ def scalars_of(args: Arguments) -> dict[str, int | float]:
 
 
 BUFFER_ELEMENTS = 1 << 15
+FEW_MISSED = 20
+"""Draws without a launch after which the sizes beside strides are no longer the smallest: a launch of whole tiles has
+no block there."""
+
 SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 96, 100, 128, 130, 256, 257, 300)
 LARGE_SIZES = (1, 2, 3, 5, 512, 1000, 1024, 1500, 2048, 3000, 4096)
 UNITS = (1, 1, 4, 1, 32, 1, 16)
@@ -78,7 +82,7 @@ def invented_sizes(
     ``MAX_FIXED``. ``within``: statements that a run takes at most, as far as sizes say that.
     """
     rng = random.Random(seed)
-    made = 0
+    made = missed = 0
     strides = strides_of(kernel)
     for most in (MAX_THREADS, MAX_FIXED):
         tries = 40 * instances
@@ -87,13 +91,16 @@ def invented_sizes(
                 break
             unit, cap = UNITS[k % len(UNITS)], CAPS[0 if made else k * len(CAPS) // tries]
             apart = bool(strides) and made % 2 == 1
-            scalars = numbers_for(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if apart else cap)])
+            few = apart and missed < FEW_MISSED
+            scalars = numbers_for(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if few else cap)])
             if apart:
                 scalars = completed(kernel, drawn_apart(kernel, scalars, rng))
             threads = launched(kernel, scalars)
             if 0 < threads <= most and acceptable(kernel, scalars, strides, within):
                 yield Sizes(scalars, threads, seed + made, k % 2 == 1)
-                made += 1
+                made, missed = made + 1, 0
+            elif few:
+                missed += 1
         if made:
             return
     if sizes is SIZES:  # a launch of whole tiles alone has no threads at small sizes

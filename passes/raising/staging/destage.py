@@ -43,12 +43,25 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, Array, Scalar, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    keep,
+    map_body,
+    map_expr,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
 from ktc.passes.raising.normalise.scalars import scalarised
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.shared.conjuncts import conjuncts_of
 
+from .plain_sums import plain_sum
 from .tile_fills import Copy, NotStaged, Table, copies_of, expanded, writes
 
 
@@ -178,7 +191,7 @@ class Fitted:
 
     def __call__(self, index: tuple[Expr, ...]) -> Expr:
         env = {c: cast(i, I32) for c, i in zip(self.cell, index)}
-        return simplify(substitute_expr(self.value, env))
+        return map_expr(simplify(substitute_expr(self.value, env)), plain_sum)
 
 
 def _fit(copies: list[Copy], array: Sym, block: tuple[int, int, int]) -> Fitted:

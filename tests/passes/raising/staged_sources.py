@@ -325,6 +325,28 @@ void run(const float* in, const float* w, float* out, int nx, int ny, int nz) {
 }
 """
 
+WHOLE_TILES = """
+__global__ void smooth(float *out, const float *in, const float *w, int width, int height, int stride) {
+  __shared__ float row[2][5 * 16];  // three steps of a block, and one on each side
+  const int left = (blockIdx.x * 3 - 1) * 16 + threadIdx.x;
+  const int y = blockIdx.y * 2 + threadIdx.y;
+  in += y * stride + left;
+  out += y * stride + left;
+  for (int i = 1; i < 4; i++) row[threadIdx.y][threadIdx.x + i * 16] = in[i * 16];
+  row[threadIdx.y][threadIdx.x] = left >= 0 ? in[0] : 0;
+  row[threadIdx.y][threadIdx.x + 64] = width - left > 64 ? in[64] : 0;
+  __syncthreads();
+  for (int i = 1; i < 4; i++) {
+    float sum = 0;
+    for (int j = -2; j <= 2; j++) sum += w[2 - j] * row[threadIdx.y][threadIdx.x + i * 16 + j];
+    out[i * 16] = sum;
+  }
+}
+void launch(float *out, const float *in, const float *w, int width, int height) {
+  smooth<<<dim3(width / 48, height / 2), dim3(16, 2)>>>(out, in, w, width, height, width);
+}
+"""
+
 STAGED = {
     "gemm": (TILED_GEMM, ("row", "col")),
     "gemm-bumped": (BUMPED_GEMM, ("j", "i")),
@@ -333,6 +355,7 @@ STAGED = {
     "conv-extra-threads": (RIM_BY_EXTRA_THREADS, ("row_o", "col_o")),
     "conv-border-threads": (RIM_BY_BORDER_THREADS, ("ly", "lx")),
     "conv-1d": (LINE_WITH_ENDS, ("i",)),
+    "conv-whole-tiles": (WHOLE_TILES, ("y", "out_1")),
     "box-clamped": (CLAMPED_BYTES, ("y", "x")),
     "heat-planes": (PLANES, ("tj", "ti")),
     "conv-3d": (CUBE, ("z", "y", "x")),

@@ -22,7 +22,7 @@ from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.raise_ import Raise
 from tests.passes.raising.raised_once import raised
-from tests.passes.raising.staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM
+from tests.passes.raising.staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM, WHOLE_TILES
 
 ROUGH = range(1, 80)
 """Sizes that raising did not choose, most of them no multiple of a tile, beyond two of the largest."""
@@ -47,6 +47,12 @@ def test_the_tile_loop_becomes_the_loop_over_k() -> None:
     loops = [s for s in walk(outcome.kernel.body) if isinstance(s, For)]
     assert len(loops) == 1 and "for k in 0..K" in print_kernel(outcome.kernel)
     assert "A[k + row * K] * B[k * N + col]" in print_kernel(outcome.kernel)
+
+
+def test_what_the_tile_added_and_took_away_again_is_gone() -> None:
+    _, outcome = raised(WHOLE_TILES)
+    text = print_kernel(outcome.kernel)
+    assert "out_1 + j >= 0 && width > out_1 + j ? in[out_1 + stride * y as i64 + j] : 0.0" in text, text
 
 
 @pytest.mark.parametrize(
