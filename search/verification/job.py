@@ -123,6 +123,10 @@ class Job:
             if what.who == "alone":
                 self._alone(what)
                 return
+            awaited = what.who == "candidate" and what.fuel == FUEL  # whatever the original takes
+            if awaited and self.oracle.is_being_run(sizes, what.domain, what.data):
+                self._ahead_of_the_original(what)
+                return
             want = self.oracle.run(sizes, what.domain, what.data, what.fuel)
             if what.who == "candidate" and not any(f.kind == "fuel" for f in want.findings):
                 first = what.domain == self.domains[0]
@@ -144,7 +148,16 @@ class Job:
         """The candidate, where the original came to ``want``."""
         endless = any(f.kind == "fuel" for f in want.findings)
         fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps, 2 * before))
-        theirs = {(f.kind, f.buffer) for f in (*want.findings, *known)}
+        return self._limited(what, {(f.kind, f.buffer) for f in (*want.findings, *known)}, fuel)
+
+    def _ahead_of_the_original(self, what: Planned) -> None:
+        """The candidate, while another process runs the original: as if that had no defect, and took few statements.
+        Where this is not so, it is run again when it is asked for."""
+        self._limited(what, set(), what.most or FUEL // 5)
+
+    def _limited(self, what: Planned, theirs: set[tuple[str, str]], fuel: int) -> RunResult:
+        """The candidate, for ``fuel`` statements at most, and under the sanitizer up to the first defect that is none
+        of ``theirs``, which are the original's."""
 
         def compute() -> RunResult:
             return run(

@@ -262,16 +262,21 @@ class Oracle:
             args = self.inputs(sizes, data)
             return run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
 
-        if self.shared is None:
-            result = compute()
-        else:
-            name = hashlib.sha256(repr((self.key, key)).encode()).hexdigest()
-            result = self.shared.known(name, kernel, fuel, compute)
+        result = compute() if self.shared is None else self.shared.known(self._name(key), kernel, fuel, compute)
         if known is None or not known.ended:
             self._results[key] = _Known(result, fuel)
         if len(self._results) > KEPT:
             self._results.popitem(last=False)
         return result
+
+    def is_being_run(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows) -> bool:
+        """Whether another process is at that run."""
+        key = (tuple(sizes.items()), domain, data)
+        return self.shared is not None and key not in self._results and self.shared.is_at(self._name(key))
+
+    def _name(self, key: tuple[object, ...]) -> str:
+        """The name of a run among those that processes share."""
+        return hashlib.sha256(repr((self.key, key)).encode()).hexdigest()
 
 
 def _elements(args: Inputs) -> int:

@@ -6,10 +6,12 @@ a branch that one of them entered, a condition that came out one way in one and 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import Expr
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 from ktc.ir.workload import Scenario, Workload
@@ -26,7 +28,7 @@ from ktc.search.verification.instances.instances import (
 )
 from ktc.search.verification.job import Job, Outcome
 from ktc.search.verification.rungs.exact import exact, told
-from ktc.search.verification.rungs.float_rungs import floats
+from ktc.search.verification.rungs.float_rungs import float_runs, floats
 
 from .family import Bound, Family, family_of
 from .member_choice import LIMIT, Member, chosen_members
@@ -93,13 +95,15 @@ class MemberRuns:
         members = chosen_members(family, job.original, job.workload, grain, self.foreseen)
         if isinstance(members, str):
             return members
-        jobs = []
+        jobs: list[Job] = []
         self._announce(members)
         for member in members:
             made, outcome = self._exact(member)
             if outcome.status != "pass" or not made.coverage.tried:
                 small = " ".join(f"{n}={v}" for n, v in member.sizes.items())
                 return f"with {small}, {outcome.detail}"
+            if not jobs and made.name:
+                self._announce_floats(made)
             jobs.append(made)
         several = {k for made in jobs for k in _wide(made)}
         real = extents(job.candidate, scalars_of(job.workload, self.bound.real))
@@ -116,10 +120,17 @@ class MemberRuns:
         if self.job.shared is None:
             return
         made = [job for job in map(self._job_of, members) if job.name]
-        runs = ((job, i, d) for job in made for i in job.instances for d in job.domains[: 1 if job.large else None])
-        self.job.shared.later = tuple(
-            job.planned("candidate", i, d, "exact", d == job.domains[0]) for job, i, d in runs
+        runs = [(job, i, d) for job in made for i in job.instances for d in job.domains[: 1 if job.large else None]]
+        self.job.shared.later = (
+            *(job.planned("original", i, d, "exact") for job, i, d in runs),
+            *(job.planned("candidate", i, d, "exact", d == job.domains[0]) for job, i, d in runs),
         )
+
+    def _announce_floats(self, first: Job) -> None:
+        """What the member that has passed first will need on floats, while larger ones are being run."""
+        if self.job.shared is not None and self._has_floats(first, count=0):
+            with contextlib.suppress(KtcError):  # said where the runs are needed
+                self.job.shared.later += tuple(float_runs(first))
 
     def _job_of(self, member: Member) -> Job:
         """The job of a member, made once."""
@@ -143,7 +154,7 @@ class MemberRuns:
         """As the rung of that name, on the members that are small enough; the first that does not pass decides."""
         ratio, count = None, 0
         for made in self.jobs:
-            if max(i.cost for i in made.coverage.tried) > FLOAT_LIMIT or (count and self._takes(made) > LONG):
+            if not self._has_floats(made, count):
                 continue
             outcome = floats(made)
             self._learn(made)
@@ -175,6 +186,11 @@ class MemberRuns:
         )  # fmt: skip
         made.theirs = job.theirs
         return made
+
+    def _has_floats(self, made: Job, count: int) -> bool:
+        """Whether a member is small enough to be run on floats, where ``count`` have been."""
+        costs = max(i.cost for i in made.coverage.tried)
+        return costs <= FLOAT_LIMIT and not (count and self._takes(made) > LONG)
 
     def _takes(self, made: Job) -> float:
         """What a run of a member takes, as a share of what it may."""

@@ -141,7 +141,7 @@ def floats(job: Job) -> Outcome:
     try:
         runs = list(_runs(job, chosen, sweep.identical))
         special = _for_special(job, chosen) if _spreadable(job) else []
-        job.announce([*_planned(job, runs, sweep.identical), *special_runs(job, special), *_rounding_runs(job, chosen)])
+        job.announce(float_runs(job))
         for instance, data in runs:
             failure = sweep.failure(instance, data)
             if failure:
@@ -161,6 +161,14 @@ def floats(job: Job) -> Outcome:
         return Outcome("pass", f"{len(chosen)} instances bit-identical")
     how = f"within {sweep.ratio:.2f} of the error bound, no less accurate than the original"
     return Outcome("pass", f"{len(chosen)} instances {how}", ratio=round(sweep.ratio, 4))
+
+
+def float_runs(job: Job) -> Iterator[Planned]:
+    """What :func:`floats` asks for, once the exact layer is through."""
+    chosen, identical = _telling(job), not may_round_differently(job.original, job.candidate)
+    yield from _planned(job, list(_runs(job, chosen, identical)), identical)
+    yield from special_runs(job, _for_special(job, chosen) if _spreadable(job) else [])
+    yield from _rounding_runs(job, chosen)
 
 
 def _counted(job: Job, chosen: list[Instance]) -> list[Instance]:

@@ -36,8 +36,12 @@ def special_failure(job: Job, chosen: list[Instance]) -> Failure | None:
 
 
 def special_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
-    """The candidate's runs that :func:`special_failure` asks for."""
-    return (job.planned("candidate", i, "float", data) for i, data in _runs(job, chosen, kinds_for(job)))
+    """What :func:`special_failure` asks for; where sums may come in another order, error bounds are likely to be."""
+    runs = list(_runs(job, chosen, kinds_for(job)))
+    yield from (job.planned("candidate", i, "float", data) for i, data in runs)
+    for i, data in runs if "reassociates" in job.candidate.flags else ():
+        yield job.planned("alone", i, "bound", data)
+        yield job.planned("original", i, "float64", data)
 
 
 def kinds_for(job: Job) -> tuple[str, ...]:

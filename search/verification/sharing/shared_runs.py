@@ -133,14 +133,25 @@ class SharedRuns:
     # -------------------------------------------------------------------------------------------------------- originals
 
     def known(self, key: str, kernel: Kernel, fuel: int, compute: Callable[[], RunResult]) -> RunResult:
-        """A run of an original, computed unless some process of the session has left its result."""
+        """A run of an original, computed unless some process of the session has left its result, or is at it."""
         path = self.common / f"{key}.run"
         found = run_files.load(path, kernel)
         if found is not None and _usable(*found, fuel):
             return found[0]
-        result = compute()
-        run_files.save(path, kernel, result, fuel)
-        return result
+        with _alone(self._lock_of(key)) as waited:
+            found = run_files.load(path, kernel) if waited else None
+            if found is not None and _usable(*found, fuel):
+                return found[0]
+            result = compute()
+            run_files.save(path, kernel, result, fuel)
+            return result
+
+    def is_at(self, key: str) -> bool:
+        """Whether some process is at that run of an original."""
+        return _is_held(self._lock_of(key))
+
+    def _lock_of(self, key: str) -> Path:
+        return self.common / f"{key}.lock"
 
     # ------------------------------------------------------------------------------------------------------- candidates
 
@@ -186,17 +197,7 @@ class SharedRuns:
 
     def _in_hands(self, what: Planned, wait: bool) -> bool:
         """Whether the process that has begun ``what`` is still at it; a process that has ended is not."""
-        try:
-            fd = os.open(self._mark(what), os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        return _is_held(self._mark(what), wait)
 
     # ------------------------------------------------------------------------------------------------------- assistants
 
@@ -249,6 +250,42 @@ class SharedRuns:
         else:
             fcntl.flock(fd, fcntl.LOCK_EX)
         return fd
+
+
+def _is_held(lock: Path, wait: bool = False) -> bool:
+    """Whether a process holds the file ``lock``; not any more, if it is waited for."""
+    try:
+        fd = os.open(lock, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[bool]:
+    """As the only process that holds ``lock``; whether another one had to be waited for. One that dies lets go of it;
+    where there can be no such file, nobody waits."""
+    try:
+        fd = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError:
+        yield False
+        return
+    try:
+        waited = False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            waited = True
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield waited
+    finally:
+        os.close(fd)
 
 
 def _usable(result: RunResult, had: int, fuel: int) -> bool:

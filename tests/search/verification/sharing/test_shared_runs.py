@@ -18,8 +18,8 @@ from ktc.search.verification import SharedRuns, assistant, verify
 from ktc.search.verification.floats.special_values import SpecialRows
 from ktc.search.verification.instances.instances import instances
 from ktc.search.verification.job import Job
-from ktc.search.verification.oracle import oracle_for
-from ktc.search.verification.sharing import run_files
+from ktc.search.verification.oracle import Oracle, oracle_for
+from ktc.search.verification.sharing import run_files, shared_runs
 from ktc.search.verification.sharing.shared_runs import PLAN, Planned, planned
 from tests.ir.interp.interp_samples import ROWS_TREE, kernel
 from tests.search.verification.gate_samples import ROWS
@@ -175,6 +175,49 @@ def test_runs_of_an_original_are_there_for_others(tmp_path):
     assert one.known("a", K, 100, lambda: RESULT) is RESULT
     assert same(two.known("a", K, 40, refuse), RESULT)
     assert two.known("a", K, 39, lambda: RunResult({}, steps=1)).steps == 1
+
+
+def test_a_run_of_an_original_that_another_process_is_at_is_waited_for(tmp_path):
+    one, two = pair(tmp_path)
+    begun, done = threading.Event(), threading.Event()
+
+    def slow() -> RunResult:
+        begun.set()
+        assert done.wait(60)
+        return RESULT
+
+    first = threading.Thread(target=lambda: one.known("a", K, 100, slow))
+    first.start()
+    assert begun.wait(60) and two.is_at("a") and not two.is_at("b")
+    threading.Timer(0.05, done.set).start()
+    assert same(two.known("a", K, 100, refuse), RESULT) and not two.is_at("a")
+    first.join()
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_candidate_does_not_wait_for_a_run_of_the_original(tmp_path, wrong):
+    """What is run as if the original had no defect is taken where that is so, and made again where it is not."""
+    leader, helper = pair(tmp_path)
+    rows = kernel(ROWS_TREE, ("rsqrt(s[0] / f32(d) + 1e-06)", "s[0]"), *([(" = acc\n  barrier", " = acc")] * wrong))
+    oracle = Oracle(rows, ROWS, None, 0)
+    instance = instances(rows, rows, ROWS, count=1)[0]
+    candidate = rows.with_(name="same")
+    oracle.shared = helper
+    job = Job(rows, candidate, oracle, [instance], ROWS, shared=helper)
+    what = job.planned("candidate", instance, "int", "exact", True)
+    held = helper._lock_of(oracle._name((tuple(instance.sizes.items()), "int", "exact")))
+    with shared_runs._alone(held):
+        job.perform(what)
+    leader.announce([what])
+    leader._claim(what)
+    want = oracle.run(instance.sizes, "int", "exact")
+    mine = Job(rows, candidate, oracle, [instance], ROWS, shared=leader)
+    made: list[int] = []
+    mine._spread = lambda what, fuel, compute, theirs, spread=mine._spread: spread(
+        what, fuel, lambda: (made.append(1), compute())[1], theirs
+    )
+    mine.run(instance, "exact", "int", want, sanitize=True)
+    assert bool(made) == bool(want.findings) == wrong
 
 
 def test_an_assistant_cuts_a_run_short_where_the_leader_would(tmp_path):
