@@ -178,6 +178,8 @@ def _roles(joint: JointDraft, sheet: Sheet, drafts: Sequence[Draft | None]) -> N
         if joint.roles[buffer] in ("in", "inout"):
             lines, guesses = filled(*first) if first is not None else (['init = "normal"'], [])
             joint.contents[buffer] = (['init = "zeros"'], []) if passing.zeroed else (lines, guesses)
+            if not passing.filled:
+                joint.doubts.append(f"{buffer}: what it holds before, for nothing that is seen has written it")
     if not any(r in ("out", "inout") for r in joint.roles.values()):
         raise KtcError("E-SCAFFOLD", "the launches write to no buffer: there is nothing to compare", last.loc)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pycparser import c_ast
@@ -29,6 +30,11 @@ MAX_DEPTH = 8
 _DEVICE = ("cu", "hip", "thrust")
 """What names of functions begin with that work on a device."""
 
+_NAMES_ONLY = re.compile(
+    r"(cuda|hip|cublas|curand)\w*(_t|Error|Prop|_st)|(cuda|hip)(DeviceReset|Memcpy\w+To\w+)|cur\w*|cut\w*"
+)
+"""Names of types and constants of the API, of what ends the program's use of the device, and words of a program."""
+
 ENDS = frozenset({"exit", "abort", "_exit", "__assert_fail", "terminate"})
 """Functions that end the program."""
 
@@ -41,6 +47,18 @@ def launching(lowering: KernelLowering) -> dict[str, list[HostFunction]]:
     while more := {f.entity.name for f in every if spoken[id(f)] & found} - found:
         found |= more
     return {n: [f for f in every if f.entity.name == n] for n in found}
+
+
+def _works_on_device(word: str) -> bool:
+    """Whether a function that has ``word`` in it may work on memory of the device."""
+    if word == LAUNCH:
+        return True
+    return (
+        word.startswith(_DEVICE)
+        and word not in STATUS
+        and _NAMES_ONLY.fullmatch(word) is None
+        and not is_harmless(word)
+    )
 
 
 class HostCalls:
@@ -65,6 +83,8 @@ class HostCalls:
         self.depth = 0
         self.ended = False
         self.conditional = 0
+        self.inner = 0
+        """Loops, and switches, without launches around a statement."""
 
     def follow(self, items: list[Any]) -> None:
         """Statements in order, up to one that leaves."""
@@ -83,11 +103,13 @@ class HostCalls:
         if name in ENDS:
             self.ended = self.ended or not self.conditional
             return
-        if not is_harmless(name):
+        own = bool(self._of_file(name))
+        harmless = is_harmless(name) and not own  # what the file defines is judged by what it does
+        if not harmless:
             self.values.forget_shared()
         if name in self.launching:
             self._follow(name, node, args)
-        elif not is_harmless(name) and name not in ALLOCATORS:
+        elif not harmless and (own or name not in ALLOCATORS):
             self._unseen(name, node, args)
 
     def _known(self, name: str, does: Does, node: Any, args: list[Any]) -> None:
@@ -109,9 +131,14 @@ class HostCalls:
         for i, reads in ((does.reads, True), (does.writes, False)):
             m = memory(i)
             if m is not None:
-                value = args[does.fills] if does.fills is not None and does.fills < len(args) else None
-                zero = constant_of(self.values.number(value)) == 0 if value is not None else False
+                zero = does.fills is not None and not reads and self._zeroes(m, args)
                 self.touch(m, node, reads=reads, writes=not reads, zero=zero, what=name)
+
+    def _zeroes(self, m: Memory, args: list[Any]) -> bool:
+        """Whether ``cudaMemset`` of these arguments makes all of ``m`` zero, as far as its size is known."""
+        if len(args) < 3 or constant_of(self.values.number(args[1])) != 0:
+            return False
+        return m.bytes is None or self.values.number(args[2]) == m.bytes
 
     def _swapped(self, args: list[Any]) -> bool:
         """``std::swap`` of two pointers."""
@@ -142,20 +169,24 @@ class HostCalls:
 
     def _references(self, name: str) -> list[int]:
         """The arguments that functions of the file take by reference."""
-        mine = [f for f in host_functions(self.lowering.program) if f.entity.name == name]
-        return [i for f in mine for i, p in enumerate(params_of(f.entity.node)) if isinstance(p.type, RefDecl)]
+        return [
+            i
+            for f in self._of_file(name)
+            for i, p in enumerate(params_of(f.entity.node))
+            if isinstance(p.type, RefDecl)
+        ]
 
     def _passed(self, node: Any) -> HostPointer | None:
         return self.values.pointer(node, quiet=True)
 
+    def _of_file(self, name: str) -> list[HostFunction]:
+        """Functions of the file, and methods, of that name."""
+        return [f for f in host_functions(self.lowering.program) if f.entity.name == name]
+
     def _quiet(self, name: str) -> bool:
         """Whether a function of the file says nothing to the device: neither calls of its API nor launches."""
-        mine = [f for f in host_functions(self.lowering.program) if f.entity.name == name]
-        said = [words(self.lowering.program, f.entity.node) for f in mine]
-        return bool(mine) and not any(
-            w == LAUNCH or (w.startswith(_DEVICE) and w not in STATUS and not is_harmless(w))
-            for each in said for w in each
-        )  # fmt: skip
+        said = [words(self.lowering.program, f.entity.node) for f in self._of_file(name)]
+        return bool(said) and not any(map(_works_on_device, frozenset[str]().union(*said)))
 
     def _follow(self, name: str, node: Any, args: list[Any]) -> None:
         """A call of a function of the file that launches kernels."""

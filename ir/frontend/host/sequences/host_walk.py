@@ -123,10 +123,10 @@ class HostWalk(HostCalls):
     def _if(self, s: Any) -> None:
         self._expression(s.cond)
         branches = [b for b in (s.iftrue, s.iffalse) if b is not None]
-        if any(isinstance(n, c_ast.ID) and n.name in STATUS for n in descendants(s.cond)) and not self.launches(s):
-            return  # whether a call failed: the program ends there
-        if not self.launches(s):
-            self._unfollowed(branches)
+        if not self.launches(s):  # where a call has failed, nobody asks what happens after it
+            failed = any(isinstance(n, c_ast.ID) and n.name in STATUS for n in descendants(s.cond))
+            every = _LEAVES if not self.inner else (c_ast.Return, c_ast.Goto)  # a loop without launches has its own
+            self._unfollowed(branches, leaves=() if failed else every)
             return
         before = self.values.saved()
         for b in branches:
@@ -136,13 +136,14 @@ class HostWalk(HostCalls):
             self.values.restore(before)
         self.values.forget(self._changed(branches))
 
-    def _unfollowed(self, parts: list[Any]) -> None:
-        """Statements that may run, or run many times: what they touch is touched, what they change is not known."""
+    def _unfollowed(self, parts: list[Any], leaves: tuple[type, ...]) -> None:
+        """Statements that may run, or run many times: what they touch is touched, what they change is not known.
+        ``leaves``: statements by which they leave what is around them."""
         before = self.values.saved()
         self.conditional += 1
         for part in parts:
             self._statement(part)
-            if (self.ended or _jumps(part)) and not _ends_the_program(part):
+            if leaves and _jumps(part, leaves) and not _ends_the_program(part):
                 self.cut("a branch after which the launches that follow may not happen", part)
             self.ended = False
         self.conditional -= 1
@@ -155,7 +156,9 @@ class HostWalk(HostCalls):
             return
         parts = [p for p in (getattr(s, n, None) for n in ("init", "cond", "next", "stmt", "range")) if p is not None]
         if not self.launches(s):
-            self._unfollowed([p for p in parts if p is not None])
+            self.inner += 1
+            self._unfollowed([p for p in parts if p is not None], (c_ast.Return, c_ast.Goto))
+            self.inner -= 1
             return
         if isinstance(s, c_ast.For) and self._rounds(s):
             return
@@ -186,7 +189,9 @@ class HostWalk(HostCalls):
 
     def _switch(self, s: c_ast.Switch) -> None:
         if not self.launches(s):
-            self._unfollowed([s.cond, s.stmt])
+            self.inner += 1
+            self._unfollowed([s.cond, s.stmt], (c_ast.Return, c_ast.Goto, c_ast.Continue))
+            self.inner -= 1
             return
         before = self.values.saved()
         for case in s.stmt.block_items or [] if isinstance(s.stmt, c_ast.Compound) else [s.stmt]:
@@ -273,10 +278,14 @@ class _Region:
         self.walk.region, self.walk.loops = self.before
 
 
-def _jumps(part: Any) -> bool:
-    """Whether a statement may leave the loop, or the round of it, that it stands in."""
-    around = (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Switch, RangeFor)
-    return contains(part, (c_ast.Break, c_ast.Continue, c_ast.Goto), stop=around) and not isinstance(part, around)
+_LEAVES = (c_ast.Return, c_ast.Goto, c_ast.Break, c_ast.Continue)
+
+
+def _jumps(part: Any, leaves: tuple[type, ...]) -> bool:
+    """Whether a statement may leave what it stands in by one of ``leaves``; loops in it have their own."""
+    around = (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Switch, RangeFor, Lambda)
+    own = tuple(t for t in leaves if t not in (c_ast.Break, c_ast.Continue))
+    return contains(part, leaves, stop=around) or contains(part, own, stop=(Lambda,))
 
 
 def _ends_the_program(part: Any) -> bool:

@@ -81,10 +81,19 @@ def test_parameters_are_memory_that_others_know(tmp_path: Path) -> None:
         ("library(y);", "library writes 'y' between the launches"),
         ("if (n == 3) return;", "a branch after which the launches that follow may not happen"),
         ("if (n > 3) { cudaMemset(y, 0, 4); }", "cudaMemset writes 'y' between the launches"),
+        ("check(y, n);", "check writes 'y' between the launches"),
+        (
+            "if (cudaGetLastError() == cudaSuccess) cudaMemcpy(h, y, 4, cudaMemcpyDeviceToHost);",
+            "cudaMemcpy reads 'y' between the launches",
+        ),
+        (
+            "for (int i = 0; i < n; ++i) { if (h[i] > 3) return; }",
+            "a branch after which the launches that follow may not happen",
+        ),
     ],
 )
 def test_what_touches_the_memory_of_the_launches_keeps_them_apart(tmp_path: Path, between: str, said: str) -> None:
-    found = read(tmp_path, f"{ALLOCATED}{ONE}\n  {between}\n{TWO}")
+    found = read(tmp_path, f"{ALLOCATED}{ONE}\n  {between}\n{TWO}", 'void check(float* x, int n) { printf("%p", x); }')
     assert why(found) == said
     place = found.reasons[0][1]
     assert place is not None and place.line == 17
@@ -96,6 +105,7 @@ def test_what_touches_the_memory_of_the_launches_keeps_them_apart(tmp_path: Path
         "CHECK(cudaDeviceSynchronize());", "cudaMemset(z, 0, n * 4);", "cudaError_t e = cudaGetLastError(); "
         'if (e != cudaSuccess) { printf("%s", cudaGetErrorString(e)); return; }', "library(n);", "{ int m = n * 2; }",
         "for (int i = 0; i < n; ++i) h[i] = 0;", "float* w; cudaMalloc(&w, n);", "cudaFree(x);",
+        "for (int i = 0; i < n; ++i) { if (h[i] > 3) break; }",
     ],
 )  # fmt: skip
 def test_what_does_not_is_passed_over(tmp_path: Path, between: str) -> None:
@@ -103,10 +113,11 @@ def test_what_does_not_is_passed_over(tmp_path: Path, between: str) -> None:
 
 
 def test_memory_that_was_set_to_zero_is_told(tmp_path: Path) -> None:
-    s = only(read(tmp_path, f"{ALLOCATED}{ONE}\ncudaMemsetAsync(z, 0, n * 4);\n{TWO}"))
+    s = only(read(tmp_path, f"{ALLOCATED}{ONE}\ncudaMemsetAsync(z, 0, n * sizeof(float));\n{TWO}"))
     assert {p.memory.name: p.zeroed for p in s.memories} == {"x": False, "y": False, "z": True}
-    s = only(read(tmp_path, f"{ALLOCATED}{ONE}\nif (n) cudaMemset(z, 0, n * 4);\n{TWO}"))
-    assert not any(p.zeroed for p in s.memories)
+    for less in ("if (n) cudaMemset(z, 0, n * sizeof(float));", "cudaMemset(z, 0, 4);", "cudaMemset(z, 1, n * 4);"):
+        s = only(read(tmp_path, f"{ALLOCATED}{ONE}\n{less}\n{TWO}"))
+        assert not any(p.zeroed for p in s.memories)
 
 
 def test_code_that_is_not_seen_may_know_a_parameter(tmp_path: Path) -> None:
