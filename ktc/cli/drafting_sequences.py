@@ -69,23 +69,6 @@ def init_sequence(
     return target
 
 
-def only_function(file: str, define: list[str], include: list[str]) -> str:
-    """The host function whose launches a file without a kernel of its own choice is about: the only one that launches
-    several one after the other, in a file of several kernels; '' where there is none, or more."""
-    from ktc.scaffold.sequences import functions_with_sequences
-
-    found = functions_with_sequences(file, **preprocessing(define, include))
-    return found[0] if len(found) == 1 else ""
-
-
-def sequences_hint(file: str, define: list[str], include: list[str]) -> str:
-    """How to ask for each sequence of a file; '' where there is none."""
-    from ktc.scaffold.sequences import functions_with_sequences
-
-    found = functions_with_sequences(file, **preprocessing(define, include))
-    return "; ".join(f"ktc init {shlex.quote(file)} --function {n}" for n in found)
-
-
 def drafted_for(source: dict[str, Any], options: Mapping[str, Any]) -> bool:
     """Put the workload of a host function's launches in the place of a source that is named: one that is there
     already is taken as it is. Never does the command's work itself."""
@@ -109,4 +92,4 @@ def _target(file: str, sequence: HostSequence, output: str) -> Path:
     return path if path.suffix == ".toml" else path / "workload.toml"
 
 
-__all__ = ["drafted_for", "init_sequence", "only_function", "sequences_hint", "span_of"]
+__all__ = ["drafted_for", "init_sequence", "span_of"]

@@ -139,14 +139,14 @@ def init(
     if not file:
         raise usage("init needs a FILE, or --from DIR with what a program ran")
     from ktc.scaffold import workload_text
+    from ktc.scaffold.sequences import functions_with_sequences
 
-    from .drafting_sequences import init_sequence, only_function, sequences_hint
+    from .drafting_sequences import init_sequence
 
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     if launches and not function:
         raise usage("--launches are those of a host function", hint="--function NAME")
-    function = function or ("" if kernel else only_function(file, define, include))
     if function:
         if kernel:
             raise usage("--kernel is one kernel, --function a sequence of launches", hint="leave one of them out")
@@ -161,15 +161,20 @@ def init(
     try:
         program = load_program(file, kernel, template, "", define, include, "", beside=False, instantiate=True)
     except KtcError as e:
-        if e.code != "E-KERNEL-SEVERAL":
+        if e.code != "E-KERNEL-SEVERAL" or kernel:
             raise
+        several = functions_with_sequences(file, **preprocessing(define, include))
+        if len(several) == 1:
+            init_sequence(file, several[0], "", template, define, include, output, force, json_)
+            return
         from ktc.ir.frontend import list_kernels
 
         names = dict.fromkeys(k.name for k in list_kernels(file, **preprocessing(define, include)))
         each = "; ".join(f"ktc init {file} --kernel {n} -o {n}.toml" for n in names)
         hint = f"each has a workload file of its own: {each}"
-        if several := sequences_hint(file, define, include):
-            hint += f"; launched one after the other, they are a sequence: {several}"
+        if several:
+            each = "; ".join(f"ktc init {file} --function {n}" for n in several)
+            hint += f"; launched one after the other, they are a sequence: {each}"
         raise KtcError(e.code, e.message, e.loc, hint, exit_code=2) from e
     assert program.source is not None
     text, todo = workload_text(program.kernel, program.source, target)

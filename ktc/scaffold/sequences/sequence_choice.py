@@ -92,15 +92,15 @@ def _by_hand(path: str) -> str:
 def functions_with_sequences(
     path: str, defines: Mapping[str, object] | None = None, include_dirs: tuple[str, ...] = ()
 ) -> list[str]:
-    """The host functions of a file that launch kernels one after the other; none where that cannot be read.
-
-    Of functions that only call such a one, the called one is named.
-    """
+    """The host functions of a file that launch different kernels one after the other: those that do so themselves or,
+    where none does, through functions that they call; none where the file cannot be read."""
     try:
         reads, _ = sequences_in(path, "", None, defines, include_dirs)
     except KtcError:
         return []
-    return list(dict.fromkeys(r.function for r in reads if r.sequences))
+    several = [r for r in reads if any(len({step.kernel for step in s.steps}) > 1 for s in r.sequences)]
+    own = [r for r in several if r.direct] or several
+    return list(dict.fromkeys(r.function for r in own))
 
 
 __all__ = ["chosen_sequence", "functions_with_sequences"]

@@ -89,11 +89,20 @@ def test_an_element_that_no_launch_writes_makes_an_input(source: Path) -> None:
 
 
 def test_one_function_of_a_file_of_several_kernels_is_taken(source: Path, tmp_path: Path, ktc_run: Run) -> None:
+    calls = "int main() { float a[4]; forward(a, a, 2, 2); }\n"  # is no second one
+    source.write_text(SOURCE + calls)
     done = ktc_run("init", str(source))
     assert done.returncode == 0 and "launches 1 to 2 of forward: scale, shift" in done.stderr
     assert f"next: ktc fuse {tmp_path / 'forward.toml'}" in done.stderr
     again = ktc_run("init", str(source))
     assert again.returncode == 2 and "--force overwrites it" in again.stderr
+
+
+def test_one_kernel_that_is_launched_twice_is_a_kernel(source: Path, ktc_run: Run) -> None:
+    one = SOURCE.replace("shift<<<", "scale<float><<<").replace("(tmp, out, n)", "(tmp, out, 1.0f, n)")
+    source.write_text(one[: one.index("__global__ void shift")] + one[one.index("void forward") :])
+    done = ktc_run("init", str(source))
+    assert done.returncode == 0 and f"wrote {source.with_name('workload.toml')}" in done.stderr
 
 
 def test_what_keeps_launches_apart_is_shown_in_place(source: Path, ktc_run: Run) -> None:

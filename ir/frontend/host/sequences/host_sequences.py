@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ktc.ir.diagnostics import KtcError, Loc
-from ktc.ir.frontend.host.host_code import HostFunction, host_functions
+from ktc.ir.frontend.host.host_code import LAUNCH, HostFunction, host_functions, words
 from ktc.ir.frontend.host.kernel_choice import label
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import choose_instance
@@ -74,12 +74,14 @@ class HostSequence:
 
 @dataclass(frozen=True)
 class Read:
-    """What was read of one host function: its sequences of two launches and more, and why there are no others."""
+    """What was read of one host function: its sequences of two launches and more, and why there are no others.
+    ``direct``: it has launches itself, and not only calls functions that launch."""
 
     function: str
     launches: int
     sequences: tuple[HostSequence, ...]
     reasons: tuple[tuple[str, Loc | None], ...]
+    direct: bool = True
 
 
 def sequences_of(
@@ -114,9 +116,10 @@ def _read(lowering: KernelLowering, f: HostFunction, sites: Any, template: Mappi
             found += _sequences(lowering, f, run, numbers, values.roots, template, reasons)
         if run.ended:
             reasons.append((run.ended, run.at))
+    direct = LAUNCH in words(lowering.program, f.entity.node)
     reasons += [(e.what, e.loc) for e in launches if isinstance(e, Boundary) and (e.what, e.loc) not in reasons]
     reasons.sort(key=lambda r: (r[1].line, r[1].col) if r[1] is not None else (0, 0))
-    return Read(f.entity.name, len(numbers), tuple(found), tuple(dict.fromkeys(reasons)))
+    return Read(f.entity.name, len(numbers), tuple(found), tuple(dict.fromkeys(reasons)), direct)
 
 
 def _given(lowering: KernelLowering, f: HostFunction, template: Mapping[str, str]) -> dict[str, Any]:
