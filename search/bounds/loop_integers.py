@@ -187,11 +187,12 @@ def _divided(a: Number, by: int | None, s: State, remainder: bool) -> Number | N
     least, most = s.limits(rest)
     if np.all(np.asarray(least) >= 0) and np.all(np.asarray(most) < by):
         return rest if remainder else Number(a.base // by, {x: c // by for x, c in whole.items()})
-    if len(part) == 1 and rest.base is not None and np.all(np.asarray(rest.base) == 0):
-        [(axis, c)] = part.items()
-        if c > 0 and by % c == 0:
-            return Number(None, wants=frozenset({Split(axis, by // c)}))
-    return None
+    axis, c = max(part.items(), key=lambda x: x[1], default=(None, 0))
+    if axis is None or c <= 0 or by % c:
+        return None
+    least, most = s.limits(Number(rest.base, {x: n for x, n in part.items() if x != axis}))
+    digits = np.all(np.asarray(least) >= 0) and np.all(np.asarray(most) < c)  # what is below a step of the axis
+    return Number(None, wants=frozenset({Split(axis, by // c)})) if digits else None
 
 
 def _shift_left(a: Number, b: Number, s: State) -> Number | None:

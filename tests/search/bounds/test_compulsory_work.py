@@ -175,6 +175,9 @@ KERNELS = {
     "flat over three": HEAD
     + "  par i in 0..n * m * c @ [thread.x 8, block.x]\n    let b: i32 = i / (m * c)\n    let r: i32 = i / c % m\n"
     + "    let q: i32 = i % c\n    if q <= r\n      y[i] = x[(b * c + q) * m + r]\n    else\n      y[i] = 0.0\n",
+    "digits of blocks of threads": SPMD.format(grid="cdiv(n * m * c, 8)", block=8)
+    + "  if i < n * m * c\n    let b: i32 = i / (m * c)\n    let r: i32 = i / c % m\n    let q: i32 = i % c\n"
+    + "    y[b * m * c + r * c + q] = x[b * m + r] + x[q]\n",
     "a choice": HEAD + "  par i in 0..n @ [block.x]\n    y[i] = i < m ? x[i] : (i % 2 == 0 ? x[2 * i] : 1.0)\n",
     "downwards": HEAD
     + "  par r in 0..n @ [block.x]\n    for j: i32 = m - 1; j >= r; j - 2\n      y[r * m + j] = x[j]\n",
@@ -220,7 +223,7 @@ def test_bytes_are_those_of_all_threads(name: str, seed: int) -> None:
     if found.whole:
         assert (found.bytes_in, found.bytes_out) == expected
     else:  # a loop taken apart by a divisor that does not divide it
-        assert name in ("rows by division", "shifts", "in place", "a choice", *MOVED)
+        assert name in ("rows by division", "digits of blocks of threads", "shifts", "in place", "a choice", *MOVED)
 
 
 def test_most_of_these_are_counted_to_the_end() -> None:
