@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from ktc.search.verification.floats.sum_lengths import terms_added
 
 from .timing import rotation
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
+
+if TYPE_CHECKING:
+    from ktc.ir.workload import Workload
 
 CANARY = """
 kernel canary(y: f32* restrict, x: f32 const* restrict, n: i32)
@@ -69,6 +72,7 @@ class Measurer:
         self._code: OrderedDict[str, tuple[Emitted, Executable]] = OrderedDict()
         self._sets: OrderedDict[str, Resident] = OrderedDict()
         self._data: OrderedDict[str, tuple[dict[str, Any], list[str]]] = OrderedDict()
+        self._workloads: dict[str, Workload] = {}
 
     def handlers(self) -> dict[str, Any]:
         return {
@@ -113,12 +117,11 @@ class Measurer:
     def verify(self, m: Mapping[str, Any]) -> dict[str, Any]:
         """Original against candidate on this device, by :func:`ktc.search.verification.device.differential` (or as
         twins)."""
-        from ktc.ir.workload import Workload
         from ktc.search.verification import differential, twin_differential
 
         (a, exe_a), (b, exe_b) = self._executable(m["original"]), self._executable(m["code"])
         same: dict[str, Any] = {"variant": m["variant"], "sizes": m["sizes"], "seed": m["seed"]}
-        pair, workload = (exe_a, exe_b), Workload.load(m["workload"])
+        pair, workload = (exe_a, exe_b), self._workload(str(m["workload"]))
         if m.get("twin"):
             verdict = twin_differential(self.runtime, a, b, workload, executables=pair, **same)
         else:
@@ -173,6 +176,14 @@ class Measurer:
                 self._code.popitem(last=False)
         self._code.move_to_end(key)
         return self._code[key]
+
+    def _workload(self, path: str) -> Workload:
+        """The workload in ``path``, read once: what was found out about it is kept by its identity."""
+        if path not in self._workloads:
+            from ktc.ir.workload import Workload
+
+            self._workloads[path] = Workload.load(path)
+        return self._workloads[path]
 
     def _inputs(self, m: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         key = json.dumps(m, sort_keys=True)

@@ -28,8 +28,6 @@ from typing import Any
 import numpy as np
 
 from ktc.backends.base import Emitted, Executable, Runtime
-from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import run
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Const
@@ -43,11 +41,12 @@ from ktc.search.verification.floats.condition_numbers import Conditions, conditi
 from ktc.search.verification.floats.large import too_far
 from ktc.search.verification.floats.moments import spreads
 from ktc.search.verification.floats.sum_lengths import terms_added
-from ktc.search.verification.instances.instances import MAX_ELEMENTS, instances
+from ktc.search.verification.instances.instances import MAX_ELEMENTS
 from ktc.search.verification.verdict import Failure, Rung, Verdict
 
-from .any_order import any_order, unordered
+from .any_order import unordered
 from .arena import POISONS, launch_checked
+from .interpreted import Drawn, as_computed, awkward_sizes, error_bounds, exact_values
 from .repeated_launches import in_step, swapped
 from .special_launches import special_launches
 
@@ -88,27 +87,27 @@ def differential(
         CompileFailure: the device compiler refused one of the texts.
     """
     began = time.perf_counter()
+    rewritten = as_computed(candidate.kernel)
     if sizes is None:
-        chosen: list[Mapping[str, int]] = [
-            i.sizes for i in instances(original.kernel, candidate.kernel, workload, count=count)
-        ]
+        chosen = awkward_sizes(original.kernel, rewritten, workload, count)
     else:
-        chosen = [s for s in sizes if runnable(candidate.kernel, workload, s)]
+        chosen = [s for s in sizes if runnable(rewritten, workload, s)]
     if not chosen:
         return Verdict("UNKNOWN", "device", "no sizes satisfy the candidate's guards", seconds=_since(began))
     exe = executables or (runtime.compile(original), runtime.compile(candidate))
-    first = in_step(original.kernel, candidate.kernel)
+    first = in_step(original.kernel, rewritten)
     if first is None:
         return Verdict("UNKNOWN", "device", "the two do different numbers of sweeps a launch", seconds=_since(began))
-    kernels = (first, candidate.kernel)
+    kernels = (first, rewritten)
     failure: Failure | None = None
     for s in chosen:
         for exact in (True, False):
             for draw in range(DRAWS):
-                inputs = workload.make_inputs(s, variant, seed + draw, exact)
+                drawn = Drawn(tuple(s.items()), variant, seed + draw, exact)
+                inputs = drawn.inputs(workload)
                 if exact and _elements(inputs) > REFERENCE_ELEMENTS:
                     break
-                failure = _check(runtime, original, exe, kernels, workload, s, inputs, exact)
+                failure = _check(runtime, original, exe, kernels, workload, drawn, inputs)
                 if failure is None or failure.kind != LOSS:
                     break
             if failure:
@@ -129,19 +128,18 @@ def _check(
     exe: tuple[Executable, Executable],
     kernels: tuple[Kernel, Kernel],
     workload: Workload,
-    sizes: Mapping[str, int],
+    drawn: Drawn,
     inputs: Mapping[str, Any],
-    exact: bool,
 ) -> Failure | None:
     want = [launch_checked(runtime, exe[0], workload, inputs, p, kernels[0].repeat) for p in POISONS]
     got = [launch_checked(runtime, exe[1], workload, inputs, p) for p in POISONS]
-    where = dict(sizes)
+    where = dict(drawn.sizes)
     trespass = next((g.trespass for g in got if g.trespass), "")
     if trespass and not any(w.trespass for w in want):
         return Failure("out-of-bounds", trespass, where, "device")
     names = list(want[0].outputs)
     judge = _Judge(
-        kernels, workload, inputs, exact, lambda: spreads(runtime, original, inputs, names),
+        kernels, workload, drawn, inputs, lambda: spreads(runtime, original, inputs, names),
         lambda: conditions(runtime, original, inputs, names),
     )  # fmt: skip
     free = frozenset() if judge.to_the_bit else unordered(kernels[0]) & unordered(kernels[1])
@@ -180,14 +178,13 @@ class _Judge:
         self,
         kernels: tuple[Kernel, Kernel],
         workload: Workload,
+        drawn: Drawn,
         inputs: Mapping[str, Any],
-        exact: bool,
         spreads: Callable[[], dict[str, np.ndarray]],
         conditions: Callable[[], Conditions],
     ) -> None:
-        self.kernels, self.workload, self.inputs = kernels, workload, inputs
-        self.to_the_bit = exact and kernels[0].launches == 1 and all(rounds_nothing(k) for k in kernels)
-        self._bounds: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
+        self.kernels, self.workload, self.drawn, self.inputs = kernels, workload, drawn, inputs
+        self.to_the_bit = drawn.exact and kernels[0].launches == 1 and all(rounds_nothing(k) for k in kernels)
         self._reference: dict[str, np.ndarray] | None = None
         self._spreads = functools.cache(spreads if kernels[0].launches == 1 else dict)
         self._conditions = functools.cache(conditions if kernels[0].launches == 1 else dict)
@@ -236,19 +233,11 @@ class _Judge:
         return None if self.kernels[1].may_lose_accuracy else lost_accuracy(got, want, y)
 
     def _small(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Exact values and the candidate's error bounds from the interpreter; {} if it cannot follow the kernel, or not
-        to its end."""
-        if self._bounds is None:
-            self._bounds = {}
-            try:
-                y = run(self.kernels[0], self.inputs, domain="float64", sanitize=False)
-                e = run(self.kernels[1], self.inputs, domain="bound", sanitize=False)
-                bounds = {n: np.imag(v) for n, v in e.outputs.items()} | any_order(self.kernels[1], self.inputs)
-            except KtcError:
-                return self._bounds
-            if not any(f.kind == "fuel" for f in (*y.findings, *e.findings)):
-                self._bounds = {n: (v, bounds[n]) for n, v in y.outputs.items() if n in bounds}
-        return self._bounds
+        """Exact values and the candidate's error bounds from the interpreter; {} if it cannot follow the kernels, or
+        not to their ends."""
+        values = exact_values(self.kernels[0], self.workload, self.drawn)
+        bounds = error_bounds(self.kernels[1], self.workload, self.drawn) if values else {}
+        return {n: (v, bounds[n]) for n, v in values.items() if n in bounds}
 
     def _large(self) -> dict[str, np.ndarray]:
         if self._reference is None:

@@ -22,6 +22,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
+from ktc.ir.support.memo import by_identity
 from ktc.ir.workload import Workload, size_expressions
 from ktc.search.verification.floats.accuracy import is_float
 from ktc.search.verification.floats.special_inputs import draws, kinds_of, rounds_to_integers, steers_by_integers
@@ -39,6 +40,9 @@ MOST = 3
 """Draws that a launch is made on, beside those of single inputs (:data:`ALONE`)."""
 
 ALONE = 2
+
+KEPT = 256
+"""Inputs with special values of which it is kept whether a candidate comes to its end on them."""
 
 
 def special_launches(
@@ -79,6 +83,16 @@ def _elements(workload: Workload, sizes: Mapping[str, int]) -> int:
     return sum(math.prod(size_expressions.evaluate(e, sizes) for e in a.shape) for a in workload.args if a.shape)
 
 
+@by_identity(KEPT, subjects=2)
+def _ends(candidate: Kernel, oracle: Oracle, sizes: tuple[tuple[str, int], ...], data: SpecialRows) -> bool:
+    """Whether the candidate comes to its end, within the statements that the original may take."""
+    try:
+        mine = run(candidate, oracle.inputs(dict(sizes), data), domain="float", sanitize=False, fuel=MEANING)
+    except KtcError:
+        return False
+    return not any(f.kind == "fuel" for f in mine.findings)
+
+
 class _Trial:
     """One set of inputs with special values."""
 
@@ -90,11 +104,7 @@ class _Trial:
     def means_something(self) -> bool:
         if not self.oracle.has_meaning_for(self.sizes, self.data):
             return False
-        try:
-            mine = run(self.candidate, self.inputs, domain="float", sanitize=False, fuel=MEANING)
-        except KtcError:
-            return False
-        return not any(f.kind == "fuel" for f in mine.findings)
+        return _ends(self.candidate, self.oracle, tuple(self.sizes.items()), self.data)
 
     def failure(
         self, runtime: Runtime, executables: tuple[Executable, Executable], workload: Workload

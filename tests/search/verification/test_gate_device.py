@@ -88,7 +88,7 @@ def sums(role: str, shape: tuple[str, ...]) -> Workload:
 def test_a_bound_that_the_interpreter_does_not_get_to_rejects_nothing(monkeypatch) -> None:
     """Loops of more statements than it runs left a bound of 0."""
     monkeypatch.setattr(
-        importlib.import_module("ktc.search.verification.device.differential"), "run", partial(run, fuel=6_000)
+        importlib.import_module("ktc.search.verification.device.interpreted"), "run", partial(run, fuel=6_000)
     )
     monkeypatch.setattr(importlib.import_module("ktc.search.verification.oracle"), "run", partial(run, fuel=6_000))
     runtime = open_runtime("numba")
@@ -101,7 +101,7 @@ def test_a_bound_that_the_interpreter_does_not_get_to_rejects_nothing(monkeypatc
 @pytest.mark.parametrize("order, interpreted", [("d - 1 - j", True), ("j", False)])
 def test_results_that_are_the_originals_to_the_bit_need_no_error_bounds(monkeypatch, order, interpreted) -> None:
     """Two rows a thread, one term after the other: the same operations, whatever thread makes them."""
-    module = importlib.import_module("ktc.search.verification.device.differential")
+    module = importlib.import_module("ktc.search.verification.device.interpreted")
     asked: list[str] = []
     monkeypatch.setattr(module, "run", lambda *args, **kw: asked.append(kw["domain"]) or run(*args, **kw))
     two = LONG.replace("int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;",

@@ -123,7 +123,8 @@ def test_a_device_asks_again_where_only_the_buffer_as_a_whole_is_worse(monkeypat
         return Excess((), 1.0, 3.0, 3.0, 2.0) if len(asked) <= shown else None
 
     monkeypatch.setattr(differential_module, "lost_accuracy", lost)
-    a, b = emitted(kernel(ROWS_TREE)), emitted(kernel(ROWS_SHUFFLE))
+    backwards = ("x[row + i] * x[row + i]", "x[row + d - 1 - i] * x[row + d - 1 - i]")
+    a, b = emitted(kernel(ROWS_TREE)), emitted(kernel(ROWS_SHUFFLE, backwards))
     verdict = differential(InterpretedRuntime(), a, b, ROWS, sizes=[{"n": 16, "d": 500}])
     assert verdict.ok == ok and len(asked) >= DRAWS, verdict
 
