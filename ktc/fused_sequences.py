@@ -78,14 +78,28 @@ def _one_kernel(program: Program) -> KtcError:
 
 
 def _next(fused: Fused, beside: bool) -> str:
-    work = fused.program.workload
-    guessed = [a.name for a in work.args if "noalias" in a.guessed] if work is not None else []
-    if guessed and work is not None and any("noalias" in no.why + no.hint for _, _, no in fused.fusion.refused):
-        names = ", ".join(guessed)
-        return f"where no caller passes overlapping memory: take noalias of {names} out of `guessed` in {work.path}"
+    if names := _would_fuse_apart(fused.program, beside):
+        where = fused.program.workload.path if fused.program.workload is not None else "the workload"
+        return (
+            f"they are one launch where no caller passes overlapping memory, which is only guessed: take noalias of "
+            f"{names} out of `guessed` in {where} if callers keep to it"
+        )
     if any(no.code == "E-FUSE-DEPENDENCE" for _, _, no in fused.fusion.refused):
         return "`ktc facts` shows the dependences; the launches as they are can be tuned: ktc optimize WORKLOAD"
     return "" if beside else "--beside puts launches that have nothing to do with each other into one grid"
+
+
+def _would_fuse_apart(program: Program, beside: bool) -> str:
+    """The buffers of which ``noalias`` is only guessed, if launches could be fused were it so; ''."""
+    from ktc.passes.launches.whole_fusion import whole_fusion
+
+    work = program.workload
+    doubtful = [a.name for a in work.args if "noalias" in a.guessed] if work is not None else []
+    if not doubtful:
+        return ""
+    params = tuple(replace(p, noalias=p.noalias or p.sym.name in doubtful) for p in program.kernel.params)
+    sure = whole_fusion(program.kernel.with_(params=params), beside, why_not_lowered)
+    return ", ".join(doubtful) if sure.fused else ""
 
 
 def write_folder(fused: Fused, folder: Path, target: str = "cuda") -> list[Path]:

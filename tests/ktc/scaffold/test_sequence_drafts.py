@@ -81,6 +81,17 @@ def test_a_drafted_sequence_is_fused_and_verified(source: Path, ktc_run: Run) ->
     assert program.kernel.is_sequence
 
 
+def test_what_only_a_guess_keeps_apart_is_said(source: Path, ktc_run: Run) -> None:
+    """Memory of parameters: noalias is guessed, and taken out of the guesses the launches are one."""
+    body = "void go(const float* x, float* y, float* z, int n) { scale<float><<<(n + 63) / 64, 64>>>(x, y, 2.0f, n); "
+    source.write_text(SOURCE + body + "shift<<<(n + 63) / 64, 64>>>(y, z, n); }\n")
+    done = ktc_run("fuse", str(source), "--function", "go", "--no-verify")
+    sheet = source.with_name("go.toml")
+    assert done.returncode == 1 and f"take noalias of x, y, z out of `guessed` in {sheet}" in done.stderr
+    sheet.write_text(sheet.read_text().replace('guessed = ["noalias", "align"]', 'guessed = ["align"]'))
+    assert ktc_run("fuse", str(sheet), "--no-verify").returncode == 0
+
+
 def test_an_element_that_no_launch_writes_makes_an_input(source: Path) -> None:
     source.write_text(SOURCE.replace("1.0f / rows, n)", "2.0f, n / 2)"))
     work, todo = draft(source)
