@@ -87,8 +87,9 @@ class Code:
     ``arguments``: names and dtypes in the order of the kernel's signature, ``*`` before the dtype of a buffer.
     ``shared``: dynamic bytes. ``requires``: conditions; ``aligned``: bytes that a buffer's address is a multiple of;
     ``room``: bytes of shared memory that a block takes, where not every device has as much ('' elsewhere). ``arch``:
-    the least architecture of the target that has its instructions; with a letter, the only one. ``then``: the launches
-    that follow, of a sequence; what must hold for all of them stands with the first.
+    the least architecture of the target that has its instructions; with a letter, the only one. ``symbols``: variables
+    at file scope that host code sets. ``then``: the launches that follow, of a sequence; what must hold for all of them
+    stands with the first.
     """
 
     file: str
@@ -109,6 +110,7 @@ class Code:
     matrices: tuple[Matrix, ...] = ()
     script: str = ""
     knobs: Mapping[str, int] = field(default_factory=dict)
+    symbols: tuple[str, ...] = ()
     then: tuple[Code, ...] = ()
 
     @property

@@ -45,13 +45,18 @@ def code_of(e: Emitted, files: Sequence[str], *, script: str = "", knobs: Mappin
     """``e`` as data. ``files``: where the text of each launch is, of one kernel a single one.
 
     Raises:
-        KtcError: E-EXPORT-SYMBOL, E-EXPORT-LAUNCH, E-EXPORT-SWEEPS: what no drop-in can carry.
+        KtcError: E-EXPORT-LAUNCH, E-EXPORT-SWEEPS: what no drop-in can carry.
     """
     if not e.launches:
         return _one(e, files[0], script, knobs, ())
     passed = tuple(p for p in e.kernel.params if p.temporary)
     first, *rest = (_one(step, file, script, knobs, passed) for step, file in zip(e.launches, files, strict=True))
     return _joined(first, rest)
+
+
+def host_symbols(kernel: Kernel) -> list[Param]:
+    """Variables at file scope that host code sets."""
+    return [p for p in kernel.params if p.symbol and not p.init]
 
 
 def _joined(first: Code, rest: Sequence[Code]) -> Code:
@@ -73,13 +78,6 @@ def _joined(first: Code, rest: Sequence[Code]) -> Code:
 def _one(e: Emitted, file: str, script: str, knobs: Mapping[str, int] | None, passed: Sequence[Param]) -> Code:
     """One launch; ``passed``: buffers that it shares with the others of its sequence, and callers do not have."""
     kernel = e.kernel
-    for p in kernel.params:
-        if p.symbol and not p.init and e.target in ("cuda", "hip"):
-            raise KtcError(
-                "E-EXPORT-SYMBOL", f"'{p.sym.name}' is a variable at file scope that host code sets", kernel.loc,
-                hint="no export sets such a variable: `ktc lower RECIPE` prints the tuned kernel, to be put in its "
-                "place by hand; or pass the variable as a parameter",
-            )  # fmt: skip
     if kernel.sweeps > 1:
         message = f"one launch does the work of {kernel.sweeps} launches of the source"
         raise KtcError("E-EXPORT-SWEEPS", message, kernel.loc, "call it from a loop of your own: ktc lower")
@@ -107,6 +105,7 @@ def _one(e: Emitted, file: str, script: str, knobs: Mapping[str, int] | None, pa
         matrices=tuple(_matrices(kernel)),
         script=script,
         knobs=dict(knobs or {}),
+        symbols=tuple(p.sym.name for p in host_symbols(kernel)) if e.target in ("cuda", "hip") else (),
     )  # fmt: skip
 
 

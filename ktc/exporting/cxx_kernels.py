@@ -30,7 +30,8 @@ from ktc.ir.sequences import temporaries
 from ktc.ir.types import Ptr, scalar_of
 
 from .artefact import Instance
-from .code_of import conditions
+from .code_of import conditions, host_symbols
+from .file_scope import without_declarations
 
 OWN_NAMES = frozenset({
     "grid", "block", "stream", "shared", "launched", "fits", "args", "min", "max", "make_tensor_map", "kernel",
@@ -132,6 +133,7 @@ def namespace_of(e: Emitted, name: str) -> list[str]:
     if e.launches:
         return [line for k, step in enumerate(e.launches) for line in namespace_of(step, f"{name}_{k}")]
     body = [line for line in _own(e) if not line.startswith("#include")]
+    body = without_declarations(body, host_symbols(e.kernel))
     maker = ["", *MAKE_TENSOR_MAP.rstrip().splitlines()] if tensor_maps(e.kernel) else []
     return [f"namespace {name} {{", *_without_leading_blanks(body), *maker, f"}}  // namespace {name}", ""]
 

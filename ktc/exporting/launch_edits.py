@@ -64,14 +64,23 @@ def replaced(text: str, found: list[LaunchText], call: Callable[[LaunchText], st
     return "".join([*out, text[at:]])
 
 
-def with_include(text: str, line: str) -> str:
-    """``text`` with ``line`` behind its first include that no condition guards, or before everything."""
+def with_include(text: str, line: str, behind: int = 0) -> str:
+    """``text`` with ``line`` behind its first include that no condition guards, or before everything; if ``behind`` is
+    not 0, on the next line after that place."""
+    if behind:
+        end = text.find("\n", behind) + 1 or len(text)
+        return f"{text[:end]}{line}\n{text[end:]}"
     code = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
     for m in _INCLUDE.finditer(code):
-        opened = [c[1] for c in _CONDITION.finditer(code, 0, m.start())]
-        if opened.count("endif") == len(opened) - opened.count("endif"):
+        if not guarded(code, m.start()):
             return f"{text[: m.end()]}{line}\n{text[m.end() :]}"
     return f"{line}\n{text}"
+
+
+def guarded(code: str, at: int) -> bool:
+    """Whether the place ``at`` of ``code`` stands under a condition of the preprocessor."""
+    opened = [c[1] for c in _CONDITION.finditer(code, 0, at)]
+    return opened.count("endif") != len(opened) - opened.count("endif")
 
 
 def _behind_template(code: str, at: int) -> int:

@@ -30,6 +30,7 @@ from .artefact import Artefact
 from .building import Built
 from .cxx_kernels import APIS, Host, common, host_of, includes, instance_code, tried
 from .cxx_libraries import nvcc_flags
+from .file_scope import behind_declarations
 from .host_sizes import without_host_sizes
 from .launch_edits import LaunchText, launches, replaced, with_include
 from .python_packages import Files, what_runs
@@ -114,8 +115,10 @@ def _edited(built: Built, text: str) -> Edited:
     names = [*_instances(built, source)]
     header = f"{a.name}_tuned.cuh"
     explicit = _explicit(built.workload, source, plain)
+    variables = {name for code in a.codes for name in code.symbols}
     edited = replaced(text, found, lambda launch: _call(launch, space, names, explicit))
-    return Edited(built, with_include(edited, f'#include "{header}"'), header, _header(built, space), len(found))
+    text = with_include(edited, f'#include "{header}"', behind_declarations(edited, variables, source.name))
+    return Edited(built, text, header, _header(built, space), len(found))
 
 
 def _check_overloads(work: Workload, source: Path, plain: str) -> None:

@@ -14,6 +14,7 @@ from .artefact import Artefact
 from .building import Built, Refusal, build, no_refusal
 from .compile_trial import compile_trial
 from .cxx_libraries import library
+from .file_scope import unreachable
 from .python_packages import Files, package_files
 from .python_targets import PACKAGES
 from .source_files import several_source_files, source_files
@@ -93,6 +94,9 @@ def export(
     printed_for = _printed_for(target, recipes, profile)
     groups = _by_kernel(recipes) if to == "source" and not programs else [list(recipes)]
     every = [build(group, programs, printed_for, target.refuses) for group in groups]
+    outside = next((name for b in every for code in b.artefact.codes for name in code.symbols), "")
+    if outside and to != "source":
+        raise unreachable(outside, "only --to source has the tuned kernel in the file that declares it")
     files = several_source_files(every) if len(every) > 1 else target.files(every[0])
     _put(folder, files)
     notes = list[str]()
