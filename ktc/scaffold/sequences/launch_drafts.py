@@ -28,6 +28,10 @@ USUAL = {"small": 64, "medium": 512, "large": 2048}
 """A size by the name of its scenario, where no launch asks for one."""
 
 
+BLOCK = 256
+"""Threads of a block, where the host code does not say."""
+
+
 @dataclass
 class JointDraft:
     """``sizes``: what scenarios give. ``tied``: numbers that are computed of sizes, as text, or constants; ``numbers``:
@@ -88,10 +92,12 @@ def _numbers(joint: JointDraft, sheet: Sheet, drafts: Sequence[Draft]) -> None:
     """Which integers are sizes, and what the others are."""
     names = {n for d in drafts for n in d.names}
     names |= {n for text in sheet.extents.values() for n in names_in(text)}
+    blocks = {text for spec in sheet.launches for text in spec.block} & sheet.ints.keys()
+    names -= blocks  # how many threads a block has is no size of the problem, and often has to be a power of two
     ties: dict[str, str | int] = {}
     for name in sheet.ints:
         for d in drafts:
-            if name not in names and (tie := d.tied(name)) is not None:
+            if name not in names | blocks and (tie := d.tied(name)) is not None:
                 ties.setdefault(name, tie)
     extra = [n for d in drafts for n in d.names if n not in sheet.ints]
     joint.sizes = [n for n in (*sheet.ints, *dict.fromkeys(extra)) if n in names]
@@ -99,14 +105,15 @@ def _numbers(joint: JointDraft, sheet: Sheet, drafts: Sequence[Draft]) -> None:
     for name, root in (*sheet.ints.items(), *sheet.floats.items()):
         if name in joint.sizes or name in joint.tied:
             continue
-        fixed = next((d.roles.fixed[name] for d in drafts if name in d.roles.fixed), None)
+        usual = BLOCK if name in blocks else None
+        fixed = next((d.roles.fixed[name] for d in drafts if name in d.roles.fixed), usual)
         number = next((d.roles.numbers[name] for d in drafts if name in d.roles.numbers), 1)
         given = root.value if root.value is not None else fixed if fixed is not None else number
         joint.numbers[name] = given
         if root.value is None:
             joint.doubts.append(f"{name}: its value")
     for d in drafts:
-        for n, step in d.steps.items():
+        for n, step in ((n, step) for n, step in d.steps.items() if n in joint.sizes):
             joint.steps[n] = math.lcm(joint.steps.get(n, 1), step)
 
 

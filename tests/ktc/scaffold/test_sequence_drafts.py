@@ -81,6 +81,29 @@ def test_a_drafted_sequence_is_fused_and_verified(source: Path, ktc_run: Run) ->
     assert program.kernel.is_sequence
 
 
+def test_threads_of_a_block_are_no_size(source: Path) -> None:
+    """Though a kernel that is passed them has a loop as long."""
+    summed = """
+__global__ void sums(const float* x, float* y, int n, int threads) {
+  extern __shared__ float part[];
+  part[threadIdx.x] = blockIdx.x * threads + threadIdx.x < n ? x[blockIdx.x * threads + threadIdx.x] : 0.0f;
+  for (int s = threads / 2; s > 0; s /= 2) {
+    __syncthreads();
+    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+  }
+  if (threadIdx.x == 0) y[blockIdx.x] = part[0];
+}
+void go(const float* x, float* y, float* z, int n, int threads) {
+  sums<<<(n + threads - 1) / threads, threads, threads * sizeof(float)>>>(x, y, n, threads);
+  shift<<<(n + threads - 1) / threads, threads>>>(y, z, (n + threads - 1) / threads);
+}
+"""
+    source.write_text(SOURCE + summed)
+    work, todo = draft(source, "go")
+    assert all({*s.sizes} == {"n"} for s in work.scenarios)
+    assert {a.name: a.value for a in work.args}["threads"] == 256 and "threads: its value" in todo
+
+
 def test_what_only_a_guess_keeps_apart_is_said(source: Path, ktc_run: Run) -> None:
     """Memory of parameters: noalias is guessed, and taken out of the guesses the launches are one."""
     body = "void go(const float* x, float* y, float* z, int n) { scale<float><<<(n + 63) / 64, 64>>>(x, y, 2.0f, n); "
