@@ -109,7 +109,7 @@ def init(
             "--output",
             metavar="FILE",
             help="Where to write: a file, or the folder of a workload.toml.",
-            unset="workload.toml beside FILE",
+            unset="workload.toml beside FILE; NAME.toml with --function",
         ),
     ] = "",
     force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
@@ -134,6 +134,11 @@ def init(
       ktc profile -- ./solver && ktc init --from ktc-profile --source src
       ktc init --from gemm.cap gemm.cu --kernel gemm_kernel -o gemm.toml
     """
+    if from_ and (function or launches):
+        hint = (
+            f"`ktc profile --source DIR -- PROGRAM` names such functions: ktc init {file or 'FILE.cu'} --function NAME"
+        )
+        raise usage("--function is of a source, --from of what a program ran", hint=hint)
     if from_:
         return _from_program(from_, [*([file] if file else []), *source], kernel, define, include, output, force, json_)
     if not file:
