@@ -21,6 +21,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.bounds import speed_of_light
 from ktc.search.bounds.compulsory_work import Work
+from ktc.search.bounds.cpu_rates import rates_of_today
 from ktc.search.bounds.rates import Rates
 from ktc.search.bounds.speed_of_light import Bound, ceilings
 from ktc.search.bounds.workload_work import work_of
@@ -157,6 +158,9 @@ class Bench:
 
     def traffic(self, scenario: Scenario) -> int:
         return self._work(scenario).bytes
+
+    def knows_rates(self) -> bool:
+        return not self.device.is_cpu or rates_of_today(self.device) is not None
 
     def bound(self, scenario: Scenario, beaten_by: float = 0.0) -> Bound | None:
         found = self._bound(scenario, self.station.executor.rates())

@@ -111,6 +111,10 @@ class Lab(Protocol):
         """Bytes that must move: those that the source touches, each read and written once."""
         ...
 
+    def knows_rates(self) -> bool:
+        """Whether what the device attains is known: then :meth:`bound` answers at once."""
+        ...
+
     def bound(self, scenario: Scenario, beaten_by: float = 0.0) -> Bound | None:
         """The least time possible, from bytes, operations and the device's ceilings (None: unknown). ``beaten_by``:
         seconds that were measured; where they are fewer, ceilings that others may have disturbed are measured again."""

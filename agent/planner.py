@@ -128,6 +128,11 @@ def enough(planner: Planner, observation: Observation) -> str:
     return says(observation) if says is not None else ""
 
 
+def reads_bound(planner: Planner) -> bool:
+    """Whether ``planner`` goes by how far from the bound a scenario is, from its first proposal on."""
+    return bool(getattr(planner, "reads_bound", False))
+
+
 def proposals(planner: Planner, observation: Observation, k: int) -> Iterator[Proposal]:
     """What ``planner`` proposes, one after another: of one that has ``ideas``, each as soon as it has come to it."""
     ideas: Callable[[Observation, int], Iterator[Proposal]] | None = getattr(planner, "ideas", None)

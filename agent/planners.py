@@ -41,6 +41,7 @@ class Ensemble:
     """
 
     name = "ensemble"
+    reads_bound = True
 
     def __init__(self, *parts: Planner, ahead: int = 0) -> None:
         self.parts, self.ahead = parts, ahead

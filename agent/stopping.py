@@ -14,10 +14,12 @@ NEAR = 0.97
 
 @dataclass(frozen=True)
 class Stopping:
-    """``deadline``: of :func:`time.monotonic`, in seconds; ``bound``: the least time of the scenario, where known."""
+    """``deadline``: of :func:`time.monotonic`, in seconds; ``bound``: the least time of the scenario, where known;
+    ``asked``: whether it was looked for."""
 
     deadline: float = math.inf
     bound: Bound | None = None
+    asked: bool = False
 
     @property
     def seconds_left(self) -> float:

@@ -16,7 +16,7 @@ from itertools import chain
 from ktc.agent.build import Candidate
 from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
 from ktc.agent.lessons import MEMORY, is_remembered, is_wrong, knobs_of, recalled, remembered, rules
-from ktc.agent.planner import Observation, Outcome, Proposal, Score, enough, proposals
+from ktc.agent.planner import Observation, Outcome, Proposal, Score, enough, proposals, reads_bound
 from ktc.agent.state import Finalist, Run
 from ktc.agent.stopping import Stopping
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
@@ -70,13 +70,24 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
     measure_original(run, scenario)
     if budget < 1:
         return
-    bound = run.lab.bound(scenario)
-    if bound is not None:
-        run.tell("bound", scenario=scenario.name, seconds=bound.seconds, limiter=bound.limiter)
-    run.stopping[scenario.name] = Stopping(deadline, bound)
+    run.stopping[scenario.name] = Stopping(deadline)
+    if run.lab.knows_rates() or reads_bound(run.planner):
+        _learn_bound(run, scenario)
     _search(run, scenario, budget)
     if why := run.why_stop(scenario):
         run.notes.append(f"{scenario.name}: {why}")
+
+
+def _learn_bound(run: Run, scenario: Scenario) -> None:
+    """Get to know the least time of ``scenario``, unless it is known. That may measure the device for seconds, which a
+    first gain need not wait for."""
+    stopping = run.stopping[scenario.name]
+    if stopping.asked:
+        return
+    bound = run.lab.bound(scenario)
+    run.stopping[scenario.name] = replace(stopping, bound=bound, asked=True)
+    if bound is not None:
+        run.tell("bound", scenario=scenario.name, seconds=bound.seconds, limiter=bound.limiter)
 
 
 def _search(run: Run, scenario: Scenario, budget: int) -> None:
@@ -90,6 +101,7 @@ def _search(run: Run, scenario: Scenario, budget: int) -> None:
             run.notes.append(f"{scenario.name}: stopped: {why}")
             return
         fresh = propose(run, scenario, field, int(budget * part + 0.5) - spent, seen)
+        _learn_bound(run, scenario)
         field |= {c.key: c for c in fresh}
         spent += sum(_measured(run, scenario, c, 0) for c in fresh)
         left = int(budget * part + 0.5) - spent
@@ -241,8 +253,10 @@ def propose(
     fresh: dict[str, Candidate] = {}
     for p, built in _built_ahead(run, scenario, seen):
         run.hear()
-        if fresh and run.why_stop(scenario):
-            break
+        if fresh:
+            _learn_bound(run, scenario)
+            if run.why_stop(scenario):
+                break
         if isinstance(built, Outcome):
             if ("", p.script) not in run.outcomes:
                 run.tell("refused", script=p.script, planner=p.planner, code=built.code, why=built.detail)

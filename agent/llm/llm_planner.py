@@ -56,6 +56,7 @@ class LlmPlanner:
     """Asks a language model. ``notes`` collects what went wrong, one sentence each."""
 
     name = "llm"
+    reads_bound = True
 
     def __init__(self, chat: Chat, intent: str = "") -> None:
         """``intent``: what matters to the user, in words; it reaches the planner and the judge."""

@@ -33,18 +33,6 @@ from .rates import CacheRates, Rates
 
 PARTS, STEPS, ELEMENTS, ROUNDS = 64, 24, 2048, 512
 
-READ = f"""
-kernel read(out: i64* restrict noalias, in: i64 const* restrict noalias, n: i32)
-  par p in 0..{PARTS} @ [block.x]
-    reduce(+) s: i64 = 0_i64 over i in p * (n / {PARTS})..(p + 1) * (n / {PARTS}) @ [seq]
-      yield in[i]
-    out[p] = s
-"""
-UPDATE = """
-kernel update(out: f32* restrict noalias, n: i32)
-  par i in 0..n @ [seq 65536, block.x]
-    out[i] = 1.0 - out[i]
-"""
 FMA = (
     "\nkernel fma(out: f32* restrict noalias, m: f32, n: i32)\n"
     "  par p in 0..n @ [block.x]\n"
@@ -56,8 +44,8 @@ FMA = (
 )
 """With m = 0.5 every value tends to 1: none of them leaves the ordinary ones."""
 
-READ_AGAIN = """
-kernel read_again(out: i64* restrict noalias, in: i64 const* restrict noalias, parts: i32, m: i32, rounds: i32)
+READ = """
+kernel read(out: i64* restrict noalias, in: i64 const* restrict noalias, parts: i32, m: i32, rounds: i32)
   par p in 0..parts @ [block.x]
     var t: i64 = 0_i64
     for r in 0..rounds
@@ -66,14 +54,14 @@ kernel read_again(out: i64* restrict noalias, in: i64 const* restrict noalias, p
       t = t ^ s
     out[p] = t
 """
-UPDATE_AGAIN = """
-kernel update_again(out: f32* restrict noalias, parts: i32, m: i32, rounds: i32)
+UPDATE = """
+kernel update(out: f32* restrict noalias, parts: i32, m: i32, rounds: i32)
   par p in 0..parts @ [block.x]
     for r in 0..rounds
       par i in p * m..(p + 1) * m @ [seq]
         out[i] = 1.0 - out[i]
 """
-"""Each core goes through its own part."""
+"""Each part is gone through by one core, ``rounds`` times."""
 
 AGAIN_BYTES = 64 << 20
 """What a launch of these reads, at least."""
@@ -89,13 +77,15 @@ def measure_cores(runtime: CpuRuntime, megabytes: int = 0, budget_s: float = 0.0
         budget_s: seconds of measuring for each kernel.
     """
     size = (megabytes or min(512, max(64, 4 * runtime.device.l2_bytes >> 20))) << 20
-    n = size // 4 // (2 * PARTS) * 2 * PARTS
+    m = size // 4 // (2 * PARTS)  # wide integers of a part
+    n = 2 * PARTS * m
     a = runtime.full(n, np.float32(1))
     sums: Any = runtime.full(PARTS, np.int64(0))
     cores = max(1, runtime.device.compute_units)
     values = runtime.full(ELEMENTS, np.float32(1))
-    read = 4 * n / _least(runtime, READ, {"out": sums, "in": a.view(np.int64), "n": n // 2}, budget_s)
-    update = 8 * n / _least(runtime, UPDATE, {"out": a, "n": n}, budget_s)
+    once = {"parts": PARTS, "rounds": 1}
+    read = 4 * n / _least(runtime, READ, {"out": sums, "in": a.view(np.int64), "m": m, **once}, budget_s)
+    update = 8 * n / _least(runtime, UPDATE, {"out": a, "m": 2 * m, **once}, budget_s)
     steps = 2.0 * STEPS * ROUNDS * ELEMENTS
     flops = cores * steps / _least(runtime, FMA, {"out": values, "m": np.float32(0.5), "n": 1}, budget_s)
     near = [_again(runtime, n, budget_s / 2) for n in footprints(runtime)] if not megabytes else []
@@ -123,9 +113,9 @@ def _again(runtime: CpuRuntime, footprint: int, budget_s: float) -> CacheRates:
     sums: Any = runtime.full(parts, np.int64(0))
     whole = 8 * m * cores * rounds
     reading = {"out": sums, "in": a.view(np.int64), "parts": parts, "m": m, "rounds": rounds}
-    read = whole / _least(runtime, READ_AGAIN, reading, budget_s)
+    read = whole / _least(runtime, READ, reading, budget_s)
     updating = {"out": a, "parts": parts, "m": 2 * m, "rounds": rounds}
-    return CacheRates(footprint, 2 * whole / _least(runtime, UPDATE_AGAIN, updating, budget_s), read)
+    return CacheRates(footprint, 2 * whole / _least(runtime, UPDATE, updating, budget_s), read)
 
 
 def _least(runtime: CpuRuntime, text: str, args: dict[str, Any], budget_s: float) -> float:
@@ -144,10 +134,11 @@ def _least(runtime: CpuRuntime, text: str, args: dict[str, Any], budget_s: float
 def rates_of_cores(runtime: CpuRuntime, anew: bool = False) -> Rates:
     """The best rates measured on this machine within a day, or ever; measured now where there are none of today, or
     ``anew``: where a kernel was faster than they allow."""
+    today = rates_of_today(runtime.device)
+    if today is not None and not anew:
+        return today
     path = _place(runtime.device)
-    known, age = _kept(path)
-    if known is not None and age < A_DAY and not anew:
-        return known
+    known, _ = _kept(path)
     now = measure_cores(runtime)
     best = now if known is None else known.better(now)
     try:
@@ -158,9 +149,10 @@ def rates_of_cores(runtime: CpuRuntime, anew: bool = False) -> Rates:
     return best
 
 
-def kept_rates(device: DeviceInfo) -> Rates | None:
-    """The best rates measured on this machine so far; None where nobody has measured."""
-    return _kept(_place(device))[0]
+def rates_of_today(device: DeviceInfo) -> Rates | None:
+    """The best rates measured on this machine, where somebody has measured within a day."""
+    known, age = _kept(_place(device))
+    return known if age < A_DAY else None
 
 
 def _place(device: DeviceInfo) -> Path:
@@ -177,4 +169,4 @@ def _kept(path: Path) -> tuple[Rates | None, float]:
         return None, 0.0
 
 
-__all__ = ["kept_rates", "measure_cores", "rates_of_cores"]
+__all__ = ["measure_cores", "rates_of_cores", "rates_of_today"]

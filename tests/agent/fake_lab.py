@@ -96,6 +96,9 @@ class FakeLab:
     def traffic(self, scenario):
         return 4 * scenario.sizes.get("n", 1) * scenario.sizes.get("d", 1)
 
+    def knows_rates(self):
+        return True
+
     def bound(self, scenario, beaten_by=0.0):
         seconds = self.traffic(scenario) / self.device.dram_bytes_per_s
         return Bound(seconds, "memory", {"memory": seconds})

@@ -72,11 +72,14 @@ def test_the_best_rates_of_a_machine_are_kept(monkeypatch: pytest.MonkeyPatch, t
     runtime = open_runtime("numba")
     measured = iter([Rates(2.0, 5.0, 9.0), Rates(3.0, 4.0, 8.0), Rates(1.0, 1.0, 10.0)])
     monkeypatch.setattr(cpu_rates, "measure_cores", lambda runtime: next(measured))
-    assert cpu_rates.kept_rates(runtime.device) is None
+    assert cpu_rates.rates_of_today(runtime.device) is None
     assert attained_rates(runtime) == attained_rates(runtime) == Rates(2.0, 5.0, 9.0)
     monkeypatch.setattr(cpu_rates, "A_DAY", 0.0)
     assert attained_rates(runtime) == Rates(3.0, 5.0, 9.0)
-    assert attained_rates(runtime) == cpu_rates.kept_rates(runtime.device) == Rates(3.0, 5.0, 10.0)
+    assert attained_rates(runtime) == Rates(3.0, 5.0, 10.0)
+    assert cpu_rates.rates_of_today(runtime.device) is None  # a day is over at once
+    monkeypatch.setattr(cpu_rates, "A_DAY", 3600.0)
+    assert attained_rates(runtime) == cpu_rates.rates_of_today(runtime.device) == Rates(3.0, 5.0, 10.0)
 
 
 def test_damaged_rates_are_measured_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
