@@ -59,13 +59,16 @@ Of those that are the processor itself it takes the fastest."""
 ALIASES = {"cpu": "numba", "hip": "cuda", "gpu": "cuda", "": "auto"}
 
 
-def open_runtime(name: str | None = None) -> Runtime:
+def open_runtime(name: str | None = None, *, expendable: bool = False) -> Runtime:
     """The runtime ``name``: ``cuda``, ``cuda:1``, ``opencl``, ``opencl:PoCL``, ``numba``; None or ``auto``: the first
     GPU that works, else the processor; ``opencl``: the first OpenCL device that works.
 
     Where ``auto`` finds no GPU and several ways to run kernels on the processor, the faster one in a small test
     (:mod:`.cpu_contest`) is taken, and ``extra['contest']`` is a line that says so. The device's ``extra['picked']``
     says why the ones before it were not taken, ``extra['opened']`` is the name that opens this one and no other.
+
+    ``expendable``: whoever started this process copes with its death. Then numba, where no other device is left, is
+    tried here rather than in a process that loads it a second time.
 
     Raises:
         KtcError: E-DEVICE-NAME (usage), or the reason why the device asked for is not there (environment).
@@ -80,7 +83,7 @@ def open_runtime(name: str | None = None) -> Runtime:
     for candidate in _candidates(kind, rest):
         try:
             runtime = open_device(candidate)
-            prove(runtime, candidate)
+            prove(runtime, candidate, here=expendable and not cores and runtime.device.backend == "numba")
         except KtcError as e:
             if kind != "auto" and e.code != "E-DEVICE-UNUSABLE":
                 raise

@@ -97,8 +97,9 @@ _failed: dict[Path, str] = {}
 """Why devices did not work when this process tried them: whoever asks again is told the same."""
 
 
-def prove(runtime: Runtime, name: str) -> None:
-    """Make sure that the device, which :func:`.open_device` opens by ``name``, has built and run a kernel.
+def prove(runtime: Runtime, name: str, *, here: bool = False) -> None:
+    """Make sure that the device, which :func:`.open_device` opens by ``name``, has built and run a kernel; ``here``: in
+    this process, which may die of it.
 
     Raises:
         KtcError: E-DEVICE-UNUSABLE (exit code 3), with the reason.
@@ -107,7 +108,7 @@ def prove(runtime: Runtime, name: str) -> None:
     if kept.is_file():
         return
     why = _failed.get(kept)
-    if why is None:
+    if why is None and not here:
         why = _in_a_child(name)
     if why is None:
         why = run_trial(runtime)

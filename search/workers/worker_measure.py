@@ -68,7 +68,7 @@ class Measurer:
 
     def __init__(self, device: str, folder: Path) -> None:
         self.folder = folder
-        self.runtime = open_runtime(device)
+        self.runtime = open_runtime(device, expendable=True)
         self._code: OrderedDict[str, tuple[Emitted, Executable]] = OrderedDict()
         self._sets: OrderedDict[str, Resident] = OrderedDict()
         self._data: OrderedDict[str, tuple[dict[str, Any], list[str]]] = OrderedDict()

@@ -183,6 +183,20 @@ def test_a_search_ends_near_the_speed_of_light_and_says_so(work, tmp_path):
     assert duels == [(report.scenarios[0].script, "many")], "what leaves nothing to gain meets the original alone"
 
 
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_first_gain_does_not_wait_for_rates_that_nobody_has_measured(work, tmp_path, reads):
+    class Unknown(FakeLab):
+        def knows_rates(self):
+            return False
+
+    planner = Fixed(WIDE)
+    planner.reads_bound = reads
+    report, _, events = run(work, tmp_path, planner, lab=Unknown(seconds), scenarios=["many"])
+    steps = [e["event"] for e in events if e["event"] in ("bound", "improvement")]
+    assert steps[:2] == (["bound", "improvement"] if reads else ["improvement", "bound"])
+    assert steps.count("bound") == 1 and report.scenarios[0].bound
+
+
 def test_a_time_that_cannot_be_is_said(work, tmp_path):
     class Faster(FakeLab):
         def bound(self, scenario, beaten_by=0.0):

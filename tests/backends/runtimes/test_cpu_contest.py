@@ -76,7 +76,7 @@ def test_the_choice_is_that_of_open_runtime(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(runtimes, "_candidates", lambda kind, rest: [name, "numba"])
     for k, fast in enumerate((name, "numba")):
         monkeypatch.setenv("KTC_CACHE", str(tmp_path / str(k)))
-        monkeypatch.setattr("ktc.backends.runtimes.device_trial.prove", lambda runtime, name: None)
+        monkeypatch.setattr("ktc.backends.runtimes.device_trial.prove", lambda runtime, name, here: None)
         monkeypatch.setattr(cpu_contest, "in_a_child", lambda n, fast=fast: 1.0 if n == fast else 2.0)
         device = open_runtime().device
         assert device.extra["opened"] == fast and "2.0x faster than" in device.extra["contest"]

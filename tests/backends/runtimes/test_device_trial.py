@@ -14,7 +14,7 @@ import pytest
 
 from ktc.backends import check_compile, emit
 from ktc.backends.base import CompileFailure
-from ktc.backends.runtimes import device_trial, early_trials, open_device
+from ktc.backends.runtimes import device_trial, early_trials, open_device, open_runtime
 from ktc.backends.runtimes.device_trial import gist, prove, run_trial, trial_code
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel, print_kernel
@@ -100,6 +100,20 @@ def test_a_trial_that_kills_its_process_is_a_reason(cache: Path, monkeypatch: py
     monkeypatch.setattr(early_trials, "python_module", lambda *args: dies)
     with pytest.raises(KtcError, match=r"ended with code -6: error: no AVX here"):
         prove(open_device("numba"), "numba")
+
+
+def test_a_process_that_may_die_tries_numba_itself(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of its own loads numba once more, for a second and a half."""
+    monkeypatch.setattr(device_trial, "_in_a_child", lambda name: "in a child")
+    with pytest.raises(KtcError, match="in a child"):
+        open_runtime("numba")
+    monkeypatch.setattr(device_trial, "_failed", {})
+    assert open_runtime("numba", expendable=True).device.backend == "numba"
+    assert len(list((cache / "devices").glob("*.json"))) == 1
+    monkeypatch.setattr(device_trial, "run_trial", lambda runtime: "it computes wrong results")
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    with pytest.raises(KtcError, match="wrong results"):
+        open_runtime("numba", expendable=True)
 
 
 BROKEN = """
