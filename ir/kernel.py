@@ -148,6 +148,12 @@ class Kernel:
         yet lowered), or it is a sequence of launches."""
         return any(isinstance(s, Par | Reduce | Scan | Launched) for s in walk(self.body))
 
+    @functools.cached_property
+    def is_spmd(self) -> bool:
+        """Whether it is a program of threads, or a sequence of launches each of which is: no ``par``, ``reduce`` or
+        ``scan`` is left."""
+        return not any(isinstance(s, Par | Reduce | Scan) for s in walk(self.body))
+
     @property
     def is_sequence(self) -> bool:
         """Whether it is a sequence of launches (:mod:`ktc.ir.sequences`) instead of one."""

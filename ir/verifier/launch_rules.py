@@ -8,17 +8,18 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, producer_threads
 from ktc.ir.launch_limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
 from ktc.ir.nodes import Expr, HwIndex, Knob, Load
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.walk import all_exprs, walk_expr
 
 from .type_rules import symbols_of
 
 
 def launch_exprs(kernel: Kernel) -> Iterator[Expr]:
-    """Every expression of the launch."""
-    launch = kernel.launch
-    if launch is not None:
-        yield from (*launch.grid, *launch.block, *(launch.cluster or ()))
-        yield from (e for e in (launch.dynamic_shared, launch.max_threads, launch.min_blocks) if e is not None)
+    """Every expression of the launch, of a sequence those of all its launches."""
+    for launch in (k.launch for k in launch_kernels(kernel)):
+        if launch is not None:
+            yield from (*launch.grid, *launch.block, *(launch.cluster or ()))
+            yield from (e for e in (launch.dynamic_shared, launch.max_threads, launch.min_blocks) if e is not None)
 
 
 def check_knobs(kernel: Kernel) -> Iterator[tuple[str, str]]:

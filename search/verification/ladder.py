@@ -18,10 +18,10 @@ from ktc.passes.lowering import LoweringError, materialise
 from ktc.search.verification.device.repeated_launches import in_step
 from ktc.search.verification.instances.coverage import SECOND_ROUND
 from ktc.search.verification.instances.instances import (
-    AXES,
     LARGER,
     MAX_ELEMENTS,
     Maker,
+    axis_name,
     instances,
     launched_always,
     single_axes,
@@ -136,7 +136,7 @@ def not_exercised(job: Job) -> str:
         return f"'{print_expr(e)}' {f'was {how}' if e.type == BOOL else choice} in every run"
     if small.unmet:
         return f"'{small.unmet}' of the launch came out one way in every run"
-    axes = ", ".join(AXES[k] for k in sorted(job.coverage.axes))
+    axes = ", ".join(axis_name(job.candidate, k) for k in sorted(job.coverage.axes))
     return f"no instance had a second {axes}" if axes else ""
 
 

@@ -20,6 +20,7 @@ Log = Annotated[
 Report = Annotated[str, Option("--report", metavar="FILE", help="Write the tables as Markdown.")]
 Seconds = Annotated[int, Option("--seconds", metavar="N", least=1, help="Begin no pipeline after so long.")]
 Every = Annotated[bool, Option("--every", help="Each place of each operator in a program, instead of a draw.")]
+Kernel = Annotated[str, Option("--kernel", metavar="TEXT", help="Only kernels whose family/name contains it.")]
 Only = Annotated[str, Option("--only", metavar="TEXT", help="Only operators whose name contains it.")]
 
 
@@ -30,6 +31,7 @@ def mutate(
     log: Log = "",
     report: Report = "",
     only: Only = "",
+    kernel: Kernel = "",
     seconds: Seconds = 10**9,
     every: Every = False,
     json_: Json = False,
@@ -40,10 +42,11 @@ def mutate(
       python -m tests.mutation --sample 200
       python -m tests.mutation --sample 30000 --jobs 16 --log runs.jsonl --report tests/MUTATION.md
       python -m tests.mutation --every --seed 7 --jobs 16 --seconds 600 --log every.jsonl
+      python -m tests.mutation --kernel fusion/ --sample 1000
     """
     from . import Plan, markdown, run_campaign, tally
 
-    plan = Plan(seed=seed, subjects=sample, only=only, every=every)
+    plan = Plan(seed=seed, subjects=sample, only=only, kernel=kernel, every=every)
     with progress("mutating", quiet=json_) as bar:
         records = run_campaign(plan, jobs, Path(log) if log else None, bar.say, enough=sample, seconds=seconds)
     found = tally(records)

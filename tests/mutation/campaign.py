@@ -26,6 +26,7 @@ from ktc.search.verification.rungs.parse_back import restructured
 from tests.code_hash import code_hash
 from tests.mutation.operators.operators import Operator, apply, places
 from tests.mutation.operators.program_operators import PROGRAM
+from tests.mutation.operators.sequence_operators import SEQUENCES
 from tests.mutation.operators.text_operators import C_LIKE, TextOperator
 from tests.mutation.operators.text_tokens import function_start, tokens
 from tests.mutation.operators.whole_kernel import WHOLE
@@ -34,7 +35,7 @@ from tests.mutation.proofs.proofs import equivalent
 from .subjects import Subject, replayed, subject
 from .trial import Trial, judge, judge_text, key_of, program_key, timed
 
-OPERATORS: tuple[Operator, ...] = (*PROGRAM, *WHOLE)
+OPERATORS: tuple[Operator, ...] = (*PROGRAM, *WHOLE, *SEQUENCES)
 TEXTS = ("cuda", "hip", "opencl")
 """Languages whose text is mutated and read back."""
 

@@ -267,7 +267,7 @@ class Coverage:
 
 def missing_instances(coverage: Coverage, original: Kernel) -> Iterator[Instance]:
     """Instances that may show what ``coverage`` has not seen; it is asked again after each."""
-    if coverage.candidate.is_parallel:
+    if not coverage.candidate.is_spmd:
         return
     kernels = original, coverage.candidate
     large = Maker(kernels, coverage.workload, SECOND_ROUND * MAX_ELEMENTS)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, For
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.walk import walk, walk_expr
 from ktc.search.verification.integers.formulas import increment
 from ktc.search.verification.integers.reaching import arguments, least_value
@@ -35,7 +36,7 @@ def filled(maker: Maker) -> Iterator[dict[str, int]]:
     """Sizes such that one block or round is full, that one element more is there, and that two are: along each at
     once, and along one alone where that is more than can be afforded."""
     kernel, base = maker.kernels[1], maker.few()
-    counts = [*_blocks(kernel, maker), *_rounds(kernel, maker)] if base and not kernel.is_parallel else []
+    counts = [*_blocks(kernel, maker), *_rounds(kernel, maker)] if base and kernel.is_spmd else []
     found = {n: ends for n in maker.names if (ends := _ends(maker, n, base, counts))}
     for at in (0, 1, 2):
         for which in range(max(map(len, found.values()), default=0)):
@@ -51,7 +52,7 @@ def several_blocks(maker: Maker, tried: Collection[Mapping[str, int]]) -> Iterat
     kernel, base = maker.kernels[1], maker.few()
     telling = [s for s in tried if all(s[n] >= v for n, v in base.items())]
     usual = [{n: int(s.sizes[n]) for n in maker.names} for s in maker.workload.scenarios]
-    for count in _blocks(kernel, maker) if base and not kernel.is_parallel else ():
+    for count in _blocks(kernel, maker) if base and kernel.is_spmd else ():
         most = min(SEVERAL, max((count(sizes) or 0 for sizes in usual), default=0))
         several = _beyond(count, most - 1)
         if most > 1 and not any(map(several, telling)):
@@ -82,8 +83,9 @@ def _beyond(count: Count, most: int) -> Callable[[Mapping[str, int]], bool]:
 
 
 def _blocks(kernel: Kernel, maker: Maker) -> Iterator[Count]:
-    """The extents of the grid, and of blocks, which sizes may decide too."""
-    for e in (*kernel.launch.grid, *kernel.launch.block) if kernel.launch is not None else ():
+    """The extents of each launch's grid, and of blocks, which sizes may decide too."""
+    launched = (k.launch for k in launch_kernels(kernel))
+    for e in (e for launch in launched if launch is not None for e in (*launch.grid, *launch.block)):
         yield _count(e, kernel, maker)
 
 

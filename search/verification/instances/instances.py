@@ -118,22 +118,26 @@ def larger_instances(maker: Maker) -> Iterator[Instance]:
 
 
 AXES = tuple(f"{what} along {axis}" for what in ("block", "thread") for axis in "xyz")
-"""Of a launch, in the order of :func:`extents`."""
+"""Of a launch, in the order of :func:`extents`. Of a sequence those of each launch, one after the other."""
+
+
+def axis_name(kernel: Kernel, axis: int) -> str:
+    """The ``axis``-th of :data:`AXES`, of a sequence with the launch that it is of."""
+    launch, own = divmod(axis, len(AXES))
+    return f"{AXES[own]} of '{launch_kernels(kernel)[launch].name}'" if kernel.is_sequence else AXES[own]
 
 
 def extents(kernel: Kernel, scalars: Mapping[str, int | float]) -> tuple[int, ...]:
-    """Blocks of the grid and threads of a block, along x, y and z each. Sizes may decide the threads too, where a loop
-    has no other level beyond what one thread does."""
-    if kernel.is_sequence:
-        return tuple(map(max, zip(*(extents(k, scalars) for k in launch_kernels(kernel)))))
-    g = geometry_of(kernel, scalars)
-    return *g.grid, *g.block
+    """Blocks of the grid and threads of a block, along x, y and z each, of every launch. Sizes may decide the threads
+    too, where a loop has no other level beyond what one thread does."""
+    found = (geometry_of(k, scalars) for k in launch_kernels(kernel))
+    return tuple(n for g in found for n in (*g.grid, *g.block))
 
 
 def open_axes(kernel: Kernel) -> set[int]:
     """The :data:`AXES` along which sizes decide how many there are."""
-    launch = kernel.launch
-    found = () if launch is None else (*launch.grid, *launch.block)
+    launched = (k.launch for k in launch_kernels(kernel))
+    found = [e for launch in launched if launch is not None for e in (*launch.grid, *launch.block)]
     return {k for k, e in enumerate(found) if evaluate(e, kernel.knob_values) is None}
 
 
@@ -143,7 +147,7 @@ def single_axes(kernel: Kernel, workload: Workload, tried: list[Instance]) -> se
     def wide(sizes: Mapping[str, int]) -> set[int]:
         return {k for k, n in enumerate(extents(kernel, scalars_of(workload, sizes))) if n > 1}
 
-    if kernel.is_parallel:
+    if not kernel.is_spmd:
         return set()
     usual = [wide(s.sizes) for s in workload.scenarios if runnable(kernel, workload, s.sizes)]
     return (set().union(*usual) - set().union(*(wide(i.sizes) for i in tried))) & open_axes(kernel)
@@ -266,7 +270,7 @@ class Maker:
 
 def _has_constant_blocks(kernel: Kernel) -> bool:
     """Whether knobs alone say that an axis of the grid has several blocks."""
-    extents = kernel.launch.grid if kernel.launch is not None else ()
+    extents = (e for k in launch_kernels(kernel) if k.launch is not None for e in k.launch.grid)
     return any(int(evaluate(e, kernel.knob_values) or 1) > 1 for e in extents)
 
 
@@ -301,11 +305,11 @@ def _runs(kernel: Kernel, workload: Workload, sizes: Sizes) -> bool:
 
 @by_identity(REMEMBERED, subjects=2)
 def _threads(kernel: Kernel, workload: Workload, sizes: Sizes) -> int:
-    """Threads of a launch; parallel form counts as its elements do."""
-    if kernel.is_parallel:
+    """Threads of all launches; parallel form counts as its elements do."""
+    if not kernel.is_spmd:
         return 0
-    g = geometry_of(kernel, scalar_arguments(workload, sizes))
-    return g.blocks * g.threads
+    launched = (geometry_of(k, scalar_arguments(workload, sizes)) for k in launch_kernels(kernel))
+    return sum(g.blocks * g.threads for g in launched)
 
 
 @by_identity(REMEMBERED)

@@ -6,6 +6,7 @@ import itertools
 
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
 from ktc.ir.workload.scenario_facts import scalars_of
@@ -22,12 +23,13 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
     maker = Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
     base = maker.base()
     inputs = [a for a in workload.args if a.role in ("in", "inout") and a.shape]
-    if not base or not inputs or candidate.is_parallel:
+    if not base or not inputs or not candidate.is_spmd:
         return []
     largest = max(inputs, key=lambda a: len(a.shape))
     rows = [n for n in maker.names if n in names_in(largest.shape[-1])]
     outer = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)][:1]
-    threads = min(geometry_of(candidate, scalars_of(workload, workload.scenarios[0].sizes)).threads, MOST_THREADS)
+    usual = scalars_of(workload, workload.scenarios[0].sizes)
+    threads = min(max(geometry_of(k, usual).threads for k in launch_kernels(candidate)), MOST_THREADS)
 
     def made(width: int, count: int) -> Instance | None:
         wide = {**base, n: multiple(max(width, threads) + BEYOND, maker.step[n])}

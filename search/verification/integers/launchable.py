@@ -17,6 +17,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import limits
 from ktc.ir.nodes import Binary, Expr, Var
 from ktc.ir.null_pointers import decided, known_nulls
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
 from ktc.ir.verifier.launch_rules import launch_exprs
@@ -32,8 +33,14 @@ WRAPS = "wraps"
 def impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval]) -> Failure | str:
     """A launch that fails for arguments in these ranges where the original's does not, or what may be one; '' if there
     is none."""
+    said = (_impossible(original, k, names) for k in launch_kernels(candidate))
+    return next((x for x in said if x), "")
+
+
+def _impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval]) -> Failure | str:
+    """That of one launch of a candidate."""
     found = _exceeded(candidate, names)
-    theirs = _exceeded(original, names) if found else {}
+    theirs = {what for k in launch_kernels(original) for what in _exceeded(k, names)} if found else set()
     for what, e in found.items():
         if what in theirs or _is_tested(candidate, what, names):
             continue

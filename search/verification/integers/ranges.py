@@ -9,7 +9,7 @@ indices stay below is looked at as well (:mod:`.relations`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
@@ -31,6 +31,7 @@ from ktc.ir.nodes import (
     bodies,
     has_bodies,
 )  # fmt: skip
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
@@ -75,7 +76,26 @@ def _analysis(
 
 
 def _followed(scope: Scope) -> tuple[list[Wrap], Scope]:
-    kernel = scope.kernel
+    whole = scope.kernel
+    changed = {s for s in assigned(whole.body) if isinstance(s.type, Scalar)}
+    found: list[Wrap] = []
+    seen: list[Indices] = []
+    for k in launch_kernels(whole):
+        scope.kernel, scope.launch = k, {}
+        scope.launch = _indices(k, scope)
+        scope.wraps.clear()
+        found += _visit(k.body, scope, changed)
+        seen.append(scope.launch)
+    scope.kernel, scope.launch = whole, _of_all(seen)
+    return found, scope
+
+
+Indices = dict[tuple[str, str], Interval]
+"""Between what the indices and extents of a launch are, by level and axis, as far as that is known."""
+
+
+def _indices(kernel: Kernel, scope: Scope) -> Indices:
+    found: Indices = {}
     if kernel.launch is not None:
         for extent, index, sizes in (
             ("block_dim", "thread", kernel.launch.block), ("grid_dim", "block", kernel.launch.grid),
@@ -83,10 +103,14 @@ def _followed(scope: Scope) -> tuple[list[Wrap], Scope]:
             for axis, e in zip("xyz", sizes):
                 v = scope.of(e)
                 if v is not None:
-                    scope.launch[extent, axis], scope.launch[index, axis] = v, (0, max(v[1] - 1, 0))
-    changed = {s for s in assigned(kernel.body) if isinstance(s.type, Scalar)}
-    scope.wraps.clear()
-    return list(_visit(kernel.body, scope, changed)), scope
+                    found[extent, axis], found[index, axis] = v, (0, max(v[1] - 1, 0))
+    return found
+
+
+def _of_all(launches: Sequence[Indices]) -> Indices:
+    """What holds in each of several launches."""
+    keys = set.intersection(*(set(found) for found in launches)) if launches else set()
+    return {key: (min(f[key][0] for f in launches), max(f[key][1] for f in launches)) for key in keys}
 
 
 def wraps(kernel: Kernel, names: Mapping[str, Interval]) -> list[Wrap]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import (
     Binary,
     Call,
@@ -24,6 +24,7 @@ from ktc.ir.nodes import (
     HwIndex,
     If,
     Knob,
+    Launched,
     Load,
     Return,
     Select,
@@ -82,11 +83,8 @@ class Context:
                 self.facts += [v >= low] if low is not None else []
                 self.facts += [v <= high] if high is not None else []
                 self.facts += [v % p.divisible_by == 0] if p.divisible_by > 1 else []
-        launch = self.kernel.launch
-        if launch is not None:
-            for level, extents in (("block_dim", launch.block), ("grid_dim", launch.grid)):
-                for axis, e in zip("xyz", extents):
-                    self.facts.append(self.of(HwIndex(level, axis)) == self.of(e))
+        if self.kernel.launch is not None:
+            self._launched(self.kernel.launch)
         for a in self.kernel.assumptions:
             self.facts.append(self.truth(a.expr))
         for sym, (low, high) in values(self.kernel, promised).items():  # type: ignore[arg-type]
@@ -144,9 +142,11 @@ class Context:
         return self._fresh(e) != 0
 
     def enter(self, s: Stmt, branch: str) -> None:
-        """Facts inside a branch or loop body of ``s``."""
+        """Facts inside a branch or loop body of ``s``, or inside the launch that it is."""
         import z3
 
+        if isinstance(s, Launched):
+            self._launched(s)
         if isinstance(s, If) and self.lasting(s.cond):
             self.facts.append(self.truth(s.cond) if branch == "then" else z3.Not(self.truth(s.cond)))
         if isinstance(s, For) and branch == "body":
@@ -157,6 +157,12 @@ class Context:
                 self.facts.append(self.of(Var(s.var)) == self.of(s.init))
             if self.lasting(s.cond):
                 self.facts.append(self.truth(s.cond))
+
+    def _launched(self, launch: Launch | Launched) -> None:
+        """How many threads and blocks there are."""
+        for level, extents in (("block_dim", launch.block), ("grid_dim", launch.grid)):
+            for axis, e in zip("xyz", extents):
+                self.facts.append(self.of(HwIndex(level, axis)) == self.of(e))
 
     def lasting(self, e: Expr) -> bool:
         """Whether what ``e`` says now is still so later: it reads no memory and no variable that changes."""

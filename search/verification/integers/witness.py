@@ -43,6 +43,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )  # fmt: skip
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, walk
 from ktc.ir.workload import Workload
@@ -90,13 +91,14 @@ def witness(kernels: tuple[Kernel, ...], workload: Workload, names: Mapping[str,
     for sizes, args in _arguments(workload, names):
         if not all(runnable(k, workload, sizes, args) for k in kernels):
             continue
-        for at, extreme in itertools.product(_places(kernel, args), ((1, False), (1, True), (0, False))):
+        places = ((k, at) for k in launch_kernels(kernel) for at in _places(k, args))
+        for (launched, at), extreme in itertools.product(places, ((1, False), (1, True), (0, False))):
             elements = {
                 p.sym: names[known][extreme[0]]
                 for p in kernel.params
                 if (known := elements_of(p.sym.name)) in names and p.sym not in written
             }
-            found = _Thread(kernel, args, at, elements, last=extreme[1]).follow_all()
+            found = _Thread(launched, args, at, elements, last=extreme[1]).follow_all()
             if found is not None:
                 given = " ".join(f"{n}={v}" for n, v in args.items())
                 block, thread = (tuple(at[level, axis] for axis in "xyz") for level in ("block", "thread"))

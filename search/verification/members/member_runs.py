@@ -18,11 +18,11 @@ from ktc.ir.workload import Scenario, Workload
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.coverage import Coverage
 from ktc.search.verification.instances.instances import (
-    AXES,
     LARGER,
     MAX_ELEMENTS,
     Instance,
     Maker,
+    axis_name,
     extents,
     instances,
 )
@@ -109,7 +109,7 @@ class MemberRuns:
         real = extents(job.candidate, scalars_of(job.workload, self.bound.real))
         for k, n in enumerate(real):
             if n > 1 and k not in several:
-                return f"none of those that do has a second {AXES[k]}"
+                return f"none of those that do has a second {axis_name(job.candidate, k)}"
         for made in jobs:
             self._learn(made)
         self.jobs = jobs

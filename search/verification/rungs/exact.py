@@ -158,10 +158,10 @@ def _extra_usual(job: Job) -> Iterator[tuple[Instance, int]]:
 
 def _missing(job: Job) -> Iterator[Instance]:
     yield from missing_instances(job.coverage, job.original)
-    if not job.original.is_parallel:  # a loop that the candidate has no longer, or shares out in another way
+    if job.original.is_spmd:  # a loop that the candidate has no longer, or shares out in another way
         wide = Maker((job.original, job.candidate), job.workload, SECOND_ROUND * MAX_ELEMENTS)
         yield from job.theirs.sizes_for_loops(wide)
-    if not job.candidate.is_parallel and one_sided(job.coverage, job.theirs):
+    if job.candidate.is_spmd and one_sided(job.coverage, job.theirs):
         kernels = job.original, job.candidate
         wide = Maker(kernels, job.workload, SECOND_ROUND * MAX_ELEMENTS)
         yield from sizes_for_outcomes(job.coverage, job.theirs, wide)

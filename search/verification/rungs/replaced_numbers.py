@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Const, Expr, Select
+from ktc.ir.sequences import launch_kernels, on_each_launch
 from ktc.ir.types import Scalar
 from ktc.ir.walk import keep, map_body, map_expr
 
@@ -63,8 +64,6 @@ def with_numbers(kernel: Kernel, numbers: Mapping[int, int], knobs: Collection[s
     """``kernel`` with other numbers for some: in its launch, its body, the sizes of its working memory, and as values
     of ``knobs``."""
     kernel = _with_knobs(kernel, knobs, numbers)
-    launch = kernel.launch
-    assert launch is not None
 
     def node(x: Expr) -> Expr:
         return way.replace(x, numbers)
@@ -72,12 +71,17 @@ def with_numbers(kernel: Kernel, numbers: Mapping[int, int], knobs: Collection[s
     def on(e: Expr) -> Expr:
         return _number(e, numbers) if isinstance(e, Const) else map_expr(e, node)
 
-    (x, y, z), (bx, by, bz) = map(on, launch.grid), map(on, launch.block)
-    shared = None if launch.dynamic_shared is None else on(launch.dynamic_shared)
-    smaller = dataclasses.replace(launch, grid=(x, y, z), block=(bx, by, bz), dynamic_shared=shared)
+    def launched(k: Kernel) -> Kernel:
+        launch = k.launch
+        assert launch is not None
+        (x, y, z), (bx, by, bz) = map(on, launch.grid), map(on, launch.block)
+        shared = None if launch.dynamic_shared is None else on(launch.dynamic_shared)
+        smaller = dataclasses.replace(launch, grid=(x, y, z), block=(bx, by, bz), dynamic_shared=shared)
+        return k.with_(launch=smaller, body=map_body(k.body, keep, node))
+
     scratch = (p if p.scratch is None else dataclasses.replace(p, scratch=on(p.scratch)) for p in kernel.params)
-    body = map_body(kernel.body, keep, node)
-    return kernel.with_(launch=smaller, body=body, params=tuple(scratch))
+    kernel = kernel.with_(params=tuple(scratch))
+    return on_each_launch(kernel, launched) if kernel.is_sequence else launched(kernel)
 
 
 def _whole(e: Expr) -> bool:
@@ -113,7 +117,7 @@ def _with_multiples(x: Expr, numbers: Mapping[int, int]) -> Expr:
 def strides(kernels: Iterable[Kernel], limits: Collection[int], numbers: Mapping[int, int]) -> dict[int, int]:
     """As many elements as the threads of so many blocks take, a vector each: 65535 blocks of 256 threads."""
     out: dict[int, int] = {}
-    for k in kernels:
+    for k in itertools.chain.from_iterable(map(launch_kernels, kernels)):
         block = k.launch.block if k.launch is not None else ()
         threads = math.prod(int(evaluate(e, k.knob_values) or 0) for e in block)
         for n, lanes in itertools.product(limits, LANES if threads else ()):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Call, Load
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr, print_stmt
 from ktc.ir.types import Ptr
@@ -171,10 +172,12 @@ def _approximations(kernel: Kernel) -> set[str]:
 
 
 def _cached_writes(kernel: Kernel) -> Iterator:
-    written = assigned(kernel.body)
-    for e in all_exprs(kernel.body):
-        if isinstance(e, Load) and e.cache == READ_ONLY and e.buffer in written and isinstance(e.buffer.type, Ptr):
-            yield e.buffer
+    """Buffers that a launch writes and reads through the read-only cache; what earlier launches wrote is there."""
+    for body in (k.body for k in launch_kernels(kernel)):
+        written = assigned(body)
+        for e in all_exprs(body):
+            if isinstance(e, Load) and e.cache == READ_ONLY and e.buffer in written and isinstance(e.buffer.type, Ptr):
+                yield e.buffer
 
 
 __all__ = ["static"]

@@ -16,6 +16,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, For, HwIndex, Knob, Var
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.walk import walk, walk_expr
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.reach import promised
@@ -67,9 +68,13 @@ def unmet_limits(job: Job, kernel: Kernel) -> UnmetLimits:
 
 def launch_conditions(kernel: Kernel) -> list[Expr]:
     """Comparisons, minima and maxima of the extents, in the order in which they stand there."""
-    launch = kernel.launch
-    extents = (*launch.grid, *launch.block) if launch is not None else ()
-    return [x for e in extents for x in walk_expr(e) if is_condition(x)]
+    return [x for e in _extents(kernel) for x in walk_expr(e) if is_condition(x)]
+
+
+def _extents(kernel: Kernel) -> list[Expr]:
+    """The extents of the launch, of a sequence those of all its launches."""
+    launched = (k.launch for k in launch_kernels(kernel))
+    return [e for launch in launched if launch is not None for e in (*launch.grid, *launch.block)]
 
 
 def is_condition(e: Expr) -> bool:
@@ -111,25 +116,27 @@ def _large(kernel: Kernel, e: Expr) -> Numbers:
 def _fixed(job: Job, kernel: Kernel) -> Numbers:
     """Large extents of a grid that is the same for all sizes, where that may be too few: the other program's grows, or
     there are loops that a larger instance would go round twice."""
-    launch, other = kernel.launch, job.candidate if kernel is job.original else job.original
-    if launch is None or other.launch is None or _grows(kernel):
-        return Numbers()
+    other = job.candidate if kernel is job.original else job.original
     coverage = job.theirs if kernel is job.original else job.coverage
     if not (_grows(other) or coverage.once):
         return Numbers()
-    return Numbers().and_also(*(_large(kernel, e) for e in launch.grid if not _is_met(job, kernel, e)))
+    fixed = (k for k in launch_kernels(kernel) if not _grows(k) and k.launch is not None)
+    grids = ((k, e) for k in fixed for e in (k.launch.grid if k.launch is not None else ()))
+    return Numbers().and_also(*(_large(k, e) for k, e in grids if not _is_met(job, kernel, k, e)))
 
 
-def _is_met(job: Job, kernel: Kernel, extent: Expr) -> bool:
-    """Whether an instance came to the fixed ``extent`` of a grid: the other program had more blocks there, or a loop
-    that goes on by so many went round twice."""
+def _is_met(job: Job, kernel: Kernel, launched: Kernel, extent: Expr) -> bool:
+    """Whether an instance came to the fixed ``extent`` of the grid of ``launched``, which is the program ``kernel`` or
+    one launch of it: the other program had more blocks there (of several launches: no one knows which of them does
+    that work), or a loop that goes on by so many went round twice."""
     other = job.candidate if kernel is job.original else job.original
     coverage = job.theirs if kernel is job.original else job.coverage
     most = evaluate(extent, kernel.knob_values)
-    blocks = (geometry_of(other, scalars_of(job.workload, i.sizes)).blocks for i in job.coverage.tried)
-    if most is not None and any(n > most for n in blocks):
-        return True
-    rounds = [s for s in walk(kernel.body) if isinstance(s, For) and _goes_on_by(s, extent)]
+    if most is not None and not (kernel.is_sequence or other.is_sequence):
+        blocks = (geometry_of(other, scalars_of(job.workload, i.sizes)).blocks for i in job.coverage.tried)
+        if any(n > most for n in blocks):
+            return True
+    rounds = [s for s in walk(launched.body) if isinstance(s, For) and _goes_on_by(s, extent)]
     return bool(rounds) and coverage.once is not None and not any(id(s) in coverage.once for s in rounds)
 
 
@@ -140,9 +147,7 @@ def _goes_on_by(s: For, extent: Expr) -> bool:
 
 def _grows(kernel: Kernel) -> bool:
     """Whether the number of threads hangs on the arguments."""
-    launch = kernel.launch
-    extents = (*launch.grid, *launch.block) if launch is not None else ()
-    return any(isinstance(x, Var) for e in extents for x in walk_expr(e))
+    return any(isinstance(x, Var) for e in _extents(kernel) for x in walk_expr(e))
 
 
 __all__ = [

@@ -29,6 +29,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
+from ktc.ir.sequences import alone, launches, put_back
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, map_stmt_exprs, rename, stmt_exprs, walk, walk_expr
 
@@ -205,6 +206,17 @@ def _swapped_reads(s: Stmt, scope: list[Sym]) -> Iterator[Stmt]:
             yield map_stmt_exprs(s, on)
 
 
+def in_each_launch(change: Callable[[Kernel], list[Kernel]]) -> Callable[[Kernel], list[Kernel]]:
+    """``change``, of a sequence made in one launch of it at a time."""
+
+    def changed(kernel: Kernel) -> list[Kernel]:
+        if not kernel.is_sequence:
+            return change(kernel)
+        return [put_back(kernel, s, new) for s in launches(kernel) for new in change(alone(kernel, s))]
+
+    return changed
+
+
 TABLE: dict[str, tuple[str, Callable[[Kernel], list[Kernel]]]] = {
     "one-block-fewer": ("launch", one_block_fewer),
     "half-grid": ("launch", half_grid),
@@ -220,4 +232,7 @@ TABLE: dict[str, tuple[str, Callable[[Kernel], list[Kernel]]]] = {
     "other-variable": ("index", other_variable),
 }
 
-WHOLE = tuple(Operator(name, family, "kernel", change, name in BLIND) for name, (family, change) in TABLE.items())
+WHOLE = tuple(
+    Operator(name, family, "kernel", change if change is drop_assumption else in_each_launch(change), name in BLIND)
+    for name, (family, change) in TABLE.items()
+)

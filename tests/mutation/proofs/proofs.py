@@ -1,6 +1,6 @@
 """Proofs that a surviving mutant means what the candidate means. Having passed the ladder is not one.
 
-* the same normal form, launch and guards;
+* the same normal form, launch and guards; of a sequence, launch by launch (:mod:`.launches`);
 * on symbols, all threads of a block leave the same terms behind (:mod:`..symbolic.symbolic`);
 * the one integer or boolean expression in which they differ has the same value under the facts that hold there, for all
   sizes that the workload promises (z3);
@@ -55,6 +55,7 @@ from .derived import derived
 from .differences import Difference, same_statement, unguarded
 from .elected import elected
 from .extents import extents
+from .launches import same_launches
 
 ITSELF = "a barrier before, or after, what a thread does with variables of its own"
 APART = "no two accesses that the barrier keeps apart meet without it"
@@ -66,7 +67,9 @@ def equivalent(
     """Why the two are the same function of their inputs, on every launch; '' if that is not proved. ``original``: what
     is run where an assumption of the candidate does not hold; ``workload``: what promises how large buffers are."""
     same_body = candidate.body == mutant.body
-    if smt.available() and (found := other_array(candidate, mutant)):
+    if candidate.is_sequence != mutant.is_sequence:
+        return ""
+    if smt.available() and not candidate.is_sequence and (found := other_array(candidate, mutant)):
         return found
     if canonical(candidate).launch != canonical(mutant).launch:
         same_assumptions = candidate.assumptions == mutant.assumptions
@@ -78,6 +81,8 @@ def equivalent(
         return _without(dropped, mutant, original) if same_body and smt.available() else ""
     if normal(candidate) == normal(mutant):
         return "the same normal form"
+    if candidate.is_sequence:
+        return same_launches(candidate, mutant, lambda a, b: equivalent(a, b, None, workload))
     if not smt.available() or _wraps(mutant) - _wraps(candidate):
         return ""
     promised = extents(candidate, workload) if workload is not None else {}
