@@ -40,7 +40,8 @@ def launch_kernels(kernel: Kernel) -> tuple[Kernel, ...]:
 def put_back(kernel: Kernel, launched: Launched, rewritten: Kernel) -> Kernel:
     """The sequence with ``rewritten``, made of what :func:`alone` gave, in the place of ``launched``.
 
-    Parameters, knobs, constraints, assumptions and flags that the rewriting added are the sequence's from now on.
+    Parameters, knobs, constraints, assumptions and flags that the rewriting added are the sequence's from now on; and
+    what only the host knew is passed, where the rewritten launch asks for it.
     """
     launch = rewritten.launch
     assert launch is not None
@@ -49,8 +50,10 @@ def put_back(kernel: Kernel, launched: Launched, rewritten: Kernel) -> Kernel:
         max_threads=launch.max_threads, min_blocks=launch.min_blocks, body=rewritten.body,
     )  # fmt: skip
     known = {p.sym for p in kernel.params}
+    passed = {p.sym for p in rewritten.params if not p.host}
+    own = (dataclasses.replace(p, host=False) if p.host and p.sym in passed else p for p in kernel.params)
     return kernel.with_(
-        params=(*kernel.params, *(p for p in rewritten.params if p.sym not in known)),
+        params=(*own, *(p for p in rewritten.params if p.sym not in known)),
         body=tuple(new if s is launched else s for s in kernel.body),
         knobs=rewritten.knobs,
         constraints=rewritten.constraints,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktc.ir.fold import evaluate
 from ktc.ir.nodes import Const, Expr, Sym
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Type, Vec
 
@@ -49,9 +50,14 @@ def condition(e: Expr) -> Iterator[Complaint]:
 
 
 def same(what: str, a: Type, b: Type) -> Iterator[Complaint]:
-    """Scalars must agree exactly; other types are the printers' business."""
+    """Scalars must agree exactly, vectors in how many elements they have, where that is known; other types are the
+    printers' business."""
     if isinstance(a, Scalar) and isinstance(b, Scalar) and a != b:
         yield "V-TYPE", f"{what} differ in type: {a} and {b}"
+    if isinstance(a, Vec) and isinstance(b, Vec):
+        mine, theirs = (evaluate(t.n, {}) if isinstance(t.n, Expr) else t.n for t in (a, b))
+        if None not in (mine, theirs) and mine != theirs:
+            yield "V-TYPE", f"{what} are vectors of {mine} and of {theirs} elements"
 
 
 def is_global(t: Type) -> bool:

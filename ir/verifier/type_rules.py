@@ -134,9 +134,10 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
         case Store():
             bad = list(access(s.buffer, s.index))
             yield from bad
-            if not bad and isinstance(s.width, int) and s.width == 1:
-                want = accessed_type(s.buffer, len(s.index))
-                yield from same(f"an element of '{s.buffer.name}' and the value stored", want, s.value.type)
+            if not bad:
+                elem = accessed_type(s.buffer, len(s.index))
+                want = elem if s.width == 1 else Vec(scalar_of(elem), s.width)
+                yield from same(f"what is stored to '{s.buffer.name}' and its place", want, s.value.type)
         case Atomic():
             bad = list(access(s.buffer, s.index))
             yield from bad

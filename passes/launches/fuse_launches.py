@@ -41,6 +41,7 @@ from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
 
 from .computing_again import computed_again, stores_of
 from .joining import join
+from .overwritten import without_overwritten
 from .pairs import check_raised, chosen_pairs, neighbours, unwrapped
 from .refolding import refolded
 from .straight_values import passed_on, without_unread
@@ -141,7 +142,7 @@ def _recomputed(kernel: Kernel, a: Launched, b: Launched) -> Body:
 def _with_launch(kernel: Kernel, a: Launched, b: Launched, body: Body, how: str) -> Result:
     """``kernel`` with a launch that does ``body`` in the place of both."""
     own = {p.sym for p in kernel.params if isinstance(p.sym.type, Ptr) and p.noalias}
-    body = passed_on(body, own)
+    body = without_overwritten(passed_on(body, own), own)
     rest = [s for s in kernel.body if s is not b]
     others = tuple(s for s in rest if s is not a)
     read = set[Sym]().union(*(used_in(s.body) for s in others if isinstance(s, Launched)))

@@ -121,8 +121,8 @@ def _read_by(s: Stmt, values: _Values, known: Known) -> Stmt:
 
 
 def _compound(s: Stmt, values: _Values, known: Known) -> Stmt:
-    """A statement with others inside: those see what is known before it, if they change none of it."""
-    touched = assigned((s,)) & values.buffers
+    """A statement with others inside: those see what is known before it, in a loop if that changes none of it."""
+    touched = set() if isinstance(s, If) else assigned((s,)) & values.buffers
     seen = {k: v for k, v in known.items() if k[0] not in touched}
     s = _read_by(s, values, seen) if not isinstance(s, Reduce | Scan) else s
     s = with_bodies(s, lambda b: _list(b, values, seen))

@@ -103,9 +103,20 @@ def _raised(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndar
     return -_sunken(x, dtype, rng)
 
 
+def _negative(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """None above zero: a maximum that begins with zero is zero, however little of the array it is over."""
+    return -np.abs(x)
+
+
+def _positive(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """None below zero."""
+    return np.abs(x)
+
+
 DATA: dict[str, Callable[[np.ndarray, np.dtype, np.random.Generator], np.ndarray] | None] = {
     "exact": None, "plain": None, "wild": _spread, "peaks": _peaks, "masked": _masked,
     "special": _special, "sunken": _sunken, "raised": _raised,
+    "negative": _negative, "positive": _positive,
 }  # fmt: skip
 """Kinds of input data: small integers; what the workload says; and what is done to that where no range is given."""
 

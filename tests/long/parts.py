@@ -111,6 +111,13 @@ PARTS: Sequence[Part] = (
         of("kernels", "drawn", "compared", "failures"), minutes=10,
     ),
     Part(
+        "sequences", "random sequences of launches under passes that fuse them, against the launches",
+        ("tests/sequences",),
+        lambda p, s: _python("tests.sequences", "--cases", 10**5, "--seed", s.seed, "--jobs", s.jobs, "--seconds",
+                             s.seconds(p)),
+        of("cases", "rewritten", "fused", "as one buffer", "wrong"), minutes=10,
+    ),
+    Part(
         "hostile texts", "broken and malicious sources through the front-end", ("tests/fuzz",),
         lambda p, s: _python("tests.fuzz.frontend_texts", "--cases", 10**6, "--seed", s.seed, "--jobs", s.jobs,
                              "--seconds", s.seconds(p)),

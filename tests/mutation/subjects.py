@@ -1,4 +1,5 @@
-"""Good candidates to mutate: library kernels under random scripts with random knobs, made again from a number."""
+"""Good candidates to mutate: library kernels, and random sequences of launches, under random scripts with random knobs,
+made again from a number."""
 
 from __future__ import annotations
 
@@ -7,13 +8,18 @@ import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from ktc.driver.printing import why_not_lowered
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
+from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel, bind
-from ktc.ir.text import canonical
+from ktc.ir.text import canonical, named_apart
 from ktc.ir.workload import Workload
+from ktc.passes.launches.whole_fusion import whole_fusion
 from ktc.passes.lowering import materialise
+from tests.sequences.random_sequences import numbered
 
 from .scripts import random_knobs, random_script
 
@@ -53,22 +59,39 @@ def library() -> tuple[tuple[str, str | None], ...]:
     return tuple(found)
 
 
+SEQUENCES = "sequences/"
+"""What the names of random sequences of launches begin with (:mod:`tests.sequences`); their numbers follow."""
+
+MOST_SEQUENCES = 10**6
+
+
 @cache
 def _loaded(name: str, variant: str | None) -> tuple[Kernel, Workload]:
     import ktc.kernels
 
+    if name.startswith(SEQUENCES):
+        with TemporaryDirectory() as folder:
+            workload = numbered(name.removeprefix(SEQUENCES)).promised().work(Path(folder))
+            return named_apart(workload.load_kernel()), workload
     workload = Workload.load(Path(next(iter(ktc.kernels.__path__))) / name)
     return workload.load_kernel(variant), workload
 
 
 def subject(seed: int, number: int, kernel: str = "") -> Subject | None:
-    """Subject ``number`` of a seed, of the library kernels whose name contains ``kernel``; None where the script's
-    result cannot be lowered or is the kernel itself."""
+    """Subject ``number`` of a seed, of the library kernels, and random sequences, whose name contains ``kernel``; None
+    where the script's result cannot be lowered or is the kernel itself."""
     rng = random.Random(f"subject {seed} {number}")
-    name, variant = rng.choice([k for k in library() if kernel in k[0]])
+    name, variant = rng.choice([k for k in (*library(), (SEQUENCES, None)) if kernel in k[0]])
+    if name == SEQUENCES:
+        name += str(rng.randrange(MOST_SEQUENCES))
     original, workload = _loaded(name, variant)
+    if any(run(original, workload.make_inputs(s.sizes, None, 0, exact=True), domain="int").findings
+           for s in workload.scenarios if name.startswith(SEQUENCES)):  # fmt: skip
+        return None  # the launches themselves have a defect
     now = original
-    if rng.randrange(RAISED):
+    if now.is_sequence and rng.randrange(2):
+        now = _begun(now, rng)
+    elif rng.randrange(RAISED):
         from ktc.passes.core.language import parse_script
         from ktc.passes.core.pipeline import apply_script
 
@@ -83,6 +106,15 @@ def subject(seed: int, number: int, kernel: str = "") -> Subject | None:
     if any(evaluate(a.expr, candidate.knob_values) in (False, 0) for a in candidate.assumptions):
         return None  # its guard fails for these knobs whatever the sizes: the launcher always runs the original
     return Subject(name, variant, workload, original, candidate)
+
+
+def _begun(kernel: Kernel, rng: random.Random) -> Kernel:
+    """A sequence after the first steps of a script that fuses its launches."""
+    from ktc.passes.core.pipeline import apply_script
+    from ktc.passes.core.script import Script
+
+    steps = whole_fusion(kernel, rng.random() < 0.5, why_not_lowered).script.steps
+    return apply_script(kernel, Script(steps[: rng.randint(1, max(len(steps), 1))])).kernel
 
 
 @lru_cache(2)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from ktc.ir.fields import children
 from ktc.ir.fold import simplify
 from ktc.ir.interp.execution.evaluation_plans import CUTS, QUOTIENTS
-from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
+from ktc.ir.nodes import NEGATED, Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
 from ktc.ir.types import BOOL, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 from ktc.search.verification.integers import smt
@@ -121,11 +121,14 @@ def _is_choice(e: Expr) -> bool:
 
 
 def _kind(e: Expr) -> tuple[object, ...]:
-    """What is left of an expression that passes have moved, renamed and folded: its operators and literals."""
+    """What is left of an expression that passes have moved, renamed, negated and folded: its operator and literals.
+    ``if (x >= n) return`` and what raising makes of it, ``if x < n``, are of one kind."""
     e = simplify(e)
-    parts = [getattr(x, "op", "") or getattr(x, "fn", "") for x in walk_expr(e)]
+    operator = getattr(e, "op", "") or getattr(e, "fn", "")
+    if isinstance(e, Binary) and operator in NEGATED:
+        operator = min(operator, NEGATED[operator])
     literals = [x.value for x in walk_expr(e) if isinstance(x, Const)]
-    return parts[0], *sorted(map(str, literals)), scalar_of(next(iter(walk_expr(e))).type).kind
+    return operator, *sorted(map(str, literals)), scalar_of(next(iter(walk_expr(e))).type).kind
 
 
 def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> bool:

@@ -207,7 +207,7 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
         wide = wide_rows(job.original, job.candidate, job.workload)
         yield from ((i, data) for i in wide for data in ("peaks", "plain"))
         yield from ((i, "peaks") for i in chosen[:1])
-        yield from ((i, data) for data in ("sunken", "raised") for i in chosen[:1])
+        yield from ((i, data) for data in ("sunken", "raised", "negative", "positive") for i in chosen[:1])
         yield from ((i, "masked") for i in (*chosen[:1], *(wide[:1] or chosen[-1:])))
 
 

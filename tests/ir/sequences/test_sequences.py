@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,14 @@ def test_launches_obey_the_rules_of_kernels() -> None:
     assert "V-READONLY" in {p.code for p in verify(readonly)}
     large = read(TEXT.replace("block(32)", "block(2048)"))
     assert "V-LAUNCH" in {p.code for p in verify(large)}
+
+
+def test_what_only_the_host_knew_is_passed_to_a_launch_that_asks_for_it() -> None:
+    """A rewritten launch may compare with a size that its source never had."""
+    k = read(TEXT.replace("n: i32 range 1..1000)", "n: i32 range 1..1000, host m: i32)"))
+    first = launches(k)[0]
+    made = alone(k, first)
+    asked = tuple(dataclasses.replace(p, host=False) for p in made.params)
+    back = put_back(k, first, made.with_(params=asked))
+    assert k.param("m").host and not back.param("m").host
+    assert back.param("y").temporary

@@ -90,6 +90,8 @@ HEAD = "kernel k(out: f32*, in: f32 const*, d: i32)\n"
         ("  array a: f32[4]\n  atomic add a[0], 1.0\n", "V-SPACE"),
         ("  array a: f32[4, 4]\n  a[0] = 1.0\n", "V-INDEX"),
         ("  out[1.0] = 1.0\n", "V-INDEX"),
+        ("  let v: f32x(2) = in[0 +: 4]\n", "V-TYPE"),
+        ("  let v: f32x(2) = in[0 +: 2]\n  out[0 +: 4] = v\n", "V-TYPE"),
         ("  let u: u32 = 1.0 as.bit u32\n  let v: u16 = 1.0 as.bit u16\n", "V-TYPE"),
         ("  array a: constant f32[4]\n  pass\n", "V-SPACE"),
         ("  array a: f32[4] dynamic\n  pass\n", "V-SPACE"),

@@ -114,15 +114,18 @@ def fewer_threads(a: Kernel, b: Kernel) -> str:
     old, new = context.of(before[i]), context.of(after[i])
     if context.proves(old == new):
         return "z3: the same launch"
-    if not context.proves(old >= new):
+    fewer = context.proves(old >= new)
+    if not fewer and not context.proves(old <= new):
         return ""
     level, axis = ("block", "xyz"[i]) if i < 3 else ("thread", "xyz"[i - 3])
     extent = HwIndex("grid_dim" if i < 3 else "block_dim", axis)
     if any(e == extent for e in all_exprs(a.body)):
         return ""
-    context.facts.append(context.of(HwIndex(level, axis)) >= new)
-    idle = no_effect(a.body, context, Quiet(barriers=level == "block", loads=True, ends=True))
-    return "z3: the threads that are left out do nothing" if idle else ""
+    if not fewer:
+        context = smt.Context(b)
+    context.facts.append(context.of(HwIndex(level, axis)) >= context.of((after if fewer else before)[i]))
+    idle = no_effect((a if fewer else b).body, context, Quiet(barriers=level == "block", loads=fewer, ends=True))
+    return f"z3: the threads that are {'left out' if fewer else 'added'} do nothing" if idle else ""
 
 
 def other_iterations(

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ktc.ir.analysis.dependence import noalias
 from ktc.ir.kernel import Kernel, bind
+from ktc.ir.nodes import Store
 from ktc.ir.sequences import launches
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.walk import walk
 from ktc.ir.workload import Workload
+from ktc.passes.launches.overwritten import without_overwritten
 from ktc.search.verification import verify
 from tests.passes.checks import applied, body_of, refused
 from tests.passes.launches.sequence_sources import ROWS, elementwise, of, rows, workload
@@ -184,3 +188,48 @@ def test_a_wrong_fusion_is_caught(tmp_path: Path) -> None:
     wrong = parse_kernel(print_kernel(right).replace("x[i_1 + 1] * 2.0 : 0.0", "x[i_1] * 2.0 : 0.0"))
     assert verify(of(work), right, work, count=8).status == "TESTED"
     assert verify(of(work), wrong, work, count=8).status == "REJECTED"
+
+
+IN_PLACE = """
+__global__ void squared(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * x[i];
+}
+__global__ void clipped(float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { if (i % 3 == 0) y[i] = 1.0f; else y[i] = y[i] * 0.5f; }
+}
+"""
+
+
+def test_what_the_second_launch_writes_over_is_stored_once(tmp_path: Path) -> None:
+    """Whichever way the condition goes: the sanitizer calls a first store that nobody reads a defect."""
+    grid = ("cdiv(n, 64)", "64")
+    args = ["x f32 n in apart", "y f32 n out apart"]
+    work = workload(tmp_path, args, [("squared", {}, *grid), ("clipped", {}, *grid)], kernels=IN_PLACE)
+    k = applied(of(work), "raise | fuse-launches")
+    assert listing(k) == (
+        "  launch grid(cdiv(n, 64)) block(64)\n"
+        "  par i in 0..n @ [thread.x 64, block.x]\n"
+        "    let y_1: f32 = x[i] * x[i]\n"
+        "    if i % 3 == 0\n"
+        "      y[i] = 1.0\n"
+        "    else\n"
+        "      y[i] = y_1 * 0.5\n"
+    )
+    assert accepted(work, k)
+
+
+@pytest.mark.parametrize(("promise", "stores"), [("", 2), (" noalias", 1)])
+def test_a_store_that_another_name_may_read_stays(promise: str, stores: int) -> None:
+    """Without a promise ``w`` may be ``y``."""
+    k = parse_kernel(f"""
+kernel k(y: f32*{promise}, w: f32 const*, z: f32* noalias, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  par i in 0..n @ [thread.x 64, block.x]
+    y[i] = 1.0
+    z[i] = w[i]
+    y[i] = 2.0
+""")
+    body = without_overwritten(k.body, noalias(k))
+    assert sum(isinstance(s, Store) and s.buffer.name == "y" for s in walk(body)) == stores

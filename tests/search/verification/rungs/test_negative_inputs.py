@@ -1,0 +1,32 @@
+"""A maximum that begins with zero is seen where no element is positive, though a flat buffer shows no rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.text import parse_kernel
+from ktc.ir.workload import ArgSpec
+from ktc.search.verification import verify
+from tests.search.verification.gate_samples import _workload, scalar
+
+ROWS = """
+kernel peaks(y: f32* noalias, x: f32 const* noalias, rows: i32)
+  launch grid(rows) block(32)
+  let at: i32 = i32(blockIdx.x) * 32 + i32(threadIdx.x)
+  var v: f32 = -inf
+  v = max(v, x[at])
+  for offset = 16; offset > 0; offset / 2
+    v = max(v, shfl_xor(v, offset))
+  y[at] = v
+"""
+FLAT = _workload(
+    "peaks",
+    (ArgSpec("y", "f32", "out", ("rows * 32",)), ArgSpec("x", "f32", "in", ("rows * 32",)), scalar("rows", "rows")),
+    {"rows": 6},
+)
+
+
+@pytest.mark.parametrize(("function", "identity"), [("max", "-inf"), ("min", "inf")])
+def test_the_identity_of_a_row(function: str, identity: str) -> None:
+    text = ROWS.replace("max(", f"{function}(").replace("-inf", identity)
+    assert verify(parse_kernel(text), parse_kernel(text.replace(identity, "0.0")), FLAT).status == "REJECTED"
