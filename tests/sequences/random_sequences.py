@@ -109,7 +109,7 @@ def _source(name: str, body: str, more: bool, threads: int, restrict: bool) -> s
     if more:
         at = body.rindex("IN[")
         index = body[at + 3 : body.index("]", at)]
-        body = f"{body[:at]}MORE[{index}] + {body[at:]}"
+        body = f"{body[:at]}2.0f * MORE[{index}] + {body[at:]}"
     star = "*__restrict__" if restrict else "*"
     also = f", const float{star} MORE" if more else ""
     return f"__global__ void {name}(float{star} OUT, const float{star} IN{also}, int rows, int d) {{ {body} }}"

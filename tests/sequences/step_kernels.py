@@ -44,12 +44,14 @@ def _reduced(combine: str, first: str, use: str) -> str:
 STEPS: dict[str, Step] = {
     "scale": Step(FLAT + "if (i < n) OUT[i] = IN[i] * 2.0f;", BY_ELEMENT, True),
     "early": Step(FLAT + "if (i >= n) return; OUT[i] = IN[i] + 3.0f;", BY_ELEMENT, True),
-    "branching": Step(FLAT + "if (i < n) { float g = IN[i]; if (g < 0.0f) g = -g; OUT[i] = g; }", BY_ELEMENT, True),
-    "chosen": Step(FLAT + "if (i < n) { if (i % D == 0) OUT[i] = 1.0f; else OUT[i] = IN[i]; }", BY_ELEMENT, True),
+    "branching": Step(FLAT + "if (i < n) { float g = IN[i]; if (g < 0.0f) g = 0.25f * g; OUT[i] = g; }",
+                      BY_ELEMENT, True),
+    "chosen": Step(FLAT + "if (i < n) { if (i % D == 0) OUT[i] = IN[i] + 1.0f; else OUT[i] = IN[i]; }",
+                   BY_ELEMENT, True),
     "nested": Step(GRID + "if (c < D) OUT[r * D + c] = IN[r * D + c] + 1.0f;", BY_PLACE, True),
     "early nested": Step(GRID + "if (c >= D) return; OUT[r * D + c] = -IN[r * D + c];", BY_PLACE, True),
     "strided": Step("for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows * D; i += gridDim.x * blockDim.x) "
-                    "OUT[i] = IN[i] * IN[i];", STRIDED, True),
+                    "OUT[i] = IN[i] * IN[i] + IN[i];", STRIDED, True),
     "rowwise": Step(EACH + "OUT[blockIdx.x * D + i] = IN[blockIdx.x * D + i] - 2.0f;", BY_ROW, True),
     "backwards": Step(FLAT + "if (i < n) OUT[n - 1 - i] = IN[i];", BY_ELEMENT),
     "mirrored read": Step(FLAT + "if (i < n) OUT[i] = IN[n - 1 - i];", BY_ELEMENT),
