@@ -28,11 +28,17 @@ class Compiler:
             from ktc.backends.runtimes.module_symbols import file_scope
             from ktc.backends.runtimes.nvrtc import compile_cubin
 
-            variables = file_scope(code.kernel)
-            built = compile_cubin(
-                code.text, code.entry, m["arch"], code.options, hip=code.target == "hip", variables=variables
-            )
-            out |= {"log": built.log, "cached": built.cached, "bytes": len(built.code)}
+            built = [
+                compile_cubin(
+                    one.text, one.entry, m["arch"], one.options, hip=one.target == "hip",
+                    variables=file_scope(one.kernel),
+                )
+                for one in code.launches or (code,)
+            ]  # fmt: skip
+            out |= {
+                "log": "\n".join(b.log for b in built if b.log), "cached": all(b.cached for b in built),
+                "bytes": sum(len(b.code) for b in built),
+            }  # fmt: skip
         else:
             out["resources"] = dict(self._runtime(code.target).compile(code).resources)
         return {**out, "seconds": time.perf_counter() - start}
