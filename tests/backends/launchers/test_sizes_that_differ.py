@@ -55,7 +55,7 @@ def test_the_python_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     for (rows, batch, length), name in CALLS:
         launched.clear()
         launch(array, array, rows, batch, length)
-        assert launched == [name], (rows, batch, length)
+        assert launched == ([name] if batch else []), (rows, batch, length)  # CuPy would launch one block of none
 
 
 RUNTIME = """
