@@ -158,6 +158,11 @@ def element_of(t: Type) -> Type:
     raise TypeError(f"not a buffer type: {t}")
 
 
+def is_signed_integer(t: object) -> bool:
+    """Whether ``t`` is a type of signed integers, of which differences may be negative."""
+    return isinstance(t, Scalar) and t.is_int and t.is_signed
+
+
 def scalar_of(t: Type) -> Scalar:
     """The scalar at the bottom of ``t``."""
     while not isinstance(t, Scalar):

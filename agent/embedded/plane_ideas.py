@@ -16,16 +16,16 @@ REUSE = 1.25
 def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:
     """A two-dimensional stencil: neighbours share loads, so a thread takes several of them."""
     y, x = _plane(s)
-    rows = f"distribute{{loop={y.name} map=[thread.y $TY, block.{block_axis(y)}]}}"
-    cols = f"distribute{{loop={x.name} map=[thread.x $TX, block.{block_axis(x)}]}}"
-    down = f"distribute{{loop={y.name} map=[unroll $UY, thread.y $TY, block.{block_axis(y)}]}}"
-    across = f"distribute{{loop={x.name} map=[thread.x $TX, unroll $UX, block.{block_axis(x)}]}}"
-    wide = f"distribute{{loop={x.name} map=[vec $V, thread.x $TX, block.{block_axis(x)}]}}"
+    rows = _spread(y, "thread.y $TY")
+    cols = _spread(x, "thread.x $TX")
+    down = _spread(y, "unroll $UY, thread.y $TY")
+    across = _spread(x, "thread.x $TX, unroll $UX")
+    wide = _spread(x, "vec $V, thread.x $TX")
     yield f"{down} | {cols}", "rows stacked in a thread share their neighbours' loads", 1.3
     yield f"{down} | {wide}", "stacked rows and wide accesses", 1.3
     for z in _layers(s):
         yield _stacked(z.name, y.name, x.name), STACKED, 1.35
-        layers = f"distribute{{loop={z.name} map=[unroll $UZ:(2,4,8), block.{block_axis(z)}]}}"
+        layers = _spread(z, "unroll $UZ:(2,4,8)")
         yield f"{layers} | {rows} | {cols}", "layers stacked in a thread share their neighbours' loads", 1.3
         yield f"{layers} | {rows} | {wide}", "stacked layers and wide accesses", 1.3
     yield f"{rows} | {cols}", "block shape", 1.1
@@ -66,25 +66,30 @@ def plane_transposed(s: Shape, units: int) -> Iterator[Idea]:
     aside = f"distribute{{loop={y.name} map=[block.z]}}"  # no two loops may hold one axis, not even between steps
     swapped = f"distribute{{loop={y.name} map=[thread.x $TX, block.x]}}"
     across = f"distribute{{loop={x.name} map=[unroll $UX, thread.y $TY, block.y]}}"
-    down = f"distribute{{loop={y.name} map=[unroll $UY, thread.y $TY, block.{block_axis(y)}]}}"
-    cols = f"distribute{{loop={x.name} map=[thread.x $TX, block.{block_axis(x)}]}}"
+    down = _spread(y, "unroll $UY, thread.y $TY")
+    cols = _spread(x, "thread.x $TX")
     yield f"{down} | {cols}", "several rows a thread: strided accesses share cache lines", 1.5
     yield f"{aside} | {across} | {swapped}", "the other side contiguous, several elements a thread", 1.5
-    rows = f"distribute{{loop={y.name} map=[thread.y $TY, block.{block_axis(y)}]}}"
+    rows = _spread(y, "thread.y $TY")
     yield f"{rows} | {cols}", "block shape", 1.2
 
 
 def plane_product(s: Shape, units: int) -> Iterator[Idea]:
     """A contraction per element: register tiles reuse each loaded value across the tile."""
     y, x = _plane(s)
-    down = f"distribute{{loop={y.name} map=[unroll $TM, thread.y $TY, block.{block_axis(y)}]}}"
-    wide = f"distribute{{loop={x.name} map=[vec $V, thread.x $TX, block.{block_axis(x)}]}}"
-    across = f"distribute{{loop={x.name} map=[thread.x $TX, unroll $TN, block.{block_axis(x)}]}}"
+    down = _spread(y, "unroll $TM, thread.y $TY")
+    wide = _spread(x, "vec $V, thread.x $TX")
+    across = _spread(x, "thread.x $TX, unroll $TN")
     k = f" | unroll{{loop={s.serial[-1].name} factor=$UK}}" if s.serial else ""
     yield f"{down} | {across}", "a register tile: TM*TN products from TM+TN loads", 3.0
     yield f"{down} | {wide}", "a register tile with wide accesses along the row", 3.0
     if k:
         yield f"{down} | {wide}{k}", "and the contraction unrolled", 3.2
+
+
+def _spread(x: LoopFacts, levels: str) -> str:
+    """The step that gives ``levels`` to a loop within its own axis of blocks."""
+    return f"distribute{{loop={x.name} map=[{levels}, block.{block_axis(x)}]}}"
 
 
 def _plane(s: Shape) -> tuple[LoopFacts, LoopFacts]:

@@ -21,8 +21,8 @@ from ktc.ir.types import Ptr, Scalar
 from . import tensor_map
 from .checksum import cuda_checksum
 from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, integers, need, scalar, signature
-from .module_symbols import Symbols, file_scope
-from .nvrtc import compile_cubin
+from .module_symbols import Symbols
+from .nvrtc import cubin_of
 from .sequence_executable import SequenceExecutable
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -163,14 +163,7 @@ class CudaRuntime(TimedRuntime):
             raise KtcError(
                 "E-DEVICE-TARGET", f"the CUDA runtime runs 'cuda' or 'hip' code, not '{code.target}'", exit_code=2
             )
-        cubin = compile_cubin(
-            code.text,
-            code.entry,
-            self.arch,
-            code.options,
-            hip=code.target == "hip",
-            variables=file_scope(code.kernel),
-        )
+        cubin = cubin_of(code, self.arch)
         try:
             return CudaExecutable(self, code, cubin.code, cubin.symbol)
         except self.cp.cuda.driver.CUDADriverError as e:

@@ -14,10 +14,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktc.backends.base import CompileFailure, accelerated
+from ktc.backends.base import CompileFailure, Emitted, accelerated
 from ktc.ir.diagnostics import KtcError
 
 from .file_cache import Cache, key_of
+from .module_symbols import file_scope
 
 _SONAMES = ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
 HIP_SHIM = Path(__file__).parent.parent / "hip" / "include" / "hip_on_nvidia.h"
@@ -92,6 +93,12 @@ def version() -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return f"{major.value}.{minor.value}"
+
+
+def cubin_of(code: Emitted, arch: str) -> Cubin:
+    """A printed kernel, compiled as :func:`compile_cubin` does."""
+    variables, hip = file_scope(code.kernel), code.target == "hip"
+    return compile_cubin(code.text, code.entry, arch, code.options, hip=hip, variables=variables)
 
 
 def compile_cubin(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ktc.ir.nodes import NEGATED, Binary, Cast, Const, Expr, Sym, Unary, Var
-from ktc.ir.types import BOOL, Scalar
+from ktc.ir.types import BOOL, Scalar, is_signed_integer
 
 from .enclosures import is_integer
 from .polynomial import Polynomial, constant, minus, plus, polynomial
@@ -52,7 +52,7 @@ def follows(x: Expr, known: Iterable[Expr]) -> bool:
 
 def below_zero(x: Expr) -> Polynomial | None:
     """``p`` where ``x``, a comparison of signed integers, is ``p < 0``; None for other conditions."""
-    if not isinstance(x, Binary) or any(not _is_signed(e.type) for e in (x.a, x.b)):
+    if not isinstance(x, Binary) or any(not is_signed_integer(e.type) for e in (x.a, x.b)):
         return None
     a, b = polynomial(x.a), polynomial(x.b)
     match x.op:
@@ -65,10 +65,6 @@ def below_zero(x: Expr) -> Polynomial | None:
         case ">=":
             return plus(minus(b, a), constant(-1))
     return None
-
-
-def _is_signed(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_int and t.is_signed
 
 
 __all__ = ["below_zero", "follows", "parts"]

@@ -42,6 +42,11 @@ class RunResult:
     def ok(self) -> bool:
         return not self.findings
 
+    @property
+    def ended(self) -> bool:
+        """Whether the run came to its end: it was not cut off for the statements that it took."""
+        return not any(f.kind == "fuel" for f in self.findings)
+
 
 def same(a: RunResult, b: RunResult) -> bool:
     """Equal results wherever the kernel stored, and the same findings at the same elements."""

@@ -6,6 +6,6 @@ one launch leaves for another one. So it prints, parses, runs in the interpreter
 pass may make one kernel of two launches.
 """
 
-from .launches import alone, launch_kernels, launches, on_each_launch, put_back, temporaries
+from .launches import alone, launch_extents, launch_kernels, launches, on_each_launch, put_back, temporaries
 
-__all__ = ["alone", "launch_kernels", "launches", "on_each_launch", "put_back", "temporaries"]
+__all__ = ["alone", "launch_extents", "launch_kernels", "launches", "on_each_launch", "put_back", "temporaries"]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Launched
+from ktc.ir.nodes import Expr, Launched
 from ktc.ir.support.memo import by_identity
 
 
@@ -35,6 +35,12 @@ def alone(kernel: Kernel, launched: Launched) -> Kernel:
 def launch_kernels(kernel: Kernel) -> tuple[Kernel, ...]:
     """What is launched, in order: the kernels of a sequence, or ``kernel`` itself."""
     return tuple(alone(kernel, s) for s in launches(kernel)) or (kernel,)
+
+
+def launch_extents(kernel: Kernel) -> tuple[Expr, ...]:
+    """The extents of the grid and of a block, along x, y and z each, of every launch; none without a launch."""
+    launched = (k.launch for k in launch_kernels(kernel))
+    return tuple(e for launch in launched if launch is not None for e in (*launch.grid, *launch.block))
 
 
 def put_back(kernel: Kernel, launched: Launched, rewritten: Kernel) -> Kernel:

@@ -16,8 +16,7 @@ from typing import Any
 from ktc.backends.base import CompileFailure, Emitted
 from ktc.backends.launchers.launch_geometry import geometry as launch_needs
 from ktc.backends.runtimes.common import geometry, integers
-from ktc.backends.runtimes.module_symbols import file_scope
-from ktc.backends.runtimes.nvrtc import compile_cubin
+from ktc.backends.runtimes.nvrtc import cubin_of
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.host.captured import Instance, Slot
@@ -98,7 +97,7 @@ class Modules:
     def _compiled(self, code: Emitted) -> str | KtcError:
         file = f"{self.name}-{len(self._made)}.cubin"
         try:
-            built = compile_cubin(code.text, code.entry, self.arch, code.options, variables=file_scope(code.kernel))
+            built = cubin_of(code, self.arch)
         except CompileFailure as e:
             return KtcError("E-COMPILE", f"the tuned kernel does not compile: {e.log.strip().splitlines()[0][:200]}")
         (self.folder / file).write_bytes(built.code)

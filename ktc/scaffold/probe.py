@@ -200,7 +200,7 @@ class Prober:
         except (KtcError, MemoryError):
             return None
         self.work += result.work
-        if any(f.kind == "fuel" for f in result.findings):
+        if not result.ended:
             self.endless = True
             return None
         return Seen(dict(sizes), result.reach, result.accesses, result)
@@ -218,7 +218,7 @@ class Prober:
                 result = run(kernel, args, sanitize=False, fuel=SHORT_FUEL)
             except (KtcError, MemoryError):
                 return False
-            if result.stored or any(f.kind == "fuel" for f in result.findings):
+            if result.stored or not result.ended:
                 return False
         return True
 

@@ -50,7 +50,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.purity import is_removable
 from ktc.ir.text import print_expr
-from ktc.ir.types import Array, Ptr
+from ktc.ir.types import Array, Ptr, is_signed_integer
 from ktc.ir.walk import assigned, loads_in, map_body, stmt_exprs, used, walk, with_bodies
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
@@ -59,7 +59,7 @@ from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tile_comparisons import Tile, chosen_by, is_signed, outcomes
+from ktc.passes.shared.tile_comparisons import Tile, chosen_by, outcomes
 from ktc.passes.shared.tiles import Path, is_blocked, paths
 
 
@@ -122,7 +122,11 @@ def _masked(
         if isinstance(s, For | Par) and (ends := _ends(s, names)) is not None:
             tile.ends[s.var] = ends
     chosen = value if isinstance(value, Select) else None
-    if chosen is not None and isinstance(c := chosen.cond, Binary) and all(is_signed(x.type) for x in (c.a, c.b)):
+    if (
+        chosen is not None
+        and isinstance(c := chosen.cond, Binary)
+        and all(is_signed_integer(x.type) for x in (c.a, c.b))
+    ):
         for holds, p in outcomes(c.op, polynomial(expand(c.a, names)), polynomial(expand(c.b, names))):
             side = chosen.a if holds else chosen.b
             depends = used(side) & computed or any(True for _ in loads_in(side))
@@ -137,7 +141,7 @@ def _ends(s: For | Par, names: dict[Sym, Expr]) -> tuple[Polynomial, Polynomial]
     """The least and the largest value of the variable of ``s``: of a tile that is cut off, those of a whole one."""
     start = s.init if isinstance(s, For) else s.lo
     end = counted_to(s) if isinstance(s, For) else s.hi
-    if end is None or not is_signed(s.var.type) or (isinstance(s, For) and s.var in assigned(s.body)):
+    if end is None or not is_signed_integer(s.var.type) or (isinstance(s, For) and s.var in assigned(s.body)):
         return None
     cap = extent(start, end).cap
     low = polynomial(expand(start, names))

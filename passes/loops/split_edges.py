@@ -55,7 +55,7 @@ from ktc.ir.nodes import (
     bodies,
 )
 from ktc.ir.text import print_expr
-from ktc.ir.types import I32, Scalar
+from ktc.ir.types import I32, Scalar, is_signed_integer
 from ktc.ir.walk import assigned, declared, refresh, substitute_expr, used, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
@@ -65,7 +65,7 @@ from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tile_comparisons import Tile, chosen_by, is_signed, outcomes
+from ktc.passes.shared.tile_comparisons import Tile, chosen_by, outcomes
 from ktc.passes.shared.tiles import is_blocked
 
 
@@ -163,7 +163,7 @@ class _Interior:
         if isinstance(s, Par) and (whole := self._whole(s)) is not None:
             s, end = dataclasses.replace(s, hi=whole), whole
         stands = end is not None and not (used(end) | {s.var}) & assigned(s.body)
-        if end is not None and stands and not _reads(end) and not _reads(start) and is_signed(s.var.type):
+        if end is not None and stands and not _reads(end) and not _reads(start) and is_signed_integer(s.var.type):
             one = polynomial(i32(1))
             self.tile.ends[s.var] = polynomial(self._spelled(start)), minus(polynomial(self._spelled(end)), one)
         inner = self.body(s.body)
@@ -176,7 +176,7 @@ class _Interior:
         ends = upper_bounds(s.hi)
         lo = polynomial(s.lo)
         static = [e for e in ends if is_static(from_polynomial(minus(polynomial(e), lo), I32))]
-        if len(ends) < 2 or len(static) != 1 or not is_signed(s.var.type):
+        if len(ends) < 2 or len(static) != 1 or not is_signed_integer(s.var.type):
             return None
         others = [e for e in ends if e is not static[0]]
         if not all(self._holds(minus(polynomial(e), polynomial(static[0]))) for e in others):
@@ -190,7 +190,7 @@ class _Interior:
             holds = self._truth(e.cond)
             if holds is not None:
                 return self._expr(e.a if holds else e.b)
-        if isinstance(e, Call) and e.fn in ("min", "max") and len(e.args) == 2 and is_signed(e.type):
+        if isinstance(e, Call) and e.fn in ("min", "max") and len(e.args) == 2 and is_signed_integer(e.type):
             a, b = map(self._expr, e.args)
             small, large = (a, b) if e.fn == "min" else (b, a)
             holds = self._truth(Binary("<=", small, large))
@@ -199,7 +199,7 @@ class _Interior:
             isinstance(e, Cast)
             and isinstance(e.to, Scalar)
             and e.to.is_float
-            and is_signed(e.x.type)
+            and is_signed_integer(e.x.type)
             and not _reads(e.x)
         ):
             return dataclasses.replace(e, x=self._distance(e.x))
@@ -234,7 +234,7 @@ class _Interior:
             if a is least or b is least:
                 return least
             return None if a is None or b is None else not least
-        if not isinstance(cond, Binary) or _reads(cond) or not all(is_signed(x.type) for x in (cond.a, cond.b)):
+        if not isinstance(cond, Binary) or _reads(cond) or not all(is_signed_integer(x.type) for x in (cond.a, cond.b)):
             return None
         low, high = (polynomial(self._spelled(self._expr(x))) for x in (cond.a, cond.b))
         for holds, p in outcomes(cond.op, low, high):

@@ -12,7 +12,7 @@ from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import add, cast, evaluate, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Par, Var
-from ktc.ir.types import I64, Scalar
+from ktc.ir.types import I64, Scalar, is_signed_integer
 from ktc.ir.walk import used, walk
 
 ONE = Const(1, I64)
@@ -49,7 +49,7 @@ def most(kernel: Kernel, extent: Expr) -> Expr | None:
                 return sub(cast(d, I64), ONE)
             case Binary("+", a, b):
                 return _with(add, bound(a, depth), bound(b, depth))
-            case Binary("-", a, b) if _is_signed(e.type) and used(b) <= set(params):
+            case Binary("-", a, b) if is_signed_integer(e.type) and used(b) <= set(params):
                 return _with(sub, bound(a, depth), cast(b, I64))
             case Binary("/", a, b) if used(b) <= set(params) and positive(b):
                 return _with(lambda x, y: Binary("/", x, y), bound(a, depth), cast(b, I64))
@@ -67,10 +67,6 @@ def most(kernel: Kernel, extent: Expr) -> Expr | None:
 def _with(f: Callable[..., Expr], *parts: Expr | None) -> Expr | None:
     known = [p for p in parts if p is not None]
     return f(*known) if len(known) == len(parts) else None
-
-
-def _is_signed(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_int and t.is_signed
 
 
 def _only_smaller(source: object, to: Scalar) -> bool:

@@ -86,9 +86,4 @@ def chosen_by(kernel: Kernel, loop: Par, code: str) -> set[Sym]:
     return {s.var for s in around if isinstance(s, Par)}
 
 
-def is_signed(t: object) -> bool:
-    """Whether ``t`` is a type of signed integers, of which differences may be negative."""
-    return isinstance(t, Scalar) and t.is_int and t.is_signed
-
-
-__all__ = ["Tile", "chosen_by", "is_signed", "outcomes"]
+__all__ = ["Tile", "chosen_by", "outcomes"]

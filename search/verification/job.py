@@ -88,7 +88,7 @@ class Job:
         before = self.steps.get(id(instance), 0)
         what = self.planned("candidate", instance, domain, data, sanitize)
         result = self._against(want, what, known, most, before)
-        if not any(f.kind == "fuel" for f in result.findings):
+        if result.ended:
             self.steps[id(instance)] = result.steps
             self.coverage.note(None, result)
             self.theirs.note(None, want)
@@ -128,7 +128,7 @@ class Job:
                 self._ahead_of_the_original(what)
                 return
             want = self.oracle.run(sizes, what.domain, what.data, what.fuel)
-            if what.who == "candidate" and not any(f.kind == "fuel" for f in want.findings):
+            if what.who == "candidate" and want.ended:
                 first = what.domain == self.domains[0]
                 known = [] if first or not what.sanitize else self.defects_for(sizes)
                 self._against(want, what, known, what.most or None, 0)
@@ -146,7 +146,7 @@ class Job:
         self, want: RunResult, what: Planned, known: Collection[Finding], most: int | None, before: int
     ) -> RunResult:
         """The candidate, where the original came to ``want``."""
-        endless = any(f.kind == "fuel" for f in want.findings)
+        endless = not want.ended
         fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps, 2 * before))
         return self._limited(what, {(f.kind, f.buffer) for f in (*want.findings, *known)}, fuel)
 

@@ -303,7 +303,7 @@ class _Known:
 
     @property
     def ended(self) -> bool:
-        return not any(f.kind == "fuel" for f in self.result.findings)
+        return self.result.ended
 
 
 def _as_launched(original: Kernel) -> Kernel:

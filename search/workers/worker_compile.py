@@ -25,16 +25,9 @@ class Compiler:
         start = time.perf_counter()
         out: dict[str, Any] = {"resources": {}}
         if code.target in ("cuda", "hip"):
-            from ktc.backends.runtimes.module_symbols import file_scope
-            from ktc.backends.runtimes.nvrtc import compile_cubin
+            from ktc.backends.runtimes.nvrtc import cubin_of
 
-            built = [
-                compile_cubin(
-                    one.text, one.entry, m["arch"], one.options, hip=one.target == "hip",
-                    variables=file_scope(one.kernel),
-                )
-                for one in code.launches or (code,)
-            ]  # fmt: skip
+            built = [cubin_of(one, m["arch"]) for one in code.launches or (code,)]
             out |= {
                 "log": "\n".join(b.log for b in built if b.log), "cached": all(b.cached for b in built),
                 "bytes": sum(len(b.code) for b in built),

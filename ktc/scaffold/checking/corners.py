@@ -107,7 +107,7 @@ def look(
         for f in result.findings:
             if f.kind not in PASSED_OVER:
                 return _fault(f, g), spent
-        if result.stored or any(f.kind == "fuel" for f in result.findings):
+        if result.stored or not result.ended:
             return None, spent
     which = ", ".join(map(str, places))
     return Fault("idle", f"nothing is stored in the blocks {which} of the grid {g.grid}"), spent

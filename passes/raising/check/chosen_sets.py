@@ -98,7 +98,7 @@ class ChosenSets:
             if late and (self.sets or self.endless):
                 break
             args, result = self._with_room(args, clean, fuel)
-            if any(f.kind == "fuel" for f in result.findings):
+            if not result.ended:
                 self.endless = True
                 continue
             if result.ok and not clean:
@@ -139,8 +139,7 @@ class ChosenSets:
             if not self.unreached and self.single <= single_axes(self.source, drawn[k].scalars):
                 continue
             args, result = self._with_room(drawn[k].arguments(self.source), clean, 8 * self.within)
-            cut = any(f.kind == "fuel" for f in result.findings)
-            if result.ok >= clean and not cut and self._missing - self._missed(args, result):
+            if result.ok >= clean and result.ended and self._missing - self._missed(args, result):
                 self._take(args, result)
 
     def _cost(self, scalars: dict[str, int | float]) -> float:
@@ -182,8 +181,7 @@ class ChosenSets:
             if self.late or not self.unreached:
                 return
             result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if clean else None)
-            ended = not any(f.kind == "fuel" for f in result.findings)
-            if ended and result.ok >= clean and not self.unreached <= frozenset(id(s) for s in result.unreached):
+            if result.ended and result.ok >= clean and not self.unreached <= frozenset(id(s) for s in result.unreached):
                 self._take(args, result)
 
     def _beyond_reach(self, seed: int, clean: bool) -> None:
@@ -195,11 +193,7 @@ class ChosenSets:
                 if self.late:
                     return
                 args, result = self._with_room(args, clean, FAR_WORK)
-                if (
-                    result.ok >= clean
-                    and result.work <= FAR_WORK
-                    and not any(f.kind == "fuel" for f in result.findings)
-                ):
+                if result.ok >= clean and result.work <= FAR_WORK and result.ended:
                     self._take(args, result)
                     break
 
@@ -232,7 +226,7 @@ class ChosenSets:
             if self.late:
                 break
             result = self.budget.run(self.source, args, "int", fuel, () if clean else None)
-            if any(f.kind == "fuel" for f in result.findings):
+            if not result.ended:
                 fuel = min(fuel, max(CHECK_FUEL // 20, 2 * longest))  # the next one is rarely better
             elif result.ok >= clean:
                 self._take(args, result)

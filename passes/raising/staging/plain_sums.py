@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial, scaled
 from ktc.ir.nodes import COMPARISONS, Binary, Body, Expr
-from ktc.ir.types import I32, Scalar
+from ktc.ir.types import I32, Scalar, is_signed_integer
 from ktc.ir.walk import keep, map_body, walk_expr
 
 
@@ -21,7 +21,7 @@ def plain_sums(body: Body) -> Body:
 
 def plain_sum(e: Expr) -> Expr:
     """The shortest spelling of ``e`` itself, whose operands are in theirs."""
-    if not isinstance(e, Binary) or not _signed(e.a) or not _signed(e.b):
+    if not isinstance(e, Binary) or not (is_signed_integer(e.a.type) and is_signed_integer(e.b.type)):
         return e
     plain = _compared(e) if e.op in COMPARISONS else _summed(e) if e.op in "+-" else e
     return plain if _size(plain) < _size(e) else e
@@ -36,10 +36,6 @@ def _compared(e: Binary) -> Expr:
 
 def _summed(e: Binary) -> Expr:
     return from_polynomial(polynomial(e), e.type)
-
-
-def _signed(e: Expr) -> bool:
-    return isinstance(e.type, Scalar) and e.type.is_int and e.type.is_signed
 
 
 def _size(e: Expr) -> int:

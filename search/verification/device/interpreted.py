@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import RunResult, run
+from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_kernel
@@ -80,7 +80,7 @@ def exact_values(original: Kernel, workload: Workload, drawn: Drawn) -> Values:
         done = run(original, drawn.inputs(workload), domain="float64", sanitize=False)
     except KtcError:
         return {}
-    return dict(done.outputs) if _ended(done) else {}
+    return dict(done.outputs) if done.ended else {}
 
 
 @by_identity(KEPT, subjects=2)
@@ -92,11 +92,7 @@ def error_bounds(candidate: Kernel, workload: Workload, drawn: Drawn) -> Values:
         bounds = {n: np.imag(v) for n, v in done.outputs.items()} | any_order(candidate, inputs)
     except KtcError:
         return {}
-    return bounds if _ended(done) else {}
-
-
-def _ended(done: RunResult) -> bool:
-    return not any(f.kind == "fuel" for f in done.findings)
+    return bounds if done.ended else {}
 
 
 __all__ = ["Drawn", "as_computed", "awkward_sizes", "error_bounds", "exact_values"]

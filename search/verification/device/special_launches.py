@@ -90,7 +90,7 @@ def _ends(candidate: Kernel, oracle: Oracle, sizes: tuple[tuple[str, int], ...],
         mine = run(candidate, oracle.inputs(dict(sizes), data), domain="float", sanitize=False, fuel=MEANING)
     except KtcError:
         return False
-    return not any(f.kind == "fuel" for f in mine.findings)
+    return mine.ended
 
 
 class _Trial:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, For
-from ktc.ir.sequences import launch_kernels
+from ktc.ir.sequences import launch_extents
 from ktc.ir.walk import walk, walk_expr
 from ktc.search.verification.integers.formulas import increment
 from ktc.search.verification.integers.reaching import arguments, least_value
@@ -84,8 +84,7 @@ def _beyond(count: Count, most: int) -> Callable[[Mapping[str, int]], bool]:
 
 def _blocks(kernel: Kernel, maker: Maker) -> Iterator[Count]:
     """The extents of each launch's grid, and of blocks, which sizes may decide too."""
-    launched = (k.launch for k in launch_kernels(kernel))
-    for e in (e for launch in launched if launch is not None for e in (*launch.grid, *launch.block)):
+    for e in launch_extents(kernel):
         yield _count(e, kernel, maker)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.sequences import launch_kernels
+from ktc.ir.sequences import launch_extents, launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.reference import FormulaError
@@ -136,9 +136,7 @@ def extents(kernel: Kernel, scalars: Mapping[str, int | float]) -> tuple[int, ..
 
 def open_axes(kernel: Kernel) -> set[int]:
     """The :data:`AXES` along which sizes decide how many there are."""
-    launched = (k.launch for k in launch_kernels(kernel))
-    found = [e for launch in launched if launch is not None for e in (*launch.grid, *launch.block)]
-    return {k for k, e in enumerate(found) if evaluate(e, kernel.knob_values) is None}
+    return {k for k, e in enumerate(launch_extents(kernel)) if evaluate(e, kernel.knob_values) is None}
 
 
 def single_axes(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:

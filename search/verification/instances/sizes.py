@@ -8,7 +8,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const
-from ktc.ir.sequences import launch_kernels
+from ktc.ir.sequences import launch_extents, launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import all_exprs, walk_expr
 from ktc.ir.workload import Workload
@@ -45,8 +45,7 @@ def tiles(kernel: Kernel, workload: Workload) -> set[int]:
             factors += [b for g in launched for b in g.block if b > 1]
         except KtcError:
             continue
-    extents = [e for k in launch_kernels(kernel) if k.launch is not None for e in (*k.launch.grid, *k.launch.block)]
-    places = (*all_exprs(kernel.body), *(x for e in extents for x in walk_expr(e)))
+    places = (*all_exprs(kernel.body), *(x for e in launch_extents(kernel) for x in walk_expr(e)))
     literals = {int(e.value) for e in places if isinstance(e, Const) and not e.ty.is_float}
     factors += [v for v in sorted(literals) if 1 < v <= 16]  # vector widths and unroll factors, once bound
     products = {1}

@@ -16,7 +16,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, For, HwIndex, Knob, Var
-from ktc.ir.sequences import launch_kernels
+from ktc.ir.sequences import launch_extents, launch_kernels
 from ktc.ir.walk import walk, walk_expr
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.reach import promised
@@ -68,13 +68,7 @@ def unmet_limits(job: Job, kernel: Kernel) -> UnmetLimits:
 
 def launch_conditions(kernel: Kernel) -> list[Expr]:
     """Comparisons, minima and maxima of the extents, in the order in which they stand there."""
-    return [x for e in _extents(kernel) for x in walk_expr(e) if is_condition(x)]
-
-
-def _extents(kernel: Kernel) -> list[Expr]:
-    """The extents of the launch, of a sequence those of all its launches."""
-    launched = (k.launch for k in launch_kernels(kernel))
-    return [e for launch in launched if launch is not None for e in (*launch.grid, *launch.block)]
+    return [x for e in launch_extents(kernel) for x in walk_expr(e) if is_condition(x)]
 
 
 def is_condition(e: Expr) -> bool:
@@ -147,7 +141,7 @@ def _goes_on_by(s: For, extent: Expr) -> bool:
 
 def _grows(kernel: Kernel) -> bool:
     """Whether the number of threads hangs on the arguments."""
-    return any(isinstance(x, Var) for e in _extents(kernel) for x in walk_expr(e))
+    return any(isinstance(x, Var) for e in launch_extents(kernel) for x in walk_expr(e))
 
 
 __all__ = [

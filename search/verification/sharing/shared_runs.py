@@ -290,7 +290,7 @@ def _alone(lock: Path) -> Iterator[bool]:
 
 def _usable(result: RunResult, had: int, fuel: int) -> bool:
     """Whether a run that ``had`` so many statements says what one with ``fuel`` would."""
-    if any(f.kind == "fuel" for f in result.findings):
+    if not result.ended:
         return had == fuel
     return result.steps <= fuel
 

@@ -28,7 +28,7 @@ def tuned(built, tmp_path, monkeypatch) -> Path:
     """The folder of a profile, of sources, and of a run with a recipe for one of the kernels."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(built))
     monkeypatch.setattr(profile_run, "cupti_libraries", lambda program: [])
-    monkeypatch.setattr("ktc.observed.swaps.compile_cubin", lambda text, entry, *_, **__: Cubin(b"code", entry, ""))
+    monkeypatch.setattr("ktc.observed.swaps.cubin_of", lambda code, arch: Cubin(b"code", code.entry, ""))
     monkeypatch.chdir(tmp_path)
     Path("src").mkdir()
     Path("src/scale.cu").write_text(SCALE)
@@ -124,7 +124,7 @@ void run(float *o, float *i, int n) { scale<<<(n + 255) / 256, 256>>>(o, i, n, 0
 def test_working_memory_is_the_library_s(tuned, capsys, swap_lines, monkeypatch):
     Path("src/scale.cu").write_text(SUM)
     assert main(["init", "--from", "p", "--source", "src", "--kernel", "scale", "--force"]) == 0
-    monkeypatch.setattr("ktc.observed.swaps.compile_cubin", lambda *_, **__: Cubin(b"code", "summed", ""))
+    monkeypatch.setattr("ktc.observed.swaps.cubin_of", lambda *_: Cubin(b"code", "summed", ""))
     recipe("raise | normalise | map{i=[thread.x 32, block.x] j=[thread.y 4, block.y 4, seq]}")
     capsys.readouterr()
     assert main(["tryout", "p", "--source", "src", "--runs", "1", "--json"]) == 0
