@@ -15,18 +15,19 @@ from typing import Any
 from ktc.driver.printing import why_not_lowered
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import compare, run
-from ktc.ir.kernel import Kernel, bind
+from ktc.ir.kernel import Kernel
 from ktc.ir.sequences import launch_kernels, launches
 from ktc.ir.text import print_kernel
 from ktc.ir.types import Ptr
 from ktc.ir.verifier import verify as check_ir
 from ktc.ir.walk import assigned, rename
 from ktc.ir.workload import Workload
+from ktc.ir.workload.scenario_facts import runnable
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.launches.whole_fusion import whole_fusion
 from ktc.passes.lowering import materialise
-from tests.mutation.scripts import random_script
+from tests.mutation.scripts import random_knobs, random_script
 from tests.passes.launches.sequence_sources import of
 
 from .random_sequences import Drawn, Pick
@@ -69,7 +70,8 @@ def check(drawn: Drawn, pick: Pick, counts: Counter[str]) -> None:
             return
         _note(sequence, made, counts)
         try:
-            lowered = materialise(bind(made, {}))
+            made = random_knobs(made, pick)
+            lowered = materialise(made)
         except KtcError as e:
             counts[f"not lowered: {e.code}"] += 1
             lowered = None
@@ -77,7 +79,7 @@ def check(drawn: Drawn, pick: Pick, counts: Counter[str]) -> None:
         if problems := [p for k in forms for p in check_ir(k) if not p.unproved]:
             raise Wrong(_said(drawn, made, f"malformed: {problems[0]}"))
         for sizes, args in _inputs(drawn, work):
-            for form in forms:
+            for form in (k for k in forms if runnable(k, work, sizes)):
                 if why := differs(sequence, form, args):
                     raise Wrong(_said(drawn, made, f"{why} at {sizes}"))
         if all(t.startswith(CAREFUL) for t in made.trace):
@@ -171,6 +173,8 @@ def _check_as_one(
         return
     counts["as one buffer"] += 1
     for (sizes, args), form in itertools.product(inputs, forms):
+        if not runnable(form, work, sizes):
+            continue
         if why := differs(whole, as_one(form, *pair), args):
             raise Wrong(_said(drawn, form, f"with {pair[0]} passed for {pair[1]} too, {why} at {sizes}"))
 

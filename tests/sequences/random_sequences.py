@@ -17,7 +17,7 @@ from typing import Any
 from ktc.ir.workload import Workload
 from tests.passes.launches.sequence_sources import Launch, workload
 
-from .step_kernels import STEPS, THREADS
+from .step_kernels import STEPS, THREADS, Step
 
 Pick = Callable[[Sequence[Any]], Any]
 
@@ -25,26 +25,36 @@ LITERALS = (8, 10, 32)
 """Lengths of rows that sources have as numbers."""
 
 
+LARGEST = 4096
+"""Rows and columns that are promised at most: a grid may have one of them along any axis, and an ``int`` has the number
+of elements."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """``kernels``: the source; ``args`` and ``launches`` of the workload, as :func:`workload` takes them. ``literal``:
     the length of a row where it is a number, else 0. ``apart``: buffers that the source of some launch promises to be
-    apart from each other (``__restrict__``)."""
+    apart from each other (``__restrict__``). ``bounded``: sizes are promised to be at most :data:`LARGEST`."""
 
     kernels: str
     args: tuple[str, ...]
     launches: tuple[Launch, ...]
     literal: int
     apart: tuple[frozenset[str], ...] = ()
+    bounded: bool = False
 
     def promised(self) -> Drawn:
-        """The same with the promise that no two buffers overlap."""
-        return replace(self, args=tuple(a if a.endswith(" apart") else f"{a} apart" for a in self.args))
+        """The same with the promises that no two buffers overlap, and of how large sizes are: of sizes that nobody
+        bounds, a mutant whose indices are larger would be right as far as anyone asks."""
+        apart = tuple(a if a.endswith(" apart") else f"{a} apart" for a in self.args)
+        return replace(self, args=apart, bounded=True)
 
     def work(self, folder: Path) -> Workload:
         """The workload, with its source in ``folder``."""
-        sizes = "rows = 6" if self.literal else "rows = 6, d = 10"
-        return workload(folder, self.args, self.launches, sizes, self.kernels)
+        sizes = {"rows": 6} if self.literal else {"rows": 6, "d": 10}
+        bounds = [f"{n} i32 1,{LARGEST} scalar" for n in sizes] if self.bounded else []
+        usual = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+        return workload(folder, (*self.args, *bounds), self.launches, usual, self.kernels)
 
     def __str__(self) -> str:
         lines = [f"{kernel}({passed}) grid {grid} block {block}" for kernel, passed, grid, block in self.launches]
@@ -76,9 +86,7 @@ def draw(pick: Pick) -> Drawn:
         restrict = pick((False, False, True)) and len({out, into, *([more] if also else [])}) == 2 + also
         sources.append(_source(f"step{k}", text, also, threads, restrict))
         buffers = {"OUT": out, "IN": into} | ({"MORE": more} if also else {})
-        length = str(literal) if literal else passed.get("d", "d")
-        rows = passed.get("rows", "rows")
-        grid = step.grid.replace("ROWS", str(rows)).replace("D", str(length)).replace("W", str(threads))
+        grid = _grid(step, passed.get("rows", "rows"), literal or passed.get("d", "d"), threads)
         launches.append((f"step{k}", {**buffers, **passed}, grid, str(threads)))
         changed.add(out)
         read |= {into, *([more] if also else [])}
@@ -88,7 +96,19 @@ def draw(pick: Pick) -> Drawn:
     args = [f"{b} f32 {shape} {_role(b, changed, read, out)}{' apart' * promised}" for b in ("x", *written)]
     temporaries = pick((True, True, False))
     args = [a if temporaries or " temp" not in a else a.replace(" temp", " out") for a in args]
-    return Drawn("\n".join(sources), tuple(args), tuple(launches), literal, tuple(apart))
+    return Drawn("\n".join(sources), tuple(args), tuple(launches), literal, tuple(apart), pick((True, False)))
+
+
+def single(step: Step) -> Drawn:
+    """One launch, from ``x`` to ``z``."""
+    threads = THREADS[0]
+    source = _source("step0", re.sub(r"\bD\b", "d", step.body), False, threads, False)
+    launch = ("step0", {"OUT": "z", "IN": "x"}, _grid(step, "rows", "d", threads), str(threads))
+    return Drawn(source, ("x f32 rows*d in", "z f32 rows*d out"), (launch,), 0)
+
+
+def _grid(step: Step, rows: object, length: object, threads: int) -> str:
+    return step.grid.replace("ROWS", str(rows)).replace("D", str(length)).replace("W", str(threads))
 
 
 def _destination(pick: Pick, there: list[str], into: str, own: bool, last: bool) -> str:
@@ -109,7 +129,7 @@ def _source(name: str, body: str, more: bool, threads: int, restrict: bool) -> s
     if more:
         at = body.rindex("IN[")
         index = body[at + 3 : body.index("]", at)]
-        body = f"{body[:at]}2.0f * MORE[{index}] + {body[at:]}"
+        body = f"{body[:at]}7.0f * MORE[{index}] + {body[at:]}"
     star = "*__restrict__" if restrict else "*"
     also = f", const float{star} MORE" if more else ""
     return f"__global__ void {name}(float{star} OUT, const float{star} IN{also}, int rows, int d) {{ {body} }}"
@@ -126,4 +146,4 @@ def numbered(seed: object) -> Drawn:
     return draw(random.Random(f"sequence {seed}").choice)
 
 
-__all__ = ["Drawn", "draw", "numbered"]
+__all__ = ["Drawn", "draw", "numbered", "single"]

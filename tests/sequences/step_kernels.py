@@ -3,6 +3,9 @@
 Each reads ``IN``, most of them ``MORE`` as well if they are given it, and writes ``OUT``: all three have ``rows * d``
 elements, of which a kernel is told ``rows`` and ``d``. ``D`` stands for the length of a row, which is a parameter or a
 number of the source; ``W`` for threads of a block, a power of two from 32 on.
+
+Whatever of ``IN`` changes is seen in ``OUT``: an element, all of them by one number or factor, two that change places.
+Otherwise a sequence could do the same although one of its earlier launches does something else.
 """
 
 from __future__ import annotations
@@ -60,26 +63,28 @@ STEPS: dict[str, Step] = {
                     BY_ELEMENT),
     "transposed": Step(GRID + "if (c < D) OUT[c * rows + r] = IN[r * D + c];", BY_PLACE),
     "staged": Step("__shared__ float s[W]; " + FLAT + "s[threadIdx.x] = i < n ? IN[i] : 0.0f; __syncthreads(); "
-                   "if (i < n) OUT[i] = s[threadIdx.x] + s[threadIdx.x ^ 1];", BY_ELEMENT),
-    "maximum": Step(_reduced("fmaxf({}, {})", "-1e30f", "IN[at + i] - s[0]"), BY_ROW),
+                   "if (i < n) OUT[i] = s[threadIdx.x] + 2.0f * s[threadIdx.x ^ 1];", BY_ELEMENT),
+    "maximum": Step(_reduced("fmaxf({}, {})", "-1e30f", "IN[at + i] + s[0]"), BY_ROW),
     "sum": Step(_reduced("({} + {})", "0.0f", "IN[at + i] + s[0]"), BY_ROW),
-    "late rows": Step("if (blockIdx.x >= rows) return; " + _reduced("fmaxf({}, {})", "-1e30f", "s[0]"), BY_ROW),
+    "late rows": Step("if (blockIdx.x >= rows) return; " + _reduced("fmaxf({}, {})", "-1e30f",
+                                                                      "2.0f * IN[at + i] + s[0]"), BY_ROW),
     "warp": Step("float v = 0.f; " + EACH + "v += IN[blockIdx.x * D + i]; "
                  "for (int k = 16; k > 0; k >>= 1) v += __shfl_xor_sync(0xffffffffu, v, k); "
-                 "if (threadIdx.x < 32) for (int i = threadIdx.x; i < D; i += 32) OUT[blockIdx.x * D + i] = v;",
+                 "if (threadIdx.x < 32) for (int i = threadIdx.x; i < D; i += 32) "
+                 "OUT[blockIdx.x * D + i] = v + 3.0f * IN[blockIdx.x * D + i];",
                  BY_ROW),
     "serial": Step(ROW_OF_THREAD + "if (r >= rows) return; float m = -1e30f; "
                    "for (int i = 0; i < D; ++i) m = fmaxf(m, IN[r * D + i]); "
-                   "for (int i = 0; i < D; ++i) OUT[r * D + i] = IN[r * D + i] - m;", BY_THREAD_A_ROW),
+                   "for (int i = 0; i < D; ++i) OUT[r * D + i] = IN[r * D + i] + m;", BY_THREAD_A_ROW),
     "running": Step(ROW_OF_THREAD + "if (r < rows) { float s = 0.f; "
                     "for (int i = 0; i < D; ++i) { s += IN[r * D + i]; OUT[r * D + i] = s; } }", BY_THREAD_A_ROW),
     "mirrored": Step(ROW_OF_THREAD + "if (r < rows) for (int i = 0; i < D; ++i) "
                      "OUT[r * D + i] = IN[r * D + i] + 2.0f * IN[r * D + D - 1 - i];", BY_THREAD_A_ROW),
     "columns": Step("const int c = blockIdx.x * blockDim.x + threadIdx.x; if (c < D) { float s = 0.f; "
                     "for (int r = 0; r < rows; ++r) s += IN[r * D + c]; "
-                    "for (int r = 0; r < rows; ++r) OUT[r * D + c] = s; }", BY_COLUMN),
+                    "for (int r = 0; r < rows; ++r) OUT[r * D + c] = IN[r * D + c] + s; }", BY_COLUMN),
     "first of all": Step("const float f = IN[0]; " + FLAT + "if (i < n) OUT[i] = IN[i] + f;", BY_ELEMENT),
-    "first of row": Step(EACH + "OUT[blockIdx.x * D + i] = IN[blockIdx.x * D + i] - IN[blockIdx.x * D];", BY_ROW),
+    "first of row": Step(EACH + "OUT[blockIdx.x * D + i] = IN[blockIdx.x * D + i] + IN[blockIdx.x * D];", BY_ROW),
 }  # fmt: skip
 
 THREADS = (32, 64, 128)

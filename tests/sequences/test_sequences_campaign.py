@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from ktc.ir.interp import compare, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Stmt, Store
 from ktc.ir.sequences import launches
@@ -14,7 +19,8 @@ from tests.passes.checks import applied
 from tests.passes.launches.sequence_sources import elementwise, of
 
 from . import checks
-from .random_sequences import draw, numbered
+from .random_sequences import draw, numbered, single
+from .step_kernels import STEPS
 
 FEW = 3
 
@@ -22,9 +28,29 @@ FEW = 3
 def test_a_few_random_sequences_keep_their_meaning() -> None:
     counts: Counter[str] = Counter()
     for k in range(FEW):
-        pick = random.Random(f"quick {k}").choice
+        pick = random.Random(f"few {k}").choice
         checks.check(draw(pick), pick, counts)
     assert counts["rewritten"] > FEW // 2 and counts["fused"] and not any(k.startswith("not a") for k in counts)
+
+
+Buffer = np.ndarray
+
+CHANGES: dict[str, Callable[[Buffer], Buffer]] = {
+    "all by one number": lambda x: x + 3,
+    "all by one factor": lambda x: 2 * x,
+    "signs": lambda x: -x,
+    "neighbours change places": lambda x: x.reshape(-1, 2)[:, ::-1].reshape(x.shape),
+    **{f"element {k}": lambda x, k=k: x + (np.arange(x.size) == k).reshape(x.shape) for k in range(8)},  # type: ignore[misc]
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_hides_nothing_of_what_it_reads(name: str, tmp_path: Path) -> None:
+    step = single(STEPS[name]).work(tmp_path)
+    kernel, args = of(step), step.make_inputs({"rows": 2, "d": 4}, None, 1, exact=True)
+    out = [run(kernel, {**args, "x": changed(args["x"])}, domain="int") for changed in (np.copy, *CHANGES.values())]
+    unseen = [c for c, found in zip(CHANGES, out[1:]) if compare(out[0], found, "int") is None]
+    assert not unseen
 
 
 def test_a_sequence_is_made_again_from_its_number() -> None:

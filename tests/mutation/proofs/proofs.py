@@ -43,7 +43,7 @@ from tests.mutation.maxima.maps import same_points
 from tests.mutation.sites import BRANCHES
 from tests.mutation.symbolic.barriers import needless
 from tests.mutation.symbolic.crossing import keeps_nothing_apart
-from tests.mutation.symbolic.effects import Quiet, fewer_threads, no_effect
+from tests.mutation.symbolic.effects import Quiet, no_effect, other_threads
 from tests.mutation.symbolic.effort import Effort
 from tests.mutation.symbolic.single import stored_twice
 from tests.mutation.symbolic.symbolic import same_effect
@@ -72,8 +72,8 @@ def equivalent(
     if smt.available() and not candidate.is_sequence and (found := other_array(candidate, mutant)):
         return found
     if canonical(candidate).launch != canonical(mutant).launch:
-        same_assumptions = candidate.assumptions == mutant.assumptions
-        return fewer_threads(candidate, mutant) if same_body and same_assumptions and smt.available() else ""
+        comparable = same_body and candidate.assumptions == mutant.assumptions and smt.available()
+        return other_threads(candidate, mutant) if comparable and not _wraps(mutant) - _wraps(candidate) else ""
     if any(a not in candidate.assumptions for a in mutant.assumptions):
         return ""
     dropped = [a for a in candidate.assumptions if a not in mutant.assumptions]

@@ -101,8 +101,9 @@ def _shared(sym: Sym) -> bool:
     return isinstance(sym.type, Array) and sym.type.space == "shared"
 
 
-def fewer_threads(a: Kernel, b: Kernel) -> str:
-    """Why ``b``, which differs from ``a`` in its launch alone, does the same with another number of threads."""
+def other_threads(a: Kernel, b: Kernel) -> str:
+    """Why ``b``, which differs from ``a`` in one extent of its launch alone, does the same with fewer or more threads:
+    those that only one of them has do nothing."""
     if a.launch is None or b.launch is None:
         return ""
     before, after = ((*k.launch.grid, *k.launch.block) for k in (a, b) if k.launch is not None)
@@ -111,7 +112,7 @@ def fewer_threads(a: Kernel, b: Kernel) -> str:
         return ""
     i = changed[0]
     context = smt.Context(a)
-    old, new = context.of(before[i]), context.of(after[i])
+    old, new = (_threads(context.of(e)) for e in (before[i], after[i]))
     if context.proves(old == new):
         return "z3: the same launch"
     fewer = context.proves(old >= new)
@@ -126,6 +127,13 @@ def fewer_threads(a: Kernel, b: Kernel) -> str:
     context.facts.append(context.of(HwIndex(level, axis)) >= context.of((after if fewer else before)[i]))
     idle = no_effect((a if fewer else b).body, context, Quiet(barriers=level == "block", loads=fewer, ends=True))
     return f"z3: the threads that are {'left out' if fewer else 'added'} do nothing" if idle else ""
+
+
+def _threads(extent: Any) -> Any:
+    """How many there are along an axis of this extent: of a negative one, as many as of zero, none."""
+    import z3
+
+    return z3.If(extent > 0, extent, 0)
 
 
 def other_iterations(

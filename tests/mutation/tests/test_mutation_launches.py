@@ -6,7 +6,9 @@ import dataclasses
 
 import pytest
 
-from ktc.ir.nodes import Launched, i32
+from ktc.ir.fold import add, cdiv
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr, Launched, Var, i32
 from ktc.ir.text import parse_kernel
 from ktc.search.verification.integers import smt
 from tests.mutation.campaign import OPERATORS
@@ -66,3 +68,38 @@ def test_what_reads_what_it_writes_may_not_come_twice() -> None:
     twice = parse_kernel(TEXT.replace("m[k] = t[k] + 1.0", "m[k] = m[k] + t[k]"))
     op = next(op for op in OPERATORS if op.name == "launch-again")
     assert [equivalent(twice, apply(twice, op, k)) for k in range(3)] == [AGAIN, AGAIN, ""]
+
+
+N = Var(PAIR.params[-1].sym)
+ADDED = "z3: the threads that are added do nothing"
+
+
+@pytest.mark.parametrize("blocks", [cdiv(N, i32(32)), cdiv(add(N, i32(70)), i32(64))])
+def test_blocks_that_a_guard_stops_may_come(blocks: Expr) -> None:
+    """For a negative size no block comes, however the extent is rounded."""
+    assert equivalent(PAIR, of_blocks(blocks)) == ADDED or not smt.available()
+
+
+@pytest.mark.parametrize("blocks", [cdiv(N, i32(65)), i32(64)])
+def test_blocks_that_do_something_must_come(blocks: Expr) -> None:
+    assert not equivalent(PAIR, of_blocks(blocks))
+
+
+@pytest.mark.parametrize(("largest", "why"), [(2**20, ADDED), (2**30, "")])
+def test_blocks_may_not_be_so_many_that_indices_wrap(largest: int, why: str) -> None:
+    """64 threads in each of n blocks."""
+    few, many = (bounded(k, largest) for k in (PAIR, of_blocks(N)))
+    assert equivalent(few, many) == why or not smt.available()
+
+
+def of_blocks(blocks: Expr) -> Kernel:
+    """:data:`PAIR` with so many blocks in its first launch."""
+    first = PAIR.body[0]
+    assert isinstance(first, Launched)
+    return PAIR.with_(body=(dataclasses.replace(first, grid=(blocks, *first.grid[1:])), *PAIR.body[1:]))
+
+
+def bounded(kernel: Kernel, n: int) -> Kernel:
+    """``kernel`` for at most ``n`` elements."""
+    *others, last = kernel.params
+    return kernel.with_(params=(*others, dataclasses.replace(last, range=(1, n))))

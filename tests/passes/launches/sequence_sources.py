@@ -66,11 +66,16 @@ Launch = tuple[str, Mapping[str, object], str, str]
 def workload(
     folder: Path, args: Sequence[str], launches: Sequence[Launch], sizes: str = "n = 300", kernels: str = KERNELS
 ) -> Workload:
-    """The workload of a sequence: ``args`` as ``name dtype shape role``, with ``apart`` for noalias."""
+    """The workload of a sequence: ``args`` as ``name dtype shape role``, with ``apart`` for noalias; of a scalar that
+    carries the size of its name, what that is between as ``name dtype low,high scalar``."""
     (folder / "kernels.cu").write_text(kernels)
     text = ['[sequence]\nname = "sequence"\nsource = "kernels.cu"\n']
     for row in args:
         name, dtype, shape, role, *apart = row.split()
+        if role == "scalar":
+            text.append(f'[[args]]\nname = "{name}"\ndtype = "{dtype}"\nrole = "scalar"\nvalue = "{name}"')
+            text.append(f"range = [{shape}]\n")
+            continue
         dims = ", ".join(f'"{s}"' for s in shape.split(","))
         text.append(f'[[args]]\nname = "{name}"\ndtype = "{dtype}"\nshape = [{dims}]\nrole = "{role}"')
         text.append("noalias = true\n" if apart else "")
