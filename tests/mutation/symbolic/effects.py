@@ -14,8 +14,11 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     Assign,
+    Atomic,
     Barrier,
     Body,
+    Break,
+    Continue,
     Decl,
     For,
     HwIndex,
@@ -26,9 +29,10 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     WarpOp,
+    While,
 )  # fmt: skip
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.formulas import increment
 from tests.mutation.proofs.ending import counts_up, may_run
@@ -38,10 +42,10 @@ from tests.mutation.proofs.extents import readable
 @dataclass
 class Quiet:
     """What may happen unseen: ``own`` are variables and arrays that nobody outside knows; ``barriers``: of a block of
-    which no thread does anything else; ``loads``: of code that is left out, while code that is added may not read
-    buffers beyond what is known to be there, touch elements of arrays that may not exist, nor go round for ever;
-    ``ends``: of threads that do nothing else either, while of others a return is felt in all that would have
-    followed."""
+    which no thread does anything else, or of threads for which nobody waits once they are gone; ``loads``: of code that
+    is left out, while code that is added may not read buffers beyond what is known to be there, touch elements of
+    arrays that may not exist, nor go round for ever; ``ends``: of threads that do nothing else either, while of others
+    a return is felt in all that would have followed."""
 
     own: set[Sym] = field(default_factory=set)
     barriers: bool = False
@@ -101,6 +105,10 @@ def _shared(sym: Sym) -> bool:
     return isinstance(sym.type, Array) and sym.type.space == "shared"
 
 
+ALONE = (Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, For, If, Return, Store, While)
+"""Statements of single threads, and barriers."""
+
+
 def other_threads(a: Kernel, b: Kernel) -> str:
     """Why ``b``, which differs from ``a`` in one extent of its launch alone, does the same with fewer or more threads:
     those that only one of them has do nothing."""
@@ -120,13 +128,20 @@ def other_threads(a: Kernel, b: Kernel) -> str:
         return ""
     level, axis = ("block", "xyz"[i]) if i < 3 else ("thread", "xyz"[i - 3])
     extent = HwIndex("grid_dim" if i < 3 else "block_dim", axis)
-    if any(e == extent for e in all_exprs(a.body)):
+    if any(e == extent for e in all_exprs(a.body)) or (level == "thread" and not _one_by_one(a)):
         return ""
     if not fewer:
         context = smt.Context(b)
     context.facts.append(context.of(HwIndex(level, axis)) >= context.of((after if fewer else before)[i]))
-    idle = no_effect((a if fewer else b).body, context, Quiet(barriers=level == "block", loads=fewer, ends=True))
+    quiet = Quiet(barriers=fewer or level == "block", loads=fewer, ends=True)
+    idle = no_effect((a if fewer else b).body, context, quiet)
     return f"z3: the threads that are {'left out' if fewer else 'added'} do nothing" if idle else ""
+
+
+def _one_by_one(kernel: Kernel) -> bool:
+    """Whether threads are on their own but for block-wide barriers: with others beside it a thread has another lane."""
+    alone = all(isinstance(s, ALONE) and getattr(s, "scope", "block") != "warp" for s in walk(kernel.body))
+    return alone and not any(isinstance(e, WarpOp) for e in all_exprs(kernel.body))
 
 
 def _threads(extent: Any) -> Any:
