@@ -193,9 +193,9 @@ def staged_products(
         p = group[0]
         layout = _joint([layout_of(raised, x) for x in group])
         down, across, terms = (trips.get(x.var.name) for x in (layout.down, layout.across, p.loop))
-        size = Size(down, across, terms, _batch(p, layout, trips))
+        size = Size(down, across, terms, _batch(p, layout, trips), units)
         failed: set[Way] = set()
-        for way, t in _tried(layout, size, units):
+        for way, t in _tried(layout, size):
             tried = _schedules(raised, [x.loop for x in group], p, layout, way, t, size)
             found = None if way in failed else next(filter(applies, tried), None)
             if found is None:
@@ -211,13 +211,14 @@ def staged_products(
 
 @dataclass(frozen=True)
 class Size:
-    """How often a product's loops run, as far as it is known: down and across a block's threads, along the sum; and
-    how many products there are beside each other."""
+    """How often a product's loops run, as far as it is known: down and across a block's threads, along the sum; how
+    many products there are beside each other; and the units of the device that its blocks are for."""
 
     down: int | None
     across: int | None
     terms: int | None
     batch: int
+    units: int
 
     @property
     def results(self) -> int:
@@ -227,32 +228,40 @@ class Size:
         """Whether a block takes few steps of ``t``."""
         return self.terms is not None and self.terms <= SHORT * t.terms
 
+    def stages(self, t: ThreadTile) -> str:
+        """How many tiles of a factor lie in shared memory at once. A block that has a unit to itself waits for whatever
+        its own copies do not bring early (256 x 256 sums of 256 on an H100: 8.1 us with two stages, 6.5 with three, 5.3
+        with four); blocks of a short sum beside each other hide it, and begin and end more often than they add."""
+        if self.results <= self.units * t.results:
+            return "$STAGES:(3,4)"
+        return "2" if self.short(t) else "$STAGES:(2,3,4)"
+
 
 def _batch(p: Product, layout: Layout, trips: Mapping[str, int | None]) -> int:
     return prod(trips.get(x.var.name) or UNKNOWN_TRIP for x in p.around if x not in (layout.down, layout.across))
 
 
-def _tried(layout: Layout, size: Size, units: int) -> Iterator[tuple[Way, ThreadTile]]:
+def _tried(layout: Layout, size: Size) -> Iterator[tuple[Way, ThreadTile]]:
     """Ways with tiles, best first: of the slower way :data:`SECOND` tiles, behind as many of the faster one."""
     if not layout.turned:
-        yield from ((COPIED, t) for t in _in_order(COPIED, size, units))
+        yield from ((COPIED, t) for t in _in_order(COPIED, size))
         return
-    steady = size.results >= MANY_WAVES * units * BY_REGISTERS[0].results and not size.short(BY_REGISTERS[0])
+    steady = size.results >= MANY_WAVES * size.units * BY_REGISTERS[0].results and not size.short(BY_REGISTERS[0])
     ways = (TURNED_IN_REGISTERS, TURNED_BY_COPYING)
     first, second = ways if steady else ways[::-1]
-    faster = [(first, t) for t in _in_order(first, size, units)]
+    faster = [(first, t) for t in _in_order(first, size)]
     yield from faster[:SECOND]
-    yield from ((second, t) for t in _in_order(second, size, units)[:SECOND])
+    yield from ((second, t) for t in _in_order(second, size)[:SECOND])
     yield from faster[SECOND:]
 
 
-def _in_order(way: Way, size: Size, units: int) -> list[ThreadTile]:
-    """Tiles that give each of the ``units`` of the device a block come first, the largest of them at the head (of a
+def _in_order(way: Way, size: Size) -> list[ThreadTile]:
+    """Tiles that give each unit of the device a block come first, the largest of them at the head (of a
     short sum the smallest that has :data:`BUSY` results), and tiles that :data:`NEARLY` do behind it; those that reach
     beyond the rows or columns that there are (of each product of a batch, say) do not."""
     fit = [t for t in way.tiles if t.down <= (size.down or t.down) and t.across <= (size.across or t.across)]
-    fed = [t for t in fit if size.results >= t.results * units]
-    nearly = [t for t in fit if t not in fed and size.results >= NEARLY * t.results * units]
+    fed = [t for t in fit if size.results >= t.results * size.units]
+    nearly = [t for t in fit if t not in fed and size.results >= NEARLY * t.results * size.units]
     short = [t for t in fed if size.short(t) and t.results >= BUSY][-1:]
     return list(dict.fromkeys((*short, *fed[:1], *nearly, *fed, *reversed(way.tiles))))
 
@@ -283,7 +292,7 @@ def _schedules(
     around = [x.var.name for x in p.around if x.var.name in sizes]
     whole = ",".join(f"{x.var.name}_tile" for x in sums)
     blocks = ",".join(str(n) for n in range(1, min(MOST_BLOCKS, t.most_blocks) + 1))
-    stages = "2" if size.short(t) else "$STAGES:(2,3,4)"
+    stages = size.stages(t)
     exact = layout.turned and size.terms is not None and size.terms % t.terms == 0
     for tail in ("exact", "cut") if exact else ("cut",):
         single = tail == "exact" and len(loops) == 1
