@@ -19,6 +19,7 @@ from .learnt_rules import LearntRule, LearntRules
 from .loop_roles import Roles
 from .memory import Lesson
 from .planner import Outcome, Proposal
+from .precedents import Precedents
 from .scripts import unconditional
 
 if TYPE_CHECKING:
@@ -52,9 +53,17 @@ def remembered(found: list[tuple[Lesson, str]]) -> tuple[Proposal, ...]:
     return tuple(Proposal(s, why, x.gain, MEMORY) for x, s, why in whys)
 
 
-def knobs_of(found: list[tuple[Lesson, str]], c: Candidate) -> list[Mapping[str, int]]:
-    """Knob values that won with the script of ``c`` before."""
-    return [x.knobs for x, s in found if s == c.script]
+def precedents(run: Run, seen: KernelFacts) -> Precedents:
+    """Schedules that won on other kernels."""
+    lessons = run.memory.lessons() if run.memory is not None else []
+    return Precedents.of(seen, lessons, run.lab.device.backend)
+
+
+def knobs_of(run: Run, scenario: Scenario, seen: KernelFacts, c: Candidate) -> list[Mapping[str, int]]:
+    """Knob values that won with the script of ``c`` on kernels like this one, or with its schedule elsewhere."""
+    found: list[Mapping[str, int]] = [x.knobs for x, s in recalled(run, scenario, seen) if s == c.script]
+    elsewhere = precedents(run, seen).knobs(c) if not found else None
+    return [elsewhere] if elsewhere is not None else found
 
 
 def is_remembered(c: Candidate) -> bool:

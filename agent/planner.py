@@ -87,7 +87,8 @@ class Observation:
     ``built`` is the kernel after it, where somebody keeps those;
     ``runs`` says whether any values of its knobs suit the device and the sizes. ``profile``: what limits ``leader``,
     the fastest script so far ('': the original), where that is known; ``profile_of`` says it of any that was measured.
-    ``rules`` are what models learnt from kernels like this one, each with its record.
+    ``rules`` are what models learnt from kernels like this one, each with its record. ``precedent``: how many schedules
+    that won on other kernels are better precedents here than that of a script (None: it won nowhere), where any won.
     """
 
     kernel: Kernel
@@ -105,6 +106,7 @@ class Observation:
     score: Score | None = None
     rules: tuple[str, ...] = ()
     profile_of: Callable[[str], Profile | None] = lambda script: None
+    precedent: Callable[[str], int | None] | None = None
 
     @property
     def limiters(self) -> tuple[str, ...]:

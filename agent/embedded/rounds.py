@@ -15,7 +15,7 @@ from itertools import chain
 
 from ktc.agent.build import Candidate
 from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
-from ktc.agent.lessons import MEMORY, is_remembered, is_wrong, knobs_of, recalled, remembered, rules
+from ktc.agent.lessons import MEMORY, is_remembered, is_wrong, knobs_of, precedents, recalled, remembered, rules
 from ktc.agent.planner import Observation, Outcome, Proposal, Score, enough, proposals, reads_bound
 from ktc.agent.state import Finalist, Run
 from ktc.agent.stopping import Stopping
@@ -147,16 +147,19 @@ def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) ->
 
 
 def _untried(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]]:
-    """Knobs that won with ``c`` before and have not been measured here."""
+    """Knobs that won before with ``c``, or with its schedule on another kernel, may run here and were not measured."""
+    if run.memory is None:
+        return []
     seen = [dict(f.knobs) for f in run.finalists[scenario.name] if f.candidate.key == c.key]
-    return [k for k in _seeds(run, c, scenario) if dict(k) not in seen]
+    found = [k for k in knobs_of(run, scenario, facts_at(run, scenario), c) if dict(k) not in seen]
+    return [k for k in found if run.lab.feasible(c, k, scenario)]
 
 
 def _seeds(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]]:
     """What won with this template on other scenarios, and on similar kernels before."""
     names = {k.name for k in c.kernel.knobs}
     found = [f.knobs for at, fs in run.finalists.items() if at != scenario.name for f in fs if f.candidate.key == c.key]
-    found += knobs_of(recalled(run, scenario, facts_at(run, scenario)), c)
+    found += knobs_of(run, scenario, facts_at(run, scenario), c)
     return [k for k in found if set(k) == names]
 
 
@@ -192,6 +195,7 @@ def observe(run: Run, scenario: Scenario, budget: int = 0, left: int = 0) -> Obs
 
     seen = facts_at(run, scenario)
     leader = min(run.finalists[scenario.name], key=lambda f: f.seconds)
+    known = precedents(run, seen)
     return Observation(
         kernel=run.original,
         raised=run.raised,
@@ -208,6 +212,7 @@ def observe(run: Run, scenario: Scenario, budget: int = 0, left: int = 0) -> Obs
         score=_score(run, scenario, budget, left),
         rules=tuple(map(str, rules(run, seen))),
         profile_of=lambda script: _profile_of(run, script, scenario),
+        precedent=known.place if known else None,
     )
 
 
@@ -274,7 +279,7 @@ def propose(
         elif run.may_be_measured(built):
             c = fresh[built.key] = replace(built, proposal=p)
             spent = _measured(run, scenario, c, 1) if budget > 0 else 0
-            if is_remembered(c) and spent < budget and (knobs := _untried(run, c, scenario)):
+            if spent == 1 < budget and (knobs := _untried(run, c, scenario)):
                 spent = _measured(run, scenario, c, 2, knobs)
             budget -= spent
     return [c for c in fresh.values() if not run.is_withdrawn(c)]

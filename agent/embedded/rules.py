@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from ktc.agent.expectations import Expectations
+from ktc.agent.lessons import MEMORY
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.relief import urgency
 from ktc.driver.printing import exchanges_lanes, prints_loops
@@ -38,7 +40,16 @@ class Rules:
         return list(self.ideas(observation, k))
 
     def ideas(self, observation: Observation, k: int) -> Iterator[Proposal]:
-        """The ``k`` proposals, one by one: each costs the lowering of what it tries, and no more are looked for."""
+        """The ``k`` proposals, one by one: each costs the lowering of what it tries, and no more are looked for. Where
+        schedules won on other kernels, the ideas of such schedules come before the others of the ``k``."""
+        precedent = observation.precedent
+        found = self._fresh(observation, k)
+        if precedent is None:
+            yield from found
+        else:
+            yield from sorted(found, key=lambda p: _precedence(p, precedent))
+
+    def _fresh(self, observation: Observation, k: int) -> Iterator[Proposal]:
         known = {o.script for o in observation.history}
         recalled = {p.script for p in observation.remembered} - known
         for p in self._ideas(observation):
@@ -190,6 +201,12 @@ class Rules:
             for s in sorted(fresh, key=lambda s: (urgency(s.step.name, limiters), names.index(s.step.name))):
                 why = f"on the best so far: {s.doc or s.step.name}"
                 yield Proposal(_then(h.script, str(s.step)), why, None, self.name)
+
+
+def _precedence(p: Proposal, precedent: Callable[[str], int | None]) -> float:
+    """What was remembered as it is, what won elsewhere, the best precedent first, and what did not."""
+    place = -1 if p.planner == MEMORY else precedent(p.script)
+    return math.inf if place is None else place
 
 
 def _on_a_cpu(o: Observation) -> bool:
