@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ktc.api import Program, program_of
 from ktc.ir.diagnostics import KtcError
@@ -22,6 +23,9 @@ from ktc.search.records.recipe import Recipe
 from .building import build, integers
 from .evidence import FASTER, measured
 from .shipped.dispatch import Instance, python_name
+
+if TYPE_CHECKING:
+    from ktc.agent.bench import Bench
 
 TRIES = 50
 """Sizes drawn for each that is measured: of some the original runs anyhow."""
@@ -45,7 +49,7 @@ def probed(opened: OpenedRecipe, count: int, device: str | None, seed: int, say:
     lab = Bench(work, start.original, variant=start.variant, device=device, seed=seed)
     try:
         for _ in range(count):
-            found = _drawn(opened, start, low, high, draw)
+            found = _drawn(opened, start, low, high, draw, lambda sizes: _bytes(lab, sizes))
             if found is None:
                 break
             sizes, script, knobs = found
@@ -84,24 +88,36 @@ def _box(recipe: Recipe, work: Workload) -> tuple[dict[str, int], dict[str, int]
 
 
 def _drawn(
-    opened: OpenedRecipe, start: Program, low: Mapping[str, int], high: Mapping[str, int], draw: random.Random
+    opened: OpenedRecipe,
+    start: Program,
+    low: Mapping[str, int],
+    high: Mapping[str, int],
+    draw: random.Random,
+    bytes_at: Callable[[Mapping[str, int]], int],
 ) -> tuple[dict[str, int], str, Mapping[str, int]] | None:
-    """Sizes that were not measured and at which a tuned kernel would run, with its script and knobs."""
+    """Sizes that were not measured and at which a tuned kernel would run, with its script and knobs. The arrays take no
+    more bytes than at any measurement: where all sizes are large at once, nobody said that there is room."""
     work = start.workload
     assert work is not None
     built = build([opened], [], opened.recipe.target)
     instance = built.artefact.instances[0]
     dispatch = Instance(built.artefact.to_json()["instances"][0], Path())
     known = [dict(m.sizes) for m in measured(opened.recipe, work)]
+    most = max(map(bytes_at, known))
     for sizes in _candidates(low, high, draw):
         at = {python_name(k): v for k, v in integers(work, sizes).items()}
         which = dispatch.chosen(at)
-        if which is None or sizes in known:
+        if which is None or sizes in known or bytes_at(sizes) > most:
             continue
         code = instance.variants[which]
         if runnable(built.texts[code.file].kernel, work, sizes):
             return sizes, code.script, code.knobs
     return None
+
+
+def _bytes(lab: Bench, sizes: Mapping[str, int]) -> int:
+    """Of all arrays of a call."""
+    return sum(n for _, n in lab.station.argument_bytes(Scenario("", dict(sizes))).values())
 
 
 def _candidates(low: Mapping[str, int], high: Mapping[str, int], draw: random.Random) -> Iterator[dict[str, int]]:

@@ -303,6 +303,8 @@ class Exported:
             else:
                 value = p.value(sizes) if p.value is not None else given[p.name]
                 names[python_name(p.name)] = _scalar(p.name, value, instance.dtypes.get(p.name, "i64"))
+        for size, value in sizes.items():  # those that no scalar carries are coordinates of measurements, too
+            names.setdefault(python_name(size), value)
         return Call(instance, sizes, names)
 
     def _instance(self, dtypes: Mapping[str, str | None]) -> Instance:

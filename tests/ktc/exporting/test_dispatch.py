@@ -12,7 +12,7 @@ from ktc.exporting.shipped.dispatch import Call, Exported, overlapping
 from ktc.ir.diagnostics import KtcError
 from ktc.recipes import open_recipe
 from tests.ktc.exporting.runs import SILU, SILU_SCRIPT, recipe, silu, timing
-from tests.paths import ROOT
+from tests.paths import KERNELS, ROOT
 
 FAR = 1 << 20
 ADDRESSES = {"out": FAR, "input": 2 * FAR}
@@ -73,6 +73,21 @@ def test_geometry_follows_the_sizes(package: Exported) -> None:
     assert (launch.grid, launch.block, launch.shared) == ((64, 1, 1), (256, 1, 1), 0)
     assert call(package, 0, 8192).launch(ADDRESSES, 48 << 10, "sm_90").empty
     assert call(package, 5, 0).original.block == (0, 1, 1)
+
+
+def test_a_size_that_no_scalar_carries_is_a_coordinate(tmp_path: Path) -> None:
+    rope = KERNELS / "serving/rope"
+    script = "raise | distribute{loop=i map=[thread.x $T, seq]}"
+    at = {"h": 4, "d": 64}
+    won = {
+        "few": timing({"n": 16, "p": 32, **at}, script, 2.0, T=64),
+        "many": timing({"n": 16, "p": 2048, **at}, script, 2.0, T=128),
+    }
+    package = exported(tmp_path, recipe(rope, won, "cuda"))
+    dtypes = {"x": "f16", "cos_sin": "f32", "positions": "i32"}
+    for rows, file in ((32, "tuned0"), (40, "tuned0"), (2000, "tuned1"), (2049, "original")):
+        found = package.call({"x": (16, 4, 64), "cos_sin": (rows, 64), "positions": (16,)}, dtypes, {})
+        assert (found.tuned or found.original).kernel.file.stem == file
 
 
 def test_shapes_that_do_not_go_together(package: Exported) -> None:

@@ -15,12 +15,15 @@ from ktc.ir.workload import Scenario
 from ktc.search.records.recipe import Recipe
 from tests.ktc.exporting.runs import SILU, SILU_SCRIPT, recipe, timing
 
+MOST = 64 * 512
+"""Elements of the largest measurement: it has the most rows, and the other one the longest."""
+
 
 @pytest.fixture
 def run_file(tmp_path: Path) -> Path:
     won = {
-        "a": timing({"n": 16, "d": 512}, SILU_SCRIPT, 2.0, V=4),
-        "b": timing({"n": 64, "d": 1024}, SILU_SCRIPT, 3.0, V=8),
+        "a": timing({"n": 16, "d": 1024}, SILU_SCRIPT, 2.0, V=4),
+        "b": timing({"n": 64, "d": 512}, SILU_SCRIPT, 3.0, V=8),
     }
     recipe(SILU, won).save(tmp_path / "r.json")
     return tmp_path / "r.json"
@@ -43,6 +46,7 @@ def test_where_a_tuned_kernel_is_slower_the_original_runs(
     assert len(asked) == 6 and len({tuple(s.values()) for s, _ in asked}) == 6
     assert all(16 <= s["n"] <= 64 and 512 <= s["d"] <= 1024 for s, _ in asked)
     assert all(s["d"] % v == 0 for s, v in asked), "elsewhere the original runs anyhow"
+    assert all(s["n"] * s["d"] <= MOST for s, _ in asked), "no more memory than at any measurement"
     points = json.loads((tmp_path / "out/silu_and_mul_kernel/kernel.json").read_text())["instances"][0]["points"]
     made = {(p["at"]["num_tokens"], p["at"]["d"]): p["variant"] for p in points if p["name"].startswith("measured")}
     assert len(made) == 6 and all((v is None) == (n < 40) for (n, _), v in made.items())
