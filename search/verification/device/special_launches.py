@@ -30,7 +30,7 @@ from ktc.search.verification.floats.special_values import SpecialRows, unlike
 from ktc.search.verification.oracle import MEANING, Oracle, oracle_for
 from ktc.search.verification.verdict import Failure
 
-from .any_order import any_order
+from .any_order import any_order, overflows
 from .arena import POISONS, launch_checked
 
 LIMIT = 8_000
@@ -128,7 +128,8 @@ class _Trial:
 
     def _unlike(self, name: str, x: np.ndarray, h: np.ndarray) -> np.ndarray:
         wide = partial(self._wide, name, h) if "reassociates" in self.candidate.flags else None
-        return unlike(x, h, lambda: self._exact(name), lambda: self._bound(name), wide)
+        differs = unlike(x, h, lambda: self._exact(name), lambda: self._bound(name), wide)
+        return differs & ~self._overflows[name] if differs.any() and name in self._overflows else differs
 
     def _exact(self, name: str) -> np.ndarray:
         return self.oracle.run(self.sizes, "float64", self.data).outputs[name]
@@ -147,6 +148,10 @@ class _Trial:
         bounds = run(self.candidate, self.inputs, domain="bound", sanitize=False, undefined=self.oracle.undefined)
         bound = np.imag(bounds.outputs[name])
         return np.maximum(bound, self._any_order[name]) if name in self._any_order else bound
+
+    @cached_property
+    def _overflows(self) -> dict[str, np.ndarray]:
+        return overflows(self.candidate, self.inputs)
 
     @cached_property
     def _any_order(self) -> dict[str, np.ndarray]:

@@ -122,6 +122,29 @@ def test_sums_by_atomics_are_right_in_any_order(tmp_path) -> None:
     assert beyond_one_order, "the bound of one order would have done"
 
 
+def test_numbers_that_overflow_in_one_order_of_atomics_decide_nothing(tmp_path) -> None:
+    """Twice the largest number, then minus infinity, is no number; minus infinity first is minus infinity."""
+    (tmp_path / "k.ktir").write_text(COLUMNS)
+    (tmp_path / "workload.toml").write_text(COLUMNS_WORKLOAD)
+    work = Workload.load(tmp_path)
+    kernel, sizes = work.load_kernel(), {"n": 12, "m": 16}
+    oracle = oracle_for(kernel, work, None, 0)
+    excused = held = 0
+    for data in draws(oracle.specialised(sizes), ("-inf", "largest"), 6, 0):
+        trial = special_launches._Trial(oracle, kernel, sizes, data)
+        x, y = trial.inputs["x"], trial.inputs["y"]
+        with np.errstate(all="ignore"):
+            orders = [functools.reduce(np.add, rows, y) for rows in (x, x[::-1], np.roll(x, 5, axis=0))]
+        for got in orders:
+            assert not trial._unlike("y", orders[0], got).any()
+            excused += int((np.isnan(got) & (orders[0] == -np.inf)).sum())
+        twice = (x == np.finfo(np.float32).max).sum(axis=0) + (y == np.finfo(np.float32).max) > 1
+        certain = (orders[0] == -np.inf) & ~twice
+        held += int(certain.sum())
+        assert (trial._unlike("y", orders[0], np.where(certain, np.nan, orders[0])) == certain).all()
+    assert excused and held
+
+
 COLUMNS = """
 kernel k(y: f32* noalias, x: f32 const* noalias, n: i32, m: i32)
   launch grid(n) block(64)
