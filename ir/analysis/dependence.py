@@ -43,8 +43,11 @@ def may_alias(a: Sym, b: Sym, apart: Collection[Sym] = ()) -> bool:
     return not any((isinstance(t, Ptr) and t.restrict) or s in apart for t, s in ((ta, a), (tb, b)))
 
 
-def conflict(a: Touch, b: Touch, common: int, apart: Collection[Sym] = ()) -> tuple[Distance, ...] | None:
-    """Distances over the first ``common`` loops around both, or None when they can never touch one element.
+def conflict(
+    a: Touch, b: Touch, common: int, apart: Collection[Sym] = (), positive: Collection[Expr] = ()
+) -> tuple[Distance, ...] | None:
+    """Distances over the first ``common`` loops around both, or None when they can never touch one element. ``positive``:
+    what is known to be at least 1 besides what the extents of loops tell.
 
     Reads do not conflict with reads, nor atomics of one operation whose old value nobody reads with each other.
     """
@@ -58,7 +61,8 @@ def conflict(a: Touch, b: Touch, common: int, apart: Collection[Sym] = ()) -> tu
     found = anywhere
     for k, (x, y) in enumerate(zip(a.index, b.index)):
         last = k == len(a.index) - 1
-        one = _dimension(x, y, a, b, common, a.width if last else 1, b.width if last else 1)
+        wide = (a.width, b.width) if last else (1, 1)
+        one = _dimension(x, y, a, b, common, wide, positive)
         if one is None:
             return None
         merged = []
@@ -78,9 +82,11 @@ class _Digit:
 
 
 def _dimension(
-    x: Expr, y: Expr, a: Touch, b: Touch, common: int, wide_a: int | Expr, wide_b: int | Expr
+    x: Expr, y: Expr, a: Touch, b: Touch, common: int, wide: tuple[int | Expr, int | Expr], positive: Collection[Expr]
 ) -> tuple[Distance, ...] | None:
-    """Distances at which ``x`` (of ``a``) and ``y`` (of ``b``) can be equal; None if nowhere."""
+    """Distances at which ``x`` (of ``a``) and ``y`` (of ``b``) can be equal; None if nowhere. ``wide``: how many
+    elements each touches."""
+    wide_a, wide_b = wide
     anywhere: tuple[Distance, ...] = (None,) * common
     fx = linear_form(x, [r.counter for r in a.ranges])
     fy = linear_form(y, [r.counter for r in b.ranges])
@@ -103,7 +109,7 @@ def _dimension(
         lanes = wide_a if isinstance(wide_a, Expr) else Const(wide_a, I32)
         digits.append(_Digit({(): 1}, lanes, None))
     gap = polynomial(sub(fx.rest, fy.rest))
-    return _solve(digits, gap, common, _positive([*a.ranges, *b.ranges]))
+    return _solve(digits, gap, common, _positive([*a.ranges, *b.ranges]) | set(positive))
 
 
 def _inner(form, t: Touch, common: int) -> list[_Digit]:
@@ -218,15 +224,16 @@ def noalias(kernel: Kernel) -> set[Sym]:
     return {p.sym for p in kernel.params if p.noalias}
 
 
-def iterations_independent(loop: Loop, apart: Collection[Sym] = ()) -> bool:
-    """Whether no iteration of ``loop`` touches what another one writes, and no scalar is carried."""
+def iterations_independent(loop: Loop, apart: Collection[Sym] = (), positive: Collection[Expr] = ()) -> bool:
+    """Whether no iteration of ``loop`` touches what another one writes, and no scalar is carried. ``positive``: what is
+    known to be at least 1, such as the factors of a stride."""
     if carried_scalars(loop.body):
         return False
     private = set(declared(loop.body))
     found = [t for t in touches(loop.body, (loop,)) if t.buffer not in private]
     for i, a in enumerate(found):
         for b in found[i:]:
-            d = conflict(a, b, 1, apart)
+            d = conflict(a, b, 1, apart, positive)
             if d is not None and d != (0,):
                 return False
     return True

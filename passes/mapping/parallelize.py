@@ -25,14 +25,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.affine import is_unit_stride
-from ktc.ir.fold import cast, evaluate
+from ktc.ir.fold import cast, evaluate, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Reduce, Stmt, Store
+from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Reduce, Stmt, Store, Var
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
+from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 from ktc.passes.core.argument_kinds import KnobSpec, Loops
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -156,7 +158,7 @@ def _independent(kernel: Kernel, loop: For) -> Kernel:
     if bad is not None:
         why = f"an iteration of '{name}' may end the loop, or waits for other threads"
         raise Refusal("E-PARALLEL-LOOP", why, places(bad, loop))
-    if not iterations_independent(loop, {p.sym for p in kernel.params}):
+    if not _apart(kernel, loop):
         why = f"an iteration of '{name}' needs what another one computes"
         raise Refusal("E-PARALLEL-CARRIED", why, places(loop), "fission parts what is independent from what is not")
     assert isinstance(t, Scalar)
@@ -167,3 +169,18 @@ def _independent(kernel: Kernel, loop: For) -> Kernel:
         return par if isinstance(s, For) and s.var == loop.var else s
 
     return kernel.with_(body=map_body(kernel.body, on))
+
+
+def _apart(kernel: Kernel, loop: For) -> bool:
+    """Whether no iteration of ``loop`` touches what another one writes; what names outside of it stand for, and sizes
+    that are known to be positive, are strides that show it."""
+    params = {p.sym for p in kernel.params}
+    if iterations_independent(loop, params):
+        return True
+    names = definitions(kernel.body)
+    within = map_body((loop,), keep, lambda e: expand(e, names) if isinstance(e, Var) else e)
+    here = facts_of(kernel, REWRITES).at(loop)
+    sizes = (Var(s) for s in used_in(within) if isinstance(s.type, Scalar) and s.type.is_int)
+    (plain,) = within
+    assert isinstance(plain, For)
+    return iterations_independent(plain, params, {e for e in sizes if here.below(i32(0), e)})
