@@ -43,6 +43,7 @@ ROWS: dict[str, str] = {
     "unroll": "loops.unroll:Unroll",
     "unroll-and-jam": "loops.unroll_and_jam:UnrollAndJam",
     "peel": "loops.peel:Peel",
+    "unpeel": "loops.unpeel:Unpeel",
     "narrow": "loops.narrow:Narrow",
     "skip-masked": "loops.skip_masked:SkipMasked",
     "split-edges": "loops.split_edges:SplitEdges",

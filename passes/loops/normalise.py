@@ -11,8 +11,9 @@ before                                          after normalise
 Each thread still goes through the loops alone, one iteration after another; ``map`` and ``distribute`` may spread them
 then. A sum that is kept in memory is kept in a variable first (``promote``), one in a small private array in a variable
 of its own (:mod:`ktc.passes.shared.array_elements`). A loop that does both is split (``fission``), as often as that
-makes every part parallel; one that nothing helps stays as it is, and so does a short loop of constant length, whose
-iterations are a thread's own elements.
+makes every part parallel. One that hands loaded values from iteration to iteration loads them again (``unrotate``), and
+takes in its first and last iterations that stand beside it (``unpeel``), if it is parallel then. A loop that nothing
+helps stays as it is, and so does a short loop of constant length, whose iterations are a thread's own elements.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ from ktc.passes.core.script import DistSpec
 from ktc.passes.mapping.distribute import set_distribution
 from ktc.passes.mapping.parallelize import reassociated, serial, spread
 from ktc.passes.memory.promote import promoted
+from ktc.passes.memory.unrotate import unrotated
 from ktc.passes.shared.array_elements import with_elements_apart
 from ktc.passes.shared.reused_variables import with_own_variables
 from ktc.passes.shared.serial_sums import counted_to
 
 from .fission import cut
+from .unpeel import unpeeled
 
 SHORT = 16
 """Iterations of a loop of constant length up to which it is left to its thread."""
@@ -62,7 +65,8 @@ class Normalise(Pass[NoArguments]):
         tried: set[Sym] = set()
         while (loop := next((s for s in serial(kernel) if s.var not in tried and not _is_short(s)), None)) is not None:
             tried.add(loop.var)
-            kernel = _on_variables(kernel, loop) or _parallel(kernel, loop, MOST_PARTS) or kernel
+            found = (made(kernel, loop) for made in (_on_variables, _as_it_is, _loading_again))
+            kernel = next((done for done in found if done is not None), kernel)
         new = [s for s in loops(kernel) if s.var not in before]
         if not new:
             raise Refusal("E-NORMALISE-NOTHING", "no serial loop is independent or only adds something up")
@@ -77,7 +81,27 @@ def _on_variables(kernel: Kernel, loop: For) -> Kernel | None:
     held = attempted(promoted, kernel, loop)
     if isinstance(held, Refused):
         return None
-    return _parallel(held, next(s for s in serial(held) if s.var == loop.var), MOST_PARTS)
+    return _parallel(held, _of(held, loop), MOST_PARTS)
+
+
+def _as_it_is(kernel: Kernel, loop: For) -> Kernel | None:
+    return _parallel(kernel, loop, MOST_PARTS)
+
+
+def _loading_again(kernel: Kernel, loop: For) -> Kernel | None:
+    """``kernel`` with ``loop`` parallel once it loads again what it handed on, together with its iterations that stand
+    beside it, or without; None if it cannot be."""
+    again = attempted(unrotated, kernel, loop)
+    if isinstance(again, Refused):
+        return None
+    whole = attempted(unpeeled, again.kernel, _of(again.kernel, loop))
+    forms = [again.kernel] if isinstance(whole, Refused) else [whole.kernel, again.kernel]
+    return next((done for k in forms if (done := _parallel(k, _of(k, loop), MOST_PARTS)) is not None), None)
+
+
+def _of(kernel: Kernel, loop: For) -> For:
+    """``loop`` as it is in ``kernel``."""
+    return next(s for s in serial(kernel) if s.var == loop.var)
 
 
 def _parallel(kernel: Kernel, loop: For, parts: int) -> Kernel | None:

@@ -23,7 +23,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.analysis.order import jump, places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.counted_loops import counting, why_uncounted
 from ktc.ir.fold import fold_node
@@ -44,13 +44,14 @@ from ktc.ir.nodes import (
     bodies,
     fresh,
 )
-from ktc.ir.walk import assigned, stmt_exprs, substitute_expr, substitute, used, used_in, walk
+from ktc.ir.walk import assigned, substitute, substitute_expr, used_in, walk
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.carried_values import Carried, after, by_step, carried_values, is_choice
+from ktc.passes.shared.unread import without_unread
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def unrotated(kernel: Kernel, loop: For) -> Result:
     if why:
         raise Refusal("E-UNROTATE-LOOP", why, places(bad, loop))
     body, names = _within(kernel, kernel.body, loop)
-    return Result(kernel.with_(body=body), (f"loaded again: {', '.join(names)}",))
+    return Result(kernel.with_(body=without_unread(body)), (f"loaded again: {', '.join(names)}",))
 
 
 def _within(kernel: Kernel, body: Body, loop: For) -> tuple[Body, list[str]]:
@@ -128,9 +129,7 @@ def _around(kernel: Kernel, before: Body, loop: For, rest: Body, held: Mapping[S
             ends.append(Decl(last, value, const=True, loc=loop.loc))
             renamed[v] = Var(last)
     rest = substitute(rest, renamed)
-    needed = used_in((*before, new, *ends, *rest)) | assigned((*ends, *rest))
-    kept = tuple(s for s in before if not (isinstance(s, Decl | Assign) and s.sym in held and s.sym not in needed))
-    return (*kept, new, *ends, *rest)
+    return (*before, new, *ends, *rest)
 
 
 def _end(kernel: Kernel, loop: For) -> Expr:
@@ -149,7 +148,7 @@ def _iteration(loop: For, held: Mapping[Sym, Carried]) -> Body:
     names: dict[Sym, Expr] = {}
     names_inside: dict[Sym, Expr] = {}
     changing = assigned(loop.body)
-    for k, s in enumerate(loop.body):
+    for s in loop.body:
         moved = after(s, {**names_inside, **now})
         moves = [v for v in held if moved[v] != now[v]]
         if isinstance(s, Assign) and s.sym in held:

@@ -22,8 +22,6 @@ from ktc.ir.arith import REWRITES
 from ktc.ir.fold import fold_node, is_const, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    Assign,
-    Atomic,
     Body,
     Break,
     Const,
@@ -33,9 +31,7 @@ from ktc.ir.nodes import (
     Expr,
     For,
     If,
-    InlineAsm,
     Par,
-    RawStmt,
     Return,
     Stmt,
     Sym,
@@ -46,10 +42,11 @@ from ktc.ir.nodes import (
 from ktc.ir.null_pointers import known_nulls, with_decided
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk, with_bodies
+from ktc.ir.walk import assigned, map_body, map_expr, substitute, walk, with_bodies
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Result
 from ktc.passes.shared.known_ranges import decided
+from ktc.passes.shared.unread import without_unread
 
 
 class Simplify(Pass[NoArguments]):
@@ -86,7 +83,7 @@ def _folded(body: Body) -> Body:
     while True:
         after = map_body(body, _simplify_stmt, fold_node)
         after = _propagate_constants(after)
-        after = _drop_unread(after)
+        after = without_unread(after)
         after = _cut_after_jumps(after)
         if after == body:
             return body
@@ -130,36 +127,6 @@ def _propagate_constants(body: Body) -> Body:
         if isinstance(s, Decl) and isinstance(s.init, Const) and isinstance(s.sym.type, Scalar) and s.sym not in changed
     }
     return substitute(body, env) if env else body
-
-
-def _drop_unread(body: Body) -> Body:
-    """Scalars that no expression reads lose their declaration and, when free of effects, the values they were given."""
-    kept: set[Sym] = set()
-    for s in walk(body):
-        kept |= _named(s)
-        for e in stmt_exprs(s):
-            kept |= used(e)
-        value = s.value if isinstance(s, Assign) else s.init if isinstance(s, Decl) else None
-        if isinstance(s, Assign | Decl) and value is not None and not is_removable(value):
-            kept.add(s.sym)
-
-    def on(s: Stmt) -> Stmt | None:
-        gone = isinstance(s, Assign | Decl) and s.sym not in kept
-        return None if gone and isinstance(s.sym.type, Scalar) else s  # type: ignore[attr-defined]
-
-    return map_body(body, on)
-
-
-def _named(s: Stmt) -> set[Sym]:
-    """Symbols that ``s`` names outside its expressions, so that their declarations stay."""
-    match s:
-        case Atomic():
-            return {s.dst} if s.dst is not None else set()
-        case RawStmt():
-            return {*s.reads, *s.writes}
-        case InlineAsm():
-            return {sym for _, sym in s.outputs}
-    return set()
 
 
 def _cut_after_jumps(body: Body) -> Body:

@@ -18,8 +18,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.dependence import carried_scalars, may_alias, noalias
+from ktc.ir.analysis.defs import expand
+from ktc.ir.analysis.dependence import carried_scalars
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
@@ -29,6 +29,8 @@ from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, For, If, L
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, loads_in, map_expr, substitute_expr, used, used_in, walk
+
+from .unwritten import lasting_names, why_written
 
 Values = Mapping[Sym, Expr]
 """What variables hold, in terms of the loop's variable and of what they held where the iteration, or the list of
@@ -134,12 +136,7 @@ class _Closing:
         self.loop, self.handed = loop, set(handed)
         self.exits, self.starts = values(loop.body, handed, named=True), values(before, handed)
         self.awaited = _read_first(loop.body, handed)
-        self.why_written = _why_written(kernel)
-        self.names = {
-            s: e
-            for s, e in definitions(kernel.body, loads=True).items()
-            if not any(self.why_written(x.buffer) for x in loads_in(e))
-        }
+        self.why_written, self.names = why_written(kernel), lasting_names(kernel)
         self.changing = (assigned(loop.body) | set(declared(loop.body))) - {loop.var}
         self.moved = assigned(kernel.body)
         self.facts: Callable[[], Facts] = lambda: facts_of(kernel, REWRITES).at(loop)
@@ -157,9 +154,8 @@ class _Closing:
     def _form(self, v: Sym) -> _Form:
         exit_ = self.exits[v]
         whole = True
-        if isinstance(exit_, Select) and exit_.b == Var(v):  # a branch that only the last iteration does not take
-            if self._holds_before_the_last(exit_.cond):
-                exit_, whole = exit_.a, False
+        if isinstance(exit_, Select) and exit_.b == Var(v) and self._holds_before_the_last(exit_.cond):
+            exit_, whole = exit_.a, False  # a branch that only the last iteration does not take
         if isinstance(exit_, Var) and exit_.sym in self.handed:
             source = self.form(exit_.sym)
             if source.later is None:
@@ -188,7 +184,8 @@ class _Closing:
     def _one_back(self, e: Expr) -> Expr:
         """``e`` of the iteration before."""
         z = self.loop.var
-        return simplify(substitute_expr(e, {z: sub(Var(z), cast(i32(1), z.type))}))  # type: ignore[arg-type]
+        moved = simplify(substitute_expr(e, {z: sub(Var(z), cast(i32(1), z.type))}))  # type: ignore[arg-type]
+        return by_step(moved, z)
 
     def _holds_before_the_last(self, cond: Expr) -> bool:
         z = self.loop.var
@@ -218,7 +215,6 @@ class _Closing:
                 return dataclasses.replace(a, x=b.x) == b and self._alike(a.x, b.x)
             case a, b:
                 return a == b
-
 
 
 def _read_first(body: Body, of: Collection[Sym]) -> set[Sym]:
@@ -259,20 +255,6 @@ def _from(lo: Expr, k: int) -> Expr:
     return add(lo, cast(i32(k), lo.type)) if k else lo  # type: ignore[arg-type]
 
 
-def _why_written(kernel: Kernel) -> Callable[[Sym], str]:
-    """Why what is loaded from a buffer may be something else later; '' where it stays."""
-    written = [b for b in assigned(kernel.body) if not isinstance(b.type, Scalar)]
-    apart = noalias(kernel)
-
-    def why(buffer: Sym) -> str:
-        other = next((b for b in written if may_alias(b, buffer, apart)), None)
-        if other is None:
-            return ""
-        return f"'{buffer.name}' is written" if other == buffer else f"'{other.name}' may overlap '{buffer.name}'"
-
-    return why
-
-
 def _is_loaded(e: Expr) -> bool:
     """Whether ``e`` costs no more than a load, a conversion and a choice, and is the same whenever it is computed."""
     return is_removable(e) and all(isinstance(x, Load | Cast | Select | Const | Var | Call) for x in _outer(e))
@@ -296,9 +278,10 @@ def _choice(cond: Expr, a: Expr, b: Expr) -> Expr:
     known = evaluate(cond, {})
     if known is not None:
         return a if known else b
-    if isinstance(a, Load) and isinstance(b, Load) and len(a.index) == len(b.index) == 1:
-        if dataclasses.replace(a, index=b.index) == b and a.index[0].type == b.index[0].type:
-            return dataclasses.replace(b, index=(Select(cond, a.index[0], b.index[0]),))
+    if isinstance(a, Load) and isinstance(b, Load) and dataclasses.replace(a, index=b.index) == b:
+        (i, *others), (j, *_) = a.index, b.index
+        if not others and i.type == j.type:
+            return dataclasses.replace(b, index=(Select(cond, i, j),))
     return Select(cond, a, b)
 
 
