@@ -194,10 +194,10 @@ def packed_elements(s: Shape, wide: str) -> Iterator[Idea]:
     yield wide, "neighbouring elements in one access", 1.5
 
 
-LONG = "one long loop"
+LONG, CONTRACTION = "one long loop", "contraction over a plane"
 
 RULES: tuple[tuple[str, Callable[[Shape], bool], Callable[[Shape, int], Iterator[Idea]]], ...] = (
-    ("contraction over a plane", is_product, plane_product),
+    (CONTRACTION, is_product, plane_product),
     ("plane with a strided side", is_transposed, plane_transposed),
     ("plane with shared neighbours", lambda s: s.is_plane, plane_reuse),
     ("rows with shared neighbours", is_stencil_of_rows, neighbouring_rows),

@@ -21,15 +21,23 @@ def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:
     down = _spread(y, "unroll $UY, thread.y $TY")
     across = _spread(x, "thread.x $TX, unroll $UX")
     wide = _spread(x, "vec $V, thread.x $TX")
-    yield f"{down} | {cols}", "rows stacked in a thread share their neighbours' loads", 1.3
-    yield f"{down} | {wide}", "stacked rows and wide accesses", 1.3
-    for z in _layers(s):
-        yield _stacked(z.name, y.name, x.name), STACKED, 1.35
-        layers = _spread(z, "unroll $UZ:(2,4,8)")
-        yield f"{layers} | {rows} | {cols}", "layers stacked in a thread share their neighbours' loads", 1.3
-        yield f"{layers} | {rows} | {wide}", "stacked layers and wide accesses", 1.3
+    rows_down = (
+        (f"{down} | {cols}", "rows stacked in a thread share their neighbours' loads", 1.3),
+        (f"{down} | {wide}", "stacked rows and wide accesses", 1.3),
+    )
+    layers = [idea for z in _layers(s) for idea in _over_layers(s, z, y, x, rows, cols, wide)]
+    walked = any(not has(z, "block") for z in _layers(s))  # more threads wait for memory at a time
+    yield from (*layers, *rows_down) if walked else (*rows_down, *layers)
     yield f"{rows} | {cols}", "block shape", 1.1
     yield f"{rows} | {across}", "several columns a thread", 1.1
+
+
+def _over_layers(s: Shape, z: LoopFacts, y: LoopFacts, x: LoopFacts, rows: str, cols: str, wide: str) -> Iterator[Idea]:
+    """What blocks that share out the layers of a volume do with them. ``rows``, ``cols``, ``wide``: steps."""
+    yield _stacked(z.name, y.name, x.name), STACKED, 1.35
+    layers = f"distribute{{loop={z.name} map=[unroll $UZ:(2,4,8), block.{_axis_of(s, z)}]}}"
+    yield f"{layers} | {rows} | {cols}", "layers stacked in a thread share their neighbours' loads", 1.3
+    yield f"{layers} | {rows} | {wide}", "stacked layers and wide accesses", 1.3
 
 
 STACKED = "rows and layers stacked in a thread share their neighbours' loads, whole stacks without conditions"
@@ -100,13 +108,19 @@ def _plane(s: Shape) -> tuple[LoopFacts, LoopFacts]:
 
 
 def _layers(s: Shape) -> list[LoopFacts]:
-    """The loop over a volume's planes, where threads are spread over it too."""
+    """The loop over a volume's planes, where threads are spread over it too, or may be."""
     names = {x.name for x in _plane(s)}
-    return [c for c in s.cols if c.name not in names and has(c, "block")][:1]
+    walked = [c for c in s.serial if c.kind == "par" and c.depth == len(names)]
+    return [*(c for c in s.cols if c.name not in names and has(c, "block")), *walked][:1]
+
+
+def _axis_of(s: Shape, z: LoopFacts) -> str:
+    """The axis of blocks of the loop over planes, or one that no other loop has."""
+    return block_axis(z) if has(z, "block") else s.free_block_axis
 
 
 def is_product(s: Shape) -> bool:
-    return s.is_plane and bool(s.serial) and s.facts.reuse > 2
+    return s.is_plane and any(c.kind != "par" for c in s.serial) and s.facts.reuse > 2
 
 
 def is_transposed(s: Shape) -> bool:

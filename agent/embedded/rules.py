@@ -18,7 +18,7 @@ from ktc.passes.core.script import DistSpec
 from .carried import carried
 from .cpu_nests import cpu_nests
 from .halos import halo_tiles
-from .ideas import LONG, RULES, packed_elements
+from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
@@ -29,6 +29,7 @@ from .thread_products import staged_products
 from .trials import wherever
 from .turned import turned
 from .updates import repeated_updates
+from .walked_layers import side_by_side
 
 
 class Rules:
@@ -96,6 +97,10 @@ class Rules:
             if o.attempt(script := f"raise | {steps}") is None:
                 yield Proposal(script, why, gain, self.name)
         without = frozenset({LONG} if beside else ())
+        for before, kernel in side_by_side(raised):
+            without |= {CONTRACTION}  # nothing is summed
+            for f in o.facts:
+                yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)
         for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
             for f in o.facts:
                 yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)

@@ -46,8 +46,9 @@ def may_alias(a: Sym, b: Sym, apart: Collection[Sym] = ()) -> bool:
 def conflict(
     a: Touch, b: Touch, common: int, apart: Collection[Sym] = (), positive: Collection[Expr] = ()
 ) -> tuple[Distance, ...] | None:
-    """Distances over the first ``common`` loops around both, or None when they can never touch one element. ``positive``:
-    what is known to be at least 1 besides what the extents of loops tell.
+    """Distances over the first ``common`` loops around both, or None when they can never touch one element.
+
+    ``positive``: what is known to be at least 1 besides what the extents of loops tell.
 
     Reads do not conflict with reads, nor atomics of one operation whose old value nobody reads with each other.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ktc.ir.arith import Facts
 from ktc.ir.fields import children
-from ktc.ir.nodes import Atomic, Binary, Expr, For, Load, Select, Stmt, Store, Sym
+from ktc.ir.nodes import Atomic, Binary, Expr, For, Load, Select, Stmt, Store, Sym, Var
 from ktc.ir.walk import map_expr, stmt_exprs, walk_expr
 
 CHOICES = 4
@@ -70,7 +70,8 @@ def _of_expr(e: Expr, facts: Facts) -> Iterator[GuardedAccess]:
 
 
 def _chosen(index: Index, facts: Facts, most: int) -> Iterator[tuple[Index, Facts]]:
-    """``index`` for each way in which it chooses."""
+    """``index`` for each way in which it chooses, itself or by a name in it."""
+    index = tuple(_spelled(e, facts) for e in index) if most else index
     choice = next((x for e in index for x in walk_expr(e) if isinstance(x, Select)), None) if most else None
     if choice is None:
         yield index, facts
@@ -80,8 +81,32 @@ def _chosen(index: Index, facts: Facts, most: int) -> Iterator[tuple[Index, Fact
         def taken(x: Expr, arm: Expr = arm) -> Expr:
             return arm if x == choice else x
 
-        there = facts.under(choice.cond, holds)
+        there = _under(choice.cond, holds, facts)
         yield from _chosen(tuple(map_expr(e, taken) for e in index), there, most - 1)
+
+
+def _spelled(e: Expr, facts: Facts) -> Expr:
+    """``e`` with what names in it stand for, where that chooses."""
+    names = facts.symbols.names
+
+    def on(x: Expr) -> Expr:
+        if not isinstance(x, Var) or x.sym not in names:
+            return x
+        meant = _spelled(names[x.sym], facts)
+        return meant if any(isinstance(y, Select) for y in walk_expr(meant)) else x
+
+    return map_expr(e, on)
+
+
+def _under(cond: Expr, holds: bool, facts: Facts) -> Facts:
+    """``facts`` where ``cond`` comes out as ``holds``. Of two numbers that differ, the one that is never larger is
+    smaller: ``i == n - 1 ? i : i + 1`` adds to what is less than ``n - 1``."""
+    there = facts.under(cond, holds)
+    if isinstance(cond, Binary) and cond.op == ("!=" if holds else "=="):
+        for small, large in ((cond.a, cond.b), (cond.b, cond.a)):
+            if facts.at_most(small, large):
+                return there.under(Binary("<", small, large))
+    return there
 
 
 __all__ = ["GuardedAccess", "guarded_accesses"]

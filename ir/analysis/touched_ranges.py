@@ -19,10 +19,10 @@ from functools import reduce
 
 from ktc.ir.arith import Facts, Trust
 from ktc.ir.arith.elimination import atoms
-from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, minus, plus, polynomial, times
+from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, minus, plus, polynomial, scaled, times
 from ktc.ir.arith.symbolic_bounds import largest, least, lower_bound, upper_bound
 from ktc.ir.fields import children
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -51,6 +51,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I64, Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 
+from .counted_values import with_counted_values
+from .defs import definitions, expand
 from .guarded_accesses import GuardedAccess, guarded_accesses
 
 STATEMENTS = (
@@ -89,7 +91,8 @@ def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
     """The range of every pointer parameter that a kernel in SPMD form touches; None where it is not known."""
     if kernel.is_parallel or kernel.launch is None or any(not isinstance(s, STATEMENTS) for s in walk(kernel.body)):
         return {p.sym: None for p in kernel.params if isinstance(p.sym.type, Ptr)}
-    guesses = _hypotheses(kernel)
+    kernel, rounds = _with_names(kernel)
+    guesses = _hypotheses(kernel) | dict.fromkeys(rounds, 0)
     found = _ends(kernel, guesses)
     needed = _needed(kernel, guesses, found) | dict.fromkeys(found.natural, 0)
     passed_on = {x.sym for e in all_exprs(kernel.body) for x in walk_expr(e) if isinstance(x, Var)}
@@ -99,6 +102,20 @@ def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
         for b, ends in {**dict.fromkeys(passed_on), **found.ends}.items()
         if isinstance(b.type, Ptr)
     }
+
+
+def _with_names(kernel: Kernel) -> tuple[Kernel, list[Expr]]:
+    """``kernel`` with a name for each value that a thread counts on to, and what is taken to be at least 0 for it: the
+    iterations of loops that count."""
+    given, names = {p.sym for p in kernel.params} - assigned(kernel.body), definitions(kernel.body)
+    rounds: list[Expr] = []
+
+    def runs(n: Expr) -> bool:
+        n = simplify(expand(n, names))
+        rounds.extend([n] if _is_given(n, given) and n not in rounds else [])
+        return _is_given(n, given)
+
+    return kernel.with_(body=with_counted_values(kernel.body, runs)), rounds
 
 
 def _hypotheses(kernel: Kernel) -> dict[Expr, int]:
@@ -133,10 +150,19 @@ def _ends(kernel: Kernel, guesses: dict[Expr, int]) -> _Found:
     for a in guarded_accesses(facts):
         ends = _of_access(a, kernel, given)
         before = found.get(a.buffer, ends)
-        both = None if ends is None or before is None else (least((before[0], ends[0])), largest((before[1], ends[1])))
-        found[a.buffer] = both
+        found[a.buffer] = None if ends is None or before is None else _joined(before, ends, facts, a.facts)
         natural |= dict.fromkeys(x for p in ends or () for x in atoms(p) if not facts.never_negative(x))
     return _Found(found, tuple(natural))
+
+
+def _joined(before: Ends, now: Ends, facts: Facts, there: Facts) -> Ends:
+    """What ``before`` and ``now`` reach together; ``there``: what is known where ``now`` is touched."""
+    (low, high), (first, last) = before, now
+    if not there.never_positive(minus(low, first)):
+        low = first if facts.never_positive(minus(first, low)) else least((low, first))
+    if not there.never_positive(minus(last, high)):
+        high = last if facts.never_positive(minus(high, last)) else largest((high, last))
+    return low, high
 
 
 def _of_access(a: GuardedAccess, kernel: Kernel, params: set[Sym]) -> Ends | None:
@@ -149,7 +175,22 @@ def _of_access(a: GuardedAccess, kernel: Kernel, params: set[Sym]) -> Ends | Non
     p = here.polynomial(a.index[0])
     low = lower_bound(p, here, lambda e: _is_given(e, params))
     high = None if low is None else upper_bound(plus(p, constant(int(width) - 1)), here, lambda e: _is_given(e, params))
-    return None if low is None or high is None else (low, high)
+    return None if low is None or high is None else (scaled(_in_parameters(scaled(low, -1)), -1), _in_parameters(high))
+
+
+def _in_parameters(p: Polynomial) -> Polynomial:
+    """``p``, or something larger that is plainer: ``64 * (n / 64)`` is at most ``n``, and it is ``n`` where the launch
+    has whole blocks of it."""
+    out: Polynomial = {}
+    for factors, k in p.items():
+        for at, f in enumerate(factors):
+            if isinstance(f, Binary) and f.op == "/" and isinstance(f.a, Var) and isinstance(f.b, Const):
+                by = int(f.b.value)
+                if k > 0 and by > 0 and k % by == 0:
+                    term = times({(f.a,): k // by}, {(*factors[:at], *factors[at + 1 :]): 1})
+                    return plus(_in_parameters(minus(p, {factors: k})), _in_parameters(term))
+        out = plus(out, {factors: k})
+    return out
 
 
 def _of_subscript(e: Expr, facts: Facts) -> Facts:
@@ -182,6 +223,8 @@ def _supposing(kernel: Kernel, guesses: dict[Expr, int]) -> Kernel:
         dataclasses.replace(p, range=(guesses.get(Var(p.sym)), None), divisible_by=1, origins=()) for p in kernel.params
     )
     others = [(e, n) for e, n in guesses.items() if not isinstance(e, Var)]
+    if kernel.launch is not None:  # else nothing is touched
+        others += [(e, 1) for e in (*kernel.launch.grid, *kernel.launch.block) if not isinstance(e, Const)]
     assumed = tuple(Assume(Binary(">=", e, Const(n, e.type))) for e, n in others)  # type: ignore[arg-type]
     return kernel.with_(params=params, assumptions=assumed)
 
