@@ -73,9 +73,10 @@ def _loop(
             here[x.sym] = add(here[x.sym], cast(steps[x.sym], x.sym.type))  # type: ignore[arg-type]
         else:
             body += substitute((x,), {**now, **here})
-    head = substitute((dataclasses.replace(s, body=()),), now)[0]
+    (head,) = substitute((dataclasses.replace(s, body=()),), now)
+    assert isinstance(head, For)
     ends = {v: _after(start[v], rounds, steps[v]) for v in steps}
-    return dataclasses.replace(head, body=tuple(body)), ends  # type: ignore[type-var,return-value]
+    return dataclasses.replace(head, body=tuple(body)), ends
 
 
 def _after(start: Expr, rounds: Expr, step: Expr) -> Expr:

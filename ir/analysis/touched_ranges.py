@@ -147,10 +147,16 @@ def _ends(kernel: Kernel, guesses: dict[Expr, int]) -> _Found:
     given = {p.sym for p in kernel.params} - facts.symbols.changing
     found: dict[Sym, Ends | None] = {}
     natural: dict[Expr, None] = {}
+    outside: set[Sym] = set()
     for a in guarded_accesses(facts):
         ends = _of_access(a, kernel, given)
         before = found.get(a.buffer, ends)
-        found[a.buffer] = None if ends is None or before is None else _joined(before, ends, facts, a.facts)
+        if ends is not None and a.buffer not in outside and not a.facts.never_positive(scaled(ends[0], -1)):
+            outside.add(a.buffer)  # it may begin before the buffer does
+        both = None if ends is None or before is None else _joined(before, ends, facts, a.facts)
+        if both is not None and a.buffer not in outside and not facts.never_positive(scaled(both[0], -1)):
+            both = ({}, both[1])
+        found[a.buffer] = both
         natural |= dict.fromkeys(x for p in ends or () for x in atoms(p) if not facts.never_negative(x))
     return _Found(found, tuple(natural))
 

@@ -37,7 +37,7 @@ ROWS: dict[str, str] = {
     "fission": "loops.fission:Fission",
     "parallelize": "mapping.parallelize:Parallelize",
     "promote": "memory.promote:Promote",
-    "unrotate": "memory.unrotate:Unrotate",
+    "unrotate": "loops.unrotate:Unrotate",
     "forward-stores": "memory.forward_stores:ForwardStores",
     "defer-store": "memory.defer_store:DeferStore",
     "unroll": "loops.unroll:Unroll",

@@ -32,13 +32,13 @@ from ktc.passes.core.script import DistSpec
 from ktc.passes.mapping.distribute import set_distribution
 from ktc.passes.mapping.parallelize import reassociated, serial, spread
 from ktc.passes.memory.promote import promoted
-from ktc.passes.memory.unrotate import unrotated
 from ktc.passes.shared.array_elements import with_elements_apart
 from ktc.passes.shared.reused_variables import with_own_variables
 from ktc.passes.shared.serial_sums import counted_to
 
 from .fission import cut
 from .unpeel import unpeeled
+from .unrotate import unrotated
 
 SHORT = 16
 """Iterations of a loop of constant length up to which it is left to its thread."""

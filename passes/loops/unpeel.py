@@ -36,9 +36,10 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
-from ktc.passes.shared.joined_iterations import Joining, Unlike
-from ktc.passes.shared.unread import without_unread
-from ktc.passes.shared.unwritten import lasting_names
+from ktc.passes.scalar.unread import without_unread
+
+from .joined_iterations import Joining, Unlike
+from .unwritten import lasting_names
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, map_expr, substitute, walk, with_bodies
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Result
+from ktc.passes.scalar.unread import without_unread
 from ktc.passes.shared.known_ranges import decided
-from ktc.passes.shared.unread import without_unread
 
 
 class Simplify(Pass[NoArguments]):

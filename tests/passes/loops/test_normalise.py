@@ -121,7 +121,7 @@ def test_an_array_of_which_any_element_may_be_meant_stays_one() -> None:
 
 
 def test_a_variable_that_goes_from_one_iteration_to_the_next_stays_outside() -> None:
-    carried = ("var v: f32 = 0.0", "for j in 0..c", "  y[i * c + j] = v", "  v = x[i * c + j]")
+    carried = ("var v: f32 = 0.0", "for j in 0..c", "  y[i * c + j] = v", "  v = x[i * c + j] - v")
     assert refused(rows(*carried), "normalise").code == "E-NORMALISE-NOTHING"
     read_after = ("var v: f32", "for j in 0..c", "  v = x[i * c + j]", "  y[i * c + j] = v", "y[i * c] = v")
     assert refused(rows(*read_after), "normalise").code == "E-NORMALISE-NOTHING"

@@ -82,7 +82,7 @@ def carried_values(kernel: Kernel, loop: For, before: Body) -> tuple[dict[Sym, C
     for v in sorted(handed, key=lambda s: s.id):
         form = closing.form(v) if v in plain else _Form(why=f"'{v.name}' is assigned in an inner loop or branch")
         if form.later is None:
-            reasons.append(form.why)
+            reasons += [form.why] if form.why not in reasons else []
         else:
             found[v] = Carried(v, loop, form.first, form.later, form.whole)
     return found, reasons
@@ -137,7 +137,8 @@ class _Closing:
         self.exits, self.starts = values(loop.body, handed, named=True), values(before, handed)
         self.awaited = _read_first(loop.body, handed)
         self.why_written, self.names = why_written(kernel), lasting_names(kernel)
-        self.changing = (assigned(loop.body) | set(declared(loop.body))) - {loop.var}
+        moved = {s for s in assigned(loop.body) if isinstance(s.type, Scalar)}
+        self.changing = (moved | set(declared(loop.body))) - {loop.var}
         self.moved = assigned(kernel.body)
         self.facts: Callable[[], Facts] = lambda: facts_of(kernel, REWRITES).at(loop)
         self.open: set[Sym] = set()

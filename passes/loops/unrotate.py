@@ -50,8 +50,9 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
-from ktc.passes.shared.carried_values import Carried, after, by_step, carried_values, is_choice
-from ktc.passes.shared.unread import without_unread
+from ktc.passes.scalar.unread import without_unread
+
+from .carried_values import Carried, after, by_step, carried_values, is_choice
 
 
 @dataclass(frozen=True)
