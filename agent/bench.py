@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from ktc.search.bounds.speed_of_light import Bound, ceilings
 from ktc.search.bounds.workload_work import work_of
 from ktc.search.limiters.limiter import Profile
 from ktc.search.records.ledger import Ledger, StudyKey
+from ktc.search.records.outcome import Outcome
 from ktc.search.records.recipe import ktc_version
 from ktc.search.space.knob_space import Space
 from ktc.search.tuning.tune import Budget, tune
@@ -74,6 +75,7 @@ class Bench:
         self.ledger = Ledger(ledger)
         folder = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
         self.gates = 0 if self.device.is_cpu else verifying_processes()  # what is measured on a CPU is alone there
+        self.between: Callable[[], object] = lambda: None
         self._gate = Gate(work, original, variant, seed, folder, self.station.gate if self.gates else None)
         self._profiler = Profiler(self.device, self.station.count if counters else None)
         self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
@@ -116,11 +118,15 @@ class Bench:
         def at(config: Mapping[str, int]) -> Kernel:
             return strict(bound(c.kernel, config))
 
+        def measured(config: Mapping[str, int], incumbent: object) -> Outcome:
+            self.between()
+            return self.station.evaluate(at(config), scenario, max(0.0, until - time.monotonic()))
+
         until = time.monotonic() + seconds
         ahead = 0 if self.device.is_cpu else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured
         found = tune(
             None,
-            lambda config, incumbent: self.station.evaluate(at(config), scenario, max(0.0, until - time.monotonic())),
+            measured,
             space,
             budget=Budget(total, seconds),
             ledger=self.ledger,

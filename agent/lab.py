@@ -6,7 +6,7 @@ One protocol, so that the loop can be tested without a device; the real one is :
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -66,6 +66,8 @@ class Lab(Protocol):
     device: DeviceInfo
     gates: int
     """Verdicts that may be asked for while it measures, at a time; 0: each is waited for where it is asked for."""
+    between: Callable[[], object]
+    """Called before each measurement that :meth:`tune` makes: whoever waits for verdicts hears them there."""
 
     def gate(self, kernel: Kernel) -> Future[Verdict]:
         """The verification ladder without a device, begun; ``kernel`` may have open knobs (their defaults count)."""

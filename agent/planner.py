@@ -135,6 +135,16 @@ def reads_bound(planner: Planner) -> bool:
     return bool(getattr(planner, "reads_bound", False))
 
 
+def foreseen(planner: Planner, observation: Observation, k: int) -> Iterator[Proposal]:
+    """What ``planner`` will come to first of ``k``, before anything is measured, as far as it can say for nothing."""
+    ideas: Callable[[Observation, int], Iterator[Proposal]] | None = getattr(planner, "ideas", None)
+    says: Callable[[Observation, int], Iterator[Proposal]] | None = getattr(planner, "foreseen", None)
+    if says is not None:
+        yield from says(observation, k)
+    elif ideas is not None:
+        yield from ideas(observation, k)
+
+
 def proposals(planner: Planner, observation: Observation, k: int) -> Iterator[Proposal]:
     """What ``planner`` proposes, one after another: of one that has ``ideas``, each as soon as it has come to it."""
     ideas: Callable[[Observation, int], Iterator[Proposal]] | None = getattr(planner, "ideas", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ktc.agent.embedded.rules import Rules
@@ -13,7 +13,7 @@ from ktc.ir.diagnostics import KtcError
 
 from .learnt_rules import LearntRule
 from .lessons import MEMORY
-from .planner import Observation, Outcome, Planner, Proposal, enough
+from .planner import Observation, Outcome, Planner, Proposal, enough, foreseen
 
 EMBEDDED: dict[str, Callable[[int], Planner]] = {
     "rules": lambda seed: Rules(),  # draws nothing
@@ -63,6 +63,11 @@ class Ensemble:
     def enough(self, observation: Observation) -> str:
         """Why one of the parts would end the run."""
         return next((why for p in self.parts if (why := enough(p, observation))), "")
+
+    def foreseen(self, observation: Observation, k: int) -> Iterator[Proposal]:
+        """What the last part begins with, where its best ideas go ahead of the others'."""
+        if self.ahead:
+            yield from foreseen(self.parts[-1], observation, k)
 
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         batches = [p.propose(observation, k) for p in self.parts]

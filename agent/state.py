@@ -91,6 +91,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.verdicts = Verdicts(self.lab, self.tell)
+        self.lab.between = self.hear
         self.leaders = Leaders(self.tell)
 
     def why_stop(self, scenario: Scenario) -> str:

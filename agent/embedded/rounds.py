@@ -16,7 +16,7 @@ from itertools import chain
 from ktc.agent.build import Candidate
 from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
 from ktc.agent.lessons import MEMORY, is_remembered, is_wrong, knobs_of, precedents, recalled, remembered, rules
-from ktc.agent.planner import Observation, Outcome, Proposal, Score, enough, proposals, reads_bound
+from ktc.agent.planner import Observation, Outcome, Proposal, Score, enough, foreseen, proposals, reads_bound
 from ktc.agent.state import Finalist, Run
 from ktc.agent.stopping import Stopping
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
@@ -40,6 +40,8 @@ that follow from what won."""
 
 EXIT_BUG = 70
 """The exit code where ktc itself is at fault."""
+
+THE_ORIGINAL = Proposal("", "the original")
 
 TOO_SLOW = "E-ORIGINAL-SLOW"
 """The code of the error about an original that gives no answer in time."""
@@ -67,6 +69,8 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
 
     Nothing new is begun once ``deadline`` (of :func:`time.monotonic`) is over, or the best is near the speed of light.
     """
+    if budget > 0:
+        _begin_ahead(run, scenario)
     measure_original(run, scenario)
     if budget < 1:
         return
@@ -76,6 +80,23 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
     _search(run, scenario, budget)
     if why := run.why_stop(scenario):
         run.notes.append(f"{scenario.name}: {why}")
+
+
+def _begin_ahead(run: Run, scenario: Scenario) -> None:
+    """Have the original compiled, and what the planner comes to first compiled and verified, by processors that have
+    nothing to do while the original is measured."""
+    if not run.lab.gates:
+        return
+    original = run.builder.build(THE_ORIGINAL)
+    if isinstance(original, Candidate):
+        run.lab.prepare(original, scenario)
+    for p in chain.from_iterable(
+        map(run.builder.variants, foreseen(run.planner, _plain_view(run, scenario), PER_ROUND))
+    ):
+        built = run.builder.build(p)
+        if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:
+            run.foresee(built, first)
+            return
 
 
 def _learn_bound(run: Run, scenario: Scenario) -> None:
@@ -169,7 +190,7 @@ def measure_original(run: Run, scenario: Scenario) -> None:
     Raises:
         KtcError: the original cannot be lowered for this backend, does not run, or (E-ORIGINAL-SLOW) takes too long.
     """
-    identity = run.builder.build(Proposal("", "the original"))
+    identity = run.builder.build(THE_ORIGINAL)
     if isinstance(identity, Outcome):
         raise KtcError(identity.code, f"the kernel itself cannot be lowered: {identity.detail}")
     tuned = run.lab.tune(identity, scenario, 1, ())
@@ -191,10 +212,22 @@ def measure_original(run: Run, scenario: Scenario) -> None:
 
 def observe(run: Run, scenario: Scenario, budget: int = 0, left: int = 0) -> Observation:
     """What the planner sees before a round on ``scenario``; ``left`` of ``budget`` measurements may still be made."""
+    leader = min(run.finalists[scenario.name], key=lambda f: f.seconds)
+    return replace(
+        _plain_view(run, scenario),
+        history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
+        profile=run.profile(leader, scenario),
+        leader=leader.candidate.script,
+        score=_score(run, scenario, budget, left),
+        profile_of=lambda script: _profile_of(run, script, scenario),
+    )
+
+
+def _plain_view(run: Run, scenario: Scenario) -> Observation:
+    """What there is to see of ``scenario`` before anything is measured."""
     from ktc.passes.core.pipeline import sites
 
     seen = facts_at(run, scenario)
-    leader = min(run.finalists[scenario.name], key=lambda f: f.seconds)
     known = precedents(run, seen)
     return Observation(
         kernel=run.original,
@@ -202,16 +235,11 @@ def observe(run: Run, scenario: Scenario, budget: int = 0, left: int = 0) -> Obs
         facts=(seen,),
         device=run.lab.device,
         sites=tuple(s for group in sites(run.raised or run.original).values() for s in group),
-        history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
         remembered=remembered(recalled(run, scenario, seen)),
         attempt=run.builder.attempt,
         built=run.builder.kernel,
         runs=lambda script: _runs(run, script, scenario),
-        profile=run.profile(leader, scenario),
-        leader=leader.candidate.script,
-        score=_score(run, scenario, budget, left),
         rules=tuple(map(str, rules(run, seen))),
-        profile_of=lambda script: _profile_of(run, script, scenario),
         precedent=known.place if known else None,
     )
 

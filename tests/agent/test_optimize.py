@@ -8,6 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from ktc.agent.embedded.rules import Rules
 from ktc.agent.learnt_rules import LearntRule, LearntRules
 from ktc.agent.memory import Memory
 from ktc.agent.optimize import optimize
@@ -303,6 +304,44 @@ def test_the_first_idea_is_on_trial_before_it_is_measured(work, tmp_path):
     said = {o.script: o.status for o in report.outcomes}
     assert said[SPLIT] == "rejected" and report.scenarios[0].script == WIDE
     assert len({key for key, _, _ in lab.measured}) == 2  # the original's and that of what was accepted
+
+
+def test_the_rules_first_idea_is_on_trial_before_the_original_was_timed(work, tmp_path):
+    """Whoever verifies has nothing to do then. Whoever measures and verifies in turn begins with the original."""
+    for lab, ahead in ((LateLab(seconds), True), (FakeLab(seconds), False)):
+        _, _, events = run(work, tmp_path / str(ahead), Rules(), lab, scenarios=["many"])
+        kinds = [e["event"] for e in events]
+        assert (kinds.index("verify") < kinds.index("original")) is ahead
+        first = next(e["script"] for e in events if e["event"] == "verify")
+        assert first in (e["script"] for e in events if e["event"] == "tune")
+
+
+def test_verdicts_are_heard_between_the_measurements_of_one_script(work, tmp_path):
+    class Prompt(LateLab):
+        """Has each verdict before the second measurement of a script."""
+
+        def __init__(self, seconds):
+            self.asked = []
+            super().__init__(seconds)
+
+        def gate(self, kernel):
+            self.asked.append(super().gate(kernel))
+            return self.asked[-1]
+
+        def between(self):
+            for answer in self.asked:
+                answer.result()
+
+        def __setattr__(self, name, value):
+            if name == "between":  # what is set by the run, after what is done here
+                own = self.between
+                super().__setattr__(name, lambda: (own(), value()))
+            else:
+                super().__setattr__(name, value)
+
+    _, _, events = run(work, tmp_path, Fixed(WIDE), Prompt(seconds), scenarios=["many"], budget=20)
+    kinds = [e["event"] for e in events]
+    assert kinds.index("improvement") < len(kinds) - 1 - kinds[::-1].index("tune")
 
 
 def test_the_fastest_is_not_passed_over_while_what_it_was_built_on_is_on_trial(work, tmp_path):
