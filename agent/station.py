@@ -65,6 +65,7 @@ class Station:
             self.executor.expect(str(work.path), variant)
         self._compiling: dict[str, Future[Reply]] = {}
         self._base: Emitted | None = None
+        self._loaded: set[str] = set()  # scenarios whose arguments the measuring process has had
 
     def close(self) -> None:
         self.executor.close()
@@ -91,7 +92,11 @@ class Station:
             code = printed(kernel, self.device.profile)
         except KtcError as e:
             return Outcome("infeasible", details={"error": f"{e.message} [{e.code}]"})
-        compiled = self._compile(code).result()
+        compiling = self._compile(code)
+        if scenario.name not in self._loaded:  # meanwhile
+            self._loaded.add(scenario.name)
+            self.executor.load(self._inputs(scenario))
+        compiled = compiling.result()
         if not compiled.ok:
             return _failed(compiled.status, compiled.data)
         self._wait_for(code)

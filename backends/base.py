@@ -111,6 +111,8 @@ class Runtime(Protocol):
     """Compile, move data, launch and time on one device."""
 
     device: DeviceInfo
+    reads_host: bool
+    """Launches take arrays of the host as they are."""
 
     def compile(self, code: Emitted) -> Executable: ...
 

@@ -83,11 +83,12 @@ def collect(
     """Call ``step`` (one measurement of every competitor) until all medians are precise or the budget is over.
 
     The first ``warmup`` calls are dropped; at least one call is kept however small the budget. A step that alone takes
-    longer than half the budget is not warmed up further. With two competitors their ratio must be precise too.
+    longer than half the budget, or that reports a launch as long, is not warmed up further. With two competitors their
+    ratio must be precise too.
     """
     start = clock()
     first = step()
-    if clock() - start > budget_s / 2:  # a slow candidate: one launch has to do
+    if max(clock() - start, *first) > budget_s / 2:  # a slow candidate: one launch has to do
         return [[x] for x in first]
     for _ in range(warmup - 1):
         step()

@@ -164,6 +164,7 @@ class TimedRuntime:
     """Timing by the protocol: subclasses give a sampler, here is when to start, how to interleave and when to stop."""
 
     device: DeviceInfo
+    reads_host = False
 
     def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
         """A function that measures ``exe`` once over ``arg_sets`` in rotation."""

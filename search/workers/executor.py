@@ -110,6 +110,8 @@ class Executor(Protocol):
 
     def expect(self, workload: str, variant: str | None) -> None: ...
 
+    def load(self, inputs: Inputs, *, cold: bool = True) -> None: ...
+
     def rates(self, anew: bool = False) -> Rates: ...
 
     def renew(self) -> None: ...
@@ -247,6 +249,11 @@ class LocalExecutor:
         return Measured(
             "ok", timing_from_json(timing), timing_from_json(base) if base else None, tuple(ratio) if ratio else None, d
         )
+
+    def load(self, inputs: Inputs, *, cold: bool = True) -> None:
+        """Have ``inputs`` ready in the measuring process; where that fails, :meth:`time` will say so."""
+        request = {"do": "load", "inputs": inputs_to_json(inputs, self.folder), "cold": cold}
+        self._on_device(request, self.deadlines.run)
 
     def rates(self, anew: bool = False) -> Rates:
         """The rates that the device attains, measured once (or ``anew``); none where that fails."""

@@ -13,6 +13,9 @@ from ktc.backends.timing_stats import Interval, collect, median_interval, ratio_
 PAST_CACHE = 2.0
 """A rotation touches this many times the last-level cache before it comes back to a buffer."""
 
+ALONE = 8
+"""A set this many times as large as the last-level cache leaves nothing of its beginning there: it needs no other."""
+
 MAX_COPIES = 128
 MEMORY_SHARE = 0.5
 
@@ -20,10 +23,13 @@ MEMORY_SHARE = 0.5
 def rotation(bytes_per_set: int, cache_bytes: int, memory_bytes: int = 0) -> int:
     """Argument sets to rotate through, so that none of a set is left in a cache of ``cache_bytes`` when its turn comes.
 
-    At least 2 when there is a cache to leave; never more than half of ``memory_bytes`` (0: unknown) or 128 sets: where
-    those still fit in the cache, the CUDA runtime overwrites it between replays.
+    At least 2 when there is a cache to leave and a set is not :data:`ALONE` times as large; never more than half of
+    ``memory_bytes`` (0: unknown) or 128 sets: where those still fit in the cache, the CUDA runtime overwrites it
+    between replays.
     """
     if bytes_per_set <= 0 or cache_bytes <= 0:
+        return 1
+    if bytes_per_set >= ALONE * cache_bytes:
         return 1
     wanted = max(2, 1 + -int(-PAST_CACHE * cache_bytes // bytes_per_set))
     if memory_bytes:

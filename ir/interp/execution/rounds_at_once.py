@@ -84,19 +84,18 @@ def apart_in(kernel: Kernel) -> Apart:
 
 
 def ran_at_once(machine: Machine, s: For, form: Counting, frame: Frame, act: Active) -> bool:
-    """Run all rounds of ``s`` for the lanes of ``act``. False, with nothing done, where their number differs between
-    lanes, or too many lanes would come of it."""
+    """Run all rounds of ``s`` for the lanes of ``act``, of which some may have more than others. False, with nothing
+    done, where they do not begin alike, or no two rounds fit in a frame: it has :data:`MOST_LANES` lanes at most."""
     state, ev = machine.state, machine.ev
     first, by = ev(form.lo, frame, act), ev(form.by, frame, act)
     if not (is_uniform(first) and is_uniform(by)) or by <= 0:
         return False
     frame.declare(s.var, first, act)
     end = ev(form.hi, frame, act)
-    if not is_uniform(end):
-        return False
-    numbers = np.arange(int(first), int(end), int(by)).astype(first.dtype)
     n = frame.count(act)
-    if n * len(numbers) > MOST_LANES:
+    numbers = np.arange(int(first), int(end.max(initial=first)), int(by)).astype(first.dtype)
+    together = MOST_LANES // max(n, 1)  # rounds
+    if together < min(2, len(numbers)):
         return False
     state.stmt = s
     state.burn(n)
@@ -104,9 +103,14 @@ def ran_at_once(machine: Machine, s: For, form: Counting, frame: Frame, act: Act
         state.saw(s.cond, np.bool_(True))
     if len(numbers) > 1:
         state.repeated.add(id(s))
-    if n and len(numbers):
-        child = Frame(n * len(numbers), frame, np.tile(frame.lanes(act), len(numbers)), fixed=True)
-        child.values[s.var] = np.repeat(numbers, n)
+    for at in range(0, len(numbers) if n else 0, together):
+        some = numbers[at : at + together]
+        lanes, rounds = np.tile(frame.lanes(act), len(some)), np.repeat(some, n)
+        if not is_uniform(end):
+            there = rounds < np.tile(end, len(some))
+            lanes, rounds = lanes[there], rounds[there]
+        child = Frame(len(lanes), frame, lanes, fixed=True)
+        child.values[s.var] = rounds
         machine.body(s.body, child, None)
     state.saw(s.cond, np.bool_(False))
     return True

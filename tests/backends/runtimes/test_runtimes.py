@@ -229,6 +229,8 @@ def test_collect_stops_when_precise_or_when_time_is_over():
         return (5.0,)
 
     assert collect(slow, 1.0, clock=lambda: now[0]) == [[5.0]]
+    measured_before = iter([5.0])
+    assert collect(lambda: (next(measured_before),), 1.0, clock=lambda: 0.0) == [[5.0]]
     assert Interval(0.0, 0.0, 0.0).precision == float("inf")
 
 

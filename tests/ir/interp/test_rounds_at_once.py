@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ktc.ir.interp import run
+from ktc.ir.interp.execution import rounds_at_once
 from ktc.ir.interp.execution.rounds_at_once import Apart, apart_in
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import For
@@ -39,6 +40,8 @@ INDEPENDENT = {
     "updated in place": "array r: local f32[8]\nfor a in 0..8\n  r[a] = x[a]\nfor b in 0..8\n  r[b] += x[b] * r[b]",
     "under a condition": "array r: local f32[8]\nfor a in 0..8\n  if a > 3\n    r[a] = x[a]",
     "variables of its own": "array r: local f32[8]\nfor a in 0..8\n  var v: f32 = x[a]\n  v = v * v\n  r[a] = v",
+    "more rounds in some lanes": "array r: local f32[8]\nfor a in 0..8\n  r[a] = x[a]\n"
+    "for b in 1..i % 9\n  r[b] += x[b]",
     "rows of memory": "for a in 0..4\n  out[a * 128 + i] = x[a]",
 }
 
@@ -93,6 +96,16 @@ def test_the_same_bits_and_the_same_coverage(monkeypatch: pytest.MonkeyPatch, na
     assert np.array_equal(a.outputs["out"], b.outputs["out"]) and a.unreached == b.unreached
     assert {(f.kind, f.buffer) for f in a.findings} == {(f.kind, f.buffer) for f in b.findings}
     assert a.once == b.once and a.outcomes == b.outcomes and a.steps < b.steps
+
+
+def test_more_rounds_than_fit_run_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = thread_program("for a in 0..min(7, i)\n  out[a * 128 + i] = x[a]")
+    args = {"out": np.zeros(1024, np.float32), "x": np.arange(1, 65, dtype=np.float32)}
+    with monkeypatch.context() as narrow:
+        narrow.setattr(rounds_at_once, "MOST_LANES", 3 * 128)
+        few = run(kernel, args)
+    whole, single = both_ways(monkeypatch, kernel, args)
+    assert np.array_equal(few.outputs["out"], single.outputs["out"]) and whole.steps < few.steps < single.steps
 
 
 FAULTS = {
