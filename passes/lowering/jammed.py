@@ -172,12 +172,7 @@ def _stores(s: Stmt, array: Sym) -> bool:
 def _together(s: Par, knobs: Mapping[str, int]) -> Body:
     """The iterations of a parallel loop in groups of its ``unroll`` level, where a loop is inside, and what is left."""
     n = next((evaluate(lv.n, knobs) for lv in s.dist if lv.kind == "unroll" and lv.n is not None), None)
-    if (
-        not n
-        or n == 1
-        or n * sum(1 for _ in walk(s.body)) > MOST
-        or not any(isinstance(x, LOOPS) for x in walk(s.body))
-    ):
+    if not n or n == 1 or n * sum(1 for _ in walk(s.body)) > MOST or not _pays(s):
         return (s,)
     n, t = int(n), s.var.type
     assert isinstance(t, Scalar)
@@ -195,6 +190,16 @@ def _together(s: Par, knobs: Mapping[str, int]) -> Body:
     if length is not None and length % n == 0:
         return (whole,)
     return (whole, _own(dataclasses.replace(rest, lo=simplify(add(s.lo, mul(groups, size))), comments=())))
+
+
+def _pays(s: Par) -> bool:
+    """Whether running iterations of ``s`` together may gain: around a loop whose steps wait for each other, or where
+    they may read something alike: at a place that ``s`` does not move, or at several places of one array. Other copies
+    only take the compiler's time: those of zeros in a tile, seconds."""
+    inside = [x for x in walk(s.body) if isinstance(x, LOOPS)]
+    loads = {x for x in all_exprs(s.body) if isinstance(x, Load)}
+    alike = len({x.buffer for x in loads}) < len(loads) or any(s.var not in used(x) for x in loads)
+    return bool(inside) and (alike or not all(isinstance(x, Par) for x in inside))
 
 
 def _copies(s: Par, start: Expr, n: int) -> list[Copy]:

@@ -105,12 +105,20 @@ kernel k(x: f32* restrict, a: f32 const* restrict, n: i32, m: i32)
         "  par i in 0..n @ [thread.x 8, block.x]\n    for j in 0..n unroll 4\n      x[i] = x[i] + a[j]\n",
         "  for j in 0..4 unroll 4\n    x[j] = a[j]\n",
         "  par i in 0..n @ [unroll 2, block.x]\n    for j in 0..n\n      if a[j] > x[i]\n        break\n",
+        "  par i in 0..n @ [unroll 2, block.x]\n    par j in 0..n @ [seq]\n      x[i * n + j] = a[i * n + j]\n",
     ],
-    ids=["an innermost loop", "unknown length", "in no parallel loop", "left early"],
+    ids=["an innermost loop", "unknown length", "in no parallel loop", "left early", "nothing alike"],
 )
 def test_what_stays_as_it_is(body: str) -> None:
     k = parse_kernel("kernel k(x: f32* restrict, a: f32 const* restrict, n: i32)\n" + body)
     assert jammed(k) is k
+
+
+@pytest.mark.parametrize("value", ["a[j]", "a[i * n + j] + a[i * n + n + j]"], ids=["one row", "rows that overlap"])
+def test_what_several_iterations_read_is_read_together(value: str) -> None:
+    head = "kernel k(x: f32* restrict, a: f32 const* restrict, n: i32)\n  par i in 0..n @ [unroll 2, block.x]\n"
+    k = parse_kernel(f"{head}    par j in 0..n @ [seq]\n      x[i * n + j] = {value}\n")
+    assert body_of(jammed(k)).count("par j") == 2
 
 
 def test_loops_that_differ_between_iterations_are_not_one() -> None:
