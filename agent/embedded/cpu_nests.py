@@ -8,6 +8,7 @@ come, most promising first:
 * sums over rows of columns, sums of everything and counts: parts of them as tasks (:mod:`.cpu_sums`);
 * loops in the order in which memory lies, and tiles where two accesses want different orders (:mod:`.cpu_orders`);
 * rows whose steps wait for each other, several at a time;
+* values that take long to compute and are needed twice, kept in an array of a row (:mod:`.cpu_rows`);
 * tasks as large as a core is busy with for a while, and as many as there are cores at least.
 """
 
@@ -22,6 +23,7 @@ from ktc.search.target import DeviceInfo
 
 from .cpu_orders import chains, in_memory_order, tasks, transposed
 from .cpu_products import cache_products
+from .cpu_rows import kept_rows
 from .cpu_sums import column_tasks, part_sums, task_counts
 from .nest_shapes import Idea
 from .trials import wherever
@@ -48,7 +50,7 @@ Sketch = Callable[[Kernel, Cores, Sequence[KernelFacts]], Iterator[Idea]]
 """Ideas of one kind: steps after the form, why, and the gain that they are ranked by."""
 
 SKETCHES: tuple[Sketch, ...] = (
-    cache_products, column_tasks, part_sums, task_counts, transposed, in_memory_order, chains, tasks,
+    cache_products, column_tasks, part_sums, task_counts, transposed, in_memory_order, chains, kept_rows, tasks,
 )  # fmt: skip
 """Most promising first: what a kernel is none of says nothing."""
 

@@ -89,7 +89,7 @@ def f32_to_e5m2(x):
     """f32 -> fp8 e5m2 bits, round to nearest even, saturating to +-57344 (CUDA's default)."""
     bits = np.float32(x).view(np.int32)
     sign, mag = np.int32((bits >> 24) & 0x80), np.int32(bits & 0x7FFFFFFF)
-    code = np.int32((mag - 0x38000000 + 0xFFFFF + ((mag >> 21) & 1)) >> 21)
+    code = np.int32(np.int32(np.int32(mag - 0x37F00001) + np.int32(np.int32(mag >> 21) & 1)) >> 21)
     code = np.int32(0x7B) if code > 0x7B else code
     if mag < 0x38800000:  # below the smallest normal: let the FPU round to a multiple of 2**-16
         code = np.int32(np.float32(mag.view(np.float32) + f32(128.0)).view(np.int32) - 0x43000000)
@@ -109,7 +109,7 @@ def f32_to_e4m3(x):
     """f32 -> fp8 e4m3fn bits, round to nearest even, saturating to +-448 (CUDA's default)."""
     bits = np.float32(x).view(np.int32)
     sign, mag = np.int32((bits >> 24) & 0x80), np.int32(bits & 0x7FFFFFFF)
-    code = np.int32((mag - 0x3C000000 + 0x7FFFF + ((mag >> 20) & 1)) >> 20)
+    code = np.int32(np.int32(np.int32(mag - 0x3BF80001) + np.int32(np.int32(mag >> 20) & 1)) >> 20)
     code = np.int32(0x7E) if code > 0x7E else code
     if mag < 0x3C800000:  # below the smallest normal: let the FPU round to a multiple of 2**-9
         code = np.int32(np.float32(mag.view(np.float32) + f32(16384.0)).view(np.int32) - 0x46800000)

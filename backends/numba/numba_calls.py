@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.field_words import ARITY
 from ktc.ir.nodes import AddrOf, Call
-from ktc.ir.types import Scalar
+from ktc.ir.types import F32, Scalar
 
 from .numba_types import unsupported
 
@@ -38,13 +38,15 @@ FLOAT_CALLS: dict[str, tuple[str, str]] = {
     "hypot": ("math.hypot({0}, {1})", ""), "copysign": ("math.copysign({0}, {1})", ""),
     "min": ("fmin({0}, {1})", "fmin"), "max": ("fmax({0}, {1})", "fmax"), "fdim": ("fdim({0}, {1})", "fdim"),
     "fma": ("fma({0}, {1}, {2})", "fma"), "fast_div": ("({0}) / ({1})", ""), "fast_rcp": ("1.0 / ({0})", ""),
+    "fast_tanh": ("math.tanh({0})", ""),
     "add_rn": ("({0}) + ({1})", ""), "sub_rn": ("({0}) - ({1})", ""), "mul_rn": ("({0}) * ({1})", ""),
     "div_rn": ("({0}) / ({1})", ""),
 }  # fmt: skip
 """Functions of floats. ``1.0 / x`` and friends are computed as written, then brought to the result type."""
 
 F32_CALLS: dict[str, tuple[str, str]] = {
-    name: (f"{name}_f32({{0}})", f"{name}_f32") for name in ("exp", "exp2", "log", "tanh", "erf", "sin", "cos")
+    name: (f"{name}_f32({{0}})", f"{name}_f32")
+    for name in ("exp", "exp2", "log", "tanh", "fast_tanh", "erf", "sin", "cos")
 } | {
     "pow": ("pow_f32({0}, {1})", "pow_f32"),
     "rsqrt": ("(f32(1.0) / math.sqrt({0}))", ""), "rcp": ("(f32(1.0) / ({0}))", ""),
@@ -52,11 +54,11 @@ F32_CALLS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 """The same in single precision, and for what is computed in it: no calls (:mod:`.vector_math`) and no doubles."""
 
-_ALIASES = {f"fast_{n}": n for n in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "pow")} | {
+_ALIASES = {f"fast_{n}": n for n in ("exp", "exp2", "log", "log2", "sin", "cos", "pow")} | {
     "fast_exp10": "exp10", "fast_log10": "log10", "sqrt_rn": "sqrt", "fma_rn": "fma", "rcp_rn": "rcp",
     "rsqrt_rn": "rsqrt",
 }  # fmt: skip
-"""Fast versions are computed exactly: a CPU gains little from the approximations."""
+"""Fast versions that are computed exactly: a CPU gains little from the approximations."""
 
 _EXACT = frozenset({"abs", "min", "max", "floor", "ceil", "trunc", "rint", "round", "copysign", "fdim"})
 """Results that need no rounding to a narrow type beyond what their arguments already have."""
@@ -68,6 +70,11 @@ INT_CALLS: dict[str, tuple[str, str]] = {
 } | {
     name: (f"{name}({', '.join(f'{{{k}}}' for k in range(n))})", "field") for name, n in ARITY.items()
 }  # fmt: skip
+
+
+def is_polynomial(e: Call) -> bool:
+    """Whether ``e`` is printed as one of :mod:`.vector_math`."""
+    return bool(F32_CALLS.get(_ALIASES.get(e.fn, e.fn), ("", ""))[1]) and e.ty == F32
 
 
 def print_call(p: ExprPrinter, e: Call) -> Text:

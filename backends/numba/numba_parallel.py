@@ -40,11 +40,14 @@ from .lane_helpers import TREES
 from .numba_expressions import ExprPrinter
 from .numba_statements import StmtPrinter
 from .numba_types import NARROW_FLOATS, unsupported, value_dtype
-from .partial_results import NEUTRAL, has_lanes, pays
+from .partial_results import NEUTRAL, begins_with_a_number, has_lanes, is_costly, pays
 
 LOOPS = (For, While, Par, Reduce, Scan)
 VECTOR = 8
 """Iterations of a loop that LLVM had better vectorise than write out."""
+
+ONE_COMPARISON = {"min": "smaller", "max": "larger"}
+"""Helpers of extremes that are numbers."""
 
 _COMBINE = {"+": "{0} + {1}", "*": "{0} * {1}", "&": "{0} & {1}", "|": "{0} | {1}", "^": "{0} ^ {1}"}
 
@@ -129,15 +132,26 @@ class ParallelPrinter(StmtPrinter):
                     neutral = NEUTRAL.get(a.op, x.ref(total))
                     self.line(f"{lanes[total]} = {self.local(lanes[total], ['LANES'], value_dtype(total.type))}")
                     self.line(f"{lanes[total]}[:] = {neutral}")
-            with (
-                self.block(f"for {start} in range({first}, {last}, LANES):"),
-                self.block(f"for {lane} in range({x.need('rolled')}(LANES)):"),
-            ):
-                self.line(f"{x.ref(s.var)} = {start} + {lane}")
-                self.body(s.body)
-                for a, total in kept:
-                    target = f"{lanes[total]}[u64({lane})]" if total in lanes else x.ref(total)
-                    self._accumulate(target, total.type, a.op, x.text(a.value, 12))
+            apart = [a for a, total in kept if total != a.sym and is_costly(s, a)]
+            values = {a.sym: x.reserve(f"{a.sym.name}_values") for a in apart}
+            for a in apart:
+                self.line(f"{values[a.sym]} = {self.local(values[a.sym], ['LANES'], value_dtype(a.sym.type))}")
+            with self.block(f"for {start} in range({first}, {last}, LANES):"):
+                with self.block(f"for {lane} in range({x.need('rolled')}(LANES)):"):
+                    self.line(f"{x.ref(s.var)} = {start} + {lane}")
+                    self.body(s.body)
+                    for a, total in kept:
+                        target = f"{lanes[total]}[u64({lane})]" if total in lanes else x.ref(total)
+                        if a.sym in values:
+                            self.line(f"{values[a.sym]}[u64({lane})] = {x.text(a.value)}")
+                        elif a.op in ONE_COMPARISON and total in lanes and begins_with_a_number(a, x.facts.kernel.body):
+                            self.line(f"{target} = {x.need(ONE_COMPARISON[a.op])}({target}, {x.text(a.value)})")
+                        else:
+                            self._accumulate(target, total.type, a.op, x.text(a.value, 12))
+                for a in apart:
+                    lanes_of = lanes[totals[a.sym]]
+                    with self.block(f"for {lane} in range({x.need('rolled')}(LANES)):"):
+                        self._accumulate(f"{lanes_of}[u64({lane})]", F64, a.op, f"{values[a.sym]}[u64({lane})]")
             for a, total in kept:
                 if total in lanes:
                     combined = f"{x.need(f'{TREES[a.op]}_of_lanes')}({lanes[total]})"

@@ -100,6 +100,18 @@ def fmax(a, b):
     largest = a if a > b else b  # b where a is NaN
     return a if b != b else largest
 '''),
+    "smaller": ((), '''
+@njit(**OPTIONS)
+def smaller(total, x):
+    """fmin where total is a number: one instruction."""
+    return x if x < total else total
+'''),
+    "larger": ((), '''
+@njit(**OPTIONS)
+def larger(total, x):
+    """fmax where total is a number: one instruction."""
+    return x if x > total else total
+'''),
     "fdim": ((), '''
 @njit(**OPTIONS)
 def fdim(a, b):

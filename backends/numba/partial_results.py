@@ -15,16 +15,42 @@ one runs. So the text says which element goes to which partial result, and the b
                                                  total += sum_of_lanes(part)
                                              for i in range(whole, n):
                                                  total += x[i]
+
+What takes a polynomial to compute is left in an array of its own first, and added up in a second loop over the lanes:
+a loop is as wide as its widest type lets it be, and partial results are doubles. An extreme that begins with a number
+is never NaN, so one comparison decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ktc.ir.analysis.accumulators import together
-from ktc.ir.nodes import Acc, Break, Continue, For, Par, Reduce, Return, Scan, While
-from ktc.ir.types import U64, Scalar
-from ktc.ir.walk import walk
+from ktc.ir.nodes import (
+    Acc,
+    Assign,
+    Break,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    Par,
+    Reduce,
+    Return,
+    Scan,
+    Stmt,
+    Unary,
+    Var,
+    While,
+)  # fmt: skip
+from ktc.ir.types import F32, U64, Scalar
+from ktc.ir.walk import all_exprs, walk, walk_expr
 
 from .lane_helpers import LANES, TREES
+from .numba_calls import is_polynomial
 from .numba_expressions import ExprPrinter
 
 _LOOPS_AND_EXITS = (For, While, Par, Reduce, Scan, Break, Continue, Return)
@@ -50,4 +76,22 @@ def has_lanes(a: Acc) -> bool:
     return isinstance(t, Scalar) and t.is_float and a.op in TREES
 
 
-__all__ = ["NEUTRAL", "has_lanes", "pays"]
+def is_costly(s: Reduce, a: Acc) -> bool:
+    """Whether what ``a`` adds up is a float in single precision that takes a polynomial to compute."""
+    inside = (*all_exprs(s.body), *(e for acc in s.accs for e in walk_expr(acc.value)))
+    return a.sym.type == F32 and any(isinstance(e, Call) and is_polynomial(e) for e in inside)
+
+
+def begins_with_a_number(a: Acc, kernel: Sequence[Stmt]) -> bool:
+    """Whether the first value of ``a`` is known not to be NaN, from the constants in ``kernel``, its whole body."""
+    e: Expr | None = a.init
+    if isinstance(e, Var):
+        sym = e.sym
+        given = [s for s in walk(tuple(kernel)) if isinstance(s, Decl | Assign) and s.sym == sym]
+        e = given[0].init if len(given) == 1 and isinstance(given[0], Decl) else None
+    while isinstance(e, Cast | Unary):
+        e = e.x
+    return isinstance(e, Const) and e.value == e.value
+
+
+__all__ = ["NEUTRAL", "begins_with_a_number", "has_lanes", "is_costly", "pays"]

@@ -43,6 +43,11 @@ STREAM = "  par i in 0..n @ [thread.x 8, block.x]\n    c[i] = 2.0 * a[i]\n"
 COUNTS = "  par i in 0..n @ [thread.x 32, block.x]\n    atomic add c[i32(u8(i))], a[i]\n"
 CHAIN = "  par i in 0..n @ [thread.x 8, block.x]\n    var s: f32 = 0.0\n    for j in 0..m\n      s += a[i * m + j]\n      c[i * m + j] = s\n"
 
+EXPONENTIALS = (
+    "  par i in 0..n @ [block.x]\n    reduce(+) s: f32 = 0.0 over j in 0..m @ [thread.x 8, seq]\n      yield exp(a[i * m + j])\n"
+    "    par j_1 in 0..m @ [thread.x 8, seq]\n      c[i * m + j_1] = exp(a[i * m + j_1]) * s\n"
+)
+
 FIRST = {
     "a product": (PRODUCT, "tile{loops=i,j sizes=$R:(4,8),$C:("),
     "a product, rows innermost": (ACROSS, "interchange{outer=j} | tile{loops=i,j sizes=$R:(4,8),$C:("),
@@ -60,6 +65,7 @@ FIRST = {
     "loops across memory": (WRONG_ORDER, "interchange{outer=j}"),
     "counts": (COUNTS, "rfactor-atomics{loop=i bins=256 parts=$P:(2,8,32)}"),
     "running sums of rows": (CHAIN, "map{i=[unroll $U:(2,4), seq 4, block.x]}"),
+    "rows of exponentials": (EXPONENTIALS, "row-cache{loop=j,j_1 where=shared}"),
     "a stream": (STREAM, "map{i=[seq $TASK:("),
 }
 
@@ -96,6 +102,15 @@ def test_the_default_is_among_the_configurations(name: str) -> None:
         assert isinstance(built, Candidate)
         space = space_for(built.kernel, CPU, SIZES)
         assert space.contains({k.name: k.default for k in built.kernel.knobs}), steps
+
+
+@pytest.mark.parametrize(
+    ("body", "sizes"),
+    [(EXPONENTIALS.replace("exp(", "abs("), SIZES), (EXPONENTIALS, SIZES | {"m": 1 << 20})],
+    ids=["computed at once", "longer than a cache"],
+)
+def test_rows_that_are_not_worth_an_array(body: str, sizes: dict[str, int]) -> None:
+    assert not any("row-cache" in steps for steps in ideas(parse_kernel(HEAD + body), sizes))
 
 
 def test_names_do_not_matter() -> None:

@@ -91,6 +91,33 @@ def test_every_iteration_is_counted_once(runtime, op, start):
         assert np.isclose(y[0], np.float32(want), rtol=1e-6), n
 
 
+@pytest.mark.parametrize(("op", "init"), [("min", "inf"), ("max", "x[0]")])
+def test_extremes_pass_over_what_is_not_a_number(runtime, op, init):
+    """Also where they begin with it: then one comparison is not enough."""
+    number = init != "x[0]"
+    code = emit_numba(reduction(op, init))
+    assert (("larger(" if op == "max" else "smaller(") in code.text) is number
+    exe, y = runtime.compile(code), np.zeros(1, np.float32)
+    x = np.random.default_rng(0).standard_normal(300).astype(np.float32)
+    x[::3] = np.nan
+    for values in (x, np.full_like(x, np.nan)):
+        exe.launch({"x": values, "y": y, "n": x.size})
+        fold = np.fmax if op == "max" else np.fmin
+        want = fold.reduce(values, initial=float(init) if number else values[0])
+        assert np.array_equal(y[0], want, equal_nan=True)
+
+
+def test_a_sum_of_exponentials_is_that_of_their_values(runtime):
+    """They are computed in a loop of their own, as wide as floats may be."""
+    code = emit_numba(reduction("+", "0.0", value="exp(x[i])"))
+    assert "s_values[" in code.text and "s_values" not in emit_numba(reduction("+", "0.0")).text
+    exe, y = runtime.compile(code), np.zeros(1, np.float32)
+    x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    for n in (0, 40, 64, 1000):
+        exe.launch({"x": x, "y": y, "n": n})
+        assert np.isclose(y[0], np.exp(x[:n].astype(np.float64)).sum(), rtol=2e-7)
+
+
 def test_a_sum_of_zeros_with_a_sign_keeps_it(runtime):
     exe = runtime.compile(emit_numba(reduction("+", "-0.0")))
     y = np.ones(1, np.float32)

@@ -32,6 +32,16 @@ def test_errors_over_every_float(name):
         assert worst.error <= STATED[name] and worst.wrong == 0, worst
 
 
+def test_the_fast_hyperbolic_tangent_is_as_good_as_a_device():
+    """Relative error below 2**-11 (tanh.approx of the PTX ISA); special values as they are."""
+    function = helper("fast_tanh")
+    x = np.concatenate([np.geomspace(1e-37, 100, 4001), [math.inf, 0.0]]).astype(np.float32)
+    got = np.array([function(v) for v in (*x, *-x, np.float32(math.nan))])
+    want = np.tanh(np.concatenate([x, -x, [math.nan]]).astype(np.float64))
+    assert np.all(np.abs(got - want)[:-1] <= 2.0**-11 * np.abs(want[:-1])) and math.isnan(got[-1])
+    assert np.array_equal(np.signbit(got[:-1]), np.signbit(want[:-1]))
+
+
 SPECIAL = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-38, 88.72283, 88.72284, -87.33655, -103.97208,
            -103.97209, 127.99999, 128.0, -126.0, -149.0, -150.0, 3.4028235e38, -3.4028235e38)  # fmt: skip
 
