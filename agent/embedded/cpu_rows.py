@@ -27,8 +27,8 @@ KEPT = 1.4
 """The gain that it is ranked by: a row with one exponential less of two."""
 
 LONG = frozenset({
-    "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
-    "acos", "atan", "atan2", "erf", "erfc", "pow", "hypot", "lgamma", "tgamma",
+    "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "asin", "acos", "atan", "atan2", "erf", "erfc", "pow", "hypot", "lgamma", "tgamma",
 })  # fmt: skip
 """Functions that a CPU computes in ten instructions and more, by the names of their exact versions."""
 
