@@ -103,15 +103,20 @@ def _threads(loop: Par) -> Sizes:
 
 
 def over_threads(loop: Par, sizes: Sizes) -> Par:
-    """``loop`` and those in it, over so many threads."""
+    """``loop`` and those in it, over so many threads: one that takes a turn of each may take several then."""
 
     def level(lv: Level) -> Level:
         n = sizes.get((lv.kind, lv.axis))
         return lv if n is None or lv.n is None else dataclasses.replace(lv, n=n)
 
     def on(s: Stmt) -> Stmt:
-        dist: Dist = tuple(map(level, s.dist)) if isinstance(s, Par | Reduce) else ()
-        return dataclasses.replace(s, dist=dist) if isinstance(s, Par | Reduce) and dist != s.dist else s
+        if not isinstance(s, Par | Reduce):
+            return s
+        dist: Dist = tuple(map(level, s.dist))
+        if dist == s.dist:
+            return s
+        covered = any(lv.n is None for lv in dist)
+        return dataclasses.replace(s, dist=dist if covered else (*dist, Level("seq")))
 
     (new,) = map_body((loop,), on)
     assert isinstance(new, Par)

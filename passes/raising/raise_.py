@@ -166,6 +166,7 @@ class Raise(Pass[NoArguments]):
                 said += more
             if not wrong:
                 wrong = reference.differs(raised, guess.domains, None, facts)
+                wrong = wrong or reference.differs_beyond(raised, facts)
                 refuted = refuted or bool(wrong)
             if not wrong and (wrong := _lowers(reference, raised, guess.domains[:1], facts)):
                 raised, known = of_known_size(raised, launch), raised

@@ -30,6 +30,9 @@ SPREAD = {2: (-6, 0, 3), 4: (-18, 0, 17)}
 PEAK = {2: 1000.0, 4: 1e5}
 """How far a peak stands out, by size: exp of it overflows."""
 
+FAR = {2: 32.0, 4: 256.0}
+"""How far from zero all inputs are at least that are well below it, or above, by size."""
+
 Inputs = dict[str, np.ndarray | int | float]
 
 
@@ -113,10 +116,21 @@ def _positive(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.nd
     return np.abs(x)
 
 
+def _below(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """All well below zero, as ``3 - x`` has to be for a maximum over that to be seen that begins with zero; none so far
+    that sums overflow."""
+    return -FAR[2 if dtype == np.float16 else 4] * (1 + np.abs(x))
+
+
+def _above(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """All well above zero."""
+    return -_below(x, dtype, rng)
+
+
 DATA: dict[str, Callable[[np.ndarray, np.dtype, np.random.Generator], np.ndarray] | None] = {
     "exact": None, "plain": None, "wild": _spread, "peaks": _peaks, "masked": _masked,
     "special": _special, "sunken": _sunken, "raised": _raised,
-    "negative": _negative, "positive": _positive,
+    "negative": _negative, "positive": _positive, "below": _below, "above": _above,
 }  # fmt: skip
 """Kinds of input data: small integers; what the workload says; and what is done to that where no range is given."""
 

@@ -5,7 +5,8 @@ elements, of which a kernel is told ``rows`` and ``d``. ``D`` stands for the len
 number of the source; ``W`` for threads of a block, a power of two from 32 on.
 
 Whatever of ``IN`` changes is seen in ``OUT``: an element, all of them by one number or factor, two that change places.
-Otherwise a sequence could do the same although one of its earlier launches does something else.
+Otherwise a sequence could do the same although one of its earlier launches does something else. Of two steps that give
+each element something else, neither does what the other one does, nor do they do the same in the other order.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ def _reduced(combine: str, first: str, use: str) -> str:
 
 
 STEPS: dict[str, Step] = {
-    "scale": Step(FLAT + "if (i < n) OUT[i] = IN[i] * 2.0f;", BY_ELEMENT, True),
-    "early": Step(FLAT + "if (i >= n) return; OUT[i] = IN[i] + 3.0f;", BY_ELEMENT, True),
+    "scale": Step(FLAT + "if (i < n) OUT[i] = IN[i] * 2.0f + 1.0f;", BY_ELEMENT, True),
+    "early": Step(FLAT + "if (i >= n) return; OUT[i] = IN[i] * 5.0f + 3.0f;", BY_ELEMENT, True),
     "branching": Step(FLAT + "if (i < n) { float g = IN[i]; if (g < 0.0f) g = 0.25f * g; OUT[i] = g; }",
                       BY_ELEMENT, True),
-    "chosen": Step(FLAT + "if (i < n) { if (i % D == 0) OUT[i] = IN[i] + 1.0f; else OUT[i] = IN[i]; }",
+    "chosen": Step(FLAT + "if (i < n) { if (i % D == 0) OUT[i] = IN[i] * 2.0f + 7.0f; else OUT[i] = IN[i]; }",
                    BY_ELEMENT, True),
-    "nested": Step(GRID + "if (c < D) OUT[r * D + c] = IN[r * D + c] + 1.0f;", BY_PLACE, True),
-    "early nested": Step(GRID + "if (c >= D) return; OUT[r * D + c] = -IN[r * D + c];", BY_PLACE, True),
+    "nested": Step(GRID + "if (c < D) OUT[r * D + c] = IN[r * D + c] * 3.0f + 1.0f;", BY_PLACE, True),
+    "early nested": Step(GRID + "if (c >= D) return; OUT[r * D + c] = 4.0f - IN[r * D + c];", BY_PLACE, True),
     "strided": Step("for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows * D; i += gridDim.x * blockDim.x) "
                     "OUT[i] = IN[i] * IN[i] + IN[i];", STRIDED, True),
-    "rowwise": Step(EACH + "OUT[blockIdx.x * D + i] = IN[blockIdx.x * D + i] - 2.0f;", BY_ROW, True),
+    "rowwise": Step(EACH + "OUT[blockIdx.x * D + i] = IN[blockIdx.x * D + i] * -4.0f - 2.0f;", BY_ROW, True),
     "backwards": Step(FLAT + "if (i < n) OUT[n - 1 - i] = IN[i];", BY_ELEMENT),
     "mirrored read": Step(FLAT + "if (i < n) OUT[i] = IN[n - 1 - i];", BY_ELEMENT),
     "gathered": Step(FLAT + "if (i < n) OUT[i] = IN[(i * 7) % n];", BY_ELEMENT),
@@ -67,7 +68,7 @@ STEPS: dict[str, Step] = {
     "maximum": Step(_reduced("fmaxf({}, {})", "-1e30f", "IN[at + i] + s[0]"), BY_ROW),
     "sum": Step(_reduced("({} + {})", "0.0f", "IN[at + i] + s[0]"), BY_ROW),
     "late rows": Step("if (blockIdx.x >= rows) return; " + _reduced("fmaxf({}, {})", "-1e30f",
-                                                                      "2.0f * IN[at + i] + s[0]"), BY_ROW),
+                                                                      "2.0f * IN[at + i] + s[0] + 3.0f"), BY_ROW),
     "warp": Step("float v = 0.f; " + EACH + "v += IN[blockIdx.x * D + i]; "
                  "for (int k = 16; k > 0; k >>= 1) v += __shfl_xor_sync(0xffffffffu, v, k); "
                  "if (threadIdx.x < 32) for (int i = threadIdx.x; i < D; i += 32) "
@@ -75,7 +76,7 @@ STEPS: dict[str, Step] = {
                  BY_ROW),
     "serial": Step(ROW_OF_THREAD + "if (r >= rows) return; float m = -1e30f; "
                    "for (int i = 0; i < D; ++i) m = fmaxf(m, IN[r * D + i]); "
-                   "for (int i = 0; i < D; ++i) OUT[r * D + i] = IN[r * D + i] + m;", BY_THREAD_A_ROW),
+                   "for (int i = 0; i < D; ++i) OUT[r * D + i] = 3.0f * IN[r * D + i] + m + 5.0f;", BY_THREAD_A_ROW),
     "running": Step(ROW_OF_THREAD + "if (r < rows) { float s = 0.f; "
                     "for (int i = 0; i < D; ++i) { s += IN[r * D + i]; OUT[r * D + i] = s; } }", BY_THREAD_A_ROW),
     "mirrored": Step(ROW_OF_THREAD + "if (r < rows) for (int i = 0; i < D; ++i) "

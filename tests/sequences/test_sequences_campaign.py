@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,13 +46,33 @@ CHANGES: dict[str, Callable[[Buffer], Buffer]] = {
 }
 
 
+def loaded(name: str, folder: Path) -> tuple[Kernel, dict[str, Any]]:
+    work = single(STEPS[name]).work(folder)
+    return of(work), work.make_inputs({"rows": 2, "d": 4}, None, 1, exact=True)
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_hides_nothing_of_what_it_reads(name: str, tmp_path: Path) -> None:
-    step = single(STEPS[name]).work(tmp_path)
-    kernel, args = of(step), step.make_inputs({"rows": 2, "d": 4}, None, 1, exact=True)
+    kernel, args = loaded(name, tmp_path)
     out = [run(kernel, {**args, "x": changed(args["x"])}, domain="int") for changed in (np.copy, *CHANGES.values())]
     unseen = [c for c, found in zip(CHANGES, out[1:]) if compare(out[0], found, "int") is None]
     assert not unseen
+
+
+IN_PLACE = [n for n, step in STEPS.items() if step.own] + ["maximum", "late rows", "serial", "sum"]
+
+
+def test_steps_do_not_change_places_unseen(tmp_path: Path) -> None:
+    """Whichever of two elementwise steps, or sums and maxima of rows, comes first is seen."""
+
+    def after(name: str, x: Buffer | None = None) -> Buffer:
+        kernel, args = steps[name]
+        return run(kernel, args if x is None else {**args, "x": x}, domain="float").outputs["z"]
+
+    steps = {n: loaded(n, tmp_path) for n in IN_PLACE}
+    first = {n: after(n) for n in IN_PLACE}
+    orders = itertools.combinations(IN_PLACE, 2)
+    assert not [(a, b) for a, b in orders if np.array_equal(after(b, first[a]), after(a, first[b]))]
 
 
 def test_a_sequence_is_made_again_from_its_number() -> None:

@@ -23,6 +23,7 @@ from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Atomic, Stmt, Store
 from ktc.ir.walk import walk
 
+from .beyond_integers import arguments_beyond, unlike
 from .buffer_extents import with_room
 from .chosen_sets import ChosenSets
 from .invented_arguments import Arguments, invented_arguments, scalars_of
@@ -128,6 +129,18 @@ class Reference(ChosenSets):
                 if difference is not None:
                     return f"{self._place(difference)}{difference}"
         return "" if compared else NONE_SUCH
+
+    def differs_beyond(self, guess: Kernel, given: Sequence[Assume] = ()) -> str:
+        """``differs`` on floats that the exact domains do not hold, where the source has such a number."""
+        args = next((a for a in self.sets if self._holds(given, a)), None)
+        for far in arguments_beyond(self.source, args, FRESH_SEED) if args is not None else ():
+            if self.late:
+                return too_long()
+            first, second = (self.budget.run(k, far, "float", CHECK_FUEL) for k in (self.source, guess))
+            difference = unlike(self.source, first, second) if first.ended and first.ok else None
+            if difference is not None:
+                return f"{self._place(difference)}{difference}"
+        return ""
 
     def _place(self, difference: Finding | Mismatch) -> str:
         """Where the source first stores to the buffer that came out otherwise: a defect says itself where it is."""

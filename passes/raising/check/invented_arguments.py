@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from ktc.ir.arith.size_equalities import completed, equalities
 from ktc.ir.atomic_ops import BIT_ORDERS, TAKEN
@@ -50,7 +51,9 @@ smaller than a warp. Each breaks a source that takes something else for granted.
 
 EXTREMES = ("max", "min", "fmax", "fmin")
 
-TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
+TILE, LARGEST_INT = 64, (1 << 31) - 100
+LARGEST_FLOAT = float(1 << 40)
+"""Floats up to which sums of a few are exact integers."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def constants(kernel: Kernel) -> dict[str, list[float]]:
     compared = [e for e in all_exprs(kernel.body) if isinstance(e, Binary) and e.op in COMPARISONS]
     whole = {side.value for e in compared for side in (e.a, e.b) if isinstance(side, Const) and side.ty.is_int}
     out = {}
-    for kind, found, most in (("float", inputs, LARGEST), ("int", whole, LARGEST_INT)):
+    for kind, found, most in (("float", inputs, LARGEST_FLOAT), ("int", whole, LARGEST_INT)):
         values = {float(v) for v in found} | {-float(v) for v in found}
         if near := sorted(v for v in values if 0 < abs(v) <= most):
             out[kind] = near
@@ -217,13 +220,17 @@ def values_around(kernel: Kernel, limits: dict[str, list[float]], args: Argument
         if not isinstance(p.sym.type, Ptr):
             continue
         t, size = scalar_of(p.sym.type), np.size(args[p.sym.name])
-        near = limits.get("float" if t.is_float else "int")
+        near = [v for v in limits.get("float" if t.is_float else "int", ()) if t.is_int or abs(v) < _largest(t) / 2]
         if near and (t.is_float or t.bits >= 32):
             tiles = rng.choice(np.trunc(near), -(-size // TILE))
             tiles = tiles + rng.choice((-TILE, 0, TILE), tiles.size)
             values = np.repeat(tiles, TILE)[:size] + rng.integers(-5, 6, size)
             out[p.sym.name] = (values if t.is_float else values.astype(np.int64)).astype(numpy_dtype(t.name))
     return out
+
+
+def _largest(t: Scalar) -> float:
+    return float(finfo(numpy_dtype(t.name)).max)
 
 
 def chooses(kernel: Kernel) -> bool:

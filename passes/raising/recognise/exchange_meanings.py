@@ -84,20 +84,29 @@ class Reduced(Meaning):
     source: Sym
     op: str
     over: Scalar | None = None  # the type that it is combined in, if not that of the source
+    first: Const | None = None  # what else is combined: a maximum is at least that
 
     def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
         if scalar_of(self.source.type).is_float != t.is_float:
             return False
         want = int(FOLDS[self.op](trial.data[self.source]))
+        if self.first is not None:
+            want = (max if self.op == "max" else min)(want, int(self.first.value))
         return _wrapped(want, t) == _wrapped(got, t)
 
     def steps(self, made: Steps, name: str) -> Sym:
-        return made.reduce(self.op, cast(Var(self.source), self.over or scalar_of(self.source.type)), name)
+        t = self.over or scalar_of(self.source.type)
+        whole = made.reduce(self.op, cast(Var(self.source), t), name)
+        return whole if self.first is None else made.name(f"{name}_all", combine(self.op, Var(whole), self.first))
 
     def within(self, t: Scalar) -> Meaning:
         """Sums and products of a wider type do not wrap, or round, where those of the inputs would."""
         wider = self.op in "+*" and t.bits > scalar_of(self.source.type).bits
         return dataclasses.replace(self, over=t) if wider else self
+
+    @property
+    def is_float_extreme(self) -> bool:
+        return self.op in ("min", "max") and scalar_of(self.source.type).is_float
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -38,8 +39,8 @@ from ktc.passes.raising.normalise.privates import prologue
 from ktc.passes.shared.rescaled import POWERS
 
 from .coordinates import AXES
-from .exchange_meanings import Fixed, Meaning, Trial
-from .exchange_trials import trials, wide
+from .exchange_meanings import Fixed, Meaning, Reduced, Trial
+from .exchange_trials import infinite, trials, wide
 from .statement_kinds import expr_with_hardware, threads_in
 
 FUEL = 20_000
@@ -125,7 +126,7 @@ class Probe:
                     del left[k]
             if not left:
                 break
-        if not self._holds_widely(kernel, inputs, wanted, found):
+        if not self._limited(kernel, inputs, wanted, found) or not self._holds_widely(kernel, inputs, wanted, found):
             return None
         return self._fixed(kernel, inputs, wanted, list(left), found) if left else found
 
@@ -135,6 +136,22 @@ class Probe:
         exact = [(found[key], t, name) for key, t, name in wanted if key in found and not found[key].algebraic]
         outputs = self._run(kernel, trial, wanted) if exact else {}
         return outputs is not None and all(m.holds(trial, t, outputs[name]) for m, t, name in exact)
+
+    def _limited(self, kernel: Kernel, inputs: list[Sym], wanted: list, found: dict[object, Meaning]) -> bool:
+        """Notes of maxima and minima in ``found`` which number of the region they do not go beyond, whatever threads
+        bring in; whether each is known. What all share is looked up at the first thread."""
+        for op, sign in (("max", -1), ("min", 1)):
+            asked = {k: m for k, m in found.items() if isinstance(m, Reduced) and m.is_float_extreme and m.op == op}
+            outputs = self._run(kernel, infinite(inputs, self.threads, sign), wanted) if asked else {}
+            if outputs is None:
+                return False
+            for key, t, name in wanted:
+                if key in asked and (least := float(outputs[name][0])) != sign * np.inf:
+                    first = next((c for c in _numbers(kernel.body, t) if _stored(c) == least), None)
+                    if first is None:
+                        return False
+                    found[key] = dataclasses.replace(asked[key], first=first)
+        return True
 
     def _fixed(self, kernel: Kernel, inputs: list[Sym], wanted: list, left: list[int], found: dict) -> dict | None:
         """What is still unexplained as numbers that do not depend on the data; None if something is no such number."""
@@ -222,6 +239,20 @@ def _everywhere(body: Body) -> Iterator[Expr]:
     for s in walk(body):
         if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array):
             yield from s.sym.type.shape
+
+
+def _numbers(body: Body, t: Scalar) -> Iterator[Const]:
+    """The numbers of type ``t`` that ``body`` has, and those with the other sign."""
+    for e in all_exprs(body):
+        for x in walk_expr(e):
+            if isinstance(x, Const) and x.ty == t:
+                yield x
+                yield Const(-float(x.value), t)
+
+
+def _stored(c: Const) -> float:
+    """The value of ``c`` as its type holds it."""
+    return float(np.float64(float(c.value)).astype(numpy_dtype(c.ty.name)))
 
 
 def _powers(region: Body) -> list[str]:

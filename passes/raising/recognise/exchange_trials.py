@@ -56,6 +56,13 @@ def wide(inputs: list[Sym], threads: int, counting: bool = False) -> Trial:
     return Trial("int", {s: abs(x) for s, x in data.items()} if counting else data, ())
 
 
+def infinite(inputs: list[Sym], threads: int, sign: int) -> Trial:
+    """Floats that are infinite: integers do not go as far as what programs write in the place of infinity."""
+    held = {s: scalar_of(s.type) for s in inputs}
+    data = {s: np.full(threads, sign * np.inf if t.is_float else 1, numpy_dtype(t.name)) for s, t in held.items()}
+    return Trial("float", data, ())
+
+
 def _anywhere(t: Scalar, count: int, rng: np.random.Generator) -> np.ndarray:
     if t.is_float:
         digits, scale = (7, 1) if t.bits < 32 else (23, 1 << 16)  # that the type holds exactly
@@ -74,4 +81,4 @@ def _ops(t: Scalar) -> tuple[str, ...]:
     return FLOAT_OPS if t.is_float else INT_OPS
 
 
-__all__ = ["trials", "wide"]
+__all__ = ["infinite", "trials", "wide"]

@@ -15,7 +15,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ktc.ir.fields import children
 from ktc.ir.fold import simplify
 from ktc.ir.interp.execution.evaluation_plans import CUTS, QUOTIENTS
 from ktc.ir.nodes import NEGATED, Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
@@ -24,10 +23,11 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.argument_sources import sources_of
 from ktc.search.verification.integers.intervals import is_whole
+from ktc.search.verification.integers.places import context_at, has_part, learn_lazily
 from ktc.search.verification.integers.ranges import decided
 
 from .coverage import Coverage
-from .reach import BRANCHES, promised
+from .reach import promised
 
 
 def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
@@ -134,49 +134,15 @@ def _kind(e: Expr) -> tuple[object, ...]:
 def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> bool:
     """Whether ``e`` comes out as it was seen whenever ``target`` is reached, by everything known on the way there."""
     seen = coverage.outcomes[id(e)] == 1
-    place = _at(coverage.candidate.body, target, context.branch())
+    place = context_at(coverage.candidate.body, target, context.branch())
     if place is not None and isinstance(target, For) and any(x is e for x in walk_expr(target.step)):
         place.enter(target, "body")  # where it is asked: behind a round
     if place is None:
         return False
-    tops = [top for top in stmt_exprs(target) if _has(top, e)]
+    tops = [top for top in stmt_exprs(target) if has_part(top, e)]
     if sum(x is e for top in tops for x in walk_expr(top)) == 1:
-        _learn(place, tops[0], e)
+        learn_lazily(place, tops[0], e)
     return place.always(e, seen)
-
-
-def _learn(place: smt.Context, top: Expr, e: Expr) -> None:
-    """Adds what holds where ``e``, a part of ``top``, is asked for at all: what lazy operators ask first."""
-    import z3
-
-    lazy = isinstance(top, Binary) and top.op in ("&&", "||")
-    first = top.a if isinstance(top, Binary) and lazy else top.cond if isinstance(top, Select) else None
-    if first is not None and not _has(first, e) and place.lasting(first):
-        holds = _has(top.a, e) if isinstance(top, Select) else top.op == "&&"  # type: ignore[attr-defined]
-        truth = place.truth(first)
-        place.facts.append(truth if holds else z3.Not(truth))
-    inside = next((x for x in children(top) if _has(x, e)), None)
-    if inside is not None:
-        _learn(place, inside, e)
-
-
-def _has(top: Expr, e: Expr) -> bool:
-    return any(x is e for x in walk_expr(top))
-
-
-def _at(body: Body, target: Stmt, context: smt.Context) -> smt.Context | None:
-    """What holds at ``target``."""
-    for s in body:
-        if s is target:
-            return context
-        for name in BRANCHES:
-            inner: Body = getattr(s, name, ())
-            if any(x is target for x in walk(inner)):
-                inside = context.branch()
-                inside.enter(s, name)
-                return _at(inner, target, inside)
-        context.after(s)
-    return None
 
 
 __all__ = ["hangs_on_data", "is_quotient", "one_sided"]

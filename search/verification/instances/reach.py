@@ -18,11 +18,10 @@ from ktc.ir.text import print_stmt
 from ktc.ir.walk import walk
 from ktc.ir.workload import Workload
 from ktc.search.verification.integers import smt
+from ktc.search.verification.integers.places import BRANCHES
 from ktc.search.verification.integers.ranges import Interval, dead
 
 from .coverage import Coverage
-
-BRANCHES = ("then", "orelse", "body")
 
 LARGEST_SIZE = 1 << 31
 

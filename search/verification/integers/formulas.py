@@ -79,13 +79,25 @@ def _as_wide(v: Any, a: Any, b: Any) -> Any:
     return z3.And(z3.Implies(z3.And(a >= 0, b >= 0), v >= 0), *both)
 
 
+def _exclusive(v: Any, a: Any, b: Any) -> Any:
+    """Of one bit (``lane ^ 16``): that bit of the other operand is added, or taken away."""
+    import z3
+
+    known = [_as_wide(v, a, b)]
+    for x, c in ((a, b), (b, a)):
+        bit = c.as_long() if z3.is_int_value(c) else 0
+        if bit > 0 and bit & (bit - 1) == 0:
+            known.append(v == z3.If(x / bit % 2 == 0, x + bit, x - bit))
+    return z3.And(*known)
+
+
 def _no_more(v: Any, a: Any, b: Any) -> Any:
     import z3
 
     return z3.And(*(z3.Implies(x >= 0, z3.And(v >= 0, v <= x)) for x in (a, b)))
 
 
-BITS = {"^": _as_wide, "|": _as_wide, "&": _no_more}
+BITS = {"^": _exclusive, "|": _as_wide, "&": _no_more}
 """What is known of the outcome, an integer, of an operation on bits, and of its operands."""
 
 

@@ -48,6 +48,10 @@ ENDS = {"masked": "for rows with infinities", "sunken": "far below zero", "raise
 """Data at the ends of a type: what is asked is where infinities and numbers come out."""
 
 
+ONE_SIDED = ("sunken", "raised", "negative", "positive", "below", "above")
+"""Data of one sign, for kernels in which it matters which of two numbers is larger."""
+
+
 @dataclass
 class _Sweep:
     """One candidate's runs; ``ratio`` is the largest share of an error bound that an element has used so far."""
@@ -207,7 +211,7 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
         wide = wide_rows(job.original, job.candidate, job.workload)
         yield from ((i, data) for i in wide for data in ("peaks", "plain"))
         yield from ((i, "peaks") for i in chosen[:1])
-        yield from ((i, data) for data in ("sunken", "raised", "negative", "positive") for i in chosen[:1])
+        yield from ((i, data) for data in ONE_SIDED for i in chosen[:1])
         yield from ((i, "masked") for i in (*chosen[:1], *(wide[:1] or chosen[-1:])))
 
 

@@ -24,6 +24,7 @@ from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.integers.launchable import impossible
+from ktc.search.verification.integers.places import stays_in_type
 from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
 from ktc.search.verification.integers.witness import Witness, witness
 from ktc.search.verification.job import Job, Outcome
@@ -80,7 +81,9 @@ def unproved_wrap(job: Job) -> str:
     for what, names in _environments(job.workload):
         found = wraps(job.candidate, names)
         if found and not wraps(job.original, names) and _guards_hold(job.candidate, names):
-            return f"it is not known whether {print_expr(found[0].expr)} stays within {found[0].expr.type} {what}"
+            open_ = next((w for w in found if not stays_in_type(job.candidate, w.stmt, w.expr, names)), None)
+            if open_ is not None:
+                return f"it is not known whether {print_expr(open_.expr)} stays within {open_.expr.type} {what}"
     return ""
 
 

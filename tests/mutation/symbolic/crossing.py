@@ -2,10 +2,12 @@
 
 All threads of a block run in lockstep on symbols (:mod:`.lockstep`), the barrier in question taken out. What was
 touched before it, and not ordered by another barrier since, is open; whoever touches an open cell of another thread
-(of another warp, where a warp barrier stays) has a conflict, unless both read. A cell is known by its numbers; where
-they are not known, any cell of the array may be meant. A loop whose end is not known is entered not at all, once and
-twice, and finds whatever it changes changed in each round: whatever two of its rounds have to do with each other, these
-two have (one that is known to run at most once has but one). Code behind a guard that is not known counts as run.
+(of another warp, where a warp barrier stays) has a conflict, unless both read. A cell is known by its numbers, counted
+from one term (the first element of the block's part of a buffer, say); cells counted from different terms may be the
+same, and where nothing is known, any cell of the array may be meant. A loop whose end is not known is entered not at
+all, once and twice, and finds whatever it changes changed in each round: whatever two of its rounds have to do with
+each other, these two have (one that is known to run at most once has but one). Code behind a guard that is not known
+counts as run.
 
 An atomic may tell other blocks of what its thread has seen, and of what it has not: it conflicts with everything that
 other threads do in memory that blocks share and the kernel writes. A fence orders what its own thread does, and that is
@@ -14,8 +16,7 @@ no business of a barrier.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from typing import Any
 
 from ktc.ir.kernel import Kernel
@@ -51,6 +52,7 @@ from .memories import Memory
 from .symbolic import blocks
 from .symbolic_values import Active
 from .terms import Term, Terms
+from .touched_cells import ANY, Cell, Open
 
 MOST_WORK = 300_000
 """Statements times threads; beyond, there is no proof."""
@@ -58,39 +60,9 @@ MOST_WORK = 300_000
 FOLLOWED = (Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Eval, Fence, For, If, Return, Store)
 """Statements that a kernel may consist of: copies that end some time later are not followed."""
 
-Cell = tuple[int, ...] | None
-"""Subscripts; None for any."""
-
 
 class Meeting(Exception):
     """Two threads may meet in a cell, or it is not known whether they do."""
-
-
-@dataclass
-class Open:
-    """What has been touched since a barrier: by array and cell, the threads that did, and whether they wrote."""
-
-    cells: dict[Sym | None, dict[Cell, set[tuple[int, bool]]]] = field(default_factory=dict)
-
-    def add(self, sym: Sym | None, cell: Cell, thread: int, wrote: bool) -> None:
-        self.cells.setdefault(sym, {}).setdefault(cell, set()).add((thread, wrote))
-
-    def copy(self) -> Open:
-        return Open({sym: {c: set(t) for c, t in cells.items()} for sym, cells in self.cells.items()})
-
-    def update(self, other: Open) -> None:
-        for sym, cells in other.cells.items():
-            for cell, touched in cells.items():
-                self.cells.setdefault(sym, {}).setdefault(cell, set()).update(touched)
-
-    def meeting(self, sym: Sym | None, cell: Cell) -> Iterator[tuple[int, bool]]:
-        """Who may have touched that cell. No array: who touched anything."""
-        for other, cells in self.cells.items():
-            if sym is None or other is None or other == sym:
-                known = cells.values() if sym is None or other is None or cell is None else (
-                    cells.get(cell, set()), cells.get(None, set()))  # fmt: skip
-                for touched in known:
-                    yield from touched
 
 
 def keeps_nothing_apart(barrier: Stmt, kernel: Kernel, group: int = 1, once: Collection[int] = ()) -> bool:
@@ -236,10 +208,22 @@ class _Watch(Run):
     def _note(self, sym: Sym, index: tuple[Expr, ...], k: int, act: Active, wrote: bool) -> None:
         if not self._seen(sym):
             return
-        known = [self.number(self.of(i, k, act)) for i in index]
-        whole = isinstance(sym.type, Array) and len(known) == len(sym.type.shape)
-        cell = tuple(i for i in known if i is not None) if whole else ()
-        self._touch(sym, cell if known and len(cell) == len(known) else None, k, wrote)
+        places = [self._counted(self.of(i, k, act)) for i in index]
+        whole = len(places) == (len(sym.type.shape) if isinstance(sym.type, Array) else 1)
+        cell = tuple(base for base, _ in places), tuple(n for _, n in places)
+        self._touch(sym, cell if whole else ANY, k, wrote)
+
+    def _counted(self, t: Term) -> tuple[Term | None, int]:
+        """The term that a subscript is counted from, None for zero, and its number from there. Where the sum leaves its
+        type, two numbers that differ do so still: the numbers are of that type."""
+        if (v := self.number(t)) is not None:
+            return None, v
+        node = self.t.node(t)
+        if node[:2] == ("op", "+"):
+            for by, base in (node[3:], node[:2:-1]):
+                if (v := self.number(by)) is not None:
+                    return base, v
+        return t, 0
 
     def _seen(self, sym: Sym) -> bool:
         """Whether threads can meet there."""
@@ -250,7 +234,7 @@ class _Watch(Run):
         for other, theirs in self.crossed.meeting(sym, cell):
             if other // self.group != k // self.group and (wrote or theirs):
                 raise Meeting
-        self.before.add(sym, cell, k, wrote)
+        self.before.add(sym, cell, {(k, wrote)})
 
     def _tell(self, s: Stmt, act: Active) -> None:
         """What ``s`` itself, its bodies apart, has to do with what others do, beside loads and stores."""
@@ -260,7 +244,7 @@ class _Watch(Run):
             told += [sym for sym in self.written if isinstance(sym.type, Ptr)] or [None]
         for sym in told:
             for k in act:
-                self._touch(sym, None, k, wrote=True)
+                self._touch(sym, ANY, k, wrote=True)
 
     def _untold(self, s: Stmt, act: Active) -> None:
         """A statement that cannot be followed touches any cell of what it names."""
@@ -268,14 +252,14 @@ class _Watch(Run):
             self._untold_reads(x, act)
             if isinstance(x, Store | Atomic) and self._seen(x.buffer):
                 for k in act:
-                    self._touch(x.buffer, None, k, wrote=True)
+                    self._touch(x.buffer, ANY, k, wrote=True)
             self._tell(x, act)
         self._unknown(s, act)
 
     def _untold_reads(self, s: Stmt, act: Active) -> None:
         for sym in {e.buffer for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load)}:
             for k in act if self._seen(sym) else ():
-                self._touch(sym, None, k, wrote=False)
+                self._touch(sym, ANY, k, wrote=False)
 
 
 def _orders(s: Stmt) -> bool:

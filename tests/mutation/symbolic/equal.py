@@ -27,11 +27,21 @@ def equal_parts(s: Stmt | Expr, t: Stmt | Expr, context: smt.Context) -> str:
 
 
 def equal_expressions(e: Expr, f: Expr, context: smt.Context) -> bool:
-    """Whether ``e`` and ``f`` have one value: all their parts do, or they do as wholes."""
-    if equal_parts(e, f, context):
+    """Whether ``e`` and ``f`` have one value: all their parts do, or they do as wholes, or one is what the other one
+    always chooses."""
+    if equal_parts(e, f, context) or _always_chosen(e, f, context):
         return True
     whole = isinstance(e.type, Scalar) and (e.type.is_int or e.type.kind == "bool")
     return whole and _reads_no_more(e, f) and context.equal(e, f)
+
+
+def _always_chosen(e: Expr, f: Expr, context: smt.Context) -> bool:
+    if not isinstance(e, Select) or f not in (e.a, e.b) or not context.lasting(e.cond):
+        return False
+    import z3
+
+    chosen = context.truth(e.cond)
+    return context.proves(chosen if f == e.a else z3.Not(chosen))
 
 
 def _differing(s: Any, t: Any) -> Iterator[tuple[Any, Any]]:

@@ -187,3 +187,25 @@ def test_nor_may_what_a_ticket_found_be_read_without_one() -> None:
     assert not proof(TICKETS, end, "    fence device\n")
     told = TICKETS.replace("  if last[0] != 0\n", "  if tid == 5\n")
     assert not proof(told, end, "    fence device\n")
+
+
+PAIRS = """
+kernel k(x: f32* noalias, n: i32 range 1..100000)
+  launch grid(cdiv(n, 64)) block(64)
+  array s: shared f32[64]
+  let t: i32 = i32(threadIdx.x)
+  let i: i32 = i32(blockIdx.x) * 64 + t
+  s[t] = i < n ? x[i] : 0.0
+  barrier
+  if i < n
+    x[i] = s[t] + s[t ^ 1]
+"""
+
+
+def test_elements_of_a_block_are_counted_from_one_that_is_not_known() -> None:
+    """Pairs of threads are in one warp, and each stores the element of the buffer that it has read itself."""
+    assert "no two accesses" in proof(PAIRS, "barrier", "barrier warp")
+    assert not proof(PAIRS.replace("t ^ 1", "t ^ 32"), "barrier", "barrier warp")
+    assert not proof(PAIRS.replace("x[i] :", "x[i ^ 32] :"), "barrier", "barrier warp")
+    assert not proof(PAIRS.replace("x[i] =", "x[i + 32] ="), "barrier", "barrier warp")
+    assert not proof(PAIRS.replace("x[i] =", "x[n - i] ="), "barrier", "barrier warp")

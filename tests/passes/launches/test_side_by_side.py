@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ktc.ir.text import print_kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification import verify
 from tests.passes.checks import applied, body_of, refused
-from tests.passes.launches.sequence_sources import Launch, of, workload
+from tests.passes.launches.sequence_sources import KERNELS, Launch, of, workload
 
 SIZES = "n = 150, rows = 5, d = 70"
 SCALE: Launch = ("scale", {"s": 2.0}, "cdiv(n, 64)", "64")
@@ -58,3 +59,24 @@ def test_buffers_that_may_overlap_are_taken_to(tmp_path: Path) -> None:
 
 def test_programs_of_threads_are_raised_first(tmp_path: Path) -> None:
     assert refused(of(apart(tmp_path, [SCALE, ROWS])), "side-by-side").code == "E-FUSE-RAISE"
+
+
+PAIRS = """
+__global__ void pairs(float* w, const float* v, int n) {
+  __shared__ float s[64];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x] = i < n ? v[i] : 0.0f;
+  __syncthreads();
+  if (i < n) w[i] = s[threadIdx.x] + 2.0f * s[threadIdx.x ^ 1];
+}
+"""
+
+
+def test_fewer_threads_take_several_turns_each(tmp_path: Path) -> None:
+    """A block of 64 does what is left to it beside blocks of 32."""
+    args = ["x f32 n in apart", "y f32 n out apart", "v f32 n in apart", "w f32 n out apart"]
+    launches: list[Launch] = [("scale", {"s": 2.0}, "cdiv(n, 32)", "32"), ("pairs", {}, "cdiv(n, 64)", "64")]
+    work = workload(tmp_path, args, launches, "n = 150", KERNELS + PAIRS)
+    k = applied(of(work), "raise | side-by-side")
+    assert "block(32)" in print_kernel(k)
+    assert verify(of(work), k, work, count=4, layers=("verifier", "static", "exact")).ok

@@ -48,6 +48,22 @@ def test_what_does_not_wrap_is_known(cond: str) -> None:
     assert context.always(s.cond, False)
 
 
+@pytest.mark.parametrize(
+    ("cond", "always"),
+    [
+        ("(threadIdx.x ^ 1_u32) / 2_u32 != threadIdx.x / 2_u32", False),
+        ("(threadIdx.x ^ 4_u32) == threadIdx.x + 4_u32", None),
+        ("(threadIdx.x ^ 4_u32) == threadIdx.x - 4_u32", None),
+        ("(16_u32 ^ threadIdx.x) / 32_u32 == 0_u32", True),
+        ("(threadIdx.x ^ 3_u32) / 4_u32 == threadIdx.x / 4_u32", None),
+    ],
+)
+def test_one_bit_that_is_flipped_is_added_or_taken_away(cond: str, always: bool | None) -> None:
+    """Of more bits at once no more is known than how many there are."""
+    context, s = _condition(_guarded(cond))
+    assert [context.always(s.cond, holds) for holds in (True, False)] == [always is True, always is False]
+
+
 def test_a_guard_that_asks_for_an_unsigned_index_says_nothing_of_one_below_zero() -> None:
     """``u32(i) >= 10`` holds for i = -5."""
     assert not dead(_guarded("u32(i) >= 10_u32", "if i < 0\n      out[0] = 5"), {"n": (1, 1000)})

@@ -26,7 +26,8 @@ FLAT = _workload(
 )
 
 
+@pytest.mark.parametrize("value", ["x[at]", "12.0 - x[at]"])
 @pytest.mark.parametrize(("function", "identity"), [("max", "-inf"), ("min", "inf")])
-def test_the_identity_of_a_row(function: str, identity: str) -> None:
-    text = ROWS.replace("max(", f"{function}(").replace("-inf", identity)
+def test_the_identity_of_a_row(function: str, identity: str, value: str) -> None:
+    text = ROWS.replace("max(", f"{function}(").replace("-inf", identity).replace("x[at]", value)
     assert verify(parse_kernel(text), parse_kernel(text.replace(identity, "0.0")), FLAT).status == "REJECTED"
