@@ -205,7 +205,7 @@ def _from_program(
     from ktc.observed.from_program import LEAST_GAIN, Written, folder_name, matching, write_workload
     from ktc.observed.launch_records import loaded
     from ktc.profiling.kernel_sources import SourceTree
-    from ktc.profiling.program_limits import short_name
+    from ktc.profiling.program_limits import listed, short_name
 
     program = loaded(Path(folder))
     sources += program.sources
@@ -215,7 +215,7 @@ def _from_program(
     tree = SourceTree(tuple(sources), preprocessing(define, include)["defines"] or {}, tuple(include))
     chosen = matching(program, [kernel] if kernel else [])
     if output and len(chosen) > 1:
-        names = "; ".join(k.kernel for k in chosen)
+        names = listed([k.kernel for k in chosen])
         raise usage(f"-o names one file, and {len(chosen)} kernels ran: {names}", hint="--kernel NAME chooses one")
     taken, small = set[str](), list[str]()
     made: list[Written] = []

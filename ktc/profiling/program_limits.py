@@ -119,8 +119,13 @@ def _of_process(p: Process) -> Iterator[str]:
 
 
 def _names(rows: Sequence[Ranked]) -> str:
-    shown = ", ".join(short_name(r.kernel) for r in rows[:3])
-    return f"{shown} and {len(rows) - 3} more" if len(rows) > 3 else shown
+    return listed([r.kernel for r in rows])
+
+
+def listed(kernels: Sequence[str], most: int = 3) -> str:
+    """Names of kernels for a sentence: those of C++ libraries go on for lines."""
+    shown = ", ".join(map(short_name, kernels[:most]))
+    return f"{shown} and {len(kernels) - most} more" if len(kernels) > most else shown
 
 
 def short_name(kernel: str, most: int = 40) -> str:

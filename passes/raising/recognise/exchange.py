@@ -9,7 +9,7 @@ tails do not matter. A guess that happens to fit is still checked with the whole
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from ktc.ir.analysis.uniformity import uniformity_of
@@ -130,7 +130,7 @@ class Exchange:
         k = 0
         while k < len(body):
             s = body[k]
-            found = self._match(body, k, set(declared(tuple(out))))
+            found = self._match(body, k, out)
             if found is not None:
                 reductions, body = found
                 out += reductions
@@ -144,14 +144,15 @@ class Exchange:
             out.append(s)
         return rejoined(tuple(out), self.made)
 
-    def _match(self, body: Body, start: int, before: set[Sym]) -> tuple[Body, Body] | None:
+    def _match(self, body: Body, start: int, earlier: Sequence[Stmt]) -> tuple[Body, Body] | None:
         """The longest understood region of ``body`` that starts at ``start``: its reductions, and what follows.
 
-        ``before``: what is declared earlier in the list.
+        ``earlier``: what stands before it in the list.
         """
         s = body[start]
         if not exchanges(s) or isinstance(s, Barrier | Fence):
             return None
+        before = set(declared(tuple(earlier)))
         ends = list(self._ends(body, start))
         for end in ends:
             found = self._understood(body, start, body[start:end], body[end:], before)

@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.profiling import Profile, ProfileSettings, profile, profile_run, ranked, unseen, verdict
 from ktc.profiling.argument_text import arguments_text
 from ktc.profiling.profile_format import Geometry, Launched, Shape, Times
-from ktc.profiling.program_limits import short_name
+from ktc.profiling.program_limits import listed, short_name
 from ktc.profiling.shape_groups import MANY, grouped
 
 
@@ -208,6 +208,7 @@ def test_rows_that_differ_in_sizes_stay_apart():
 
 def test_names_are_cut_in_their_middle():
     assert short_name("void at::native::add<float, 4>(float*, int)") == "at::native::add<float, 4>"
+    assert listed(["void a::f<int>(int)", "g", "h", "i"]) == "a::f<int>, g, h and 1 more" and listed(["g"]) == "g"
     assert short_name("k" * 100, 11) == "kkkkkk…kkkk" and len(short_name("k" * 100, 11)) == 11
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from pycparser import c_ast
@@ -22,8 +24,8 @@ from ktc.ir.frontend.meaning.values import (
     Value,
 )  # fmt: skip
 from ktc.ir.frontend.syntax.variable_uses import init_args
-from ktc.ir.nodes import Alloc, Expr, Store, fresh, i32
-from ktc.ir.types import I8, Array, Scalar, Type, Vec, scalar_of
+from ktc.ir.nodes import Alloc, Binary, Expr, For, Stmt, Store, Var, fresh, i32
+from ktc.ir.types import I8, I32, Array, Scalar, Type, Vec, scalar_of
 
 from .brace_elision import regrouped
 
@@ -74,18 +76,20 @@ class Arrays(PointerVariables):
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         dims, elem = self._shape(t, node)
-        total = 1
-        for d in dims:
-            total *= d
-        if total > MAX_INIT:
-            self.fail(
-                "E-UNSUPPORTED-ARRAY", f"an initialised array of {total} elements", node, hint="fill it with a loop"
-            )
+        total = prod(dims)
         flat: dict[tuple[int, ...], Any] = {}
         if isinstance(elem, RecordType | Vec):
             values = regrouped(self, t, values, node)
         _flatten(values, dims, (), flat)
-        for index in itertools.product(*(range(d) for d in dims)):
+        if isinstance(v, ArrayVal) and isinstance(elem, Scalar) and total - len(flat) > LONG_INIT:
+            self._zeroed(v, dims, elem)
+            stored: Iterable[tuple[int, ...]] = [k for k, x in flat.items() if not _is_zero(x)]
+        else:
+            stored = itertools.product(*(range(d) for d in dims))
+            if total > MAX_INIT:
+                what = f"an initialised array of {total} elements"
+                self.fail("E-UNSUPPORTED-ARRAY", what, node, hint="fill it with a loop")
+        for index in stored:
             if not isinstance(v, ArrayVal) or isinstance(elem, RecordType):
                 place: Value = v
                 for i in index:
@@ -100,6 +104,15 @@ class Arrays(PointerVariables):
             e = self.initial_value(elem, [flat[index]], True, node) if index in flat else self.zero(elem)
             value = self.convert(self.rvalue(e, node, elem), elem, "implicit", node).expr
             self.emit(Store(v.buffer, tuple(i32(i) for i in index), value, loc=self.loc))
+
+    def _zeroed(self, v: ArrayVal, dims: tuple[int, ...], elem: Scalar) -> None:
+        """Zero in every element, by loops."""
+        index = [fresh("i", I32) for _ in dims]
+        body: Stmt = Store(v.buffer, tuple(map(Var, index)), self.zero(elem).expr, loc=self.loc)
+        for i, d in zip(reversed(index), reversed(dims), strict=True):
+            cond, step = Binary("<", Var(i), i32(d)), Binary("+", Var(i), i32(1))
+            body = For(i, i32(0), cond, step, (body,), loc=self.loc, tags=self.tag("i"))
+        self.emit(body)
 
     def copy_array(self, dst: Value, src: Value, node: Any, declared: CArray | None = None) -> None:
         """Element by element; ``declared`` is the array's type where ``dst`` is only where it begins."""
@@ -230,6 +243,22 @@ class Arrays(PointerVariables):
 
 MAX_INIT = 4096
 """Elements of an initialised private array that are stored one by one."""
+
+
+LONG_INIT = 64
+"""Elements without a value of their own, from which on loops store their zeros."""
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether a value is a zero as it is written."""
+    return isinstance(value, c_ast.Constant) and value.type in ("int", "float", "double") and _number(value.value) == 0
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.rstrip("fFuUlL"))
+    except ValueError:
+        return None  # hexadecimal, say: it is stored like any other
 
 
 def array_values(init: Any) -> list:
