@@ -2,7 +2,7 @@
 
 A GPU's threads compute ``exp(x[i] - m)`` once for the sum and once more for the store, as reading a row again costs
 them less than keeping it. A core has its row in a cache, and an exponential takes as long as ten loads from there. What
-is merely loaded, or takes an addition, is not worth an array.
+is merely loaded, or takes an addition, is not worth an array; but where it is stored anyway, it is read from there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.shared.sweeps import kept_values
 
 from .nest_shapes import Idea
+from .trials import after
 
 if TYPE_CHECKING:
     from .cpu_nests import Cores
@@ -38,14 +39,13 @@ def kept_rows(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Ite
     found = [s for s in loops(kernel) if isinstance(s, Par | Reduce)]
     trips = {x.name: x.trip for f in facts for x in f.loops}
     named = {s.var: place_of(kernel, s) for s in found}
-    seen = set()
-    for kept in kept_values(kernel.body, found):
-        names = [named[v] for v in (kept.origin, *kept.later)]
-        row = 4 * (trips.get(names[0]) or 0)
-        if _takes_long(kept.value) and row <= cores.own_cache and tuple(names) not in seen:
-            seen.add(tuple(names))
-            steps = f"row-cache{{loop={','.join(names)} where=shared}}"
-            yield steps, "what takes long to compute is computed once a row", KEPT
+    rows = {tuple(named[v] for v in (k.origin, *k.later)): k for k in reversed(kept_values(kernel.body, found))}
+    for names, kept in reversed(rows.items()):
+        sweeps = f"row-cache{{loop={','.join(names)} where="
+        if after(kernel, f"{sweeps}stored}}") is not None:
+            yield f"{sweeps}stored}}", "what is stored anyway is stored by the first sweep and read from there", KEPT
+        elif _takes_long(kept.value) and 4 * (trips.get(names[0]) or 0) <= cores.own_cache:
+            yield f"{sweeps}shared}}", "what takes long to compute is computed once a row", KEPT
 
 
 def _takes_long(e: Expr) -> bool:

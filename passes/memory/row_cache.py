@@ -11,7 +11,8 @@ before                                              after row-cache{loop=i.* whe
 In registers each thread keeps the elements it owns, so the loops need one common distribution without a run-time
 ``seq`` level. In shared memory any distribution will do. ``keep=loaded`` keeps what was loaded, which may be narrower
 than what is computed from it, and so takes less room. A later sweep may go further than the first if it asks first
-where it computes the value (``i < d ? ... : 0.0``). ``ahead=yes`` also loads in the first sweep what only a later one
+where it computes the value (``i < d ? ... : 0.0``). ``where=stored`` keeps what a later sweep stores anyway where that
+stores it (:mod:`.early_stores`). ``ahead=yes`` also loads in the first sweep what only a later one
 reads (the weights of a normalisation): all of a row's loads are then in flight at once, before the first barrier.
 """
 
@@ -26,7 +27,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.text import print_expr
-from ktc.ir.types import Array
+from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import map_body, substitute_expr, walk_expr
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import option, required
@@ -37,13 +38,18 @@ from ktc.passes.core.refusals import Refusal, Result
 from ktc.passes.shared.sweep_rewrites import load_ahead, replace_values, store_value
 from ktc.passes.shared.sweeps import Kept, kept_values, values_ahead
 
+from .early_stores import stored_early
 from .row_lengths import most
 
 
 @dataclass(frozen=True)
 class Arguments:
     loop: Loops = required("the sweeps' loop")
-    where: Literal["registers", "shared"] = option("registers", "where a row is kept", code="E-ROWCACHE-WHERE")
+    where: Literal["registers", "shared", "stored"] = option(
+        "registers",
+        "where a row is kept; stored: in the array that a later sweep stores it to",
+        code="E-ROWCACHE-WHERE",
+    )
     keep: Literal["computed", "loaded"] = option(
         "computed", "what is kept: the largest common values, or the elements read", code="E-ROWCACHE-WHERE"
     )
@@ -60,6 +66,7 @@ class RowCache(Pass[Arguments]):
         "E-ROWCACHE-OWNER",
         "E-ROWCACHE-WHERE",
         "E-ROWCACHE-ROOM",
+        "E-ROWCACHE-STORED",
     )
 
     def sites(self, kernel: Kernel) -> list[Site]:
@@ -80,6 +87,14 @@ class RowCache(Pass[Arguments]):
             values += values_ahead(kernel.body, found)
         if not values:
             raise Refusal("E-ROWCACHE-NONE", "no value of one sweep is computed again in a later one", locs)
+        if where == "stored":
+            alone = {p.sym for p in kernel.params if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
+            body, early = stored_early(kernel.body, values, alone)
+            if not early:
+                why = "no later sweep stores such a value unrounded to an array of which nothing else is needed before"
+                raise Refusal("E-ROWCACHE-STORED", why, locs, "where=shared keeps it in an array of its own")
+            stored = ", ".join(dict.fromkeys(e.buffer.name for e in early))
+            return Result(kernel.with_(body=body), (f"stored by the first sweep: {stored}",))
         if where == "registers":
             touched = {v for k in values for v in (k.origin, *k.later)}
             sweeps = [s for s in found if s.var in touched]

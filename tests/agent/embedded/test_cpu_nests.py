@@ -48,6 +48,12 @@ EXPONENTIALS = (
     "    par j_1 in 0..m @ [thread.x 8, seq]\n      c[i * m + j_1] = exp(a[i * m + j_1]) * s\n"
 )
 
+ADDED = (
+    "  par i in 0..n @ [block.x]\n    reduce(+) s: f32 = 0.0 over j in 0..m @ [thread.x 8, seq]\n"
+    "      yield c[i * m + j] + a[i * m + j]\n    par j_1 in 0..m @ [thread.x 8, seq]\n"
+    "      c[i * m + j_1] = c[i * m + j_1] + a[i * m + j_1]\n"
+)
+
 FIRST = {
     "a product": (PRODUCT, "tile{loops=i,j sizes=$R:(4,8),$C:("),
     "a product, rows innermost": (ACROSS, "interchange{outer=j} | tile{loops=i,j sizes=$R:(4,8),$C:("),
@@ -66,6 +72,7 @@ FIRST = {
     "counts": (COUNTS, "rfactor-atomics{loop=i bins=256 parts=$P:(2,8,32)}"),
     "running sums of rows": (CHAIN, "map{i=[unroll $U:(2,4), seq 4, block.x]}"),
     "rows of exponentials": (EXPONENTIALS, "row-cache{loop=j,j_1 where=shared}"),
+    "rows that are stored": (ADDED, "row-cache{loop=j,j_1 where=stored}"),
     "a stream": (STREAM, "map{i=[seq $TASK:("),
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 from ktc.ir.text import parse_kernel
 from ktc.passes.lowering import materialise
-from ktc.passes.memory import row_cache
+from ktc.passes.memory import early_stores, row_cache
 from ktc.passes.shared import sweeps
 from tests.passes.checks import applied, body_of, differs, refused
 
@@ -259,3 +259,75 @@ def test_only_what_is_behind_the_condition_is_taken() -> None:
     kept = applied(kernel, "row-cache{loop=i.* keep=loaded where=shared}")
     assert "(i_1 <= last ? x_row[i_1] - m : 0.0) + x[r * d + i_1]" in body_of(kept)
     assert differs(kernel, kept, FURTHER_SIZES) is None
+
+
+ADD_NORM_TEXT = """\
+kernel add_norm(a: f32* restrict, b: f32* restrict, w: f32 const* restrict, d: i32, host n: i32)
+  par r in 0..n @ [block.x]
+    reduce(+) s: f32 = 0.0 over i in 0..d @ [thread.x 32, seq]
+      yield (a[r * d + i] + b[r * d + i]) * 2.0
+    let t: f32 = s * 0.5
+    par i in 0..d @ [thread.x 32, seq]
+      let x: f32 = a[r * d + i] + b[r * d + i]
+      b[r * d + i] = x
+      a[r * d + i] = x * t * w[i]
+"""
+STORED = "row-cache{loop=i.* where=stored}"
+
+
+def test_what_is_stored_anyway_is_stored_by_the_first_sweep() -> None:
+    kernel = parse_kernel(ADD_NORM_TEXT)
+    kept = applied(kernel, STORED)
+    assert (
+        body_of(kept)
+        == """\
+  par r in 0..n @ [block.x]
+    reduce(+) s: f32 = 0.0 over i in 0..d @ [thread.x 32, seq]
+      let b_1: f32 = a[r * d + i] + b[r * d + i]
+      b[r * d + i] = b_1
+      yield b_1 * 2.0
+    let t: f32 = s * 0.5
+    par i_1 in 0..d @ [thread.x 32, seq]
+      let x: f32 = b[r * d + i_1]
+      a[r * d + i_1] = x * t * w[i_1]
+"""
+    )
+    assert differs(kernel, kept, SIZES) is None
+
+
+def test_stored_early_by_other_threads_than_read_it() -> None:
+    kernel = parse_kernel(ADD_NORM_TEXT)
+    kept = applied(kernel, f"{STORED} | map{{i_1=[vec 2, thread.x 32, seq]}}")
+    assert differs(kernel, materialise(kept), [s for s in SIZES if s["d"] % 2 == 0]) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("b[r * d + i] = x\n", "b[r * d + i] = x * 0.5\n"),  # another value
+        ("b[r * d + i] = x\n", "if x > 0.0\n        b[r * d + i] = x\n"),  # not all of it
+        ("b[r * d + i] = x\n", "b[r * d + d - 1 - i] = x\n"),  # in another place than it is read from
+        ("b[r * d + i] = x\n", "b[r * d + i] = x\n      b[r * d + i] = x * t\n"),  # stored to twice
+        ("b: f32*", "b: bf16*"),  # rounded
+        ("b: f32* restrict", "b: f32*"),  # may overlap what the sweeps read
+        ("t: f32 = s * 0.5", "t: f32 = s * b[r * d]"),  # read in between, as it was
+        ("* 2.0", "* b[r * d]"),  # read by another iteration
+        ("x * t * w[i]", "x * t * b[r * d + d - 1 - i]"),
+    ],
+)
+def test_what_is_not_stored_early(old: str, new: str) -> None:
+    text = ADD_NORM_TEXT.replace(old, new)
+    if "bf16" in new:
+        text = text.replace("b[r * d + i] = x", "b[r * d + i] = bf16(x)").replace(
+            "+ b[r * d + i]", "+ f32(b[r * d + i])"
+        )
+    assert text != ADD_NORM_TEXT
+    assert refused(parse_kernel(text), STORED).code == "E-ROWCACHE-STORED"
+
+
+def test_a_store_before_its_array_was_read_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong version that does not look at what else reads the array."""
+    kernel = parse_kernel(ADD_NORM_TEXT.replace("t: f32 = s * 0.5", "t: f32 = s * b[r * d]"))
+    monkeypatch.setattr(early_stores, "all_exprs", lambda body: iter(()))
+    monkeypatch.setattr(early_stores, "walk_expr", lambda e: iter(()))
+    assert differs(kernel, applied(kernel, STORED), SIZES) is not None
