@@ -41,6 +41,7 @@ statements, began."""
 class Carried:
     """What ``sym`` holds where an iteration of ``loop`` begins: ``first`` one after another in the first iterations (a
     None for each to which ``later`` applies as well), ``later`` in all others. ``whole``: also where the loop is over.
+    ``unset``: iterations, from the first one on, in which it holds nothing that is known.
     """
 
     sym: Sym
@@ -48,6 +49,7 @@ class Carried:
     first: tuple[Expr | None, ...]
     later: Expr
     whole: bool = True
+    unset: int = 0
 
     def at(self, z: Expr) -> Expr:
         """The value where iteration ``z`` begins; at the loop's end, what it is after the loop."""
@@ -67,24 +69,28 @@ class _Form:
     later: Expr | None = None
     whole: bool = True
     why: str = ""
+    unset: int = 0
 
 
-def carried_values(kernel: Kernel, loop: For, before: Body) -> tuple[dict[Sym, Carried], list[str]]:
+def carried_values(
+    kernel: Kernel, loop: For, before: Body, from_the_first: bool = True
+) -> tuple[dict[Sym, Carried], list[str]]:
     """The variables that ``loop`` hands on and that are known where each iteration begins, and why others are not.
 
-    ``before``: the statements in front of the loop in the list that it stands in.
+    ``before``: the statements in front of the loop in the list that it stands in. ``from_the_first``: no variable is
+    wanted that is known in later iterations only.
     """
     handed = {s for s in carried_scalars(loop.body) if isinstance(s.type, Scalar)}
     plain = {s for s in handed if not _is_assigned_deep(loop.body, s)}
     found: dict[Sym, Carried] = {}
     reasons: list[str] = []
-    closing = _Closing(kernel, loop, plain, before)
+    closing = _Closing(kernel, loop, plain, before, from_the_first)
     for v in sorted(handed, key=lambda s: s.id):
         form = closing.form(v) if v in plain else _Form(why=f"'{v.name}' is assigned in an inner loop or branch")
         if form.later is None:
             reasons += [form.why] if form.why not in reasons else []
         else:
-            found[v] = Carried(v, loop, form.first, form.later, form.whole)
+            found[v] = Carried(v, loop, form.first, form.later, form.whole, form.unset)
     return found, reasons
 
 
@@ -132,8 +138,8 @@ def _is_assigned_deep(body: Body, v: Sym) -> bool:
 class _Closing:
     """Forms of the variables of one loop, in which a copy of a variable refers to the form of that one."""
 
-    def __init__(self, kernel: Kernel, loop: For, handed: Collection[Sym], before: Body) -> None:
-        self.loop, self.handed = loop, set(handed)
+    def __init__(self, kernel: Kernel, loop: For, handed: Collection[Sym], before: Body, from_the_first: bool) -> None:
+        self.loop, self.handed, self.from_the_first = loop, set(handed), from_the_first
         self.exits, self.starts = values(loop.body, handed, named=True), values(before, handed)
         self.awaited = _read_first(loop.body, handed)
         self.why_written, self.names = why_written(kernel), lasting_names(kernel)
@@ -153,8 +159,7 @@ class _Closing:
         return found
 
     def _form(self, v: Sym) -> _Form:
-        exit_ = self.exits[v]
-        whole = True
+        exit_, whole, back = self.exits[v], True, 0
         if isinstance(exit_, Select) and exit_.b == Var(v) and self._holds_before_the_last(exit_.cond):
             exit_, whole = exit_.a, False  # a branch that only the last iteration does not take
         if isinstance(exit_, Var) and exit_.sym in self.handed:
@@ -162,6 +167,7 @@ class _Closing:
             if source.later is None:
                 return source
             first, later = (self._start(v), *source.first), self._one_back(source.later)
+            back = source.unset + 1 if source.unset else 0
         else:
             why = self._unknown(v, exit_)
             if why:
@@ -170,11 +176,14 @@ class _Closing:
         kept = tuple(None if self._fits(e, later, k) else e for k, e in enumerate(first))
         if v not in self.awaited and kept[0] == Var(v):
             kept, whole = (None, *kept[1:]), False
-        if any(e is not None and used(e) & self.handed for e in kept):
+        unset = max((k + 1 for k, e in enumerate(kept) if e is not None and used(e) & self.handed), default=back)
+        if unset and not self.from_the_first:
+            kept = (None,) * unset + kept[unset:]
+        elif unset:
             return _Form(why=f"nothing in front of the loop says what '{v.name}' is where it begins")
         while kept and kept[-1] is None:
             kept = kept[:-1]
-        return _Form(kept, later, whole)
+        return _Form(kept, later, whole, unset=unset)
 
     def _start(self, v: Sym) -> Expr:
         """What ``v`` is where the loop begins, as something that can be computed in it; itself if that is not known."""
@@ -275,15 +284,23 @@ def _outer(e: Expr) -> Iterator[Expr]:
 
 
 def _choice(cond: Expr, a: Expr, b: Expr) -> Expr:
-    """``cond ? a : b``, as one load where both are loads of one buffer."""
+    """``cond ? a : b``."""
     known = evaluate(cond, {})
     if known is not None:
         return a if known else b
+    return as_one_load(Select(cond, a, b))
+
+
+def as_one_load(e: Expr) -> Expr:
+    """A choice between two elements of one buffer as a load of that of which the index is chosen."""
+    if not isinstance(e, Select):
+        return e
+    a, b = e.a, e.b
     if isinstance(a, Load) and isinstance(b, Load) and dataclasses.replace(a, index=b.index) == b:
         (i, *others), (j, *_) = a.index, b.index
         if not others and i.type == j.type:
-            return dataclasses.replace(b, index=(Select(cond, i, j),))
-    return Select(cond, a, b)
+            return dataclasses.replace(b, index=(Select(e.cond, i, j),))
+    return e
 
 
-__all__ = ["Carried", "after", "by_step", "carried_values", "is_choice", "values"]
+__all__ = ["Carried", "after", "as_one_load", "by_step", "carried_values", "is_choice", "values"]

@@ -30,7 +30,7 @@ from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.affine import is_unit_stride
-from ktc.ir.fold import cast, evaluate, i32
+from ktc.ir.fold import cast, evaluate, i32, lt
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Reduce, Stmt, Store, Var
 from ktc.ir.types import Ptr, Scalar, scalar_of
@@ -180,6 +180,9 @@ def _apart(kernel: Kernel, loop: For) -> bool:
     names = definitions(kernel.body)
     within = map_body((loop,), keep, lambda e: expand(e, names) if isinstance(e, Var) else e)
     here = facts_of(kernel, REWRITES).at(loop)
+    for s in walk(kernel.body):  # loops that run have a range
+        if isinstance(s, Par) and any(x is loop for x in walk(s.body)):
+            here = here.under(lt(s.lo, s.hi))
     sizes = (Var(s) for s in used_in(within) if isinstance(s.type, Scalar) and s.type.is_int)
     (plain,) = within
     assert isinstance(plain, For)

@@ -29,6 +29,7 @@ from ktc.passes.raising.recognise.threads import Team, ThreadLoops, thread_sizes
 from ktc.passes.raising.staging.destage import destaged
 from ktc.passes.raising.staging.plain_sums import plain_sums
 from ktc.passes.raising.staging.registers import recomputed, unrolled
+from ktc.passes.raising.staging.rotated_planes import filled_planes
 
 from .raise_report import Region, left_as_threads
 
@@ -61,7 +62,7 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     numbers = _numbers(kernel)
     found: list[Guess] = []
     left: Left | None = None
-    for variant in _variants(body, launch):
+    for variant in _variants(kernel, body, launch):
         for team in _teams(thread_sizes(variant.launch)):
             for exchanging in (True, False):
                 try:
@@ -85,13 +86,14 @@ class Variant:
     kept: tuple[Region, ...] = ()
 
 
-def _variants(body: Body, launch: Launch) -> Iterator[Variant]:
+def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
     """The body with and without its staging, in its own block shape and in those that its index arithmetic suggests."""
     block = [evaluate(n, {}) for n in launch.block]  # ranges hold for every launch, not for an invented one
     if None not in block:
         sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
         ranges: dict[Expr, Interval] = {HwIndex("thread", a): Interval(0, n - 1) for a, n in zip(AXES, sizes)}
-        plain, staged = destaged(closed_forms(straightened(body)), sizes)
+        own = closed_forms(straightened(body))
+        plain, staged = destaged(filled_planes(kernel, own), sizes)
         if staged:
             plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
             yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))

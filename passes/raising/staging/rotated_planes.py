@@ -1,0 +1,241 @@
+"""Planes in shared memory that a block moves on from iteration to iteration, filled from global memory in each of them.
+
+before                                                  after
+    if (in) plane[2][y][x] = a[at];                         for (z = 0; z < m; ++z) {
+    for (z = 0; z < m; ++z) {                                 if (in) {
+      if (in) {                                                 if (z >= 1) plane0[y][x] = a[at + (z - 1) * n];
+        plane[0][y][x] = plane[1][y][x];                        plane1[y][x] = a[at + z * n];
+        plane[1][y][x] = plane[2][y][x];                        plane2[y][x] = a[at + (z + 1) * n];
+        plane[2][y][x] = a[at + (z + 1) * n];                 }
+      }                                                       barrier; ..
+      barrier; ..
+
+Each cell is a variable of the thread that moves it, and known by what it was loaded from
+(:mod:`ktc.passes.loops.carried_values`); the planes are arrays of their own then, which :mod:`.destage` knows. A guess
+like all of this package: that no other thread writes a cell in between, and that a guard comes out alike before and in
+the loop, is for the exact comparison with the source to find.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.fold import add, binary, cast, evaluate, i32, is_const
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Assign, Barrier, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.storage import is_shared
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    map_expr,
+    used,
+    walk,
+    walk_expr,
+    with_bodies,
+)
+from ktc.passes.loops.carried_values import Carried, after, as_one_load, by_step, carried_values
+from ktc.passes.raising.normalise.nests import closed_forms
+
+Cell = tuple[Sym, tuple[Expr, ...]]
+"""One element of a shared array, by the index that a thread writes it with."""
+
+
+def filled_planes(kernel: Kernel, body: Body) -> Body:
+    """``body``, a form of ``kernel`` for threads, with rotated planes filled in each iteration; the same object where
+    there are none."""
+    arrays = {s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
+    if not arrays:
+        return body
+    plain = closed_forms(_counted_everywhere(body))
+    filled = _in_list(kernel, plain, arrays)
+    return body if filled == plain else _planes_apart(filled, arrays)
+
+
+# ------------------------------------------------------------------------------------------------------- what counts
+
+
+def _counted_everywhere(body: Body) -> Body:
+    """``body`` with what its loops count on counted by all threads, by what it is counted on by."""
+
+    def on(s: Stmt) -> Stmt:
+        if not isinstance(s, For):
+            return s
+        names = {d.sym: d.init for d in s.body if isinstance(d, Decl) and d.init is not None}
+        names = {v: e for v, e in names.items() if v not in assigned(s.body)}
+        inner: list[Stmt] = []
+        for x in s.body:
+            inner += _with_counts_outside(x, s) if isinstance(x, If) else (x,)
+        return dataclasses.replace(s, body=tuple(_spelled_count(x, names) for x in inner))
+
+    return map_body(body, on)
+
+
+def _spelled_count(s: Stmt, names: Mapping[Sym, Expr]) -> Stmt:
+    """``at = next`` as ``at = at + n``, where that is what the name stands for."""
+    if isinstance(s, Assign) and isinstance(s.value, Var) and s.value.sym in names:
+        value = names[s.value.sym]
+        return dataclasses.replace(s, value=value) if s.sym in used(value) else s
+    return s
+
+
+def _with_counts_outside(s: If, loop: For) -> Body:
+    """``if (in) { i += n; .. }`` in a loop that ``in`` does not depend on, as ``i += n; if (in) ..``: a thread that
+    does not look at ``i`` may count it."""
+    moving = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
+    if s.orelse or used(s.cond) & moving:
+        return (s,)
+    counts = tuple(x for x in s.then if _counts(x, moving))
+    return (*counts, dataclasses.replace(s, then=tuple(x for x in s.then if x not in counts)))
+
+
+def _counts(s: Stmt, moving: Collection[Sym]) -> bool:
+    if not isinstance(s, Assign) or not isinstance(s.sym.type, Scalar) or not s.sym.type.is_int:
+        return False
+    form = linear_form(s.value, (s.sym,))
+    return form is not None and is_const(form.coeff(s.sym), 1) and not used(form.rest) & set(moving)
+
+
+# ----------------------------------------------------------------------------------------------------------- filling
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What threads do under one guard in each iteration, and the cells that they fill in all of them."""
+
+    body: If
+    cells: frozenset[Cell]
+
+
+def _in_list(kernel: Kernel, body: Body, arrays: Collection[Sym]) -> Body:
+    """``body`` with the loops that rotate cells of ``arrays`` filling them."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, For) and any(isinstance(x, Barrier) for x in s.body):
+            groups = {id(x): _filled(kernel, tuple(out), s, x, arrays) for x in s.body if _is_group(x, arrays)}
+            s = dataclasses.replace(s, body=tuple(groups[id(x)].body if id(x) in groups else x for x in s.body))
+            out = [_without_cells(x, list(groups.values())) for x in out]
+        elif isinstance(s, For | If):
+            s = with_bodies(s, lambda b: _in_list(kernel, b, arrays))
+        out.append(s)
+    return tuple(out)
+
+
+def _is_group(s: Stmt, arrays: Collection[Sym]) -> TypeGuard[If]:
+    return isinstance(s, If) and not s.orelse and any(isinstance(x, Store) and x.buffer in arrays for x in walk(s.then))
+
+
+def _without_cells(s: Stmt, groups: Sequence[_Group]) -> Stmt:
+    """``s``, in front of the loop, without what it stores to cells that the loop fills."""
+    if not isinstance(s, If):
+        return s
+    gone = {c for g in groups if g.body.cond == s.cond for c in g.cells}
+    kept = tuple(x for x in s.then if not (isinstance(x, Store) and (x.buffer, x.index) in gone))
+    return dataclasses.replace(s, then=kept)
+
+
+def _filled(kernel: Kernel, before: Body, loop: For, group: If, arrays: Collection[Sym]) -> _Group:
+    """What is under the guard of ``group``, with values from global memory for all cells that it moves."""
+    stores = (s for s in walk(group.then) if isinstance(s, Store) and s.buffer in arrays)
+    cells = {(s.buffer, s.index): fresh("cell", _element(s.buffer)) for s in stores}
+    start = tuple(x for s in before for x in (s.then if isinstance(s, If) and s.cond == group.cond else (s,)))
+    first = (*(Decl(v, None) for v in cells.values()), *_on_cells(start, cells))
+    inner = _on_cells(group.then, cells)
+    names = tuple(s for s in loop.body if isinstance(s, Decl))
+    view = dataclasses.replace(loop, body=(*names, *inner))
+    found, _ = carried_values(kernel.with_(body=(*first, view)), view, first, from_the_first=False)
+    held = {v: found[v] for v in cells.values() if v in found}
+    then = _stores(group.then, inner, loop, {v: c for c, v in cells.items()}, held)
+    return _Group(dataclasses.replace(group, then=then), frozenset(c for c, v in cells.items() if v in held))
+
+
+def _stores(then: Body, inner: Body, loop: For, cells: Mapping[Sym, Cell], held: Mapping[Sym, Carried]) -> Body:
+    """The statements ``then``, which are ``inner`` where cells are variables, with what is known of ``held`` ones."""
+    now: dict[Sym, Expr] = {v: c.at(Var(loop.var)) for v, c in held.items()}
+    unset = {v: c.unset for v, c in held.items()}
+    out: list[Stmt] = []
+    for s, x in zip(then, inner, strict=True):
+        moved, read = after(x, now), {v for e in all_exprs((x,)) for v in used(e)} & held.keys()
+        written = [y.sym for y in walk((x,)) if isinstance(y, Assign) and y.sym in held]
+        if not written:
+            out.append(s)
+        for v in written:
+            missing = max((unset[r] for r in read - {v}), default=0)
+            array, index = cells[v]
+            value = map_expr(by_step(moved[v], loop.var), as_one_load)
+            store = Store(array, index, value, loc=s.loc)
+            known = binary(">=", Var(loop.var), add(loop.init, cast(i32(missing), loop.init.type)))  # type: ignore[arg-type]
+            out.append(If(known, (store,), ()) if missing else store)
+            unset[v] = missing
+        now = moved
+    return tuple(out)
+
+
+def _element(array: Sym) -> Scalar:
+    assert isinstance(array.type, Array) and isinstance(array.type.elem, Scalar)
+    return array.type.elem
+
+
+def _on_cells(body: Body, cells: Mapping[Cell, Sym]) -> Body:
+    """``body`` with variables for ``cells``."""
+
+    def value(e: Expr) -> Expr:
+        return Var(cells[key]) if isinstance(e, Load) and (key := (e.buffer, e.index)) in cells else e
+
+    def statement(s: Stmt) -> Stmt:
+        if isinstance(s, Store) and (key := (s.buffer, s.index)) in cells:
+            return Assign(cells[key], s.value, loc=s.loc)
+        return s
+
+    return map_body(body, statement, value)
+
+
+# ----------------------------------------------------------------------------------------------------- planes apart
+
+
+def _planes_apart(body: Body, arrays: Collection[Sym]) -> Body:
+    """``body`` with an array for each plane of those of ``arrays`` whose first index is always a number."""
+    planes: dict[tuple[Sym, int], Sym] = {}
+    firsts: defaultdict[Sym, set[int | None]] = defaultdict(set)
+    for buffer, index in _accesses(body):
+        if buffer in arrays:
+            n = evaluate(index[0], {}) if len(index) > 1 else None
+            firsts[buffer].add(None if n is None else int(n))
+    split = {b for b, ns in firsts.items() if None not in ns and len(ns) > 1}
+    for b in split:
+        t = b.type
+        assert isinstance(t, Array)
+        for n in sorted(x for x in firsts[b] if x is not None):
+            planes[b, n] = fresh(f"{b.name}{n}", dataclasses.replace(t, shape=t.shape[1:]))
+
+    def of(buffer: Sym, index: Sequence[Expr]) -> Sym:
+        return planes[buffer, int(evaluate(index[0], {}) or 0)]
+
+    def value(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer in split:
+            return dataclasses.replace(e, buffer=of(e.buffer, e.index), index=e.index[1:])
+        return e
+
+    def statement(s: Stmt) -> Stmt | Body:
+        if isinstance(s, Store) and s.buffer in split:
+            return dataclasses.replace(s, buffer=of(s.buffer, s.index), index=s.index[1:])
+        if isinstance(s, Alloc) and s.sym in split:
+            return tuple(dataclasses.replace(s, sym=p) for (b, _), p in planes.items() if b == s.sym)
+        return s
+
+    return map_body(body, statement, value)
+
+
+def _accesses(body: Body) -> list[Cell]:
+    loads = [(x.buffer, x.index) for e in all_exprs(body) for x in walk_expr(e) if isinstance(x, Load)]
+    return loads + [(s.buffer, s.index) for s in walk(body) if isinstance(s, Store)]
+
+
+__all__ = ["filled_planes"]
