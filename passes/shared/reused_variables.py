@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 
 from ktc.ir.analysis.order import jump
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Body, Decl, For, Stmt, Sym, bodies, fresh, has_bodies
+from ktc.ir.nodes import Assign, Body, Decl, For, If, Stmt, Sym, bodies, fresh, has_bodies
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, rename, used, used_in, walk
 
@@ -49,11 +49,18 @@ def _loops(scope: Body, decl: Decl) -> list[For]:
             continue
         if not isinstance(s, For) or jump(s.body) or decl.sym in used(s.init) | used(s.cond) | used(s.step):
             return []
-        first = next((x for x in s.body if _mentions(x, decl.sym)), None)
-        if not isinstance(first, Assign) or first.sym != decl.sym or decl.sym in used(first.value):
+        if not _sets(s.body, decl.sym):
             return []
         found.append(s)
     return found
+
+
+def _sets(body: Body, v: Sym) -> bool:
+    """Whether ``body`` gives ``v`` a value before it reads it, in each of its branches."""
+    first = next((x for x in body if _mentions(x, v)), None)
+    if isinstance(first, If):
+        return v not in used(first.cond) and _sets(first.then, v) and _sets(first.orelse, v)
+    return isinstance(first, Assign) and first.sym == v and v not in used(first.value)
 
 
 def _mentions(s: Stmt, v: Sym) -> bool:
@@ -62,11 +69,10 @@ def _mentions(s: Stmt, v: Sym) -> bool:
 
 def _own(loop: For, v: Sym) -> For:
     """``loop`` with a variable of each iteration in place of ``v``."""
-    at = next(k for k, s in enumerate(loop.body) if isinstance(s, Assign) and s.sym == v)
-    set_ = loop.body[at]
-    assert isinstance(set_, Assign)
-    first = Decl(v, set_.value, loc=set_.loc, comments=set_.comments)
-    body = rename((*loop.body[:at], first, *loop.body[at + 1 :]), {v: fresh(v.name, v.type)})
+    at = next(k for k, s in enumerate(loop.body) if _mentions(s, v))
+    s = loop.body[at]
+    first = (Decl(v, s.value, loc=s.loc, comments=s.comments),) if isinstance(s, Assign) else (Decl(v, None), s)
+    body = rename((*loop.body[:at], *first, *loop.body[at + 1 :]), {v: fresh(v.name, v.type)})
     return dataclasses.replace(loop, body=body)
 
 

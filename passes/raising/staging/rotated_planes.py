@@ -24,16 +24,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from ktc.ir.arith.affine import linear_form
-from ktc.ir.fold import add, binary, cast, evaluate, i32, is_const
+from ktc.ir.fold import add, binary, cast, evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Assign, Barrier, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import (
     all_exprs,
-    assigned,
-    declared,
     map_body,
     map_expr,
     used,
@@ -43,6 +40,10 @@ from ktc.ir.walk import (
 )
 from ktc.passes.loops.carried_values import Carried, after, as_one_load, by_step, carried_values
 from ktc.passes.raising.normalise.nests import closed_forms
+from ktc.passes.raising.normalise.straight import straightened
+
+from .flat_planes import by_plane
+from .plain_counts import counted_by_all, with_choices, with_flags, without_common_names
 
 Cell = tuple[Sym, tuple[Expr, ...]]
 """One element of a shared array, by the index that a thread writes it with."""
@@ -54,53 +55,12 @@ def filled_planes(kernel: Kernel, body: Body) -> Body:
     arrays = {s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
     if not arrays:
         return body
-    plain = closed_forms(_counted_everywhere(body))
+    plain = counted_by_all(without_common_names(with_flags(straightened(with_choices(body)))))
+    plain = straightened(counted_by_all(closed_forms(plain)))
+    plain = by_plane(plain, arrays)
+    arrays = {s.sym for s in walk(plain) if isinstance(s, Alloc) and is_shared(s.sym)}
     filled = _in_list(kernel, plain, arrays)
     return body if filled == plain else _planes_apart(filled, arrays)
-
-
-# ------------------------------------------------------------------------------------------------------- what counts
-
-
-def _counted_everywhere(body: Body) -> Body:
-    """``body`` with what its loops count on counted by all threads, by what it is counted on by."""
-
-    def on(s: Stmt) -> Stmt:
-        if not isinstance(s, For):
-            return s
-        names = {d.sym: d.init for d in s.body if isinstance(d, Decl) and d.init is not None}
-        names = {v: e for v, e in names.items() if v not in assigned(s.body)}
-        inner: list[Stmt] = []
-        for x in s.body:
-            inner += _with_counts_outside(x, s) if isinstance(x, If) else (x,)
-        return dataclasses.replace(s, body=tuple(_spelled_count(x, names) for x in inner))
-
-    return map_body(body, on)
-
-
-def _spelled_count(s: Stmt, names: Mapping[Sym, Expr]) -> Stmt:
-    """``at = next`` as ``at = at + n``, where that is what the name stands for."""
-    if isinstance(s, Assign) and isinstance(s.value, Var) and s.value.sym in names:
-        value = names[s.value.sym]
-        return dataclasses.replace(s, value=value) if s.sym in used(value) else s
-    return s
-
-
-def _with_counts_outside(s: If, loop: For) -> Body:
-    """``if (in) { i += n; .. }`` in a loop that ``in`` does not depend on, as ``i += n; if (in) ..``: a thread that
-    does not look at ``i`` may count it."""
-    moving = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
-    if s.orelse or used(s.cond) & moving:
-        return (s,)
-    counts = tuple(x for x in s.then if _counts(x, moving))
-    return (*counts, dataclasses.replace(s, then=tuple(x for x in s.then if x not in counts)))
-
-
-def _counts(s: Stmt, moving: Collection[Sym]) -> bool:
-    if not isinstance(s, Assign) or not isinstance(s.sym.type, Scalar) or not s.sym.type.is_int:
-        return False
-    form = linear_form(s.value, (s.sym,))
-    return form is not None and is_const(form.coeff(s.sym), 1) and not used(form.rest) & set(moving)
 
 
 # ----------------------------------------------------------------------------------------------------------- filling
@@ -148,7 +108,7 @@ def _filled(kernel: Kernel, before: Body, loop: For, group: If, arrays: Collecti
     start = tuple(x for s in before for x in (s.then if isinstance(s, If) and s.cond == group.cond else (s,)))
     first = (*(Decl(v, None) for v in cells.values()), *_on_cells(start, cells))
     inner = _on_cells(group.then, cells)
-    names = tuple(s for s in loop.body if isinstance(s, Decl))
+    names = tuple(s for s in loop.body if isinstance(s, Decl | Assign))
     view = dataclasses.replace(loop, body=(*names, *inner))
     found, _ = carried_values(kernel.with_(body=(*first, view)), view, first, from_the_first=False)
     held = {v: found[v] for v in cells.values() if v in found}
