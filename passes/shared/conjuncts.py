@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ktc.ir.nodes import NEGATED, Binary, Cast, Expr, Unary
-from ktc.ir.types import Scalar
+from ktc.ir.types import BOOL, Scalar
 
 
 def conjuncts_of(e: Expr) -> list[Expr]:
     """The parts of a conjunction, ``!(a || b)`` taken apart too."""
-    if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.kind == "bool":
-        return conjuncts_of(e.x)
+    if isinstance(e, Cast) and e.to == BOOL:
+        x = e.x.x if isinstance(e.x, Cast) else e.x  # what came out as true is 1, and so is true
+        return conjuncts_of(x) if x.type == BOOL else [e]
     if isinstance(e, Unary) and e.op == "!":
         n = negate(e.x)
         return [e] if isinstance(n, Unary) else conjuncts_of(n)

@@ -32,6 +32,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import BOOL, U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
+from ktc.passes.raising.normalise.flags import flags_in_place
 from ktc.passes.raising.normalise.straight import versioned
 from ktc.passes.raising.normalise.vectors import kept_as_arrays
 from ktc.passes.shared.conjuncts import negate
@@ -91,7 +92,9 @@ def _sizes_in_place(body: Body) -> Body:
 
 
 def _tested_in_place(body: Body) -> Body:
-    """``const bool ok = i < n; if (ok) ..`` -> ``if (i < n) ..``: what bounds a loop is seen where it is tested."""
+    """``const bool ok = i < n; if (ok) ..`` -> ``if (i < n) ..``: what bounds a loop is seen where it is tested, in
+    whatever type it was kept."""
+    body = flags_in_place(body)
     named = {s: e for s, e in definitions(body).items() if s.type == BOOL}
     if not named:
         return body

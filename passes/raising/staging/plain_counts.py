@@ -25,7 +25,6 @@ from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import (
     assigned,
     declared,
-    keep,
     map_body,
     substitute,
     substitute_expr,
@@ -35,6 +34,7 @@ from ktc.ir.walk import (
     walk_expr,
     with_bodies,
 )
+from ktc.passes.raising.normalise.flags import truth_of
 
 
 def with_choices(body: Body) -> Body:
@@ -90,34 +90,8 @@ def _chosen(cond: Expr, a: Expr | None, b: Expr | None) -> Expr | None:
     while isinstance(asked, Cast) and asked.to == BOOL:
         asked = asked.x
     if b == asked and isinstance(b.type, Scalar):  # 0, where it is not a
-        return cast(Binary("&&", cond, cast(_truth(a), BOOL)), b.type)
+        return cast(Binary("&&", cond, cast(truth_of(a), BOOL)), b.type)
     return Select(cond, a, b)
-
-
-def _truth(e: Expr) -> Expr:
-    """``e``, of which only whether it is 0 matters."""
-    return e.x if isinstance(e, Cast) and e.x.type == BOOL else e
-
-
-def with_flags(body: Body) -> Body:
-    """``body`` with what integers that are conditions stand for where they are asked about."""
-    changing = assigned(body)
-    flags: dict[Sym, Expr] = {}
-    for s in (s for s in walk(body) if isinstance(s, Decl) and s.init is not None and s.sym not in changing):
-        meant = flags.get(s.init.sym) if isinstance(s.init, Var) else _truth(s.init)
-        if meant is not None and meant.type == BOOL and is_movable(meant) and not used(meant) & changing:
-            flags[s.sym] = meant
-
-    def value(e: Expr) -> Expr:
-        if not isinstance(e, Cast) or e.to != BOOL:
-            return e
-        asked = _truth(e.x)
-        if isinstance(asked, Var) and asked.sym in flags:
-            return flags[asked.sym]
-        return e if asked is e.x else asked
-
-    new = map_body(body, keep, value) if flags else body
-    return new if new == body else with_flags(new)
 
 
 def without_common_names(body: Body) -> Body:
@@ -197,4 +171,4 @@ def _reads(body: Body, v: Sym) -> int:
     return sum(isinstance(e, Var) and e.sym == v for e in all_exprs(body))
 
 
-__all__ = ["counted_by_all", "with_choices", "with_flags", "without_common_names"]
+__all__ = ["counted_by_all", "with_choices", "without_common_names"]

@@ -31,6 +31,7 @@ from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import (
     all_exprs,
+    loads_in,
     map_body,
     map_expr,
     used,
@@ -39,11 +40,13 @@ from ktc.ir.walk import (
     with_bodies,
 )
 from ktc.passes.loops.carried_values import Carried, after, as_one_load, by_step, carried_values
+from ktc.passes.loops.unwritten import why_written
+from ktc.passes.raising.normalise.flags import flags_in_place
 from ktc.passes.raising.normalise.nests import closed_forms
 from ktc.passes.raising.normalise.straight import straightened
 
 from .flat_planes import by_plane
-from .plain_counts import counted_by_all, with_choices, with_flags, without_common_names
+from .plain_counts import counted_by_all, with_choices, without_common_names
 
 Cell = tuple[Sym, tuple[Expr, ...]]
 """One element of a shared array, by the index that a thread writes it with."""
@@ -55,11 +58,11 @@ def filled_planes(kernel: Kernel, body: Body) -> Body:
     arrays = {s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
     if not arrays:
         return body
-    plain = counted_by_all(without_common_names(with_flags(straightened(with_choices(body)))))
+    plain = counted_by_all(without_common_names(flags_in_place(straightened(with_choices(body)))))
     plain = straightened(counted_by_all(closed_forms(plain)))
     plain = by_plane(plain, arrays)
     arrays = {s.sym for s in walk(plain) if isinstance(s, Alloc) and is_shared(s.sym)}
-    filled = _in_list(kernel, plain, arrays)
+    filled = _in_list(kernel.with_(body=plain), plain, arrays)
     return body if filled == plain else _planes_apart(filled, arrays)
 
 
@@ -111,9 +114,15 @@ def _filled(kernel: Kernel, before: Body, loop: For, group: If, arrays: Collecti
     names = tuple(s for s in loop.body if isinstance(s, Decl | Assign))
     view = dataclasses.replace(loop, body=(*names, *inner))
     found, _ = carried_values(kernel.with_(body=(*first, view)), view, first, from_the_first=False)
-    held = {v: found[v] for v in cells.values() if v in found}
+    held = {v: found[v] for v in cells.values() if v in found and _lasts(found[v], kernel)}
     then = _stores(group.then, inner, loop, {v: c for c, v in cells.items()}, held)
     return _Group(dataclasses.replace(group, then=then), frozenset(c for c, v in cells.items() if v in held))
+
+
+def _lasts(c: Carried, kernel: Kernel) -> bool:
+    """Whether ``kernel`` writes nothing of what ``c`` was loaded from."""
+    why = why_written(kernel)
+    return not any(why(x.buffer) for e in (c.later, *c.first) if e is not None for x in loads_in(e))
 
 
 def _stores(then: Body, inner: Body, loop: For, cells: Mapping[Sym, Cell], held: Mapping[Sym, Carried]) -> Body:

@@ -127,3 +127,12 @@ def test_a_variable_that_goes_from_one_iteration_to_the_next_stays_outside() -> 
     assert refused(rows(*read_after), "normalise").code == "E-NORMALISE-NOTHING"
     own = ("var v: f32", "for j in 0..c", "  v = x[i * c + j]", "  y[i * c + j] = v")
     assert "var v: f32 = x[" in body_of(applied(rows(*own), "normalise"))
+
+
+def test_a_variable_that_each_branch_sets_first_is_the_iterations_own() -> None:
+    sets = ("  if x[i * c + j] > 0.0", "    v = 1.0", "  else", "    v = x[i * c + j]")
+    k = rows("var v: f32", "for j in 0..c", *sets, "  y[i * c + j] = v")
+    after = applied(k, "normalise")
+    assert "par j in 0..c @ [seq]" in body_of(after) and differs(k, after, SIZES, elements=64 * 64) is None
+    half = rows("var v: f32 = 0.0", "for j in 0..c", *sets[:2], "  y[i * c + j] = v")
+    assert refused(half, "normalise").code == "E-NORMALISE-NOTHING"
