@@ -37,6 +37,7 @@ from ktc.passes.shared.reused_variables import with_own_variables
 from ktc.passes.shared.serial_sums import counted_to
 
 from .fission import cut
+from .index_coordinates import by_coordinates
 from .unpeel import unpeeled
 from .unrotate import unrotated
 
@@ -96,7 +97,8 @@ def _loading_again(kernel: Kernel, loop: For) -> Kernel | None:
         return None
     whole = attempted(unpeeled, again.kernel, _of(again.kernel, loop))
     forms = [again.kernel] if isinstance(whole, Refused) else [whole.kernel, again.kernel]
-    return next((done for k in forms if (done := _parallel(k, _of(k, loop), MOST_PARTS)) is not None), None)
+    done = next((done for k in forms if (done := _parallel(k, _of(k, loop), MOST_PARTS)) is not None), None)
+    return None if done is None else by_coordinates(done, loop.var)
 
 
 def _of(kernel: Kernel, loop: For) -> For:

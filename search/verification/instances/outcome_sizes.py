@@ -55,11 +55,14 @@ def _least(
 
 
 def _starts(maker: Maker, base: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes as large as they get; and one or two of them as small as they may be, which a quotient of both needs."""
+    """Sizes as large as they get; one or two of them as small as they may be, which a quotient of both needs; one of
+    them one less, where both ends of its range are multiples of what a thread takes."""
     largest = {name: maker.longest(name) for name in base}
     for several in range(3):
         for small in itertools.combinations(base, several):
             yield {**largest, **{name: maker.lowest(name) for name in small}}
+    for name in base:
+        yield {**largest, name: largest[name] - 1}
 
 
 def _is(e: Expr, first: bool) -> Expr:

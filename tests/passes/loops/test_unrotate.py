@@ -140,3 +140,32 @@ def test_what_is_no_load_stays(case: str) -> None:
     k = columns(*START, "for z in 1..m", *store, *lines, *rotation, o=o)
     no = refused(k, "unrotate{loop=z}")
     assert why in no.why and (case != "overlap" or "noalias" in no.hint)
+
+
+PLANE = """\
+kernel k(o: f32* align 16 noalias, a: f32 const* align 16,
+    nx: i32 range 3..64, ny: i32 range 3..64, nz: i32 range 3..64)
+  launch grid(cdiv(nx - 2, 32), ny - 2) block(32)
+  par y in 1..ny - 1 @ [block.y]
+    par x in 1..nx - 1 @ [thread.x 32, block.x]
+      let at: i32 = y * nx + x
+      let layer: i32 = nx * ny
+      let west: i32 = x == 1 ? at : at - 1
+      var here: f32 = a[at + layer]
+      for z in 1..nz - 1
+        let above: f32 = a[at + (z - 1) * layer + 2 * layer]
+        o[at + z * layer] = here + a[at + nx + z * layer - 1] + a[west + z * layer] - above
+        here = above
+"""
+
+
+def test_indices_are_by_coordinates_then() -> None:
+    k = parse_kernel(PLANE)
+    after = applied(k, "normalise")
+    assert body_of(after).split("[seq]\n")[1].replace("        ", "") == (
+        "let above: f32 = a[x + y * nx + (z + 1) * (nx * ny)]\n"
+        "let here: f32 = a[x + y * nx + z * (nx * ny)]\n"
+        "o[x + y * nx + z * (nx * ny)] = here + a[x + (y + 1) * nx + z * (nx * ny) - 1] + a[west + z * layer] - above\n"
+    )
+    sizes = [{"nx": nx, "ny": ny, "nz": nz} for nx, ny, nz in ((3, 3, 3), (9, 4, 5))]
+    assert differs(k, after, sizes, elements=9 * 5 * 7) is None

@@ -11,6 +11,7 @@ import ktc
 from ktc.ir.nodes import Binary, Decl, i32
 from ktc.ir.walk import map_body, walk
 from ktc.search.verification import verify
+from ktc.search.verification.instances.outcome_sizes import _starts
 from ktc.search.verification.integers.first_thread import FirstThread
 from ktc.search.verification.verdict import Verdict
 from tests.ir.interp.interp_samples import kernel
@@ -153,3 +154,13 @@ def test_a_quotient_of_two_sizes_is_zero_where_the_one_is_least_and_the_other_la
     (tmp_path / "workload.toml").write_text("\n".join(lines))
     verdict = verify(plain, steps, ktc.Workload.load(tmp_path))
     assert verdict.status in ("TESTED", "PROVED"), verdict
+
+
+def test_where_both_ends_of_a_range_are_whole_steps_one_less_is_tried() -> None:
+    """A thread takes two layers: 2 and 1024 show no half step, 1023 does."""
+
+    class Ends:
+        longest, lowest = (staticmethod(lambda name, n=n: n) for n in (1024, 2))
+
+    sizes = [s["nz"] for s in _starts(Ends(), {"nx": 8, "nz": 8})]  # type: ignore[arg-type]
+    assert {1024, 2, 1023} == set(sizes)
