@@ -18,6 +18,7 @@ from ktc.ir.nodes import (
     Alloc,
     Body,
     Cast,
+    Const,
     Decl,
     Expr,
     For,
@@ -26,17 +27,19 @@ from ktc.ir.nodes import (
     Reduce,
     Scan,
     Stmt,
+    Store,
     Sym,
     Var,
     WarpOp,
     While,
     fresh,
 )
-from ktc.ir.types import F64, Array, Scalar, Type, Vec
+from ktc.ir.types import F64, Array, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, declared, used_in, walk
 
 from .disjoint_arrays import as_views
 from .lane_helpers import TREES
+from .local_arrays import stack_bytes
 from .numba_expressions import ExprPrinter
 from .numba_statements import StmtPrinter
 from .numba_types import NARROW_FLOATS, unsupported, value_dtype
@@ -91,12 +94,17 @@ class ParallelPrinter(StmtPrinter):
             self.body(s.body)
 
     def _rolled(self, s: Par) -> str | None:
-        """The range of an innermost loop with a constant number of iterations, enough to fill a vector register."""
+        """The range of an innermost loop with a constant number of iterations, enough to fill a vector register. One
+        that fills an array on the heap is a call, if LLVM knows it early, with the loops around it."""
         n = self.x.constant(s.hi)
         innermost = not any(isinstance(x, LOOPS) for x in walk(s.body))
-        if not innermost or n is None or n < VECTOR or self.x.text(s.lo) != "0":
+        if not innermost or n is None or n < VECTOR or self.x.text(s.lo) != "0" or all(map(self._fills, s.body)):
             return None
         return f"range({self.x.need('rolled')}({self.x.text(s.hi)}))"
+
+    def _fills(self, s: Stmt) -> bool:
+        t = s.buffer.type if isinstance(s, Store) and isinstance(s.value, Const) else None
+        return isinstance(t, Array) and stack_bytes(t.shape, scalar_of(t).bytes, self.x.knobs) is None
 
     def _reduce(self, s: Reduce) -> None:
         """Sums and products of floats in double, rounded once: what a device combines as a tree, and so with an error

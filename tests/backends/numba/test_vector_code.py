@@ -146,3 +146,18 @@ def test_large_private_arrays_are_on_the_heap():
     )
     text = emit_numba(parse_kernel(HEAD + body)).text
     assert text.count("_array()") == 8 and text.count("np.empty(") == 2
+
+
+def test_filling_a_large_array_is_a_call(runtime):
+    """Its stores written out took the compiler seconds."""
+    body = """\
+  par r in 0..n @ [block.x]
+    array a: f32[64, 256]
+    par p in 0..64 @ [seq]
+      par q in 0..256 @ [thread.x 32, seq]
+        a[p, q] = 0.0
+    for t in 0..m
+      a[t % 64, x[t] as i32] = x[t]
+    y[r] = a[r % 64, m]
+"""
+    assert "memset" in assembly(runtime, body)
