@@ -189,7 +189,7 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
     if learn is not None and seen is not None and (rule := learn(seen)) is not None:
         run.notes.append(f"learnt: {rule.text}")
         keep_rule(run, seen.facts[0], rule)
-    run.notes += getattr(run.planner, "notes", [])
+    run.notes += dict.fromkeys(getattr(run.planner, "notes", []))
     results = [_with_limiters(run, r) for r in results]
     run.notes += [f"{r.name}: limited by {'; '.join(r.limited)}" for r in results if r.limited]
     spending = getattr(run.planner, "spending", "")

@@ -89,6 +89,7 @@ class Observation:
     the fastest script so far ('': the original), where that is known; ``profile_of`` says it of any that was measured.
     ``rules`` are what models learnt from kernels like this one, each with its record. ``precedent``: how many schedules
     that won on other kernels are better precedents here than that of a script (None: it won nowhere), where any won.
+    ``scenario``: the sizes to plan for and what others there are, in words; ``elsewhere``: the fastest there so far.
     """
 
     kernel: Kernel
@@ -107,6 +108,8 @@ class Observation:
     rules: tuple[str, ...] = ()
     profile_of: Callable[[str], Profile | None] = lambda script: None
     precedent: Callable[[str], int | None] | None = None
+    scenario: str = ""
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def limiters(self) -> tuple[str, ...]:

@@ -102,16 +102,17 @@ def make_planner(
     if name not in PLANNERS:
         known = ", ".join(PLANNERS)
         raise KtcError("E-PLANNER-UNKNOWN", f"no planner named '{name}'", hint=f"known: {known}", exit_code=2)
+    unread = _unread(intent, llm_limits)
     if name in EMBEDDED:
-        return name, EMBEDDED[name](seed), ""
-    from ktc.agent.llm.chat import LlmConfig
+        return name, EMBEDDED[name](seed), unread
+    from ktc.agent.llm.config import LlmConfig
 
     config = LlmConfig.from_env()
     if config is None:
         if name == "auto":
-            return "rules", Rules(), NO_LLM
+            return "rules", Rules(), f"{NO_LLM}; {unread}" if unread else NO_LLM
         if name == "ensemble":
-            return "ensemble", Ensemble(Mcts(seed), MapElites(seed), Rules(), ahead=AHEAD), ""
+            return "ensemble", Ensemble(Mcts(seed), MapElites(seed), Rules(), ahead=AHEAD), unread
         hint = "set KTC_LLM_BASE_URL (any OpenAI-compatible server) or OPENAI_API_KEY"
         raise KtcError("E-LLM-CONFIG", "no LLM is configured", hint=hint, exit_code=3)
     from ktc.agent.llm.llm_planner import LlmPlanner
@@ -120,6 +121,12 @@ def make_planner(
     if name == "llm":
         return "llm", llm, ""
     return "ensemble", Ensemble(llm, Rules(), ahead=AHEAD), f"planning with {config.model} and the embedded rules"
+
+
+def _unread(intent: str, llm_limits: str) -> str:
+    """What a planner that asks no LLM does not read of what the user gave, one sentence; '' where there is nothing."""
+    given = [option for option, text in (("--intent", intent), ("--llm-limits", llm_limits)) if text]
+    return f"nobody reads {' and '.join(given)}: this planner asks no LLM" if given else ""
 
 
 __all__ = ["NO_LLM", "PLANNERS", "Ensemble", "Observation", "Outcome", "Planner", "Proposal", "Rules", "make_planner"]

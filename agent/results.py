@@ -37,7 +37,7 @@ def write(report: OptimizeReport, out: Path, builder: Builder, work: Workload) -
     code = emitted.text
     files = {"kernel": _put(out / f"kernel.out.{ext}", code)}
     guesses = least_assuming(builder.original, report.best_script, emitted, profile).conditions
-    if guesses:
+    if guesses and report.best_script:
         why = f"the winner rests on what the draft guessed, and its launcher tests it: {'; '.join(guesses)}"
         report = replace(report, notes=(*report.notes, why), guesses=guesses)
     scenarios = []

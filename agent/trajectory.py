@@ -3,7 +3,7 @@
 The lines are the events of :func:`ktc.agent.optimize.optimize` in their order, after one that says what the
 planner saw: the kernel as IR text and its facts by scenario. They hold no path and no source text. Of ``trials``, each
 measured configuration is written once: knobs, status, seconds and interval (null where it failed), seconds that its
-compiler took (null where none ran), and the error.
+compiler took (null where none ran), and the error. Proposals have the reason and the speed-up that their planner gave.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Trajectory:
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         trials = event.get("trials")
-        self._write(event if trials is None else {**event, "trials": self._new(event, trials)})
+        new = self._new(event, trials) if trials is not None else []
+        if trials is None or new or event.get("best") is None:  # a step that measured nothing new is none
+            self._write(event if trials is None else {**event, "trials": new})
         self.then(event)
 
     def _new(self, event: Mapping[str, Any], trials: Sequence[Trial]) -> list[dict[str, object]]:

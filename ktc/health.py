@@ -166,7 +166,7 @@ def _sandbox() -> tuple[str, str, str]:
 def _llm() -> tuple[str, str, str]:
     if importlib.util.find_spec("openai") is None:
         return "missing", "openai is not installed: the embedded planner is used", "pip install 'ktc[agent]'"
-    from ktc.agent.llm.chat import LlmConfig
+    from ktc.agent.llm.config import LlmConfig
 
     config = LlmConfig.from_env()
     if config is None:

@@ -241,7 +241,28 @@ def _plain_view(run: Run, scenario: Scenario) -> Observation:
         runs=lambda script: _runs(run, script, scenario),
         rules=tuple(map(str, rules(run, seen))),
         precedent=known.place if known else None,
+        scenario=_in_words(run, scenario),
+        elsewhere=tuple(_elsewhere(run, scenario)),
     )
+
+
+def _in_words(run: Run, scenario: Scenario) -> str:
+    """The scenario that is planned for, and the other tuned ones, with their sizes."""
+    others = [s for s in run.work.scenarios if s.tuned and s.name != scenario.name]
+    beside = f" Tuned for as well: {'; '.join(map(_sized, others))}." if others else ""
+    return f"Planned for now: {_sized(scenario)}.{beside}"
+
+
+def _sized(s: Scenario) -> str:
+    return f"{s.name} ({', '.join(f'{k}={v}' for k, v in s.sizes.items())})" if s.sizes else s.name
+
+
+def _elsewhere(run: Run, scenario: Scenario) -> Iterator[str]:
+    """The fastest script of each other scenario that was searched before."""
+    for at, (original, *rest) in run.finalists.items():
+        if at != scenario.name and rest:
+            f = rest[0]
+            yield f"on {at}: {f.candidate.script} -> {original.seconds / f.seconds:.3f}x with {dict(f.knobs)}"
 
 
 def _score(run: Run, scenario: Scenario, budget: int, left: int) -> Score:
@@ -317,14 +338,16 @@ def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tu
     """The planner's proposals, built; when one is given out, the :data:`IDEAS_AHEAD` next are being compiled, and one
     is being verified."""
     scripts: list[str] = []
+    said: list[Mapping[str, object]] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
     for p in chain.from_iterable(map(run.builder.variants, proposals(run.planner, seen, PER_ROUND))):
         scripts.append(p.script)
+        said.append({"script": p.script, "planner": p.planner, "reason": p.reason, "predicted": p.predicted})
         built = run.builder.build(p)
         if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:
             run.foresee(built, first)
         waiting.append((p, built))
         if len(waiting) > IDEAS_AHEAD:
             yield waiting.popleft()
-    run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=scripts)
+    run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=scripts, proposals=said)
     yield from waiting

@@ -11,24 +11,40 @@ import re
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from .chat import LlmConfig, Reply
+    from .config import LlmConfig
+    from .replies import Reply
 
 _TOKEN = re.compile(r"(?i)\b(?:sk-[\w-]{8,}|bearer\s+[\w.\-]{8,})")
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Totals of a run: attempts (failed ones too), tokens both ways, USD at the configured prices."""
+    """Totals of a run: attempts (failed ones too), tokens both ways, USD at the configured prices; tokens of the
+    ``longest`` question; answers that were ``recalled`` from a record and cost nothing."""
 
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
+    longest: int = 0
+    recalled: int = 0
+
+    def __str__(self) -> str:
+        """One sentence; '' while there was nothing."""
+        usd = f", {self.usd:.4f} USD" if self.usd else ""
+        longest = f" (the longest question {self.longest})" if self.longest else ""
+        asked = f"{_some(self.calls, 'call')}, {self.tokens} tokens{longest}{usd}" if self.calls else ""
+        recalled = f"{_some(self.recalled, 'answer')} from the record" if self.recalled else ""
+        return ", ".join(filter(None, (asked, recalled)))
+
+
+def _some(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
 
 
 def fingerprint(model: str, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
@@ -64,7 +80,9 @@ class CallLedger:
         """``status`` is "ok" for what can be replayed; an answer that cannot be read is charged all the same."""
         usd = (reply.tokens_in * c.price_in + reply.tokens_out * c.price_out) / 1e6
         tokens = reply.tokens_in + reply.tokens_out
-        self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.usd + usd)
+        s = self.spent
+        longest = max(s.longest, reply.tokens_in)
+        self.spent = replace(s, calls=s.calls + 1, tokens=s.tokens + tokens, usd=s.usd + usd, longest=longest)
         asked = [dict(m) for m in messages]
         self._write(
             role, c, key, seconds, status=status, messages=asked, reply=reply.text, finish=reply.finish,
@@ -72,8 +90,12 @@ class CallLedger:
         )  # fmt: skip
 
     def failed(self, role: str, c: LlmConfig, key: str, code: str, why: str, seconds: float) -> None:
-        self.spent = Spent(self.spent.calls + 1, self.spent.tokens, self.spent.usd)
+        self.spent = replace(self.spent, calls=self.spent.calls + 1)
         self._write(role, c, key, seconds, status=code, why=why)
+
+    def recalled(self) -> None:
+        """An answer came from a record."""
+        self.spent = replace(self.spent, recalled=self.spent.recalled + 1)
 
     def _write(self, role: str, c: LlmConfig, key: str, seconds: float, **row: Any) -> None:
         if self.path is None:

@@ -7,15 +7,14 @@ Keys never leave this module: they are replaced wherever text is written or rais
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .call_ledger import CallLedger, Recorded, fingerprint
+from .config import LlmConfig
 from .replies import Failure, LlmError, Message, Reply, json_object, parse_body
 
 MAX_REPLY_BYTES = 1 << 20
@@ -30,113 +29,6 @@ AGAIN = (
 )
 
 RETRY_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504})
-
-
-RUN_TOKENS = 30_000
-"""Of a run of 40 measurements, both ways: some six questions of 4,000 tokens."""
-
-MEASUREMENT_TOKENS = RUN_TOKENS // 40
-
-
-@dataclass(frozen=True)
-class LlmConfig:
-    """Where to ask and how much to spend. Prices are USD per million tokens (0: unknown, not budgeted)."""
-
-    model: str
-    base_url: str = ""
-    api_key: str = field(default="", repr=False)
-    temperature: float = 0.4
-    timeout_s: float = 60.0  # of one attempt
-    wall_s: float = 300.0  # of all calls of a run together, not of what happens between them
-    max_calls: int = 20  # attempts, failed ones included
-    reply_tokens: int = 4096
-    total_tokens: int = RUN_TOKENS
-    max_usd: float = 0.0  # 0: no limit
-    price_in: float = 0.0
-    price_out: float = 0.0
-    retries: int = 3
-    record: Path | None = None
-    replay: Path | None = None
-
-    @staticmethod
-    def from_env(env: Mapping[str, str] | None = None) -> LlmConfig | None:
-        """``KTC_LLM_MODEL``, ``KTC_LLM_BASE_URL`` and ``KTC_LLM_API_KEY``, falling back to ``OPENAI_BASE_URL`` and
-        ``OPENAI_API_KEY``; ``KTC_LLM_REPLAY`` answers from a record. Limits: ``KTC_LLM_MAX_CALLS``, ``_MAX_TOKENS``,
-        ``_MAX_SECONDS`` (of calls), ``_MAX_USD``, ``_REPLY_TOKENS``, ``_TIMEOUT`` (of one call), ``_TEMPERATURE``.
-        None when nothing is configured.
-
-        Raises:
-            LlmError: E-LLM-CONFIG: a limit that is no number.
-        """
-        e = os.environ if env is None else env
-        base = e.get("KTC_LLM_BASE_URL") or e.get("OPENAI_BASE_URL") or ""
-        key = e.get("KTC_LLM_API_KEY") or e.get("OPENAI_API_KEY") or ""
-        replay = e.get("KTC_LLM_REPLAY")
-        if not (base or key or replay):
-            return None
-        return LlmConfig(
-            model=e.get("KTC_LLM_MODEL", "gpt-4o"),
-            base_url=base,
-            api_key=key,
-            **_limits(e),
-            price_in=float(e.get("KTC_LLM_PRICE_IN", "0")),
-            price_out=float(e.get("KTC_LLM_PRICE_OUT", "0")),
-            record=Path(e["KTC_LLM_RECORD"]) if e.get("KTC_LLM_RECORD") else None,
-            replay=Path(replay) if replay else None,
-        )
-
-    def for_run(self, measurements: int, limits: str = "", env: Mapping[str, str] | None = None) -> LlmConfig:
-        """The configuration of a run of so many measurements: :data:`MEASUREMENT_TOKENS` for each, at least
-        :data:`RUN_TOKENS`, where nobody set a limit. ``limits``: ``calls=10 tokens=20000 seconds=60 usd=0.5``, which
-        count before the environment's.
-
-        Raises:
-            LlmError: E-LLM-CONFIG: a limit that is not known, or no number.
-        """
-        e = os.environ if env is None else env
-        tokens = (
-            {} if e.get("KTC_LLM_MAX_TOKENS") else {"total_tokens": max(RUN_TOKENS, MEASUREMENT_TOKENS * measurements)}
-        )
-        given: dict[str, str] = {}
-        for part in limits.replace(",", " ").split():
-            name, _, value = part.partition("=")
-            if name not in OPTIONS:
-                known = ", ".join(OPTIONS)
-                raise LlmError("E-LLM-CONFIG", f"no limit of an LLM is called '{name}'", f"known: {known}")
-            given[OPTIONS[name]] = value
-        return replace(self, **(tokens | _limits(given)))
-
-
-_LIMITS: dict[str, tuple[str, type]] = {
-    "KTC_LLM_MAX_CALLS": ("max_calls", int),
-    "KTC_LLM_MAX_TOKENS": ("total_tokens", int),
-    "KTC_LLM_REPLY_TOKENS": ("reply_tokens", int),
-    "KTC_LLM_MAX_SECONDS": ("wall_s", float),
-    "KTC_LLM_TIMEOUT": ("timeout_s", float),
-    "KTC_LLM_MAX_USD": ("max_usd", float),
-    "KTC_LLM_TEMPERATURE": ("temperature", float),
-}
-"""Environment variable -> (field, type)."""
-
-OPTIONS = {
-    "calls": "KTC_LLM_MAX_CALLS",
-    "tokens": "KTC_LLM_MAX_TOKENS",
-    "seconds": "KTC_LLM_MAX_SECONDS",
-    "usd": "KTC_LLM_MAX_USD",
-    "reply": "KTC_LLM_REPLY_TOKENS",
-}
-"""Name of a limit in an option -> its variable in the environment."""
-
-
-def _limits(env: Mapping[str, str]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for name, (field_, kind) in _LIMITS.items():
-        if env.get(name):
-            try:
-                out[field_] = kind(env[name])
-            except ValueError:
-                raise LlmError("E-LLM-CONFIG", f"{name} is no number: '{env[name]}'") from None
-    return out
 
 
 class Unreadable(LlmError):
@@ -175,6 +67,7 @@ class Chat:
         if known is None and self.config.replay:
             known = self._recorded.next_of(role)
         if known is not None:
+            self.ledger.recalled()
             return json_object(known)
         if self.config.replay:
             raise LlmError("E-LLM-REPLAY", "the record holds no answer to this question")
@@ -287,7 +180,9 @@ class Chat:
         except openai.APIStatusError as e:
             raise _status_failure(e) from None
         except openai.APIConnectionError as e:
-            raise Failure("E-LLM-CONNECT", f"cannot reach the endpoint: {e.__cause__ or e}", retry_after=0.0) from None
+            why = f"cannot reach {_place(self.config.base_url)}: {e.__cause__ or e}"
+            hint = "check KTC_LLM_BASE_URL; --planner rules needs no LLM"
+            raise Failure("E-LLM-CONNECT", why, retry_after=0.0, hint=hint) from None
         except openai.OpenAIError as e:
             raise Failure("E-LLM-SERVER", f"{type(e).__name__}: {e}") from None
         return parse_body(body, messages)
@@ -309,6 +204,12 @@ class Chat:
                 api_key=self.config.api_key or "none", base_url=self.config.base_url or None, max_retries=0
             )
         return self._client
+
+
+def _place(url: str) -> str:
+    """Host and port of the endpoint: all of its URL that is fit to be shown."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "the endpoint"
 
 
 def _status_failure(e: Any) -> Failure:
@@ -344,4 +245,4 @@ def _read(response: Any, deadline: float) -> bytes:
     return bytes(body)
 
 
-__all__ = ["Chat", "LlmConfig", "LlmError", "Message", "Reply", "json_object"]
+__all__ = ["Chat", "LlmError", "Message", "Reply", "json_object"]

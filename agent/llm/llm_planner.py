@@ -18,9 +18,11 @@ from ktc.agent.learnt_rules import LearntRule
 from ktc.agent.planner import Observation, Outcome, Proposal
 
 from .call_ledger import CallLedger
-from .chat import Chat, LlmConfig, LlmError
+from .chat import Chat
+from .config import LlmConfig
 from .judge import JUDGEMENT, Judgement, judgement, why_enough
 from .prompts import context, filled, outcome_line, prompt
+from .replies import LlmError
 from .tools import ASK, MOST_ASKED, answers, listing, questions
 
 TEXT = {"type": "string"}
@@ -67,9 +69,8 @@ class LlmPlanner:
     @property
     def spending(self) -> str:
         """What the calls of this run cost, one sentence; '' while there were none."""
-        spent = self.chat.ledger.spent
-        usd = f", {spent.usd:.4f} USD" if spent.usd else ""
-        return f"{self.chat.config.model}: {spent.calls} calls, {spent.tokens} tokens{usd}" if spent.calls else ""
+        spent = str(self.chat.ledger.spent)
+        return f"{self.chat.config.model}: {spent}" if spent else ""
 
     @classmethod
     def from_config(cls, config: LlmConfig, folder: Path | None = None, intent: str = "") -> LlmPlanner:
@@ -113,7 +114,7 @@ class LlmPlanner:
         self, asked: list[dict[str, str]], bad: Sequence[Outcome], observation: Observation, k: int
     ) -> list[Proposal]:
         """Refusals go back once; what is refused again stays refused."""
-        refusals = "\n".join(f"- {o.script[:400]}\n  refused: {o.detail} [{o.code}]" for o in bad)
+        refusals = "\n".join(f"- {o.script[:400]}\n  {o.detail} [{o.code}]" for o in bad)
         again = [*asked, {"role": "user", "content": filled("refused", refusals=refusals, k=k)}]
         try:
             return _tried(self._proposals(self.chat.ask("planner", again, PROPOSALS), k), observation)[0]
@@ -150,7 +151,7 @@ class LlmPlanner:
         best = max(measured, key=lambda h: h.gain or 0.0)
         key = (best.script, len(observation.history))
         if key not in self._judged:
-            shown = context(observation, self.intent)
+            shown = context(observation, self.intent, others=False)
             asked = prompt("judge", script=best.script, outcome=outcome_line(best), **shown)
             try:
                 self._judged[key] = judgement(self.chat.ask("judge", asked, JUDGEMENT))
@@ -179,7 +180,7 @@ class LlmPlanner:
         return LearntRule(rule, tuple(dict.fromkeys(names))) if rule else None
 
     def _failed(self, e: LlmError, instead: Any) -> Any:
-        self.notes.append(f"{e.message} [{e.code}]")
+        self.notes.append(f"{e.message} [{e.code}]" + (f"; {e.hint}" if e.hint else ""))
         return instead
 
 
@@ -188,16 +189,18 @@ def _lesson_context(o: Observation) -> dict[str, str]:
 
 
 def _tried(found: Sequence[Proposal], observation: Observation) -> tuple[list[Proposal], list[Outcome]]:
-    """Proposals that apply, and refusals of the rest; what the history has already is neither."""
-    known = {o.script for o in observation.history}
+    """Proposals that apply, and refusals of the rest; what the history has already is refused where nothing is new."""
+    known = {o.script: o for o in observation.history}
     good: list[Proposal] = []
     bad: list[Outcome] = []
+    old: list[Outcome] = []
     for p in found:
         if p.script in known:
+            old.append(replace(known[p.script], detail="the history has it", code=known[p.script].status))
             continue
         refused = observation.attempt(p.script)
         if refused is None:
             good.append(p)
         else:
             bad.append(Outcome(p.script, "refused", refused.why, code=refused.code, planner=p.planner))
-    return good, bad
+    return good, bad if good or bad else old

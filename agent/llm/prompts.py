@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from importlib.resources import files
 from string import Template
+from textwrap import shorten
 from typing import Any
 
 from ktc.agent.planner import Observation, Outcome
 from ktc.agent.relief import FEW, RELIEF
+from ktc.driver.printing import prints_loops
+from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.quantities import duration
 
@@ -23,6 +26,17 @@ MAX_IR_CHARS = 24_000
 MAX_HISTORY = 20
 SHORT = 70
 """Characters of the summary of a pass that does not concern the kernel as it is."""
+
+GPU_LEVELS = (
+    "thread.x: neighbouring threads, whose accesses are coalesced along the loop with unit stride; vec: elements of a "
+    "wide access; unroll, seq: a thread's, one after another; lane, warp: of a warp, of a block's warps; block: those, "
+    "of which a compute unit wants several"
+)
+CPU_LEVELS = (
+    "block: tasks that cores take one after another; vec: lanes of a SIMD register, for the innermost loop with unit "
+    "stride; thread, unroll, seq: loops of one task"
+)
+"""What the levels of a distribution mean on the two kinds of devices."""
 
 
 def prompt(role: str, **values: Any) -> list[dict[str, str]]:
@@ -36,27 +50,42 @@ def filled(name: str, **values: Any) -> str:
     return Template(text).substitute({k: str(v) for k, v in values.items()})
 
 
-def context(o: Observation, intent: str = "") -> dict[str, str]:
-    """The places that templates have in common."""
-    d = o.device
+def context(o: Observation, intent: str = "", *, others: bool = True) -> dict[str, str]:
+    """The places that templates have in common. ``others``: see :func:`catalogue`."""
     return {
         "goal": goal(o, intent),
-        "device": f"{d.backend}, {d.compute_units} compute units, warp {d.warp}, "
-        f"{d.max_threads_per_block} threads and {d.shared_per_block} bytes of shared memory a block",
+        "device": device_text(o),
         "facts": facts_text(o),
         "ir": ir_text(o.raised or o.kernel),
-        "catalogue": catalogue(_concerned(o)),
+        "catalogue": catalogue(_concerned(o), others=others),
         "estimates": expectations(o),
         "limits": limits(o),
         "sites": "\n".join(f"{s.step}  # {s.doc}" for s in o.sites) or "none",
-        "history": "\n".join(outcome_line(h) for h in o.history[-MAX_HISTORY:]) or "none yet",
+        "history": history(o) or "none yet",
         "remembered": "\n".join([*(f"{p.script}  # {p.reason}" for p in o.remembered), *o.rules]) or "none",
     }
 
 
+def device_text(o: Observation) -> str:
+    """The device, and what levels mean on it."""
+    d = o.device
+    if prints_loops(d.profile):
+        return f"{d.name} ({d.backend}), {d.compute_units} cores. Levels: {CPU_LEVELS}."
+    return (
+        f"{d.name} ({d.backend}), {d.compute_units} compute units, warps of {d.warp}. A block: at most "
+        f"{d.max_threads_per_block} threads, {d.shared_per_block} bytes of shared memory. Levels: {GPU_LEVELS}."
+    )
+
+
+def history(o: Observation) -> str:
+    """What became of earlier scripts, the last of them last; and the best of the other scenarios."""
+    return "\n".join([*map(outcome_line, o.history[-MAX_HISTORY:]), *o.elsewhere])
+
+
 def goal(o: Observation, intent: str = "") -> str:
-    """What is wanted, how far it is, and what may still be measured."""
+    """What is wanted, at which sizes, how far it is, and what may still be measured."""
     lines = ["The least time, verified." + (f" In the user's words: {intent}" if intent else "")]
+    lines += [o.scenario] if o.scenario else []
     if o.score is not None:
         lines.append(str(o.score))
     return "\n".join(lines)
@@ -71,7 +100,19 @@ def outcome_line(o: Outcome) -> str:
 
 def facts_text(o: Observation) -> str:
     """The facts as JSON, without what is zero or empty."""
-    return json.dumps([{k: v for k, v in asdict(f).items() if v} for f in o.facts], default=str)
+    return facts_json(o.facts)
+
+
+def facts_json(facts: Iterable[KernelFacts]) -> str:
+    """One object for each, without what is zero or empty in it."""
+    return json.dumps([_said(asdict(f)) for f in facts], default=str)
+
+
+def _said(value: Any) -> Any:
+    """``value`` without what is zero, empty or not known inside."""
+    if isinstance(value, Mapping):
+        return {k: _said(v) for k, v in value.items() if v or k in ("trip", "depth")}
+    return [_said(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def limits(o: Observation) -> str:
@@ -84,26 +125,33 @@ def limits(o: Observation) -> str:
 
 
 def _concerned(o: Observation) -> frozenset[str]:
-    """Passes that have a site, or that a script of the history or of memory uses."""
+    """Passes that have a site, that address what limits the fastest, or that a script of the history or of memory
+    uses."""
     scripts = [*(h.script for h in o.history), *(p.script for p in o.remembered)]
     used = {w for script in scripts for w in re.findall(r"(?:^|\| )([a-z][\w-]*)", script)}
-    return frozenset({s.step.name for s in o.sites} | used)
+    relief = {p for limiter in o.limiters[:FEW] for p in RELIEF.get(limiter, ())}
+    return frozenset({s.step.name for s in o.sites} | used | relief)
 
 
-def catalogue(concerned: frozenset[str] | None = None) -> str:
-    """Every pass, one a line: those ``concerned`` (None: all) with their parameters explained, the others in short."""
+def catalogue(concerned: frozenset[str] | None = None, *, others: bool = True) -> str:
+    """Passes on kernels, one a line: those ``concerned`` (None: all) with their parameters explained, the ``others`` in
+    short, or by name alone."""
     from ktc.passes.core.catalogue import PASSES
 
-    rows = []
+    rows, rest = [], []
     for name in PASSES:
         p = PASSES[name]
+        if p.sequences and concerned is not None and name not in concerned:
+            continue
         if concerned is None or name in concerned:
             args = ", ".join(s.name + ("" if s.required else "?") + f" ({s.doc}: {s.takes})" for s in p.parameters)
             rows.append(f"{name}{{{args}}}: {p.summary}")
+        elif not others:
+            rest.append(name)
         else:
             args = ", ".join(s.name + ("" if s.required else "?") for s in p.parameters)
-            rows.append(f"{name}{{{args}}}: {p.summary[:SHORT]}")
-    return "\n".join(rows)
+            rows.append(f"{name}{{{args}}}: {shorten(p.summary, SHORT, placeholder=' ...')}")
+    return "\n".join([*rows, *([f"and {', '.join(rest)}"] if rest else [])])
 
 
 def expectations(o: Observation) -> str:
@@ -130,12 +178,14 @@ def expected_line(moves: Any, script: str, gains: Mapping[str, float]) -> str:
 
 
 def ir_text(kernel: Kernel, most: int = MAX_IR_CHARS) -> str:
-    """The IR without comments, places or the source's own spelling, cut at ``most`` characters."""
+    """The IR without comments, places, the source's own spelling and what only launchers need, cut at ``most``
+    characters."""
     from ktc.ir.text import print_kernel
     from ktc.ir.walk import map_body
 
     bare = kernel.with_(comments=(), body=map_body(kernel.body, lambda s: replace(s, comments=()) if s.comments else s))
-    return cut(print_kernel(bare.with_(name="kernel")), most)
+    params = tuple(replace(p, touches=(), origins=()) for p in bare.params)
+    return cut(print_kernel(bare.with_(name="kernel", params=params, trace=())), most)
 
 
 def cut(text: str, most: int) -> str:

@@ -6,9 +6,8 @@ servers have none, and a record of the conversation replays anywhere. Nothing th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ktc.agent.planner import MAX_SCRIPT_CHARS, Observation
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.diagnostics import KtcError
 
-from .prompts import cut, expected_line, ir_text
+from .prompts import cut, expected_line, facts_json, ir_text
 
 MOST_ASKED = 4
 """Questions that are answered at a time."""
@@ -39,8 +38,7 @@ def _facts(moves: Moves, script: str, about: str) -> str:
     kernel = moves.kernel(script)
     if kernel is None:
         return _refusal(moves, script)
-    found = [asdict(facts(kernel, f.sizes)) for f in moves.observation.facts]
-    return json.dumps([{k: v for k, v in f.items() if v} for f in found], default=str)
+    return facts_json(facts(kernel, f.sizes) for f in moves.observation.facts)
 
 
 def _sites(moves: Moves, script: str, about: str) -> str:

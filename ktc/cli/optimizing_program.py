@@ -79,6 +79,7 @@ def _searching(options: Mapping[str, Any]) -> Any:
                 planner=options["planner"],
                 intent=options["intent"],
                 counters=options["profile"],
+                llm_limits=options["llm_limits"],
                 budget=budget,
                 time_limit=seconds,
                 out_dir=folder,

@@ -489,6 +489,9 @@ def test_a_run_is_a_trajectory(work, tmp_path):
     )
     kinds = [s["event"] for s in steps]
     assert {"propose", "verified", "tune"} <= set(kinds) and kinds[-1] == "done"
+    proposed = [p for s in steps if s["event"] == "propose" for p in s["proposals"]]
+    assert all(set(p) == {"script", "planner", "reason", "predicted"} and p["reason"] for p in proposed)
+    assert all(s["trials"] or s["best"] is None for s in steps if s["event"] == "tune"), "a step measures something"
     assert str(tmp_path) not in text
 
 

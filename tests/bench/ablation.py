@@ -66,7 +66,7 @@ class DefaultsOnly(Bench):
 
 
 def _llm(seed: int) -> Planner:
-    from ktc.agent.llm.chat import LlmConfig
+    from ktc.agent.llm.config import LlmConfig
     from ktc.agent.llm.llm_planner import LlmPlanner
 
     config = LlmConfig.from_env()

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ktc.agent.llm.call_ledger import CallLedger
-from ktc.agent.llm.chat import Chat, LlmConfig, LlmError, json_object
+from ktc.agent.llm.chat import Chat
+from ktc.agent.llm.config import LlmConfig
+from ktc.agent.llm.replies import LlmError, json_object
 from tests.agent.llm.llm_server import Server, completion
 
 KEY = "sk-test-0123456789abcdef"
@@ -182,6 +184,7 @@ def test_a_connection_that_breaks_is_reported():
     with pytest.raises(LlmError) as e:
         Chat(LlmConfig("m", url, retries=0)).ask("planner", ASK, SCHEMA)
     assert e.value.code == "E-LLM-CONNECT"
+    assert f"cannot reach 127.0.0.1:{url.rpartition(':')[2].partition('/')[0]}" in str(e.value)
 
 
 @pytest.mark.parametrize(
@@ -254,11 +257,20 @@ def test_a_torn_line_of_a_record_is_skipped(tmp_path):
     with Server(GOOD) as s:
         Chat(config(s, record=path)).ask("planner", ASK, SCHEMA)
     path.write_text(path.read_text() + '{"status": "ok", "key": "ab')
-    assert Chat(LlmConfig("m", replay=path)).ask("planner", ASK, SCHEMA) == {"a": 1}
+    chat = Chat(LlmConfig("m", replay=path))
+    assert chat.ask("planner", ASK, SCHEMA) == {"a": 1}
+    assert str(chat.ledger.spent) == "1 answer from the record"
 
 
 def test_configuration_from_the_environment(tmp_path):
     assert LlmConfig.from_env({}) is None
-    c = LlmConfig.from_env({"OPENAI_API_KEY": KEY, "KTC_LLM_MODEL": "big", "KTC_LLM_REPLAY": str(tmp_path / "r")})
-    assert (c.model, c.api_key, c.replay) == ("big", KEY, tmp_path / "r")
+    env = {"OPENAI_API_KEY": KEY, "KTC_LLM_MODEL": "big", "KTC_LLM_REPLAY": str(tmp_path / "r")}
+    with pytest.raises(LlmError, match="there is no file") as e:
+        LlmConfig.from_env(env)
+    assert e.value.code == "E-LLM-CONFIG" and "llm-calls.jsonl" in str(e.value.hint)
+    (tmp_path / "r").write_text("")
+    c = LlmConfig.from_env({**env, "KTC_LLM_PRICE_IN": "2.5"})
+    assert (c.model, c.api_key, c.replay, c.price_in) == ("big", KEY, tmp_path / "r", 2.5)
     assert KEY not in repr(c)
+    with pytest.raises(LlmError, match="KTC_LLM_PRICE_OUT"):
+        LlmConfig.from_env({**env, "KTC_LLM_PRICE_OUT": "cheap"})

@@ -2,21 +2,26 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
+from ktc.agent.build import Builder, Candidate
 from ktc.agent.learnt_rules import LearntRule
-from ktc.agent.llm.chat import LlmConfig
+from ktc.agent.llm.config import LlmConfig
 from ktc.agent.llm.llm_planner import LlmPlanner
-from ktc.agent.llm.prompts import MAX_IR_CHARS, catalogue, context, ir_text, prompt
+from ktc.agent.llm.prompts import MAX_IR_CHARS, catalogue, context, filled, ir_text, prompt
 from ktc.agent.llm.tools import listing
-from ktc.agent.planner import Outcome
+from ktc.agent.planner import Outcome, Proposal
 from ktc.agent.planners import NO_LLM, make_planner
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import i32
 from ktc.ir.text import parse_kernel
+from ktc.ir.workload import Workload
 from tests.agent.agent_kernels import ROWS, SIZES
 from tests.agent.embedded.test_rules import observe
 from tests.agent.llm.llm_server import Server, completion
+from tests.paths import KERNELS
 
 GOOD = "raise | distribute{loop=i map=[vec $V, thread.x $T, seq]}"
 OTHER = "raise | vectorize{loop=i width=$V}"
@@ -99,6 +104,15 @@ def test_history_is_not_proposed_again():
     with Server(says(GOOD, OTHER)) as s:
         assert [p.script for p in planner(s).propose(o, 4)] == [OTHER]
         assert "2.000x" in s.requests[0]["body"]["messages"][1]["content"]
+
+
+def test_a_model_that_repeats_itself_is_told_once():
+    _, o = observe(ROWS, SIZES["rows"], [Outcome(GOOD, "tuned", gain=2.0)])
+    with Server(says(GOOD), judges(), says(OTHER), says("never asked")) as s:
+        assert [p.script for p in planner(s).propose(o, 4)] == [OTHER]
+    assert f"- {GOOD}\n  the history has it [tuned]" in s.requests[-1]["body"]["messages"][-1]["content"]
+    with Server(says()) as s:
+        assert planner(s).propose(o, 4) == [] and len(s.requests) == 2, "the judge's and the planner's, no third"
 
 
 def test_hostile_scripts_only_ever_reach_the_grammar(observation):
@@ -189,7 +203,8 @@ def test_the_prompt_says_what_is_wanted_and_what_the_model_expects(observation):
         text = request["body"]["messages"][1]["content"]
         assert "small batches matter most" in text
         assert "s expected, measured 1.40x" in text and "(identity): " in text
-    assert p.spending == f"m: {len(s.requests)} calls, {120 * len(s.requests)} tokens"
+    n = len(s.requests)
+    assert p.spending == f"m: {n} calls, {120 * n} tokens (the longest question 100)"
 
 
 def test_prompts_are_short_for_a_kernel_of_a_hundred_lines():
@@ -200,7 +215,43 @@ def test_prompts_are_short_for_a_kernel_of_a_hundred_lines():
     o = observe(text.replace("f32", "f16").replace(".0\n", ".0 as f16\n"), SIZES["rows"])[1]
     asked = prompt("planner", k=6, tools=listing(), asks=4, rounds=2, **context(o))
     assert sum(len(m["content"]) for m in asked) / 4 < 6000
-    assert len(catalogue(frozenset({"vectorize"}))) < 0.7 * len(catalogue())
+    few = frozenset({"vectorize"})
+    assert len(catalogue(few)) < 0.7 * len(catalogue())
+    judges = catalogue(few, others=False)
+    assert judges.startswith("vectorize{loop (") and len(judges) < 0.4 * len(catalogue(few)) and "and raise, " in judges
+    assert "fuse-launches" in catalogue() and "fuse-launches" not in catalogue(few)
+
+
+def test_what_the_model_is_shown_of_kernel_device_and_scenarios(observation):
+    o = dataclasses.replace(observation, scenario="Planned for now: wide (d=4096).", elsewhere=("on narrow: raise",))
+    shown = context(o, "small batches matter most")
+    assert shown["goal"].splitlines()[1] == "Planned for now: wide (d=4096)." and "on narrow: raise" in shown["history"]
+    assert "a GPU (cuda), 132 compute units" in shown["device"] and "coalesced" in shown["device"]
+    cpu = dataclasses.replace(o.device, backend="numba", profile="numba", name="a CPU")
+    shown = context(dataclasses.replace(o, device=cpu))
+    assert "a CPU (numba), 132 cores" in shown["device"] and "coalesced" not in shown["device"]
+    assert '"unit": 0' not in shown["facts"] and '"depth": 0' in shown["facts"] and '"unit": ' in shown["facts"]
+    (p, *others) = o.kernel.params
+    noted = dataclasses.replace(p, touches=(i32(0),), origins=(("align", "guessed"),))
+    kernel = o.kernel.with_(params=(noted, *others), trace=("raise",))
+    assert not {"touches", "guessed", "trace"} & set(re.findall(r"\w+", ir_text(kernel)))
+
+
+@pytest.mark.parametrize("place, folder", [(1, "training/column_sum"), (2, "dense/sgemm")])
+def test_the_examples_of_the_prompt_apply(place, folder):
+    shown = [line.strip() for line in filled("system").splitlines() if line.startswith("  raise |")]
+    built = Builder(Workload.load(KERNELS / folder).load_kernel()).build(Proposal(shown[place], ""))
+    assert isinstance(built, Candidate), built
+
+
+def test_what_nobody_reads_is_said(monkeypatch):
+    for name in ("KTC_LLM_BASE_URL", "OPENAI_BASE_URL", "KTC_LLM_API_KEY", "OPENAI_API_KEY", "KTC_LLM_REPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert make_planner("rules", intent="fast")[2] == "nobody reads --intent: this planner asks no LLM"
+    assert make_planner("auto", intent="fast", llm_limits="calls=2")[2].endswith(
+        "nobody reads --intent and --llm-limits: this planner asks no LLM"
+    )
+    assert make_planner("mcts")[2] == ""
 
 
 def test_without_a_server_the_rules_plan_and_say_so(monkeypatch):

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ktc.agent.llm.chat import RUN_TOKENS, LlmConfig, LlmError
+from ktc.agent.llm.config import RUN_TOKENS, LlmConfig
 from ktc.agent.llm.judge import CREDIBLE, Judgement, judgement, why_enough
 from ktc.agent.llm.llm_planner import PROPOSALS, TOOL_ROUNDS, LlmPlanner
+from ktc.agent.llm.replies import LlmError
 from ktc.agent.llm.tools import ANSWER_CHARS, MOST_ASKED, TOOLS, answers, questions
 from ktc.agent.memory import Memory
 from ktc.agent.optimize import optimize
@@ -234,7 +235,8 @@ def test_what_is_learnt_is_kept_and_what_was_spent_is_said(tmp_path: Path) -> No
     assert "learnt: wide rows" in report.notes
     spent = p.chat.ledger.spent
     assert spent.calls == len(s.requests) and spent.tokens == 120 * spent.calls
-    assert f"spent on m: {spent.calls} calls, {spent.tokens} tokens, {spent.usd:.4f} USD" in report.notes
+    longest = "(the longest question 100)"
+    assert f"spent on m: {spent.calls} calls, {spent.tokens} tokens {longest}, {spent.usd:.4f} USD" in report.notes
     with Server(by_role(near=False)) as s:
         run(tmp_path / "later", s, memory)
     assert "wide rows (held on 0 of 0 kernels)" in s.requests[0]["body"]["messages"][1]["content"]
