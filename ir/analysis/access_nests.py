@@ -132,10 +132,18 @@ def visits(kernel: Kernel) -> Iterator[Visit]:
     """Every statement of the kernel, outermost first."""
     outer = () if kernel.is_parallel else launch_axes(kernel)
     defs = definitions(kernel.body)
-    yield from _visit(kernel.body, outer, {s: expand(e, defs) for s, e in defs.items()})
+    env = {s: expand(e, defs) for s, e in defs.items()}
+    users: dict[Sym, list[Sym]] = {}
+    for sym, e in env.items():
+        for used in {x.sym for x in walk_expr(e) if isinstance(x, Var)}:
+            users.setdefault(used, []).append(sym)
+    yield from _visit(kernel.body, outer, env, users)
 
 
-def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> Iterator[Visit]:
+def _visit(
+    body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr], users: Mapping[Sym, list[Sym]]
+) -> Iterator[Visit]:
+    """``users``: the names whose definitions mention a variable."""
     for s in body:
         inner_axes, inner_env = axes, env
         if isinstance(s, Par | Reduce | Scan):
@@ -146,11 +154,12 @@ def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> Itera
             axis, value = _counted(s, axes, env)
             inner_axes = (*axes, axis)
             inner_env = {**env, s.var: value}
+            inner_env |= {name: substitute_expr(env[name], {s.var: value}) for name in users.get(s.var, ())}
         elif isinstance(s, While):
             inner_axes = (*axes, Axis(_name(None, axes), "while", fresh("while", I32), None, (), s))
         yield Visit(s, inner_axes if isinstance(s, Par | Reduce | Scan | For | While) else axes, inner_env)
         for b in bodies(s):
-            yield from _visit(b, inner_axes, inner_env)
+            yield from _visit(b, inner_axes, inner_env, users)
 
 
 def _name(var: Sym | None, axes: tuple[Axis, ...]) -> str:

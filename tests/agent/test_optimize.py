@@ -21,6 +21,7 @@ from ktc.search.bounds.speed_of_light import Bound
 from ktc.search.verification import Verdict
 from tests.agent.agent_kernels import ROWS
 from tests.agent.fake_lab import FakeLab, LateLab
+from tests.paths import KERNELS
 
 WORKLOAD = """
 [kernel]
@@ -588,3 +589,19 @@ def test_starting_over_keeps_the_old_ledger(work, tmp_path):
 def test_long_times_are_not_spelled_as_powers_of_ten() -> None:
     assert with_interval(Timed(0.067764, 0.067, 0.068)) == "67.8 ms ±0.7 %"
     assert with_interval(Timed(1.23456e-5, 1.2e-5, 1.3e-5)) == "12.3 µs ±4.1 %"
+
+
+def test_a_winner_that_does_several_launches_says_how_to_launch_it(tmp_path):
+    class Temporal:
+        name = "temporal"
+
+        def propose(self, o, k):
+            return [] if o.history else [Proposal("raise | temporal-block{steps=3 tile=16,32}", "", 2.0, self.name)]
+
+    lab = FakeLab(lambda script, knobs, scenario: 1e-3 if "temporal" in script else 2e-3)
+    report = optimize(
+        KERNELS / "stencil" / "jacobi2d", planner=Temporal(), lab=lab, out_dir=tmp_path, budget=3,
+        scenarios=["small-512"],
+    )  # fmt: skip
+    (said,) = [n for n in report.notes if n.startswith("a launch of the winner does 3 launches of the source")]
+    assert "launch it 1/3 as often, and swap a and b after each" in said
