@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Const, Expr, HwIndex, If, Sym, Var
 from ktc.ir.types import scalar_of
-from ktc.ir.walk import map_expr, substitute_expr, used, walk
+from ktc.ir.walk import map_expr, substitute_expr, used, walk, walk_expr
 
 from .access_nests import Axis, visits
 from .memory_costs import at_lanes
 from .operation_counts import Counts
 
-MOST_ROUNDS = 64
-"""Rounds of a loop that a condition is looked at in."""
+MOST_PLACES = 64
+"""Rounds of a loop and blocks that a condition is looked at in, together."""
 
 
 def guard_shares(kernel: Kernel, count: Counts) -> dict[int, tuple[float, float]]:
-    """By identity of a statement behind conditions on the thread index or on a loop's counter: the share of warps (in
-    all rounds) that execute it, and of the first such warp's lanes. What is not known counts whole."""
+    """By identity of a statement behind conditions on the thread index, or on a loop's counter and blocks: the share of
+    warps (in all rounds of all blocks) that execute it, and of the first such warp's lanes. What is not known counts
+    whole."""
     extents = [count.value(d) or 1 for d in kernel.launch.block] if kernel.launch is not None else [1, 1, 1]
     threads = extents[0] * extents[1] * extents[2]
     places = [(i % extents[0], i // extents[0] % extents[1], i // (extents[0] * extents[1])) for i in range(threads)]
@@ -35,8 +37,8 @@ def guard_shares(kernel: Kernel, count: Counts) -> dict[int, tuple[float, float]
         if None in truths:
             continue
         if len({bool(t) for t in truths}) == 1:
-            rounds = _rounds(cond, v.axes, count)
-            shares = [(rounds, 1.0), (1 - rounds, 1.0)] if rounds is not None else []
+            share = _share(cond, v.axes, count)
+            shares = [(share, 1.0), (1 - share, 1.0)] if share is not None else []
         else:
             shares = [_of_threads([bool(t) == wanted for t in truths]) for wanted in (True, False)]
         for body, (warps, lanes) in zip((v.stmt.then, v.stmt.orelse), shares):
@@ -53,26 +55,40 @@ def _of_threads(holds: Sequence[bool]) -> tuple[float, float]:
     return (any(first) + sum(others)) / (1 + len(others)), lanes
 
 
-def _rounds(cond: Expr, axes: Sequence[Axis], count: Counts) -> float | None:
-    """The share of the rounds of the innermost loop that ``cond`` hangs on in which it holds, in the first round of the
-    others; None where it hangs on none, or is not known."""
-    counters = {x.index: x for x in axes if isinstance(x.index, Sym)}
-    asked = [x for x in axes if x.index in used(cond)]
-    trip = count.trip(asked[-1]) if asked else None
-    if not trip or trip < 2:
+def _share(cond: Expr, axes: Sequence[Axis], count: Counts) -> float | None:
+    """The share of blocks, and of rounds of the innermost loop that ``cond`` hangs on, in which it holds for the first
+    thread, in the first round of the other loops; None where it hangs on neither, or is not known."""
+    asked = [x for x in axes if isinstance(x.index, Sym) and x.index in used(cond)][-1:]
+    blocks = {e for e in walk_expr(cond) if isinstance(e, HwIndex) and e.level == "block"}
+    asked += [x for x in axes if x.index in blocks]
+    trips = [count.trip(x) or 0 for x in asked]
+    if not asked or min(trips) < 1 or max(trips) < 2:
         return None
-    mine = asked[-1].index
-
-    def at(n: int) -> Expr:
-        def value(x: Expr) -> Expr:
-            if isinstance(x, Var) and x.sym in counters:
-                return Const(n if x.sym is mine else 0, scalar_of(x.type))
-            return Const(0, x.type) if isinstance(x, HwIndex) and x.level in ("block", "thread") else x
-
-        return map_expr(cond, value)
-
-    truths = [evaluate(at(n), count.env) for n in range(min(trip, MOST_ROUNDS))]
+    each = int(MOST_PLACES ** (1 / len(asked)))
+    indices = [x.index for x in asked]
+    others: dict[Sym | HwIndex, int] = {x.index: 0 for x in axes if isinstance(x.index, Sym)}
+    places = product(*(_spread(t, each) for t in trips))
+    truths = [evaluate(_at(cond, {**others, **dict(zip(indices, p))}), count.env) for p in places]
     return None if None in truths else sum(map(bool, truths)) / len(truths)
+
+
+def _spread(trip: int, most: int) -> list[int]:
+    """At most ``most`` iterations of ``trip``, the first and the last among them."""
+    n = min(trip, most)
+    return [i * (trip - 1) // max(1, n - 1) for i in range(n)]
+
+
+def _at(cond: Expr, values: Mapping[Sym | HwIndex, int]) -> Expr:
+    """``cond`` with ``values`` for indices, and zero for other blocks and threads."""
+
+    def value(x: Expr) -> Expr:
+        if isinstance(x, Var) and x.sym in values:
+            return Const(values[x.sym], scalar_of(x.type))
+        if isinstance(x, HwIndex) and x.level in ("block", "thread"):
+            return Const(values.get(x, 0), x.type)
+        return x
+
+    return map_expr(cond, value)
 
 
 __all__ = ["guard_shares"]

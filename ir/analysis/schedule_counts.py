@@ -11,19 +11,21 @@ sector asks for the same ones again.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ktc.ir.fragments import INSTRUCTIONS
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import AsyncCopy, AsyncWait, Barrier, Expr, For, Mma, TileMma
-from ktc.ir.walk import walk
+from ktc.ir.nodes import Assign, AsyncCopy, AsyncWait, Barrier, Decl, Expr, For, Mma, Stmt, TileMma
+from ktc.ir.walk import map_body, used, walk
 
 from .access_nests import Access, Axis, accesses, visits
 from .data_operations import data_operations
 from .guard_shares import guard_shares
 from .memory_costs import SECTOR, Request, requests
+from .neighbouring_accesses import families
 from .operation_counts import Counts
 from .tile_transfers import Transfer, transfer_of
 
@@ -36,7 +38,8 @@ class AccessCounts:
     """One textual access to global memory over the launch.
 
     ``requested`` and ``missed`` are sectors of 32 bytes, ``footprint`` distinct bytes, ``lines`` the sectors a warp
-    touches at once, ``used`` the share of their bytes that it asks for (None: addresses are not known).
+    touches at once, ``used`` the share of their bytes that it asks for (None: addresses are not known). ``family``:
+    accesses that touch the same elements a few iterations apart have the same number.
     """
 
     buffer: str
@@ -46,6 +49,7 @@ class AccessCounts:
     footprint: int
     lines: int
     used: float | None
+    family: int = -1
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class ScheduleCounts:
 
 def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> ScheduleCounts | None:
     """The counts of ``kernel`` (SPMD form) at ``sizes``; None where its launch is not known."""
+    kernel = _declared_late(kernel)
     env = kernel.environment({k: int(v) for k, v in sizes.items() if isinstance(v, int)})
     count = Counts(kernel, env)
     threads, blocks = count.extent("thread"), count.extent("block")
@@ -96,7 +101,8 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
     rows: list[AccessCounts] = []
     turns = memory = atomic = loads = 0.0
     rounds = _Rounds(count, _groups_under_way(kernel, count))
-    for a, cost in zip(kept, requests(kernel, sizes), strict=True):
+    alike = families(kept, count)
+    for a, cost, family in zip(kept, requests(kernel, sizes), alike, strict=True):
         of_warps, of_lanes = guards.get(id(a.stmt), (1.0, 1.0))
         each = _repeats(a, count) * of_warps
         if (whole := transfer_of(a)) is not None:
@@ -112,7 +118,7 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
         if a.space == "shared":
             turns += warps * each * (cost.conflict or 1) * max(1.0, cost.bytes_per_lane * WARP / SHARED_TURN)
         else:
-            rows.append(_access(a, cost, each, warps, count))
+            rows.append(replace(_access(a, cost, each, warps, count), family=family))
             atomic += warps * each * of_lanes * _waiting(a, threads) if a.mode == "atomic" else 0
             loads += each if a.mode == "read" else 0
             rounds.add(a, each)
@@ -137,6 +143,23 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
         rounds.at_once,
         count.value(kernel.launch.min_blocks) or 1 if kernel.launch is not None else 1,
     )
+
+
+def _declared_late(kernel: Kernel) -> Kernel:
+    """``kernel`` with variables that get their only value behind a condition declared there, so that addresses that
+    they are part of are known."""
+    times = Counter(s.sym for s in walk(kernel.body) if isinstance(s, Assign))
+    bare = {s.sym for s in walk(kernel.body) if isinstance(s, Decl) and s.init is None and times[s.sym] == 1}
+    bare -= {s.sym for s in walk(kernel.body) if isinstance(s, Assign) and s.sym in used(s.value)}
+    if not bare:
+        return kernel
+
+    def declared(s: Stmt) -> Stmt | None:
+        if isinstance(s, Decl) and s.sym in bare:
+            return None
+        return Decl(s.sym, s.value) if isinstance(s, Assign) and s.sym in bare else s
+
+    return kernel.with_(body=map_body(kernel.body, declared))
 
 
 def _groups_under_way(kernel: Kernel, count: Counts) -> int:

@@ -214,11 +214,20 @@ def _traffic(counts: ScheduleCounts, m: Machine, resident: float) -> tuple[float
     for (buffer, mode), size in distinct.items():
         lost = max(0.0, 1 - m.cache / size) if size else 0.0  # of what is asked for again
         mine = [a for a in counts.accesses if a.buffer == buffer and (a.mode == "read") == (mode == "read")]
-        moved = SECTOR * sum(left[id(a)] for a in mine)
+        moved = SECTOR * _once_a_family(mine, left)
         least = min(size / max(_used(mine), 1e-9) if lost else size, moved)
         bytes_ = least + lost * max(0.0, moved - least)
         read, written = (read + bytes_, written) if mode == "read" else (read, written + bytes_)
     return read, written, sum(left.values())
+
+
+def _once_a_family(accesses: Sequence[AccessCounts], left: Mapping[int, float]) -> float:
+    """Sectors of ``left`` that others did not ask for shortly before: neighbours of a stencil are in the last cache."""
+    most: dict[int, float] = {}
+    for n, a in enumerate(accesses):
+        key = a.family if a.family >= 0 else -1 - n
+        most[key] = max(most.get(key, 0.0), left[id(a)])
+    return sum(most.values())
 
 
 def _used(accesses: Sequence[AccessCounts]) -> float:

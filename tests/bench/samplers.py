@@ -22,6 +22,12 @@ another.
     gp, a mixture of processes, 8 starts      0.155     0.350 0.748  73.1      89.8   98.7
     gp as it is (10 seeds)                    0.321     0.517 0.797  82.7      91.2   99.1
     gp as it is, GEMM alone (10 seeds)        0.372     0.549 0.819  88.4      93.9   99.7
+    gp as it is (20 seeds)                    0.265     0.489 0.808  81.5      91.1   99.4
+
+The last row took 39 ms an ask on a busy core. With 20 seeds on the convolutions (0.461 at 50), other values of one constant
+each give 0.43 to 0.51 and show no direction: length scales that are longer by half 0.505, twice as long 0.390; the slow half
+clipped from 15, 20 and 30 results on 0.475, 0.508 and 0.473; twelve processes instead of six 0.448; ranks beside times 0.466;
+a normal prior of length scales half as wide again 0.320, shorter length scales 0.350.
 
 The last change, length scales by the number of values and three starts, was chosen on the convolutions; the two spaces
 of GEMM were run once on the way, before three starts were kept, and in the two full runs at its end.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ktc
+from ktc.ir.analysis.neighbouring_accesses import is_near
 from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel
@@ -203,3 +204,49 @@ def test_a_kernel_without_a_launch_and_an_unknown_device_have_no_estimate() -> N
 def test_clocks_follow_from_the_rate_of_arithmetic(name: str, clock: float) -> None:
     """Boost clocks of the data sheets."""
     assert machine_of(name).clock == pytest.approx(clock, rel=0.02)
+
+
+def test_an_address_in_a_variable_of_a_loop_moves_with_the_loop() -> None:
+    written = "for (int j = 0; j < 8; j++) y[(blockIdx.x * 8 + j) * 256 + threadIdx.x] = 0;"
+    named = "for (int j = 0; j < 8; j++) { int at = (blockIdx.x * 8 + j) * 256 + threadIdx.x; y[at] = 0; }"
+    a, b = (schedule_counts(kernel(x, ARRAYS, "n / 2048, 256"), {"n": N}) for x in (written, named))
+    assert a is not None and b is not None and a.accesses == b.accesses and b.accesses[0].footprint == 4 * N
+    behind = "int at; if (threadIdx.x < 128) { at = blockIdx.x * 256 + threadIdx.x; y[at] = 0; }"
+    late = schedule_counts(kernel(behind, ARRAYS, "n / 256, 256"), {"n": N})
+    assert late is not None and late.accesses[0].lines == 4 and late.accesses[0].footprint > 4
+
+
+PLANE = (
+    "int x = blockIdx.x * blockDim.x + threadIdx.x + 1, y = blockIdx.y * blockDim.y + threadIdx.y + 1;"
+    "b[y * n + x] = a[y * n + x - 1] + a[y * n + x + 1] + a[(y - 1) * n + x] + a[(y + 1) * n + x];"
+)
+
+
+def test_neighbours_are_read_from_memory_once_and_halves_twice() -> None:
+    sizes = {"n": 1 << 14}
+    stencil = kernel(PLANE, "const float *a, float *b, int n", "dim3(n / 64, n / 4), dim3(64, 4)")
+    counts = schedule_counts(stencil, sizes)
+    assert counts is not None and len({x.family for x in counts.accesses}) == 2, "reads, and the store"
+    alone = kernel(
+        PLANE.partition("+ a")[0] + ";", "const float *a, float *b, int n", "dim3(n / 64, n / 4), dim3(64, 4)"
+    )
+    assert guessed(stencil, **sizes).terms["memory"] == pytest.approx(guessed(alone, **sizes).terms["memory"])
+    halves = "int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = x[i] * x[i + n / 2];"
+    found = schedule_counts(kernel(halves, ARRAYS, "n / 512, 256"), {"n": N})
+    assert found is not None and len({x.family for x in found.accesses}) == 3
+
+
+@pytest.mark.parametrize("offset, near", [(1, True), (-1000, True), (2000 + 3, True), (1000 * 9, False), (500, False)])
+def test_neighbours_are_a_few_iterations_apart(offset: int, near: bool) -> None:
+    assert is_near(offset, [1, 1000]) == near
+
+
+def test_a_condition_on_blocks_counts_for_the_blocks_that_it_holds_in() -> None:
+    body = (
+        "int i = blockIdx.x * 256 + threadIdx.x; if (blockIdx.x < n / 256 - 1) y[i] = x[i];"
+        "else for (int j = 0; j < 64; j++) y[i] += x[i * 2 + j];"
+    )
+    found = schedule_counts(kernel(body, ARRAYS, "1024, 256"), {"n": 1 << 18})
+    assert found is not None
+    x, _, *edge = found.accesses
+    assert x.requested > 0.98 * 1024 * 8 * 4 and all(e.requested < 0.1 * 64 * 1024 * 8 * 8 for e in edge)
