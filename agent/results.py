@@ -43,8 +43,8 @@ def write(report: OptimizeReport, out: Path, builder: Builder, work: Workload) -
     sweeps = emitted.kernel.sweeps // builder.original.sweeps
     if sweeps > 1:
         swap = " and ".join(emitted.kernel.repeat.swap) if emitted.kernel.repeat is not None else ""
-        why = f"a launch of the winner does {sweeps} launches of the source: launch it 1/{sweeps} as often, and swap {swap}"
-        report = replace(report, notes=(*report.notes, f"{why} after each; exports do not take it"))
+        why = f"a launch of the winner does {sweeps} launches of the source: launch it 1/{sweeps} as often"
+        report = replace(report, notes=(*report.notes, f"{why}, and swap {swap} after each; exports do not take it"))
     scenarios = []
     for s in report.scenarios:
         path = out / f"kernel.{s.name}.{ext}"
