@@ -1,7 +1,11 @@
 """The arguments that the measuring process keeps: what launches may write to is theirs, the rest is there once."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 
+from ktc.search.workers import worker_measure
 from ktc.search.workers.worker_measure import Measurer
 from tests.paths import KERNELS
 
@@ -33,3 +37,20 @@ def test_checksums_of_large_arrays_see_every_part(tmp_path):
         a[at] ^= 1
         known.add(runtime.checksum(a))
     assert len(known) == 4
+
+
+def test_a_launch_that_takes_long_is_made_twice_for_its_results_and_not_once_more(tmp_path, monkeypatch):
+    m = Measurer("numba", tmp_path)
+    inputs = {"workload": str(KERNELS / "dense/saxpy"), "sizes": {"n": 64}, "variant": None, "seed": 0}
+    launched = []
+
+    slow = SimpleNamespace(resources={}, launch=launched.append)
+    code = SimpleNamespace(kernel=SimpleNamespace(sweeps=1))
+    monkeypatch.setattr(m, "_executable", lambda request: (code, slow))
+    request = {"code": {}, "inputs": inputs, "cold": False, "budget_s": 0.15}
+    ticks = itertools.count()
+    monkeypatch.setattr(worker_measure.time, "perf_counter", lambda: 0.5 * next(ticks))
+    said = m.time(request)
+    assert len(launched) == 2 and said["timing"]["median"] == 0.5
+    m.time(request | {"budget_s": 5.0})
+    assert len(launched) > 5
