@@ -20,16 +20,16 @@ MAX_COPIES = 128
 MEMORY_SHARE = 0.5
 
 
-def rotation(bytes_per_set: int, cache_bytes: int, memory_bytes: int = 0) -> int:
+def rotation(bytes_per_set: int, cache_bytes: int, memory_bytes: int = 0, *, alone: bool = False) -> int:
     """Argument sets to rotate through, so that none of a set is left in a cache of ``cache_bytes`` when its turn comes.
 
-    At least 2 when there is a cache to leave and a set is not :data:`ALONE` times as large; never more than half of
-    ``memory_bytes`` (0: unknown) or 128 sets: where those still fit in the cache, the CUDA runtime overwrites it
-    between replays.
+    At least 2 when there is a cache to leave, but for ``alone``: where nothing is kept in the cache on purpose, as on a
+    processor, one set that is :data:`ALONE` times as large will do. Never more than half of ``memory_bytes`` (0:
+    unknown) or 128 sets: where those still fit in the cache, the CUDA runtime overwrites it between replays.
     """
     if bytes_per_set <= 0 or cache_bytes <= 0:
         return 1
-    if bytes_per_set >= ALONE * cache_bytes:
+    if alone and bytes_per_set >= ALONE * cache_bytes:
         return 1
     wanted = max(2, 1 + -int(-PAST_CACHE * cache_bytes // bytes_per_set))
     if memory_bytes:

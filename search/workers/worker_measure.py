@@ -213,8 +213,8 @@ class Measurer:
                 self._sets.popitem(last=False)
             values, outputs = self._inputs(m)
             size = sum(v.nbytes for v in values.values() if isinstance(v, np.ndarray))
-            copies = rotation(size, self.runtime.device.l2_bytes, self.runtime.device.global_bytes) if cold else 1
-            in_place = self.runtime.reads_host  # what nobody writes is needed once there
+            in_place, device = self.runtime.reads_host, self.runtime.device  # what nobody writes is needed once there
+            copies = rotation(size, device.l2_bytes, device.global_bytes, alone=in_place) if cold else 1
             pristine = {n: values[n] if in_place else self.runtime.to_device(values[n]) for n in outputs}
             read = {n: v for n, v in values.items() if n not in outputs and _as_it_is(v)} if in_place else {}
             first = read | self._upload({n: v for n, v in values.items() if n not in read})

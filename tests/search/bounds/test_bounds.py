@@ -104,8 +104,8 @@ def test_cores_issue_other_instructions_beside_products() -> None:
 def test_rotation_leaves_the_cache():
     l2 = 60 << 20
     assert rotation(1 << 20, l2) == 121
-    assert rotation(8 * l2 - 1, l2) == 2
-    assert rotation(8 * l2, l2) == 1  # it has left the cache when its turn comes again
+    assert rotation(1 << 30, l2) == rotation(8 * l2 - 1, l2, alone=True) == 2
+    assert rotation(8 * l2, l2, alone=True) == 1  # it has left the cache when its turn comes again
     assert rotation(1 << 10, l2) == 128
     assert rotation(1 << 28, l2, memory_bytes=1 << 29) == 1
     assert rotation(0, l2) == rotation(1 << 20, 0) == 1
