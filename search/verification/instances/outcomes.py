@@ -23,8 +23,8 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.argument_sources import sources_of
 from ktc.search.verification.integers.intervals import is_whole
-from ktc.search.verification.integers.statement_context import context_at, has_part, learn_lazily
 from ktc.search.verification.integers.ranges import decided
+from ktc.search.verification.integers.statement_context import context_at, has_part, learn_lazily
 
 from .coverage import Coverage
 from .reach import promised

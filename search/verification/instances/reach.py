@@ -18,8 +18,8 @@ from ktc.ir.text import print_stmt
 from ktc.ir.walk import walk
 from ktc.ir.workload import Workload
 from ktc.search.verification.integers import smt
-from ktc.search.verification.integers.statement_context import BRANCHES
 from ktc.search.verification.integers.ranges import Interval, dead
+from ktc.search.verification.integers.statement_context import BRANCHES
 
 from .coverage import Coverage
 

@@ -24,8 +24,8 @@ from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.integers.launchable import impossible
-from ktc.search.verification.integers.statement_context import stays_in_type
 from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
+from ktc.search.verification.integers.statement_context import stays_in_type
 from ktc.search.verification.integers.witness import Witness, witness
 from ktc.search.verification.job import Job, Outcome
 from ktc.search.verification.verdict import Failure
