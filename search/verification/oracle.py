@@ -106,6 +106,17 @@ def _raised(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndar
     return -_sunken(x, dtype, rng)
 
 
+def _deep(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """All below what programs write for minus infinity (-1e30), and so far from overflow that sums of some hundred, and
+    a few steps that double them, are numbers still."""
+    return _sunken(x, dtype, rng) * (2.0**-3 if dtype == np.float16 else 2.0**-12)
+
+
+def _high(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """All above what they write for infinity."""
+    return -_deep(x, dtype, rng)
+
+
 def _negative(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     """None above zero: a maximum that begins with zero is zero, however little of the array it is over."""
     return -np.abs(x)
@@ -129,7 +140,7 @@ def _above(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarr
 
 DATA: dict[str, Callable[[np.ndarray, np.dtype, np.random.Generator], np.ndarray] | None] = {
     "exact": None, "plain": None, "wild": _spread, "peaks": _peaks, "masked": _masked,
-    "special": _special, "sunken": _sunken, "raised": _raised,
+    "special": _special, "sunken": _sunken, "raised": _raised, "deep": _deep, "high": _high,
     "negative": _negative, "positive": _positive, "below": _below, "above": _above,
 }  # fmt: skip
 """Kinds of input data: small integers; what the workload says; and what is done to that where no range is given."""

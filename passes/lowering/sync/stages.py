@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from ktc.ir.fold import add, cast, i32, mul, product, simplify
+from ktc.ir.fold import add, cast, mul, product, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     Alloc,
@@ -29,6 +29,7 @@ from ktc.ir.nodes import (
     Barrier,
     Binary,
     Body,
+    Const,
     Expr,
     If,
     Load,
@@ -41,7 +42,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import I32, Array, Ptr
+from ktc.ir.types import I64, Array, Ptr
 from ktc.ir.walk import assigned, map_body, used_in, walk
 
 
@@ -58,7 +59,7 @@ def staged(kernel: Kernel) -> Kernel:
         unique = next(n for n in (a.name, *(f"{a.name}{k}" for k in range(2, 99))) if n not in taken)
         taken.add(unique)
         memory[a] = fresh(unique, Ptr(a.type.elem, "global", restrict=True))  # type: ignore[arg-type]
-        size = simplify(product([cast(n, I32) for n in a.type.shape]))
+        size = simplify(product([cast(n, I64) for n in a.type.shape]))
         params.append(Param(memory[a], align=16, scratch=size))
     body = _with_barriers(_by_own_blocks(kernel.body), arrays)
     return kernel.with_(body=_in_memory(body, memory), params=(*kernel.params, *params))
@@ -141,11 +142,11 @@ def _in_memory(body: Body, memory: Mapping[Sym, Sym]) -> Body:
 
 
 def _flat(a: Sym, index: tuple[Expr, ...]) -> Expr:
-    """The position of an element, row-major."""
+    """The position of an element, row-major: an array may have more elements than any of its dimensions counts."""
     assert isinstance(a.type, Array)
-    out: Expr = i32(0)
+    out: Expr = Const(0, I64)
     for i, n in zip(index, a.type.shape):
-        out = add(mul(out, cast(n, I32)), cast(i, I32))
+        out = add(mul(out, cast(n, I64)), cast(i, I64))
     return simplify(out)
 
 

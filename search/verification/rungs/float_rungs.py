@@ -44,11 +44,20 @@ STEPS = 12_000
 COUNTED = 4
 """Instances on which roundings are counted, at most."""
 
-ENDS = {"masked": "for rows with infinities", "sunken": "far below zero", "raised": "far above zero"}
+ENDS = {
+    "masked": "for rows with infinities", "sunken": "far below zero", "raised": "far above zero",
+    "deep": "below -1e30", "high": "above 1e30",
+}  # fmt: skip
 """Data at the ends of a type: what is asked is where infinities and numbers come out."""
 
+NUMBERS = ("deep", "high")
+"""Those of which numbers are asked for, too: they overflow nothing."""
 
-ONE_SIDED = ("sunken", "raised", "negative", "positive", "below", "above")
+DISTANT = 1 / 16
+"""Differences of such numbers, as a part of the largest one of a buffer, that no order of operations makes."""
+
+
+ONE_SIDED = ("sunken", "raised", "deep", "high", "negative", "positive", "below", "above")
 """Data of one sign, for kernels in which it matters which of two numbers is larger."""
 
 
@@ -69,7 +78,7 @@ class _Sweep:
         if wrong:
             return wrong
         if data in ENDS:
-            return _other_infinities(want, got, instance, ENDS[data])
+            return _other_infinities(want, got, instance, ENDS[data], data in NUMBERS)
         if self.identical or data in INTEGERS:
             return _bits(want, got, instance, floats=self.identical)
         return self._bounded(want, got, instance, data)
@@ -315,14 +324,20 @@ def _bits(want: RunResult, got: RunResult, instance: Instance, floats: bool = Tr
     return None
 
 
-def _other_infinities(want: RunResult, got: RunResult, instance: Instance, where: str) -> Failure | None:
-    """Where the original leaves a number or an infinity the candidate leaves one too; how exact, other data say."""
+def _other_infinities(want: RunResult, got: RunResult, instance: Instance, where: str, numbers: bool) -> Failure | None:
+    """Where the original leaves a number or an infinity the candidate leaves one too; how exact, other data say.
+    ``numbers``: it is not an altogether different number."""
     for name, x in want.outputs.items():
         if not is_float(x.dtype):
             continue
         a, b = x.astype(np.float64), got.outputs[name].astype(np.float64)
         other = np.isnan(b) | (np.isinf(a) != np.isinf(b)) | (np.isinf(a) & (a != b))
-        differs = other & ~np.isnan(a) & want.written.get(name, np.ones(x.shape, bool))
+        stored = want.written.get(name, np.ones(x.shape, bool))
+        if numbers:
+            known = stored & np.isfinite(a) & np.isfinite(b)
+            largest = np.max(np.abs(np.where(known, a, 0)), initial=0)
+            other |= known & (np.abs(np.where(known, b - np.where(known, a, 0), 0)) > DISTANT * largest)
+        differs = other & ~np.isnan(a) & stored
         wrong = _first(differs, x, got.outputs[name], name, f" {where}", instance)
         if wrong:
             return wrong

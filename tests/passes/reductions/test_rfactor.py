@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,13 @@ from ktc.driver.printing import printed
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import equivalent, run
 from ktc.ir.kernel import bind
-from ktc.ir.nodes import Barrier
+from ktc.ir.nodes import Barrier, Store
 from ktc.ir.text import parse_kernel
+from ktc.ir.types import I64
 from ktc.ir.walk import map_body, walk
 from ktc.passes.lowering import materialise
 from ktc.passes.reductions import rfactor
+from ktc.search.verification.integers.ranges import wraps
 from tests.passes.checks import applied, arguments, body_of, differs, refused
 
 COLUMNS = parse_kernel("""\
@@ -66,6 +70,18 @@ def test_each_part_is_summed_in_the_order_of_the_source() -> None:
     out[j_1] = s_1
 """
     )
+
+
+def test_more_elements_than_an_int_counts_are_checked_as_a_cpu_indexes_them() -> None:
+    """2^17 rows of 2^15 parts: the texts for CPUs have a dimension each, or 64 bits."""
+    wide = COLUMNS.with_(
+        params=tuple(replace(p, range=(1, 1 << 17)) if p.sym.name == "d" else p for p in COLUMNS.params)
+    )
+    lowered = materialise(bind(applied(wide, "rfactor{loop=i parts=32768}"), {}))
+    parts = lowered.params[-1]
+    assert parts.scratch is not None and parts.scratch.type == I64
+    names = {"d": (1, 1 << 17), "n": (1, 1 << 10)}
+    assert not [w for w in wraps(lowered, names) if isinstance(w.stmt, Store) and w.stmt.buffer == parts.sym]
 
 
 @pytest.mark.parametrize("parts", [1, 3, 8])

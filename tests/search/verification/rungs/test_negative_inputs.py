@@ -31,3 +31,13 @@ FLAT = _workload(
 def test_the_identity_of_a_row(function: str, identity: str, value: str) -> None:
     text = ROWS.replace("max(", f"{function}(").replace("-inf", identity).replace("x[at]", value)
     assert verify(parse_kernel(text), parse_kernel(text.replace(identity, "0.0")), FLAT).status == "REJECTED"
+
+
+FLOOR = ROWS.replace("  y[at] = v\n", "  v = max(v, -(1e+30))\n  y[at] = 4.0 * x[at] + v\n")
+
+
+@pytest.mark.parametrize("other", ["-(1e+29)", "-inf"])
+def test_a_number_for_minus_infinity(other: str) -> None:
+    """Twice as far below zero as that is all that is large enough to show it, and not so large that 4 x overflows."""
+    assert verify(parse_kernel(FLOOR), parse_kernel(FLOOR.replace("-(1e+30)", other)), FLAT).status == "REJECTED"
+    assert verify(parse_kernel(FLOOR), parse_kernel(FLOOR.replace("max(v, -(1e+30))", "max(-(1e+30), v)")), FLAT).ok
