@@ -6,9 +6,11 @@ Their meaning is :mod:`ktc.ir.interp.domains.field_calls`; a word is the residue
 
 from __future__ import annotations
 
-from ktc.ir.field_words import P, Q, seed_of
+from ktc.ir.field_words import TWOS, WHOLE, P, Q, seed_of
 
 _SQRT, _TOP = (P + 1) // 4, (P - 1) // 2
+_LEAST = pow(2, -TWOS, P) | pow(2, -TWOS, Q) << 32
+"""The word of the least power of two whose logarithm is known."""
 
 _C = """\
 // Numbers as residues modulo two primes P (low half) and Q (high half; Q stands for none).
@@ -59,6 +61,25 @@ SLOW U64 field_hash1(U64 seed, U64 x) { return field_next(seed, x) % $P@ | $Q@ <
 SLOW U64 field_hash2(U64 seed, U64 x, U64 y) { return field_next(field_next(seed, x), y) % $P@ | $Q@ << 32; }
 SLOW U64 field_hash3(U64 seed, U64 x, U64 y, U64 z) {
   return field_next(field_next(field_next(seed, x), y), z) % $P@ | $Q@ << 32;
+}
+SLOW U64 field_log(U64 seed, U64 ln2, U64 x) {
+  U64 power = $LEAST@, found = field_neg(field_mul(field_of_u64($TWOS), ln2));
+  for (int k = 0; k <= 2 * $TWOS; ++k) {
+    if (field_p(power) == field_p(x)) return found;
+    power = field_add(power, power);
+    found = field_add(found, ln2);
+  }
+  return field_hash1(seed, x);
+}
+SLOW U64 field_pow(U64 seed, U64 x, U64 y) {
+  I64 n = field_order(y);
+  U64 r = field_of_u64(1);
+  if (n < 0 || n >= $WHOLE) return field_hash2(seed, x, y);
+  for (; n; n >>= 1) {
+    if (n & 1) r = field_mul(r, x);
+    x = field_mul(x, x);
+  }
+  return r;
 }"""
 
 _WORDS = {
@@ -80,7 +101,8 @@ _WORDS = {
 
 
 def _constants(text: str) -> str:
-    values = {"SQRT": _SQRT, "SEED": seed_of("q-residue"), "TOP": _TOP, "P": P, "Q": Q}
+    values = {"SQRT": _SQRT, "SEED": seed_of("q-residue"), "TOP": _TOP, "LEAST": _LEAST, "TWOS": TWOS, "WHOLE": WHOLE,
+              "P": P, "Q": Q}  # fmt: skip
     for name, value in values.items():
         text = text.replace(f"${name}", str(value))
     return text
@@ -209,6 +231,32 @@ def field_hash2(seed, x, y):
 @njit(**OPTIONS)
 def field_hash3(seed, x, y, z):
     return field_word(field_next(field_next(field_next(seed, x), y), z) % np.uint64($P), x, False)
+
+
+@njit(**OPTIONS)
+def field_log(seed, ln2, x):
+    power = np.uint64($LEAST)
+    found = field_neg(field_mul(field_of_u64(np.uint64($TWOS)), ln2))
+    for _ in range(2 * $TWOS + 1):
+        if field_p(power) == field_p(x):
+            return found
+        power = field_add(power, power)
+        found = field_add(found, ln2)
+    return field_hash1(seed, x)
+
+
+@njit(**OPTIONS)
+def field_pow(seed, x, y):
+    n = field_order(y)
+    r = field_of_u64(np.uint64(1))
+    if n < 0 or n >= $WHOLE:
+        return field_hash2(seed, x, y)
+    while n > 0:
+        if n & 1:
+            r = field_mul(r, x)
+        x = field_mul(x, x)
+        n = n >> 1
+    return r
 '''
 
 NUMBA_TEXT = _constants(_NUMBA)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ktc.ir.field_words import P, Q
+from ktc.ir.field_words import TWOS, WHOLE, P, Q
 from ktc.ir.interp.execution.true_counts import all_true, count_true
 from ktc.ir.types import Scalar
 
@@ -28,7 +28,7 @@ from . import integers
 from .bit_patterns import reinterpreted
 from .domain import Domain
 from .keyed_hashes import HUGE, dyadic, keyed, whole_numbers
-from .powers import inverses, power_of
+from .powers import KnownValues, inverses, power_of, whole_power
 from .realmath import OPERATORS, plain_name
 
 _G = 4  # a square, not 1: it generates the subgroup of order Q, because Q is prime
@@ -306,6 +306,33 @@ class FieldDomain(Domain):
 _ARITH: dict[str, Callable] = {"+": _add, "-": _sub, "*": _mul, "/": lambda a, b: _mul(a, _reciprocal(b))}
 
 
+def _log(x):
+    """Of powers of two, multiples of ln 2: ``log2(16)`` as the end of a loop is 4."""
+    return _log_of(x, _hashed("log", x))
+
+
+def _log_of(x, elsewhere):
+    return _LOGS(_p(np.asarray(x)), elsewhere)[()]
+
+
+def _pow(x, y):
+    """Of small whole exponents, products: ``(int)pow(2, i)`` as a stride, or ``pow(x, 2)`` for a square."""
+    return _pow_of(x, y, _hashed("pow", x, y))
+
+
+def _pow_of(x, y, elsewhere):
+    n = np.asarray(_centred(y))
+    small = (n >= 0) & (n < WHOLE)
+    whole = whole_power(np.asarray(x), np.where(small, n, 0), _of_int(np.int64(1)), _mul)
+    return np.where(small, whole, elsewhere)[()]
+
+
+_EXPONENTS = range(-TWOS, TWOS + 1)
+_LOGS = KnownValues(
+    [_literal(2.0**k)[0] for k in _EXPONENTS], [int(_word((k * _LN2[0], k * _LN2[1]))) for k in _EXPONENTS]
+)
+
+
 def _is_extreme(x):
     return (np.abs(_centred(x)) == _TOP)[()]
 
@@ -320,8 +347,10 @@ _EXACT: dict[str, Callable] = {
     "exp2": lambda x: _exp(_mul(x, _LN2_WORD)),
     "expm1": lambda x: _sub(_exp(x), _of_int(np.int64(1))),
     "tanh": _tanh,
-    "log2": lambda x: _mul(_hashed("log", x), _word(_LOG2E)),
-    "log1p": lambda x: _hashed("log", _add(x, _of_int(np.int64(1)))),
+    "log": _log,
+    "pow": _pow,
+    "log2": lambda x: _mul(_log(x), _word(_LOG2E)),
+    "log1p": lambda x: _log(_add(x, _of_int(np.int64(1)))),
     "sqrt": _sqrt,
     "rsqrt": _rsqrt,
     "rcp": _reciprocal,

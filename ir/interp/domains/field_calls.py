@@ -37,5 +37,7 @@ FIELD_CALLS: dict[str, Callable] = {
     "field_hash1": _hash,
     "field_hash2": _hash,
     "field_hash3": _hash,
+    "field_log": lambda seed, ln2, x: field._log_of(x, _hash(seed, x)),
+    "field_pow": lambda seed, x, y: field._pow_of(x, y, _hash(seed, x, y)),
 }
 """Canonical functions, by name: all exact, so their results on any device are the same words."""

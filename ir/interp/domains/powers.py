@@ -6,10 +6,13 @@ product of as many entries as the exponent has bytes (Brickell, Gordon, McCurley
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
+from ktc.ir.field_words import WHOLE
 from ktc.ir.interp.execution.true_counts import count_true
 
 BYTE = 256
@@ -62,4 +65,25 @@ def inverses(numbers: np.ndarray, prime: int) -> np.ndarray:
     return np.where(zero, np.uint64(0), found)
 
 
-__all__ = ["inverses", "power_of"]
+class KnownValues:
+    """A function that has ``values`` at ``words`` (64 bits each), and elsewhere what it is given."""
+
+    def __init__(self, words: Sequence[int], values: Sequence[int]) -> None:
+        order = np.argsort(np.array(words, np.uint64))
+        self.words, self.values = np.array(words, np.uint64)[order], np.array(values, np.uint64)[order]
+
+    def __call__(self, x: np.ndarray, elsewhere: np.ndarray) -> np.ndarray:
+        at = np.minimum(np.searchsorted(self.words, x), len(self.words) - 1)
+        return np.where(self.words[at] == x, self.values[at], elsewhere)
+
+
+def whole_power(base: Any, exponent: np.ndarray, one: Any, times: Callable[[Any, Any], Any]) -> Any:
+    """``base`` to the power of ``exponent`` (int64, from 0 to :data:`WHOLE` - 1), by squaring."""
+    result = one
+    for bit in range(WHOLE.bit_length() - 1):
+        result = np.where((exponent >> bit) & 1, times(result, base), result)
+        base = times(base, base)
+    return result
+
+
+__all__ = ["KnownValues", "inverses", "power_of", "whole_power"]

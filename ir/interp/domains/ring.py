@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ktc.ir.field_words import TWOS, WHOLE
 from ktc.ir.interp.execution.true_counts import all_true
 from ktc.ir.types import Scalar
 
@@ -28,7 +29,7 @@ from . import integers
 from .bit_patterns import reinterpreted
 from .domain import Domain, Unsupported
 from .keyed_hashes import HUGE, dyadic, keyed, whole_numbers
-from .powers import power_of
+from .powers import KnownValues, power_of, whole_power
 from .realmath import OPERATORS, plain_name
 
 _MASK = (1 << 64) - 1
@@ -154,8 +155,26 @@ def _tanh(x):
     return _s(_u(e - 1) * _reciprocal(e + 1))
 
 
+def _log(x):
+    """Of powers of two, multiples of ln 2: ``log2(16)`` as the end of a loop is 4."""
+    return _s(_LOGS(_u(x), keyed("log", _u(x))))
+
+
+_LOGS = KnownValues(
+    [_literal(2.0**k) for k in range(-TWOS, TWOS + 1)], [k * _LN2 & _MASK for k in range(-TWOS, TWOS + 1)]
+)
+
+
 def _log2(x):
-    return _s(keyed("log", _u(x)) * np.uint64(_LOG2E))
+    return _s(_u(_log(x)) * np.uint64(_LOG2E))
+
+
+def _pow(x, y):
+    """Of small whole exponents, products: ``(int)pow(2, i)`` as a stride, or ``pow(x, 2)`` for a square."""
+    n = np.asarray(y).astype(np.int64, copy=False)
+    small = (n >= 0) & (n < WHOLE)
+    whole = whole_power(_u(x), np.where(small, n, 0), np.uint64(1), np.multiply)
+    return _s(np.where(small, whole, keyed("pow", _u(x), _u(y))))
 
 
 def _rsqrt(x):
@@ -168,8 +187,10 @@ _EXACT: dict[str, Callable] = {
     "exp2": _exp2,
     "expm1": lambda x: _exp(x) - 1,
     "tanh": _tanh,
+    "log": _log,
+    "pow": _pow,
     "log2": _log2,
-    "log1p": lambda x: _s(keyed("log", _u(x + 1))),
+    "log1p": lambda x: _log(x + 1),
     "rsqrt": _rsqrt,
     "rcp": lambda x: _s(_reciprocal(x)),
     "min": np.minimum,

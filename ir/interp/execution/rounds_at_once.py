@@ -93,7 +93,7 @@ def ran_at_once(machine: Machine, s: For, form: Counting, frame: Frame, act: Act
     frame.declare(s.var, first, act)
     end = ev(form.hi, frame, act)
     n = frame.count(act)
-    numbers = np.arange(int(first), int(end.max(initial=first)), int(by)).astype(first.dtype)
+    numbers = range(int(first), int(end.max(initial=first)), int(by))
     together = MOST_LANES // max(n, 1)  # rounds
     if together < min(2, len(numbers)):
         return False
@@ -104,7 +104,10 @@ def ran_at_once(machine: Machine, s: For, form: Counting, frame: Frame, act: Act
     if len(numbers) > 1:
         state.repeated.add(id(s))
     for at in range(0, len(numbers) if n else 0, together):
-        some = numbers[at : at + together]
+        part = numbers[at : at + together]
+        some = np.arange(part.start, part.stop, part.step).astype(first.dtype)
+        if at:  # what does not fit in one frame takes as long as its rounds: they count
+            state.spend(len(some))
         lanes, rounds = np.tile(frame.lanes(act), len(some)), np.repeat(some, n)
         if not is_uniform(end):
             there = rounds < np.tile(end, len(some))

@@ -122,8 +122,12 @@ class State:
         return self.stmt.loc if self.stmt is not None else None
 
     def burn(self, lanes: int) -> None:
-        self.steps += 1
         self.work += work_of(lanes)
+        self.spend(1)
+
+    def spend(self, steps: int) -> None:
+        """Count ``steps`` statements."""
+        self.steps += steps
         if self.steps > self.fuel:
             raise OutOfFuel(f"within {self.fuel} statements")
 

@@ -82,6 +82,10 @@ def _negative(x: Expr) -> Expr:
     return Binary("<", Call("field_order", (x,), I64), Const(0, I64))
 
 
+def _log(x: Expr) -> Call:
+    return _f("field_log", Const(int(seed_of("log")), U64), _const(_LN2_WORD), x)
+
+
 _ONE = _const(FIELD.const(1.0, Scalar("float", 64)))
 
 MEANINGS: dict[str, Any] = {
@@ -90,8 +94,10 @@ MEANINGS: dict[str, Any] = {
     "exp2": lambda x: _f("field_exp", _f("field_mul", x, _const(_LN2_WORD))),
     "expm1": lambda x: _f("field_sub", _f("field_exp", x), _ONE),
     "tanh": lambda x: _tanh(_f("field_exp", _f("field_add", x, x))),
-    "log2": lambda x: _f("field_mul", hashed("log", x), _const(_word(_LOG2E))),
-    "log1p": lambda x: hashed("log", _f("field_add", x, _ONE)),
+    "log": lambda x: _log(x),
+    "log2": lambda x: _f("field_mul", _log(x), _const(_word(_LOG2E))),
+    "log1p": lambda x: _log(_f("field_add", x, _ONE)),
+    "pow": lambda x, y: _f("field_pow", Const(int(seed_of("pow")), U64), x, y),
     "sqrt": lambda x: _f("field_sqrt", x),
     "rsqrt": lambda x: _f("field_rcp", _f("field_sqrt", x)),
     "rcp": lambda x: _f("field_rcp", x),

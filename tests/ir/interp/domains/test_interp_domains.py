@@ -80,6 +80,30 @@ def test_the_exponential_is_one(d) -> None:
     assert not same(d, exp(a), exp(b))
 
 
+def test_logarithms_of_powers_of_two_are_numbers(d) -> None:
+    """Loops end at ``log2(16)``."""
+    for k in (-20, -1, 0, 4, 30):
+        x = d.const(2.0**k, F32)
+        for fn in ("log2", "fast_log2"):
+            assert same(d, d.call(fn, [x], F32), d.const(float(k), F32))
+        assert same(d, d.call("log", [x], F32), d.arith("*", d.const(float(k), F32), d.const(math.log(2), F32), F32))
+    end = d.call("log2", [d.const(16.0, F32)], F32)
+    assert d.compare("<=", d.const(4.0, F32), end, F32) and not d.compare("<=", d.const(5.0, F32), end, F32)
+    assert not same(d, d.call("log2", [d.const(3.0, F32)], F32), d.const(2.0, F32))
+
+
+def test_whole_powers_are_products(d) -> None:
+    """A stride may be ``(int)pow(2, i)``, and a square ``pow(x, 2)``."""
+    x, y = numbers(d, 3), numbers(d, 4)
+    for fn in ("pow", "fast_pow"):
+        square = d.call(fn, [x, d.const(2.0, F32)], F32)
+        assert same(d, square, d.arith("*", x, x, F32)) and not same(d, square, d.arith("*", x, y, F32))
+        assert same(d, d.call(fn, [d.const(2.0, F32), d.const(10.0, F32)], F32), d.const(1024.0, F32))
+        nothing = d.arith("*", x, d.const(0.0, F32), F32)
+        assert same(d, d.call(fn, [x, d.const(0.0, F32)], F32), d.arith("+", nothing, d.const(1.0, F32), F32))
+        assert not same(d, d.call(fn, [x, d.const(0.5, F32)], F32), d.call(fn, [y, d.const(0.5, F32)], F32))
+
+
 def test_unknown_functions_depend_on_all_of_their_argument(d) -> None:
     a = numbers(d, 1)
     once, again = d.call("erf", [a], F32), d.call("erf", [a.copy()], F32)
