@@ -48,6 +48,8 @@ def staging_of(raised: Kernel, staged: Sequence[Staged]) -> tuple[str, ...]:
     """Steps after which ``raised`` stages what its source staged; () where none are found."""
     if not staged or any(a.array is None or a.buffer is None for a in staged):
         return ()
+    if len({a.buffer for a in staged}) < len(staged):
+        return ()  # one step stages all of an array: planes that take turns have no steps
     band = _band(raised.body)
     if not band:
         return ()
