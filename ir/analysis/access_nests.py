@@ -44,6 +44,7 @@ from ktc.ir.types import I32, Scalar, Type, scalar_of
 from ktc.ir.walk import map_expr, stmt_exprs, substitute_expr, walk_expr
 
 from .defs import definitions, expand
+from .varying import varying
 
 HW_AXES = tuple(HwIndex(level, axis) for level in ("block", "thread") for axis in "zyx")
 
@@ -82,6 +83,8 @@ class Access:
     flat: Expr | None = field(default=None, compare=False, repr=False)
     """The address in elements, by the axes' indices."""
     stmt: Stmt | None = field(default=None, compare=False, repr=False)
+    scattered: frozenset[str] = frozenset()
+    """Axes along which the address moves by what is read from memory."""
 
     @property
     def elem(self) -> Scalar:
@@ -113,6 +116,8 @@ class Visit:
     stmt: Stmt
     axes: tuple[Axis, ...]
     env: Mapping[Sym, Expr]
+    varies: Mapping[Sym, frozenset[Sym | HwIndex]] = field(default_factory=dict)
+    """Of what has no place in ``env``: what its values vary with."""
 
 
 def launch_axes(kernel: Kernel) -> tuple[Axis, ...]:
@@ -137,13 +142,20 @@ def visits(kernel: Kernel) -> Iterator[Visit]:
     for sym, e in env.items():
         for used in {x.sym for x in walk_expr(e) if isinstance(x, Var)}:
             users.setdefault(used, []).append(sym)
-    yield from _visit(kernel.body, outer, env, users)
+    unknown = {s: v for s, v in varying(kernel.body).items() if s not in env}
+    yield from _visit(kernel.body, outer, env, _Scope(users, unknown))
 
 
-def _visit(
-    body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr], users: Mapping[Sym, list[Sym]]
-) -> Iterator[Visit]:
-    """``users``: the names whose definitions mention a variable."""
+@dataclass(frozen=True)
+class _Scope:
+    """``users``: the names whose definitions mention a variable; ``unknown``: what names without a definition vary
+    with."""
+
+    users: Mapping[Sym, list[Sym]]
+    unknown: Mapping[Sym, frozenset[Sym | HwIndex]]
+
+
+def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr], scope: _Scope) -> Iterator[Visit]:
     for s in body:
         inner_axes, inner_env = axes, env
         if isinstance(s, Par | Reduce | Scan):
@@ -154,12 +166,13 @@ def _visit(
             axis, value = _counted(s, axes, env)
             inner_axes = (*axes, axis)
             inner_env = {**env, s.var: value}
-            inner_env |= {name: substitute_expr(env[name], {s.var: value}) for name in users.get(s.var, ())}
+            inner_env |= {name: substitute_expr(env[name], {s.var: value}) for name in scope.users.get(s.var, ())}
         elif isinstance(s, While):
             inner_axes = (*axes, Axis(_name(None, axes), "while", fresh("while", I32), None, (), s))
-        yield Visit(s, inner_axes if isinstance(s, Par | Reduce | Scan | For | While) else axes, inner_env)
+        own = inner_axes if isinstance(s, Par | Reduce | Scan | For | While) else axes
+        yield Visit(s, own, inner_env, scope.unknown)
         for b in bodies(s):
-            yield from _visit(b, inner_axes, inner_env, users)
+            yield from _visit(b, inner_axes, inner_env, scope)
 
 
 def _name(var: Sym | None, axes: tuple[Axis, ...]) -> str:
@@ -248,16 +261,26 @@ def accesses(kernel: Kernel) -> list[Access]:
 def _access(buffer: Sym, index: tuple[Expr, ...], mode: str, width: int | Expr, v: Visit, cache: str = "") -> Access:
     flat = simplify(flat_index(buffer.type, tuple(substitute_expr(i, v.env) for i in index)))
     keys = {a.index: a.name for a in v.axes}
+    moved = _moved(flat, v)
     form: LinearForm | None = linear_form(flat, tuple(keys))
     if form is not None:
         strides: dict[str, Expr | None] = {keys[k]: c for k, c in form.coeffs.items()}
-        return Access(buffer, mode, width, v.axes, strides, form.rest, cache, flat, v.stmt)
+        strides |= dict.fromkeys(moved)
+        return Access(buffer, mode, width, v.axes, strides, None if moved else form.rest, cache, flat, v.stmt, moved)
     per_axis: dict[str, Expr | None] = {}
     for key, name in keys.items():
         if mentions(flat, (key,)):
             single = linear_form(flat, (key,))
             per_axis[name] = single.coeff(key) if single is not None else None
-    return Access(buffer, mode, width, v.axes, per_axis, None, cache, flat, v.stmt)
+    per_axis |= dict.fromkeys(moved)
+    return Access(buffer, mode, width, v.axes, per_axis, None, cache, flat, v.stmt, moved)
+
+
+def _moved(flat: Expr, v: Visit) -> frozenset[str]:
+    """The axes that variables in ``flat`` vary with, of which nobody knows how."""
+    unknown = {x.sym for x in walk_expr(flat) if isinstance(x, Var) and x.sym in v.varies}
+    by = {i for sym in unknown for i in v.varies[sym]}
+    return frozenset(a.name for a in v.axes if (a.stmt.var if isinstance(a.stmt, For) else a.index) in by)
 
 
 def flat_index(t: Type, index: tuple[Expr, ...]) -> Expr:

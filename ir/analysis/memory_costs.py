@@ -26,6 +26,8 @@ from .access_nests import Access, Axis, accesses
 SECTOR = 32
 BANKS = 32
 BANK_BYTES = 4
+APART = (1 << 32) + 1
+"""Elements between two addresses of which only is known that they differ: in other sectors, and in other banks."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def _request(a: Access, block: Sequence[int], env: Mapping[str, int]) -> Request
 
 
 def lane_offsets(a: Access, block: Sequence[int], env: Mapping[str, int]) -> list[int] | None:
-    """Element offsets of the lanes of a block's first warp, relative to lane 0; None when they are not known.
+    """Element offsets of the lanes of a block's first warp, relative to lane 0; None when they are not known. Where
+    they go by what is read from memory, threads that have read by different indices are far apart.
 
     Addresses that are not affine in the thread indices (quotients and remainders of a flat index) are evaluated, in the
     first block and the first iteration of every loop.
@@ -87,6 +90,7 @@ def lane_offsets(a: Access, block: Sequence[int], env: Mapping[str, int]) -> lis
         if not name.startswith("thread."):
             continue
         value = evaluate(stride, env) if isinstance(stride, Expr) else None
+        value = APART if name in a.scattered else value
         if value is None:
             return _evaluated(a, block, env)
         strides[name] = int(value)
