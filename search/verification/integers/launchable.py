@@ -44,10 +44,10 @@ def _impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interva
     for what, e in found.items():
         if what in theirs or _is_tested(candidate, what, names):
             continue
-        for args in _corners(candidate, names):
-            if _guards_hold(candidate, args) and what in _exceeded(candidate, {n: (v, v) for n, v in args.items()}):
-                message = f"{what} of the launch, {print_expr(e)}: {_said(candidate, what)}"
-                return Failure("launch", message, dict(args))
+        args = _exceeding(candidate, what, names)
+        if args is not None:
+            message = f"{what} of the launch, {print_expr(e)}: {_said(candidate, what)}"
+            return Failure("launch", message, args)
         return f"it is not known whether {what} of the launch, {print_expr(e)}, is one that a device takes"
     return ""
 
@@ -80,8 +80,19 @@ def _exceeded(kernel: Kernel, names: Mapping[str, Interval]) -> dict[str, Expr]:
         if all(ranges) and math.prod(r[1] for r in ranges if r) > most:
             found[what] = extents[0]
     if found and smt.available() and any(low != high for low, high in names.values()):
-        return {what: e for what, e in found.items() if not _proved(kernel, names, what, e)}
+        shown = {
+            what for what in found if _exceeding(kernel, what, names) is not None
+        }  # a proof would be looked for long
+        return {what: e for what, e in found.items() if what in shown or not _proved(kernel, names, what, e)}
     return found
+
+
+def _exceeding(kernel: Kernel, what: str, names: Mapping[str, Interval]) -> dict[str, int] | None:
+    """Arguments at the ends of their ranges for which the kernel itself runs, and that limit is exceeded."""
+    for args in _corners(kernel, names):
+        if _guards_hold(kernel, args) and what in _exceeded(kernel, {n: (v, v) for n, v in args.items()}):
+            return dict(args)
+    return None
 
 
 def _proved(kernel: Kernel, names: Mapping[str, Interval], what: str, e: Expr) -> bool:
