@@ -13,6 +13,9 @@ from ktc.ir.support.quantities import times, with_spread
 from .failures import INTERNAL, WHAT_TO_SEND, FailureGroup
 from .planner import Outcome
 
+STOPPED_LATE = "stopped at the time limit"
+"""How a note ends that says so of a scenario."""
+
 FORMAT = 1
 
 
@@ -145,7 +148,10 @@ class OptimizeReport:
         )
         scripts = [f"{n} script{'s' * (n != 1)} {status}" for status, n in counts.most_common()]
         configurations = [f"{self.failed} configuration{'s' * (self.failed != 1)} failed"] if self.failed else []
-        return ", ".join([*scripts, *configurations]) or "no script was proposed"
+        if scripts or configurations:
+            return ", ".join([*scripts, *configurations])
+        late = any(n.endswith(STOPPED_LATE) for n in self.notes)
+        return "the time limit was over before the first script (--time-limit)" if late else "no script was proposed"
 
     def trouble(self, most: int = 6) -> list[str]:
         """Lines about what failed: each cause with its count and an example, and what to send of our own faults."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from ktc.search.bounds.speed_of_light import Bound
 
+from .report import STOPPED_LATE
+
 NEAR = 0.97
 """Share of the speed of light from which on the rest is the error of a measurement."""
 
@@ -36,4 +38,4 @@ class Stopping:
         """
         if self.bound is not None and self.is_near(best):
             return f"stopped at {100 * self.bound.fraction(best):.0f} % of the least time that {self.bound.unit} allows"
-        return "stopped at the time limit" if not self.seconds_left else ""
+        return STOPPED_LATE if not self.seconds_left else ""

@@ -6,6 +6,7 @@ import dataclasses
 
 from ktc.agent.planner import Outcome
 from ktc.agent.report import OptimizeReport, ScenarioResult, Timed
+from ktc.agent.stopping import Stopping
 
 ONE = Timed(1.0, 1.0, 1.0)
 
@@ -30,6 +31,9 @@ def test_where_nothing_was_compared_it_is_not_said_that_nothing_was_better() -> 
     refused = (Outcome("raise", "refused"), Outcome("licm", "refused"), Outcome("licm", "refused"))
     said = dataclasses.replace(report(result("small", "", 1.0)), outcomes=refused).kept
     assert said == "nothing was measured against the original, which is kept: 2 scripts refused"
+    none = report(result("small", "", 1.0))
+    late = dataclasses.replace(none, notes=(f"small: {Stopping(deadline=0.0).why(1.0)}",))
+    assert none.kept.endswith("no script was proposed") and "time limit was over before the first script" in late.kept
 
 
 def test_a_script_that_beat_it_at_one_size_is_named() -> None:
