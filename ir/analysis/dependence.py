@@ -127,6 +127,8 @@ def _solve(
         return None if gap and set(gap) == {()} else anywhere
     if _out_of_reach(digits, gap, positive):
         return None
+    if len(digits) == 1 and not gap and _not_negative(minus(digits[0].coeff, {(): 1}), positive):
+        return tuple(0 if k == digits[0].loop else None for k in range(common))
     ordered = _by_dominance(digits, positive)
     if ordered is None:
         return anywhere

@@ -30,6 +30,7 @@ from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, loads_in, map_expr, substitute_expr, used, used_in, walk
 
+from .index_coordinates import moved, steps
 from .unwritten import lasting_names, why_written
 
 Values = Mapping[Sym, Expr]
@@ -250,15 +251,12 @@ def _by_step(index: Expr, z: Sym) -> Expr:
     """``a + (z - 3) * n + n`` as ``a + (z - 2) * n``: one factor that says which iteration it belongs to."""
     form = linear_form(index, (z,))
     stride = {} if form is None else polynomial(form.coeff(z))
-    if form is None or len(stride) != 1 or not isinstance(index.type, Scalar):
+    if form is None or not stride or not isinstance(index.type, Scalar):
         return index
-    ((factors, c),) = stride.items()
-    rest = polynomial(form.rest)
-    by, left = divmod(rest.get(factors, 0), c)
-    if left or not factors or not (isinstance(z.type, Scalar) and z.type.is_signed):
+    by, rest = steps(polynomial(form.rest), stride)
+    if not (isinstance(z.type, Scalar) and z.type.is_signed):
         return index
-    moved = (sub if by < 0 else add)(cast(Var(z), index.type), cast(i32(abs(by)), index.type))
-    return add(from_polynomial({f: k for f, k in rest.items() if f != factors}, index.type), mul(moved, form.coeff(z)))
+    return add(from_polynomial(rest, index.type), mul(moved(z, by, index.type), form.coeff(z)))
 
 
 def _from(lo: Expr, k: int) -> Expr:

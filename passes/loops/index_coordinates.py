@@ -12,22 +12,33 @@ does: ``y + 1`` of row 0 is ``y`` of row 1.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import linear_form
-from ktc.ir.arith.polynomial import from_polynomial, polynomial
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial, scaled
 from ktc.ir.fold import add, cast, i32, mul, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Call, Expr, Load, Par, Select, Stmt, Store, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import map_body, walk_expr
+from ktc.ir.walk import all_exprs, map_body, walk, walk_expr
 from ktc.passes.scalar.unread import without_unread
+
+NEIGHBOURS = 3
+"""Elements of one array that an iteration of a stencil looks at, at least."""
 
 
 def by_coordinates(kernel: Kernel, var: Sym) -> Kernel:
-    """``kernel`` with the indices in the parallel loop over ``var`` by the coordinates of it and of loops around it."""
+    """``kernel`` with the indices in the parallel loop over ``var`` by the coordinates of it and of loops around it, if
+    its iterations look at neighbours: at three elements or more of one array."""
+    loop = next((s for s in walk(kernel.body) if isinstance(s, Par) and s.var == var), None)
+    if loop is None:
+        return kernel
+    places = {(x.buffer, x.index) for e in all_exprs(loop.body) for x in walk_expr(e) if isinstance(x, Load)}
+    if max(Counter(b for b, _ in places).values(), default=0) < NEIGHBOURS:
+        return kernel
     names = definitions(kernel.body)
 
     def within(s: Par, around: tuple[Sym, ...]) -> Par:
@@ -61,24 +72,30 @@ def _by_coordinates(index: Expr, counted: Sequence[Sym], names: Mapping[Sym, Exp
     if form is None or not isinstance(t, Scalar) or any(isinstance(x, Load | Select | Call) for x in walk_expr(whole)):
         return index
     strides = {v: polynomial(form.coeff(v)) for v in counted}
-    if any(len(p) > 1 for p in strides.values()):
-        return index
     rest, terms = polynomial(form.rest), []
-    for v in sorted((v for v in counted if strides[v]), key=lambda v: -len(next(iter(strides[v])))):
-        ((factors, k),) = strides[v].items()
-        by, left = divmod(rest.get(factors, 0), k)
-        if left or not factors:
-            by = 0
-        rest = {f: n for f, n in {**rest, factors: rest.get(factors, 0) - by * k}.items() if n}
-        moved = (sub if by < 0 else add)(cast(Var(v), t), cast(i32(abs(by)), t))
-        terms.append(mul(moved, from_polynomial(strides[v], t)))
-    out = reduce(add, reversed(terms)) if terms else index
-    offset = rest.get((), 0)
-    others = {f: n for f, n in rest.items() if f}
+    for v in sorted((v for v in counted if strides[v]), key=lambda v: -max(map(len, strides[v]))):
+        by, rest = steps(rest, strides[v])
+        terms.append(mul(moved(v, by, t), simplify(form.coeff(v))))
     if not terms:
         return index
+    out, offset = reduce(add, reversed(terms)), rest.get((), 0)
+    others = {f: n for f, n in rest.items() if f}
     out = add(out, from_polynomial(others, t)) if others else out
     return (sub if offset < 0 else add)(out, cast(i32(abs(offset)), t)) if offset else out
 
 
-__all__ = ["by_coordinates"]
+def steps(rest: Polynomial, stride: Polynomial) -> tuple[int, Polynomial]:
+    """How many of ``stride`` are in ``rest``, and what is left: of ``2 * n + 9`` two of ``n + 4``, and 1."""
+    lead = max(stride, key=lambda f: (len(f), repr(f)))
+    by, left = divmod(rest.get(lead, 0), stride[lead])
+    if left or not lead:
+        return 0, rest
+    return by, minus(rest, scaled(stride, by))
+
+
+def moved(v: Sym, by: int, t: Scalar) -> Expr:
+    """``by`` iterations after ``v``."""
+    return (sub if by < 0 else add)(cast(Var(v), t), cast(i32(abs(by)), t))
+
+
+__all__ = ["by_coordinates", "moved", "steps"]

@@ -86,7 +86,8 @@ def _on_variables(kernel: Kernel, loop: For) -> Kernel | None:
 
 
 def _as_it_is(kernel: Kernel, loop: For) -> Kernel | None:
-    return _parallel(kernel, loop, MOST_PARTS)
+    done = _parallel(kernel, loop, MOST_PARTS)
+    return None if done is None else by_coordinates(done, loop.var)
 
 
 def _loading_again(kernel: Kernel, loop: For) -> Kernel | None:

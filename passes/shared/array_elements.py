@@ -24,8 +24,19 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, Load, Stmt, Store, Sym, Var, fresh, has_bodies
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import assigned, map_body, refresh, stmt_exprs, substitute, used, used_in, walk, walk_expr, with_bodies
-from ktc.passes.shared.serial_sums import counted_to
+from ktc.ir.walk import (
+    assigned,
+    map_body,
+    refresh,
+    stmt_exprs,
+    substitute,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+    with_bodies,
+)
 
 MOST_ELEMENTS = 16
 """Elements of an array that is taken apart, and iterations of a loop that is written out for it."""
@@ -68,12 +79,19 @@ def _written_out(body: Body, arrays: Collection[Sym]) -> Body:
 
 def _rounds(s: For, arrays: Collection[Sym]) -> Collection[int]:
     """The values of the counter of ``s`` if there are few and they choose elements of ``arrays``; else none."""
-    first, end = evaluate(s.init, {}), counted_to(s)
-    last = None if end is None else evaluate(end, {})
-    if first is None or last is None or last - first > MOST_ELEMENTS or jump(s.body) or pinned(s.body):
+    if jump(s.body) or pinned(s.body) or s.var in assigned(s.body):
         return ()
     chooses = any(b in arrays and i is not None and s.var in used(i) for b, i in _accesses(s.body))
-    return range(int(first), int(last)) if chooses else ()
+    out: list[int] = []
+    now = evaluate(s.init, {}) if chooses else None
+    while now is not None and len(out) <= MOST_ELEMENTS:
+        at = {s.var: cast(i32(int(now)), s.var.type)}  # type: ignore[arg-type]
+        goes_on = evaluate(substitute_expr(s.cond, at), {})
+        if not goes_on:
+            return out if goes_on is not None else ()
+        out.append(int(now))
+        now = evaluate(substitute_expr(s.step, at), {})
+    return ()
 
 
 def _accesses(body: Body) -> Iterator[tuple[Sym, Expr | None]]:

@@ -39,11 +39,14 @@ from ktc.ir.walk import (
     walk_expr,
     with_bodies,
 )
+from ktc.passes.core.refusals import Result, attempted
 from ktc.passes.loops.carried_values import Carried, after, as_one_load, by_step, carried_values
+from ktc.passes.loops.unrotate import unrotated
 from ktc.passes.loops.unwritten import why_written
 from ktc.passes.raising.normalise.flags import flags_in_place
 from ktc.passes.raising.normalise.nests import closed_forms
 from ktc.passes.raising.normalise.straight import straightened
+from ktc.passes.shared.array_elements import with_elements_apart
 
 from .flat_planes import by_plane
 from .plain_counts import counted_by_all, with_choices, without_common_names
@@ -58,15 +61,27 @@ def filled_planes(kernel: Kernel, body: Body) -> Body:
     arrays = {s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
     if not arrays:
         return body
-    plain = counted_by_all(without_common_names(flags_in_place(straightened(with_choices(body)))))
+    apart = with_elements_apart(kernel.with_(body=body)).body
+    plain = counted_by_all(without_common_names(flags_in_place(straightened(with_choices(apart)))))
     plain = straightened(counted_by_all(closed_forms(plain)))
-    plain = by_plane(plain, arrays)
-    arrays = {s.sym for s in walk(plain) if isinstance(s, Alloc) and is_shared(s.sym)}
-    filled = _in_list(kernel.with_(body=plain), plain, arrays)
-    return body if filled == plain else _planes_apart(filled, arrays)
+    again = _from_memory(kernel, plain)
+    shaped = by_plane(again, arrays)
+    arrays = {s.sym for s in walk(shaped) if isinstance(s, Alloc) and is_shared(s.sym)}
+    filled = _in_list(kernel.with_(body=shaped), shaped, arrays)
+    return body if filled == shaped and again == plain else _planes_apart(filled, arrays)
 
 
 # ----------------------------------------------------------------------------------------------------------- filling
+
+
+def _from_memory(kernel: Kernel, body: Body) -> Body:
+    """``body`` with what its threads hand on in registers loaded again: a plane may be filled from them."""
+    now = kernel.with_(body=body)
+    for var in [s.var for s in walk(now.body) if isinstance(s, For)]:
+        loop = next((s for s in walk(now.body) if isinstance(s, For) and s.var == var), None)
+        done = None if loop is None else attempted(unrotated, now, loop)
+        now = done.kernel if isinstance(done, Result) else now
+    return now.body
 
 
 @dataclass(frozen=True)

@@ -189,15 +189,17 @@ def test_what_a_thread_unpacks_is_stored_at_once() -> None:
     assert Parallelize().sites(strided) == [] and Parallelize().sites(odd) == []
 
 
-@pytest.mark.parametrize("low, parallel", [(1, True), (0, False)])
-def test_strides_of_known_sizes_keep_iterations_apart(low: int, parallel: bool) -> None:
+@pytest.mark.parametrize("stride", ["n * m", "(n + 2) * (m + 2)"])
+@pytest.mark.parametrize("low, parallel", [(1, True), (-2, False)])
+def test_strides_of_known_sizes_keep_iterations_apart(low: int, parallel: bool, stride: str) -> None:
     layers = (
         f"kernel k(y: f32*, x: f32 const*, n: i32 range {low}..64, m: i32 range 1..64)\n"
         "  launch grid(m) block(1)\n  par i in 0..m @ [block.x]\n"
-        "    let layer: i32 = n * m\n    for z in 0..4\n      y[i + z * layer] = x[i + z * layer] + x[i]\n"
+        f"    let layer: i32 = {stride}\n"
+        "    for z in 0..4\n      y[i + z * layer] = x[i + z * layer] + x[i]\n"
     )
     script = "parallelize{loop=z map=[seq]}"
     if parallel:
         assert "par z in 0..4" in body_of(applied(parse_kernel(layers), script))
-    else:  # all layers are one where n is 0
+    else:  # all layers are one where the stride is 0
         assert refused(parse_kernel(layers), script).code == "E-PARALLEL-CARRIED"

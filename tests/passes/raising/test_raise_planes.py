@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ktc.ir.analysis.dependence import carried_scalars
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, For, Par
@@ -145,6 +146,39 @@ def test_flat_planes_whose_rims_some_threads_move_on() -> None:
     text = print_kernel(after)
     assert not any(f"= s{k}[" in line.replace("v = s1[", "") for k in range(3) for line in text.splitlines())
     assert "if k_1 >= 1\n" in text and "a[k_1 < h - 1 ? " in text
+
+
+HALF = """
+__global__ void walk(const float* __restrict__ a, float* __restrict__ o, int n, int m) {
+  __shared__ float row[12];
+  int t = threadIdx.x, w = n + 4, at = blockIdx.x * 8 + t + 2, here = at + 2 * w;
+  float before[2], after[2], now;
+  for (int i = 1; i >= 0; --i) { before[i] = a[at]; at += w; }
+  now = a[at]; at += w;
+  for (int i = 0; i < 2; ++i) { after[i] = a[at]; at += w; }
+  for (int y = 0; y < m; ++y) {
+    __syncthreads();
+    row[t + 2] = now;
+    if (t < 2) { row[t] = a[here - 2]; row[t + 10] = a[here + 8]; }
+    __syncthreads();
+    float v = now * 7.0f;
+    for (int i = 1; i <= 2; ++i)
+      v += (before[i - 1] - after[i - 1] * 3.0f + row[t + 2 - i] * 5.0f + row[t + 2 + i]) * (float)i;
+    o[here] = v;
+    before[1] = before[0]; before[0] = now; now = after[0]; after[0] = after[1];
+    if (y < m - 1) after[1] = a[at];
+    at += w; here += w;
+  }
+}
+void run(const float* a, float* o, int n, int m) { walk<<<n / 8, 8>>>(a, o, n, m); }
+"""
+
+
+def test_a_plane_in_shared_memory_and_those_around_it_in_registers() -> None:
+    kernel, after = filled(HALF)
+    assert same(kernel, after)
+    (loop,) = (s for s in walk(after.body) if isinstance(s, For))
+    assert not carried_scalars(loop.body) and arrays(after) == ["row"]
 
 
 OTHERS = {
