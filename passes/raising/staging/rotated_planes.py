@@ -26,11 +26,13 @@ from typing import TypeGuard
 
 from ktc.ir.fold import add, binary, cast, evaluate, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Assign, Barrier, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Assign, Barrier, Body, Const, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.storage import is_shared
-from ktc.ir.types import Array, Scalar
+from ktc.ir.types import BOOL, Array, Scalar
 from ktc.ir.walk import (
     all_exprs,
+    assigned,
+    declared,
     loads_in,
     map_body,
     map_expr,
@@ -50,9 +52,13 @@ from ktc.passes.shared.array_elements import with_elements_apart
 
 from .flat_planes import by_plane
 from .plain_counts import counted_by_all, with_choices, without_common_names
+from .ring_planes import in_each_iteration
 
 Cell = tuple[Sym, tuple[Expr, ...]]
 """One element of a shared array, by the index that a thread writes it with."""
+
+ALWAYS = Const(True, BOOL)
+"""The guard of what all threads do."""
 
 
 def filled_planes(kernel: Kernel, body: Body) -> Body:
@@ -64,7 +70,7 @@ def filled_planes(kernel: Kernel, body: Body) -> Body:
     apart = with_elements_apart(kernel.with_(body=body)).body
     plain = counted_by_all(without_common_names(flags_in_place(straightened(with_choices(apart)))))
     plain = straightened(counted_by_all(closed_forms(plain)))
-    again = _from_memory(kernel, plain)
+    again = in_each_iteration(_from_memory(kernel, plain), arrays)
     shaped = by_plane(again, arrays)
     arrays = {s.sym for s in walk(shaped) if isinstance(s, Alloc) and is_shared(s.sym)}
     filled = _in_list(kernel.with_(body=shaped), shaped, arrays)
@@ -97,9 +103,11 @@ def _in_list(kernel: Kernel, body: Body, arrays: Collection[Sym]) -> Body:
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, For) and any(isinstance(x, Barrier) for x in s.body):
+            s = dataclasses.replace(s, body=_guarded(s, arrays))
             groups = {id(x): _filled(kernel, tuple(out), s, x, arrays) for x in s.body if _is_group(x, arrays)}
-            s = dataclasses.replace(s, body=tuple(groups[id(x)].body if id(x) in groups else x for x in s.body))
-            out = [_without_cells(x, list(groups.values())) for x in out]
+            inner = (groups[id(x)].body if id(x) in groups else x for x in s.body)
+            s = dataclasses.replace(s, body=tuple(y for x in inner for y in _unguarded(x)))
+            out = [y for x in out for y in _without_cells(x, list(groups.values()))]
         elif isinstance(s, For | If):
             s = with_bodies(s, lambda b: _in_list(kernel, b, arrays))
         out.append(s)
@@ -110,13 +118,36 @@ def _is_group(s: Stmt, arrays: Collection[Sym]) -> TypeGuard[If]:
     return isinstance(s, If) and not s.orelse and any(isinstance(x, Store) and x.buffer in arrays for x in walk(s.then))
 
 
-def _without_cells(s: Stmt, groups: Sequence[_Group]) -> Stmt:
+def _guarded(loop: For, arrays: Collection[Sym]) -> Body:
+    """The body of ``loop``, what all threads store to ``arrays`` in a row under a guard that always holds."""
+    moving = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
+    out: list[Stmt] = []
+    for s in loop.body:
+        stores = all(isinstance(x, If) or (isinstance(x, Store) and x.buffer in arrays) for x in walk((s,)))
+        if not stores or (isinstance(s, If) and not used(s.cond) & moving):
+            out.append(s)
+        elif out and isinstance(last := out[-1], If) and last.cond == ALWAYS:
+            out[-1] = dataclasses.replace(last, then=(*last.then, s))
+        else:
+            out.append(If(ALWAYS, (s,), ()))
+    return tuple(out)
+
+
+def _unguarded(s: Stmt) -> Body:
+    return s.then if isinstance(s, If) and s.cond == ALWAYS else (s,)
+
+
+def _without_cells(s: Stmt, groups: Sequence[_Group]) -> Body:
     """``s``, in front of the loop, without what it stores to cells that the loop fills."""
-    if not isinstance(s, If):
-        return s
-    gone = {c for g in groups if g.body.cond == s.cond for c in g.cells}
-    kept = tuple(x for x in s.then if not (isinstance(x, Store) and (x.buffer, x.index) in gone))
-    return dataclasses.replace(s, then=kept)
+    cond = s.cond if isinstance(s, If) else ALWAYS
+    gone = {c for g in groups if g.body.cond == cond for c in g.cells}
+
+    def kept(x: Stmt) -> bool:
+        return not (isinstance(x, Store) and (x.buffer, x.index) in gone)
+
+    if isinstance(s, If):
+        return (dataclasses.replace(s, then=tuple(filter(kept, s.then))),)
+    return (s,) if kept(s) else ()
 
 
 def _filled(kernel: Kernel, before: Body, loop: For, group: If, arrays: Collection[Sym]) -> _Group:

@@ -181,8 +181,47 @@ def test_a_plane_in_shared_memory_and_those_around_it_in_registers() -> None:
     assert not carried_scalars(loop.body) and arrays(after) == ["row"]
 
 
+RING = """
+__global__ void walk(const float* __restrict__ a, float* __restrict__ o, int n, int m) {
+  __shared__ float row[3][10];
+  int t = threadIdx.x, w = n + 2, at = blockIdx.x * 8 + t + 1;
+  for (int y = 0; y < 2; ++y) {
+    row[y][t + 1] = a[at + y * w];
+    if (t == 0) { row[y][0] = a[at + y * w - 1]; row[y][9] = a[at + y * w + 8]; }
+  }
+  for (int y = 1; y < m + 1; ++y) {
+    int next = at + (y + 1) * w, b = (y - 1) % 3, h = y % 3, u = (y + 1) % 3;
+    row[u][t + 1] = a[next];
+    if (t == 0) { row[u][0] = a[next - 1]; row[u][9] = a[next + 8]; }
+    __syncthreads();
+    o[at + y * w] = row[h][t] * 3.0f + row[h][t + 2] + row[b][t + 1] * 5.0f - row[u][t + 1];
+    __syncthreads();
+  }
+}
+void run(const float* a, float* o, int n, int m) { walk<<<n / 8, 8>>>(a, o, n, m); }
+"""
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_ring_of_planes_is_filled_as_far_as_it_is_read(first: bool) -> None:
+    kernel, after = filled(RING if first else RING.replace("row[y][t + 1] = a[at + y * w]", "row[y][t + 1] = 7.0f"))
+    assert arrays(after) == ["row0", "row1", "row2"] and same(kernel, after) is first
+
+
+@pytest.mark.parametrize("other", ["b = (y - 1) % 2", "b = (y * 2) % 3", "b = y & 1"])
+def test_what_is_no_ring_stays(other: str) -> None:
+    _, after = filled(RING.replace("b = (y - 1) % 3", other))
+    assert arrays(after) == ["row"]
+
+
 OTHERS = {
     "the other order": WALK.replace(MOVES, "row[1][t + 1] = row[2][t + 1]; row[0][t + 1] = row[1][t + 1];"),
+    "whole blocks": WALK.replace("bool in = x < n;", "")
+    .replace("if (in) ", "")
+    .replace("if (in &&", "if (")
+    .replace("if (in) {", "{")
+    .replace("in && ", "")
+    .replace("(n + 7) / 8", "n / 8"),
     "another first row": WALK.replace("row[2][t + 1] = a[at];", "row[2][t + 1] = 7.0f;"),
     "a neighbour's cell": WALK.replace(MOVES, "row[0][t + 1] = row[1][t]; row[1][t + 1] = row[2][t + 1];"),
 }
@@ -193,7 +232,9 @@ def test_whatever_is_moved_on_the_meaning_stays(case: str) -> None:
     kernel, after = filled(OTHERS[case])
     if case != "a neighbour's cell":  # which the other thread may have moved on: a race
         assert same(kernel, after)
-    assert ("row0[t + 1] = row1[t]" in print_kernel(after)) is (case == "a neighbour's cell")
+    text = print_kernel(after)
+    assert ("row0[t + 1] = row1[t]" in text) is (case == "a neighbour's cell")
+    assert "row1[t + 1] = row2[t + 1]" not in text and arrays(after) == ["row0", "row1", "row2"]
 
 
 def test_what_the_kernel_writes_is_not_loaded_again() -> None:
