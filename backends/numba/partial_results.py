@@ -23,12 +23,10 @@ is never NaN, so one comparison decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ktc.ir.analysis.accumulators import together
 from ktc.ir.nodes import (
     Acc,
-    Assign,
+    Body,
     Break,
     Call,
     Cast,
@@ -41,13 +39,12 @@ from ktc.ir.nodes import (
     Reduce,
     Return,
     Scan,
-    Stmt,
     Unary,
     Var,
     While,
 )  # fmt: skip
 from ktc.ir.types import F32, U64, Scalar
-from ktc.ir.walk import all_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 
 from .lane_helpers import LANES, TREES
 from .numba_calls import is_polynomial
@@ -82,13 +79,13 @@ def is_costly(s: Reduce, a: Acc) -> bool:
     return a.sym.type == F32 and any(isinstance(e, Call) and is_polynomial(e) for e in inside)
 
 
-def begins_with_a_number(a: Acc, kernel: Sequence[Stmt]) -> bool:
+def begins_with_a_number(a: Acc, kernel: Body) -> bool:
     """Whether the first value of ``a`` is known not to be NaN, from the constants in ``kernel``, its whole body."""
     e: Expr | None = a.init
     if isinstance(e, Var):
         sym = e.sym
-        given = [s for s in walk(tuple(kernel)) if isinstance(s, Decl | Assign) and s.sym == sym]
-        e = given[0].init if len(given) == 1 and isinstance(given[0], Decl) else None
+        declared = [s.init for s in walk(kernel) if isinstance(s, Decl) and s.sym == sym]
+        e = declared[0] if len(declared) == 1 and sym not in assigned(kernel) else None
     while isinstance(e, Cast | Unary):
         e = e.x
     return isinstance(e, Const) and e.value == e.value
