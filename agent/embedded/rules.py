@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import chain, islice
 
 from ktc.agent.expectations import Expectations
-from ktc.agent.lessons import MEMORY
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.relief import urgency
 from ktc.driver.printing import exchanges_lanes, prints_loops
@@ -41,30 +40,40 @@ class Rules:
         return list(self.ideas(observation, k))
 
     def ideas(self, observation: Observation, k: int) -> Iterator[Proposal]:
-        """The ``k`` proposals, one by one: each costs the lowering of what it tries, and no more are looked for. Where
-        schedules won on other kernels, the ideas of such schedules come before the others of the ``k``."""
-        precedent = observation.precedent
-        found = self._fresh(observation, k)
-        if precedent is None:
-            yield from found
-        else:
-            yield from sorted(found, key=lambda p: _precedence(p, precedent))
+        """The ``k`` proposals, one by one: each costs the lowering of what it tries, and no more are looked for.
 
-    def _fresh(self, observation: Observation, k: int) -> Iterator[Proposal]:
+        What is remembered and what the rules think of take turns: where lessons are wrong, the first idea of the rules
+        is not late. Where schedules won on other kernels, ideas of such schedules come before the others.
+        """
         known = {o.script for o in observation.history}
-        recalled = {p.script for p in observation.remembered} - known
-        for p in self._ideas(observation):
-            if p.script in recalled and p.planner == self.name:  # what was remembered is an idea of ours, too
-                yield p
-            elif k > 0 and p.script not in known and observation.runs(p.script):
-                known.add(p.script)
+        precedent = observation.precedent
+        own = self._fresh(observation, known, k)
+        if precedent is not None:
+            own = iter(sorted(own, key=lambda p: _precedence(p, precedent)))
+        remembered = (p for p in observation.remembered if p.script not in known and observation.runs(p.script))
+        said: set[str] = set()
+        for p in _in_turns(remembered, own):
+            if p.script not in said:
+                said.add(p.script)
                 k -= 1
                 yield p
-            if k == 0:
+            elif p.planner == self.name:  # what was remembered is an idea of ours, too
+                yield p
+            if k <= 0:
                 return
 
+    def _fresh(self, observation: Observation, known: Set[str], k: int) -> Iterator[Proposal]:
+        """At most ``k`` ideas that are not ``known`` and may run, each once."""
+        seen = set(known)
+        for p in self._ideas(observation):
+            if k <= 0:
+                return
+            if p.script not in seen and observation.runs(p.script):
+                seen.add(p.script)
+                k -= 1
+                yield p
+
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
-        yield from o.remembered
         yield from self._refinements(o, 0, EARLY)
         waiting: list[Proposal] = []
         if o.raised is not None and _on_a_cpu(o):
@@ -209,9 +218,17 @@ class Rules:
 
 
 def _precedence(p: Proposal, precedent: Callable[[str], int | None]) -> float:
-    """What was remembered as it is, what won elsewhere, the best precedent first, and what did not."""
-    place = -1 if p.planner == MEMORY else precedent(p.script)
+    """What won elsewhere, the best precedent first, and then what did not."""
+    place = precedent(p.script)
     return math.inf if place is None else place
+
+
+def _in_turns(first: Iterator[Proposal], second: Iterator[Proposal]) -> Iterator[Proposal]:
+    """One of each, and what is left of the longer."""
+    for p in first:
+        yield p
+        yield from islice(second, 1)
+    yield from second
 
 
 def _on_a_cpu(o: Observation) -> bool:

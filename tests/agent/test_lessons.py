@@ -164,3 +164,12 @@ def test_a_file_of_an_earlier_version_is_read(tmp_path) -> None:
         )
     (found,) = Memory(tmp_path / "memory.sqlite").lessons()
     assert (found.script, found.misses) == ("raise", 0)
+
+
+def test_what_is_remembered_and_ideas_take_turns() -> None:
+    from tests.agent.embedded.test_rules import SIZES, observe
+
+    alone = [p.script for p in Rules().propose(observe(ROWS, SIZES["rows"])[1], 4)]
+    won = [Proposal(f"raise | unroll{{loop=i factor={n}}}", "won before", 2.0, "memory") for n in (2, 4, 8)]
+    found = Rules().propose(observe(ROWS, SIZES["rows"], remembered=won)[1], 4)
+    assert [p.script for p in found] == [won[0].script, alone[0], won[1].script, alone[1]]
