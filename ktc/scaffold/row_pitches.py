@@ -15,7 +15,7 @@ from itertools import islice
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Expr, Store, Var
+from ktc.ir.nodes import Atomic, Binary, Expr, Store, Sym, Var
 from ktc.ir.walk import walk
 from ktc.ir.workload.size_expressions import evaluate
 
@@ -103,25 +103,28 @@ def _rows(index: Expr, b: Bounds, largest: Largest) -> Iterator[Row]:
             yield Row(pitch, last)
 
 
-def _terms(e: Expr, by: int, b: Bounds, largest: Largest, depth: int = 0) -> Iterator[tuple[int, Polynomial | None]]:
+def _terms(
+    e: Expr, by: int, b: Bounds, largest: Largest, inside: frozenset[Sym] = frozenset()
+) -> Iterator[tuple[int, Polynomial | None]]:
     """The summands of ``by * e``: the number that each is multiplied by, and the largest value of the rest of it, None
-    where nothing says. What a guard or a loop bounds stays one."""
+    where nothing says. What a guard or a loop bounds stays one, and so does a variable in what itself is made of
+    (``inside``): an index that is counted on is a sum of its steps."""
     e = without_casts(e)
     if isinstance(e, Binary) and e.op == "+":
         for x in (e.a, e.b):
-            yield from _terms(x, by, b, largest, depth)
+            yield from _terms(x, by, b, largest, inside)
         return
     if isinstance(e, Binary) and e.op in ("*", "<<"):
         sides = ((e.a, e.b), (e.b, e.a)) if e.op == "*" else ((e.a, e.b),)
         for x, factor in sides:
             n = _number(factor, largest)
             if n is not None and n > 0:
-                yield from _terms(x, by * n if e.op == "*" else by << n, b, largest, depth)
+                yield from _terms(x, by * n if e.op == "*" else by << n, b, largest, inside)
                 return
-    if isinstance(e, Var) and depth < DEEPEST and e.sym not in b.most:
+    if isinstance(e, Var) and len(inside) < DEEPEST and e.sym not in inside | b.most.keys():
         given = largest.sources.get(e.sym)
         if given is not None:
-            yield from _terms(given, by, b, largest, depth + 1)
+            yield from _terms(given, by, b, largest, inside | {e.sym})
             return
     yield by, largest.most(e, b)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import ktc
 from ktc.ir.text import parse_kernel
 from ktc.scaffold import draft
+from ktc.scaffold.largest_index import Largest
 from ktc.scaffold.row_pitches import longest_rows
 
 BIAS = """
@@ -141,4 +144,25 @@ kernel k(x: f32 const*, y: f32*, n: i32)
 {steps}
   y[p40] = x[p0]
 """)
+    assert longest_rows(kernel, {"n"}, {}) == {}
+
+
+def test_an_index_that_is_counted_on_in_many_places_is_a_sum_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is where a stencil loads what lies before it: not a sum of sums of them."""
+    steps = "".join(f"  z[{k}] = x[at]\n  at += 32 * n\n" for k in range(12))
+    kernel = parse_kernel(f"""\
+kernel k(x: f32 const*, z: f32*, n: i32)
+  launch grid(1) block(1)
+  var at: i32 = 0
+{steps}""")
+    asked = 0
+    most = Largest.most
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        assert asked < 50_000
+        return most(*args, **kwargs)
+
+    monkeypatch.setattr(Largest, "most", counted)
     assert longest_rows(kernel, {"n"}, {}) == {}
