@@ -50,7 +50,7 @@ STEPS: dict[str, Step] = {
     "early": Step(FLAT + "if (i >= n) return; OUT[i] = IN[i] * 5.0f + 3.0f;", BY_ELEMENT, True),
     "branching": Step(FLAT + "if (i < n) { float g = IN[i]; if (g < 0.0f) g = 0.25f * g; OUT[i] = g; }",
                       BY_ELEMENT, True),
-    "chosen": Step(FLAT + "if (i < n) { if (i % D == 0) OUT[i] = IN[i] * 2.0f + 7.0f; else OUT[i] = IN[i]; }",
+    "chosen": Step(FLAT + "if (i < n) { if (i % D == 0) OUT[i] = IN[i] * 2.0f + 7.0f; else OUT[i] = 6.0f - IN[i]; }",
                    BY_ELEMENT, True),
     "nested": Step(GRID + "if (c < D) OUT[r * D + c] = IN[r * D + c] * 3.0f + 1.0f;", BY_PLACE, True),
     "early nested": Step(GRID + "if (c >= D) return; OUT[r * D + c] = 4.0f - IN[r * D + c];", BY_PLACE, True),

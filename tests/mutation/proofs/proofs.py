@@ -31,12 +31,13 @@ from typing import Any
 
 from ktc.ir.analysis.uniformity import uniformity
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import AddrOf, Assign, Barrier, Body, Call, Expr, For, If, Load, Return, Stmt, WarpOp
+from ktc.ir.nodes import AddrOf, Assign, Barrier, Body, Call, Expr, For, If, Load, Return, Stmt, Sym, WarpOp
 from ktc.ir.text import canonical
 from ktc.ir.walk import declared, stmt_exprs, walk, walk_expr
 from ktc.ir.workload import Workload
 from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.ranges import wraps
+from ktc.search.verification.integers.statement_context import stays_in_type
 from ktc.search.verification.rungs.normal_form import normal
 from tests.mutation.maxima.lanes import Window, unasked
 from tests.mutation.maxima.maps import same_points
@@ -73,7 +74,8 @@ def equivalent(
         return found
     if canonical(candidate).launch != canonical(mutant).launch:
         comparable = same_body and candidate.assumptions == mutant.assumptions and smt.available()
-        return other_threads(candidate, mutant) if comparable and not _wraps(mutant) - _wraps(candidate) else ""
+        kept = comparable and not _wraps(mutant) - _wraps(candidate)
+        return other_threads(candidate, mutant, _promised(candidate, workload)) if kept else ""
     if any(a not in candidate.assumptions for a in mutant.assumptions):
         return ""
     dropped = [a for a in candidate.assumptions if a not in mutant.assumptions]
@@ -85,9 +87,12 @@ def equivalent(
         return same_launches(candidate, mutant, lambda a, b: equivalent(a, b, None, workload))
     if not smt.available() or _wraps(mutant) - _wraps(candidate):
         return ""
-    promised = extents(candidate, workload) if workload is not None else {}
-    context = smt.Context(candidate, extents=promised)
+    context = smt.Context(candidate, extents=_promised(candidate, workload))
     return _Search(candidate, mutant).bodies(candidate.body, mutant.body, context, ())
+
+
+def _promised(kernel: Kernel, workload: Workload | None) -> dict[Sym, Expr]:
+    return extents(kernel, workload) if workload is not None else {}
 
 
 @dataclasses.dataclass
@@ -230,7 +235,8 @@ def _wraps(kernel: Kernel) -> set[Expr]:
     """Integer arithmetic that may leave its type, which formulas take no notice of: code that is run more often than it
     was may do so."""
     ranges = {p.sym.name: (low, high) for p in kernel.params for low, high in [p.range] if None not in (low, high)}
-    return {w.expr for w in wraps(kernel, ranges)}  # type: ignore[arg-type]
+    found = wraps(kernel, ranges)  # type: ignore[arg-type]
+    return {w.expr for w in found if not stays_in_type(kernel, w.stmt, w.expr, ranges)}  # type: ignore[arg-type]
 
 
 def _with_body(body: Body, old: Body, new: Body) -> Body:

@@ -6,7 +6,7 @@ dropped held anyway, the threads that are no longer launched had nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from ktc.ir.nodes import (
     Break,
     Continue,
     Decl,
+    Expr,
     For,
     HwIndex,
     If,
@@ -109,9 +110,9 @@ ALONE = (Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, For, If, Return,
 """Statements of single threads, and barriers."""
 
 
-def other_threads(a: Kernel, b: Kernel) -> str:
+def other_threads(a: Kernel, b: Kernel, extents: Mapping[Sym, Expr]) -> str:
     """Why ``b``, which differs from ``a`` in one extent of its launch alone, does the same with fewer or more threads:
-    those that only one of them has do nothing."""
+    those that only one of them has do nothing. ``extents``: of buffers that are read alone, how many elements."""
     if a.launch is None or b.launch is None:
         return ""
     before, after = ((*k.launch.grid, *k.launch.block) for k in (a, b) if k.launch is not None)
@@ -131,7 +132,7 @@ def other_threads(a: Kernel, b: Kernel) -> str:
     if any(e == extent for e in all_exprs(a.body)) or (level == "thread" and not _one_by_one(a)):
         return ""
     if not fewer:
-        context = smt.Context(b)
+        context = smt.Context(b, extents=extents)
     context.facts.append(context.of(HwIndex(level, axis)) >= context.of((after if fewer else before)[i]))
     quiet = Quiet(barriers=fewer or level == "block", loads=fewer, ends=True)
     idle = no_effect((a if fewer else b).body, context, quiet)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ktc.ir.text import canonical, parse_kernel
+from ktc.ir.workload import ArgSpec
 from tests.mutation.proofs.proofs import equivalent
+from tests.search.verification.gate_samples import _workload, scalar
 
 TILE = """
 kernel k(out: f32* noalias, x: f32 const* noalias, n: i32 range 1..1000)
@@ -49,3 +51,22 @@ def test_others_must_reach_the_barriers_too() -> None:
 @pytest.mark.parametrize("text", [LANES, WARPS])
 def test_with_fewer_beside_it_a_thread_has_another_lane(text: str) -> None:
     assert not proof("block(32, 8)", "block(16, 8)", text)
+
+
+FIRST = """
+kernel k(y: f32* noalias, x: f32 const* noalias, n: i32 range 1..4096)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  let f: f32 = x[AT]
+  if i < n
+    y[i] = f
+"""
+
+
+@pytest.mark.parametrize(("at", "read"), [("0", True), ("n - 1", True), ("n", False), ("i", False)])
+def test_threads_that_are_added_read_what_is_there(at: str, read: bool) -> None:
+    pytest.importorskip("z3")
+    args = (ArgSpec("y", "f32", "out", ("n",)), ArgSpec("x", "f32", "in", ("n",)), scalar("n", "n"))
+    text = FIRST.replace("AT", at)
+    few, many = (canonical(parse_kernel(t)) for t in (text, text.replace("cdiv(n, 64)", "n")))
+    assert bool(equivalent(few, many, None, _workload("k", args, {"n": 64}))) == read
