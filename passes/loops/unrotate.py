@@ -121,7 +121,8 @@ def _around(kernel: Kernel, before: Body, loop: For, rest: Body, held: Mapping[S
     new = dataclasses.replace(loop, body=_iteration(loop, held))
     ends: list[Stmt] = []
     renamed: dict[Sym, Expr] = {}
-    for v in held.keys() & used_in(rest):
+    later = used_in(rest)
+    for v in (v for v in held if v in later):
         value = held[v].at(_end(kernel, loop))
         if v in assigned(rest):
             ends.append(Assign(v, value, loc=loop.loc))

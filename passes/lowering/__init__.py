@@ -42,7 +42,7 @@ from ktc.passes.lowering.tensor.carried_products import carried
 from ktc.passes.lowering.tensor.overlap import overlapped
 from ktc.passes.shared.known_ranges import decided
 
-from .cleanup import tidy
+from .cleanup import merge_guards, tidy, without_idle
 from .decider import Decider
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
@@ -84,7 +84,7 @@ def materialise(kernel: Kernel) -> Kernel:
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)
     kernel = clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
-    return kernel.with_(body=decided(kernel, LOWERED, sized=False))
+    return kernel.with_(body=merge_guards(without_idle(decided(kernel, LOWERED, sized=False))))
 
 
 def _without_waits(kernel: Kernel) -> Kernel:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeGuard
 
-from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, For, If, Load, Raw, Stmt, Sym, Var, WarpOp, While
-from ktc.ir.purity import is_movable
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.nodes import Alloc, Binary, Body, Call, Const, Decl, Expr, For, If, Load, Raw, Stmt, Sym, Var, WarpOp, While
+from ktc.ir.purity import is_movable, is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_stmt_exprs, used, walk_expr
 
@@ -20,6 +21,22 @@ IMPURE = (Load, Raw, Call, WarpOp)
 
 def tidy(body: Body) -> Body:
     return reuse_indices(flatten_guards(merge_guards(body)), {}, {}, assigned(body))
+
+
+def without_idle(body: Body) -> Body:
+    """``body`` without counted loops and branches in which nothing stands: what is cut into whole parts and a rest may
+    have no rest."""
+    inside = (_inside(s, without_idle) for s in body)
+    return tuple(s for s in inside if not _is_idle(s))
+
+
+def _is_idle(s: Stmt) -> bool:
+    if isinstance(s, If):
+        return not s.then and not s.orelse and is_removable(s.cond)
+    if not isinstance(s, For) or s.body or not is_removable(s.cond):
+        return False
+    form = counting(s)
+    return form is not None and isinstance(form.by, Const) and int(form.by.value) > 0
 
 
 def merge_guards(body: Body) -> Body:
@@ -106,4 +123,4 @@ def _inside(s: Stmt, f) -> Stmt:
     return s
 
 
-__all__ = ["merge_guards", "reuse_indices", "tidy"]
+__all__ = ["merge_guards", "reuse_indices", "tidy", "without_idle"]
