@@ -256,6 +256,13 @@ def sub(a: Expr, b: Expr) -> Expr:
     return binary("-", a, b)
 
 
+def plus_number(e: Expr, n: int) -> Expr:
+    """``e + n``, or ``e - -n``; ``e`` itself where that is nothing."""
+    t = e.type
+    assert isinstance(t, Scalar)
+    return (sub if n < 0 else add)(e, cast(i32(abs(n)), t)) if n else e
+
+
 def mul(a: Expr, b: Expr) -> Expr:
     return binary("*", a, b)
 

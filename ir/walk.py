@@ -131,6 +131,19 @@ def with_bodies(s: S, f: Callable[[Body], Body]) -> S:
     return replaced(s, changes) if changes else s
 
 
+def with_list_around(body: Body, target: Stmt, rewritten: Callable[[Body, Body], Body | None]) -> Body | None:
+    """``body`` with the list that ``target`` itself stands in as ``rewritten`` has it, of what stands before and behind
+    it there; None where that says so, or ``body`` does not hold it."""
+    for k, s in enumerate(body):
+        if s is target:
+            return rewritten(body[:k], body[k + 1 :])
+        for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
+            new = with_list_around(inner, target, rewritten)
+            if new is not None:
+                return (*body[:k], replaced(s, {name: new}), *body[k + 1 :])
+    return None
+
+
 def map_body(
     body: Body, stmt: Callable[[Stmt], Stmt | Body | None], expr: Callable[[Expr], Expr] | None = None
 ) -> Body:

@@ -107,7 +107,7 @@ def _counted(body: Body) -> set[Sym]:
         return out
     everywhere = Counter(s.sym for s in walk(body) if isinstance(s, Assign))
     others = {x for s in walk(body) for x in (getattr(s, "dst", None), *(o for _, o in getattr(s, "outputs", ())))}
-    opaque = {b for e in all_exprs(body) for x in walk_expr(e) if isinstance(x, AddrOf | Raw) for b in used(x)}
+    opaque = {b for x in all_exprs(body) if isinstance(x, AddrOf | Raw) for b in used(x)}
     for v in again - others - opaque:
         here = sum(isinstance(s, Assign) and s.sym == v for s in body)
         loops = sum(isinstance(s, For) and _step(s, v) is not None for s in body)

@@ -23,7 +23,7 @@ from ktc.ir.analysis.dependence import carried_scalars
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
-from ktc.ir.fold import add, binary, cast, evaluate, i32, mul, simplify, sub
+from ktc.ir.fold import add, binary, evaluate, mul, plus_number, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, For, If, Load, Select, Stmt, Sym, Var
 from ktc.ir.purity import is_removable
@@ -57,7 +57,7 @@ class Carried:
         out = substitute_expr(self.later, {self.loop.var: z})
         for k, value in reversed(list(enumerate(self.first))):
             if value is not None:
-                out = _choice(simplify(binary("==", z, _from(self.loop.init, k))), value, out)
+                out = _choice(simplify(binary("==", z, plus_number(self.loop.init, k))), value, out)
         return simplify(out)
 
 
@@ -195,7 +195,7 @@ class _Closing:
     def _one_back(self, e: Expr) -> Expr:
         """``e`` of the iteration before."""
         z = self.loop.var
-        moved = simplify(substitute_expr(e, {z: sub(Var(z), cast(i32(1), z.type))}))  # type: ignore[arg-type]
+        moved = simplify(substitute_expr(e, {z: plus_number(Var(z), -1)}))  # type: ignore[arg-type]
         return by_step(moved, z)
 
     def _holds_before_the_last(self, cond: Expr) -> bool:
@@ -213,7 +213,7 @@ class _Closing:
 
     def _fits(self, e: Expr | None, later: Expr, k: int) -> bool:
         """Whether ``later`` is ``e`` in iteration ``k``, counted from 0."""
-        there = substitute_expr(later, {self.loop.var: _from(self.loop.init, k)})
+        there = substitute_expr(later, {self.loop.var: plus_number(self.loop.init, k)})
         return e is not None and self._alike(e, there)
 
     def _alike(self, a: Expr, b: Expr) -> bool:
@@ -257,10 +257,6 @@ def _by_step(index: Expr, z: Sym) -> Expr:
     if not (isinstance(z.type, Scalar) and z.type.is_signed):
         return index
     return add(from_polynomial(rest, index.type), mul(moved(z, by, index.type), form.coeff(z)))
-
-
-def _from(lo: Expr, k: int) -> Expr:
-    return add(lo, cast(i32(k), lo.type)) if k else lo  # type: ignore[arg-type]
 
 
 def _is_loaded(e: Expr) -> bool:

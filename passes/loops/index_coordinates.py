@@ -19,7 +19,7 @@ from functools import reduce
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial, scaled
-from ktc.ir.fold import add, cast, i32, mul, simplify, sub
+from ktc.ir.fold import add, cast, mul, plus_number, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Call, Expr, Load, Par, Select, Stmt, Store, Sym, Var
 from ktc.ir.types import Scalar
@@ -36,7 +36,7 @@ def by_coordinates(kernel: Kernel, var: Sym) -> Kernel:
     loop = next((s for s in walk(kernel.body) if isinstance(s, Par) and s.var == var), None)
     if loop is None:
         return kernel
-    places = {(x.buffer, x.index) for e in all_exprs(loop.body) for x in walk_expr(e) if isinstance(x, Load)}
+    places = {(x.buffer, x.index) for x in all_exprs(loop.body) if isinstance(x, Load)}
     if max(Counter(b for b, _ in places).values(), default=0) < NEIGHBOURS:
         return kernel
     names = definitions(kernel.body)
@@ -81,7 +81,7 @@ def _by_coordinates(index: Expr, counted: Sequence[Sym], names: Mapping[Sym, Exp
     out, offset = reduce(add, reversed(terms)), rest.get((), 0)
     others = {f: n for f, n in rest.items() if f}
     out = add(out, from_polynomial(others, t)) if others else out
-    return (sub if offset < 0 else add)(out, cast(i32(abs(offset)), t)) if offset else out
+    return plus_number(out, offset)
 
 
 def steps(rest: Polynomial, stride: Polynomial) -> tuple[int, Polynomial]:
@@ -95,7 +95,7 @@ def steps(rest: Polynomial, stride: Polynomial) -> tuple[int, Polynomial]:
 
 def moved(v: Sym, by: int, t: Scalar) -> Expr:
     """``by`` iterations after ``v``."""
-    return (sub if by < 0 else add)(cast(Var(v), t), cast(i32(abs(by)), t))
+    return plus_number(cast(Var(v), t), by)
 
 
 __all__ = ["by_coordinates", "moved", "steps"]

@@ -26,11 +26,10 @@ from dataclasses import dataclass
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.counted_loops import counting, why_uncounted
-from ktc.ir.fold import add, cast, i32, simplify, sub
+from ktc.ir.fold import plus_number, simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import BODY_FIELDS, Binary, Body, Decl, Expr, For, If, Stmt, Store, Sym, Var, bodies
-from ktc.ir.types import Scalar
-from ktc.ir.walk import declared, walk
+from ktc.ir.nodes import Binary, Body, Decl, Expr, For, If, Stmt, Store, Sym, Var
+from ktc.ir.walk import declared, walk, with_list_around
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -81,7 +80,7 @@ def unpeeled(kernel: Kernel, loop: For) -> Result:
     taken = [0, 0]
     while True:
         longer = _Longer(kernel, loop)
-        after = longer.within(kernel.body)
+        after = with_list_around(kernel.body, loop, longer.around)
         if after is None:
             break
         kernel = kernel.with_(body=without_unread(after))
@@ -105,21 +104,14 @@ class _Longer:
         self.acts = sum(not isinstance(s, Decl) for s in loop.body)
         self.taken = (0, 0)
 
-    def within(self, body: Body) -> Body | None:
-        """``body`` with the loop one iteration longer; None if none stands beside it, or ``body`` does not hold it."""
-        for k, s in enumerate(body):
-            if s is self.loop:
-                return self._before(body[:k], body[k + 1 :]) or self._behind(body[:k], body[k + 1 :])
-            for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
-                new = self.within(inner)
-                if new is not None:
-                    return (*body[:k], dataclasses.replace(s, **{name: new}), *body[k + 1 :])  # type: ignore[arg-type]
-        return None
+    def around(self, before: Body, rest: Body) -> Body | None:
+        """The list that the loop stands in with the loop one iteration longer; None if none stands beside it."""
+        return self._before(before, rest) or self._behind(before, rest)
 
     def _before(self, before: Body, rest: Body) -> Body | None:
         """The list with the iteration in front of the loop in it."""
         beside = self._beside(before[::-1])[::-1]
-        first = _plus(self.lo, -1)
+        first = simplify(plus_number(self.lo, -1))
         body = self._joined(beside, first, ())
         if body is None:
             return None
@@ -134,7 +126,7 @@ class _Longer:
         if body is None:
             return None
         self.taken = (0, 1)
-        cond = Binary("<", Var(self.loop.var), _plus(self.hi, 1))
+        cond = Binary("<", Var(self.loop.var), simplify(plus_number(self.hi, 1)))
         return (*before, dataclasses.replace(self.loop, cond=cond, body=body), *(s for s in rest if s not in beside))
 
     def _beside(self, body: Body) -> list[Stmt]:
@@ -154,12 +146,6 @@ class _Longer:
             return Joining(self.loop, at, self.here, self.names, set(gone)).joined(beside)
         except Unlike:
             return None
-
-
-def _plus(e: Expr, n: int) -> Expr:
-    t = e.type
-    assert isinstance(t, Scalar)
-    return simplify((sub if n < 0 else add)(e, cast(i32(abs(n)), t)))
 
 
 __all__ = ["Unpeel", "unpeeled"]

@@ -29,7 +29,6 @@ from ktc.ir.arith.counted_loops import counting, why_uncounted
 from ktc.ir.fold import fold_node
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    BODY_FIELDS,
     Assign,
     Body,
     Call,
@@ -41,10 +40,9 @@ from ktc.ir.nodes import (
     Stmt,
     Sym,
     Var,
-    bodies,
     fresh,
 )
-from ktc.ir.walk import assigned, substitute, substitute_expr, used_in, walk
+from ktc.ir.walk import assigned, substitute, substitute_expr, used_in, walk, with_list_around
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -86,30 +84,34 @@ def unrotated(kernel: Kernel, loop: For) -> Result:
     why = why_uncounted(loop) or (f"'{loop.var.name}' holds a jump or opaque code" if bad is not None else "")
     if why:
         raise Refusal("E-UNROTATE-LOOP", why, places(bad, loop))
-    body, names = _within(kernel, kernel.body, loop)
+    names: list[str] = []
+
+    def around(before: Body, rest: Body) -> Body:
+        held = _held(kernel, loop, before, rest)
+        names.extend(v.name for v in held)
+        return _around(kernel, before, loop, rest, held)
+
+    body = with_list_around(kernel.body, loop, around)
+    assert body is not None
     return Result(kernel.with_(body=without_unread(body)), (f"loaded again: {', '.join(names)}",))
 
 
-def _within(kernel: Kernel, body: Body, loop: For) -> tuple[Body, list[str]]:
-    """``body`` with ``loop`` and what goes around it, and the names of what is loaded again; none if it does not hold
-    the loop."""
-    for k, s in enumerate(body):
-        if s is loop:
-            found, reasons = carried_values(kernel, loop, body[:k])
-            held = {v: c for v, c in found.items() if _declared_in(body[:k], v)}
-            if used_in(body[k + 1 :]) & {v for v, c in held.items() if not c.whole}:
-                held = {v: c for v, c in held.items() if c.whole}
-            if not held:
-                why = f"'{loop.var.name}' hands on nothing that can be loaded again"
-                hint = "noalias in the workload, or __restrict__, says that arrays do not overlap"
-                said = f": {'; '.join(reasons)}" if reasons else ""
-                raise Refusal("E-UNROTATE-NONE", why + said, places(loop), hint if "overlap" in said else "")
-            return _around(kernel, body[:k], loop, body[k + 1 :], held), [v.name for v in held]
-        for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
-            new, names = _within(kernel, inner, loop)
-            if names:
-                return (*body[:k], dataclasses.replace(s, **{name: new}), *body[k + 1 :]), names  # type: ignore[arg-type]
-    return body, []
+def _held(kernel: Kernel, loop: For, before: Body, rest: Body) -> dict[Sym, Carried]:
+    """What ``loop`` hands on that can be loaded again, between the statements of its list.
+
+    Raises:
+        Refusal: nothing can.
+    """
+    found, reasons = carried_values(kernel, loop, before)
+    held = {v: c for v, c in found.items() if _declared_in(before, v)}
+    if used_in(rest) & {v for v, c in held.items() if not c.whole}:
+        held = {v: c for v, c in held.items() if c.whole}
+    if not held:
+        why = f"'{loop.var.name}' hands on nothing that can be loaded again"
+        hint = "noalias in the workload, or __restrict__, says that arrays do not overlap"
+        said = f": {'; '.join(reasons)}" if reasons else ""
+        raise Refusal("E-UNROTATE-NONE", why + said, places(loop), hint if "overlap" in said else "")
+    return held
 
 
 def _declared_in(before: Body, v: Sym) -> bool:

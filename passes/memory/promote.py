@@ -23,7 +23,6 @@ from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    BODY_FIELDS,
     AddrOf,
     Assign,
     Atomic,
@@ -38,11 +37,21 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
-    bodies,
     fresh,
 )
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    stmt_exprs,
+    substitute_expr,
+    used,
+    walk,
+    walk_expr,
+    with_list_around,
+)
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -96,7 +105,8 @@ def promoted(kernel: Kernel, loop: For) -> Kernel:
         why = f"no element of memory is updated by every iteration of '{loop.var.name}', apart from all else"
         hint = "noalias in the workload, or __restrict__, says that arrays do not overlap"
         raise Refusal("E-PROMOTE-NONE", why, places(loop), hint)
-    body = _within(kernel.body, loop, elements, facts_of(kernel, REWRITES).at(loop))
+    here = facts_of(kernel, REWRITES).at(loop)
+    body = with_list_around(kernel.body, loop, lambda before, rest: (*_promoted(before, loop, elements, here), *rest))
     assert body is not None
     return kernel.with_(body=body)
 
@@ -133,21 +143,14 @@ def _is_alone(kernel: Kernel, loop: For, e: Element) -> bool:
     return not loads
 
 
-def _within(body: Body, loop: For, elements: Sequence[Element], facts: Facts) -> Body | None:
-    """``body`` with ``loop`` and what goes around it; None if it does not hold the loop."""
-    for k, s in enumerate(body):
-        if s is loop:
-            before, first = _first_values(body[:k], elements)
-            held = [e for e in elements if e.buffer in first or _always_stored(loop, e)]
-            if not held:
-                why = f"what '{loop.var.name}' updates, it updates under a condition only"
-                raise Refusal("E-PROMOTE-NONE", why, places(loop), "a store before the loop would do")
-            return (*before, *_around(loop, held, first, facts), *body[k + 1 :])
-        for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
-            new = _within(inner, loop, elements, facts)
-            if new is not None:
-                return (*body[:k], dataclasses.replace(s, **{name: new}), *body[k + 1 :])  # type: ignore[arg-type]
-    return None
+def _promoted(before: Body, loop: For, elements: Sequence[Element], facts: Facts) -> Body:
+    """``before`` and the ``loop`` behind it, with what it updates in variables."""
+    before, first = _first_values(before, elements)
+    held = [e for e in elements if e.buffer in first or _always_stored(loop, e)]
+    if not held:
+        why = f"what '{loop.var.name}' updates, it updates under a condition only"
+        raise Refusal("E-PROMOTE-NONE", why, places(loop), "a store before the loop would do")
+    return (*before, *_around(loop, held, first, facts))
 
 
 def _first_values(before: Body, elements: Sequence[Element]) -> tuple[Body, dict[Sym, Expr]]:

@@ -243,11 +243,10 @@ def _everywhere(body: Body) -> Iterator[Expr]:
 
 def _numbers(body: Body, t: Scalar) -> Iterator[Const]:
     """The numbers of type ``t`` that ``body`` has, and those with the other sign."""
-    for e in all_exprs(body):
-        for x in walk_expr(e):
-            if isinstance(x, Const) and x.ty == t:
-                yield x
-                yield Const(-float(x.value), t)
+    for x in all_exprs(body):
+        if isinstance(x, Const) and x.ty == t:
+            yield x
+            yield Const(-float(x.value), t)
 
 
 def _stored(c: Const) -> float:

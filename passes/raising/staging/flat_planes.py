@@ -17,7 +17,7 @@ from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomi
 from ktc.ir.fold import cast, evaluate, i32, simplify
 from ktc.ir.nodes import Alloc, Body, Expr, For, If, Load, Stmt, Store, Sym, fresh
 from ktc.ir.types import I32, Array
-from ktc.ir.walk import all_exprs, map_body, walk, walk_expr
+from ktc.ir.walk import all_exprs, map_body, walk
 
 
 def by_plane(body: Body, arrays: Iterable[Sym]) -> Body:
@@ -37,7 +37,7 @@ def _flat(index: Sequence[Expr], names: Mapping[Sym, Expr]) -> Polynomial:
 
 
 def _indices(body: Body, array: Sym) -> list[tuple[Expr, ...]]:
-    loads = [x.index for e in all_exprs(body) for x in walk_expr(e) if isinstance(x, Load) and x.buffer == array]
+    loads = [x.index for x in all_exprs(body) if isinstance(x, Load) and x.buffer == array]
     return [*loads, *(s.index for s in walk(body) if isinstance(s, Store) and s.buffer == array)]
 
 

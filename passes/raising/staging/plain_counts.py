@@ -23,6 +23,7 @@ from ktc.ir.nodes import Assign, Binary, Body, Cast, Decl, Expr, For, HwIndex, I
 from ktc.ir.purity import is_movable
 from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import (
+    all_exprs,
     assigned,
     declared,
     map_body,
@@ -166,8 +167,6 @@ def _own(body: Body, whole: Body) -> Body:
 
 
 def _reads(body: Body, v: Sym) -> int:
-    from ktc.ir.walk import all_exprs
-
     return sum(isinstance(e, Var) and e.sym == v for e in all_exprs(body))
 
 

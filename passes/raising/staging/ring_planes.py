@@ -21,7 +21,7 @@ from ktc.ir.arith.affine import linear_form
 from ktc.ir.fold import cast, evaluate, i32, is_const, simplify, sub
 from ktc.ir.nodes import Alloc, Binary, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, keep, map_body, refresh, substitute, walk, walk_expr
+from ktc.ir.walk import all_exprs, keep, map_body, refresh, substitute, walk
 
 
 def in_each_iteration(body: Body, arrays: Iterable[Sym]) -> Body:
@@ -44,7 +44,7 @@ def _unrolled(body: Body, loop: For, array: Sym) -> Body | None:
     inner = map_body(loop.body, keep, lambda e: expand(e, names) if isinstance(e, Var) else e)
     stores = [s for s in walk(inner) if isinstance(s, Store) and s.buffer == array]
     stored = {_phase(s.index[0], loop.var, int(planes)) for s in stores}
-    loads = [x for e in all_exprs(inner) for x in walk_expr(e) if isinstance(x, Load) and x.buffer == array]
+    loads = [x for x in all_exprs(inner) if isinstance(x, Load) and x.buffer == array]
     read = {_phase(x.index[0], loop.var, int(planes)) for x in loads}
     if len(stored) != 1 or None in stored | read or not read:
         return None
@@ -69,7 +69,7 @@ def _unrolled(body: Body, loop: For, array: Sym) -> Body | None:
 
 
 def _reads(s: Stmt, array: Sym) -> bool:
-    return any(isinstance(x, Load) and x.buffer == array for e in all_exprs((s,)) for x in walk_expr(e))
+    return any(isinstance(x, Load) and x.buffer == array for x in all_exprs((s,)))
 
 
 def _phase(index: Expr, z: Sym, planes: int) -> int | None:

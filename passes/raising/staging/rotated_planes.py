@@ -24,7 +24,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from ktc.ir.fold import add, binary, cast, evaluate, i32
+from ktc.ir.fold import binary, evaluate, plus_number
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Assign, Barrier, Body, Const, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.storage import is_shared
@@ -37,8 +37,8 @@ from ktc.ir.walk import (
     map_body,
     map_expr,
     used,
+    used_in,
     walk,
-    walk_expr,
     with_bodies,
 )
 from ktc.passes.core.refusals import Result, attempted
@@ -177,7 +177,7 @@ def _stores(then: Body, inner: Body, loop: For, cells: Mapping[Sym, Cell], held:
     unset = {v: c.unset for v, c in held.items()}
     out: list[Stmt] = []
     for s, x in zip(then, inner, strict=True):
-        moved, read = after(x, now), {v for e in all_exprs((x,)) for v in used(e)} & held.keys()
+        moved, read = after(x, now), used_in((x,)) & held.keys()
         written = [y.sym for y in walk((x,)) if isinstance(y, Assign) and y.sym in held]
         if not written:
             out.append(s)
@@ -186,7 +186,7 @@ def _stores(then: Body, inner: Body, loop: For, cells: Mapping[Sym, Cell], held:
             array, index = cells[v]
             value = map_expr(by_step(moved[v], loop.var), as_one_load)
             store = Store(array, index, value, loc=s.loc)
-            known = binary(">=", Var(loop.var), add(loop.init, cast(i32(missing), loop.init.type)))  # type: ignore[arg-type]
+            known = binary(">=", Var(loop.var), plus_number(loop.init, missing))  # type: ignore[arg-type]
             out.append(If(known, (store,), ()) if missing else store)
             unset[v] = missing
         now = moved
@@ -249,7 +249,7 @@ def _planes_apart(body: Body, arrays: Collection[Sym]) -> Body:
 
 
 def _accesses(body: Body) -> list[Cell]:
-    loads = [(x.buffer, x.index) for e in all_exprs(body) for x in walk_expr(e) if isinstance(x, Load)]
+    loads = [(x.buffer, x.index) for x in all_exprs(body) if isinstance(x, Load)]
     return loads + [(s.buffer, s.index) for s in walk(body) if isinstance(s, Store)]
 
 

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from ktc.ir.nodes import (
-    BODY_FIELDS,
     Alloc,
     Assign,
     Atomic,
@@ -39,7 +37,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Array
-from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, used, used_in, walk, walk_expr, with_list_around
 
 from .symbolic_run import SymbolicRun
 from .symbolic_state import Slot, Unclear, place_of
@@ -193,19 +191,7 @@ def _named(e: Expr) -> set[Sym]:
 
 def _spliced(body: Body, region: _Region, new: Body) -> Body | None:
     """``body`` with ``new`` in the place of the region's statements."""
-    out: list[Stmt] = []
-    for k, s in enumerate(body):
-        if s is region.last:
-            return (*body[: region.start], *new, *body[k + 1 :])
-        changes: dict[str, Any] = {}
-        for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
-            done = _spliced(inner, region, new)
-            if done is not None:
-                changes[name] = done
-        if changes:
-            return (*body[:k], dataclasses.replace(s, **changes), *body[k + 1 :])
-        out.append(s)
-    return None
+    return with_list_around(body, region.last, lambda before, rest: (*before[: region.start], *new, *rest))
 
 
 def _without_unused(body: Body, sets: set[Sym]) -> Body:
