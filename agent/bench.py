@@ -181,7 +181,7 @@ class Bench:
 
     def _footprint(self, scenario: Scenario, work: Work) -> int:
         """Bytes that launches go through before one finds the same again: of each set of arguments what it touches."""
-        whole = sum(n for _, n in self.station.argument_bytes(scenario).values())
+        whole = self.station.call_bytes(scenario)
         sets = rotation(whole, self.device.l2_bytes, self.device.global_bytes)
         return sets * min(whole, max(work.bytes_in, work.bytes_out))
 

@@ -118,7 +118,7 @@ class Station:
             KtcError: it cannot be printed, or it failed.
         """
         code = printed(kernel, self.device.profile)
-        small = sum(n for _, n in self.argument_bytes(scenario).values()) <= CHECKED_BYTES
+        small = self.call_bytes(scenario) <= CHECKED_BYTES
         wrong = self._differs(code, scenario if small else None, count=4)
         other = printed(rival, self.device.profile) if rival is not None else self._original()
         self._wait_for(other)
@@ -175,6 +175,10 @@ class Station:
     def scalars(self, scenario: Scenario) -> dict[str, int | float]:
         """Values of the scalar parameters, host ones too."""
         return self.work.scalars(scenario.sizes)
+
+    def call_bytes(self, scenario: Scenario) -> int:
+        """Of all array arguments."""
+        return sum(n for _, n in self.argument_bytes(scenario).values())
 
     def argument_bytes(self, scenario: Scenario) -> dict[str, tuple[str, int]]:
         """Array arguments: name -> (role, bytes), without making them."""

@@ -11,6 +11,7 @@ from typing import Any
 from .diagnostics import KtcError, Loc
 from .fold import KnobValues
 from .nodes import KNOB_MARK, Body, Const, Expr, Launched, Par, Produce, Reduce, Scan, Sym
+from .types import Ptr
 from .walk import walk
 
 ORIGINS = ("declared", "proven", "observed", "guessed")
@@ -59,6 +60,11 @@ class Param:
     temporary: bool = False
     touches: tuple[Expr, ...] = ()
     origins: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def overlaps_nothing(self) -> bool:
+        """Whether no other parameter reaches what this one, a buffer, does."""
+        return self.noalias or (isinstance(self.sym.type, Ptr) and self.sym.type.restrict)
 
 
 @dataclass(frozen=True)

@@ -90,13 +90,16 @@ def _begin_ahead(run: Run, scenario: Scenario) -> None:
     original = run.builder.build(THE_ORIGINAL)
     if isinstance(original, Candidate):
         run.lab.prepare(original, scenario)
-    for p in chain.from_iterable(
-        map(run.builder.variants, foreseen(run.planner, _plain_view(run, scenario), PER_ROUND))
-    ):
+    for p in _variants(run, foreseen(run.planner, _plain_view(run, scenario), PER_ROUND)):
         built = run.builder.build(p)
         if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:
             run.foresee(built, first)
             return
+
+
+def _variants(run: Run, found: Iterator[Proposal]) -> Iterator[Proposal]:
+    """What is tried of each proposal, one after another."""
+    return chain.from_iterable(map(run.builder.variants, found))
 
 
 def _learn_bound(run: Run, scenario: Scenario) -> None:
@@ -340,7 +343,7 @@ def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tu
     scripts: list[str] = []
     said: list[Mapping[str, object]] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
-    for p in chain.from_iterable(map(run.builder.variants, proposals(run.planner, seen, PER_ROUND))):
+    for p in _variants(run, proposals(run.planner, seen, PER_ROUND)):
         scripts.append(p.script)
         said.append({"script": p.script, "planner": p.planner, "reason": p.reason, "predicted": p.predicted})
         built = run.builder.build(p)

@@ -32,7 +32,6 @@ from ktc.ir.nodes import (
     Cast,
     Const,
     Continue,
-    Decl,
     Expr,
     For,
     Par,
@@ -44,7 +43,7 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.types import F32, U64, Scalar
-from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
+from ktc.ir.walk import all_exprs, initial_values, walk, walk_expr
 
 from .lane_helpers import LANES, TREES
 from .numba_calls import is_polynomial
@@ -83,9 +82,7 @@ def begins_with_a_number(a: Acc, kernel: Body) -> bool:
     """Whether the first value of ``a`` is known not to be NaN, from the constants in ``kernel``, its whole body."""
     e: Expr | None = a.init
     if isinstance(e, Var):
-        sym = e.sym
-        declared = [s.init for s in walk(kernel) if isinstance(s, Decl) and s.sym == sym]
-        e = declared[0] if len(declared) == 1 and sym not in assigned(kernel) else None
+        e = initial_values(kernel).get(e.sym)
     while isinstance(e, Cast | Unary):
         e = e.x
     return isinstance(e, Const) and e.value == e.value

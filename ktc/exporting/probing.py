@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ktc.api import Program, program_of
 from ktc.ir.diagnostics import KtcError
@@ -23,9 +22,6 @@ from ktc.search.records.recipe import Recipe
 from .building import build, integers
 from .evidence import FASTER, measured
 from .shipped.dispatch import Instance, python_name
-
-if TYPE_CHECKING:
-    from ktc.agent.bench import Bench
 
 TRIES = 50
 """Sizes drawn for each that is measured: of some the original runs anyhow."""
@@ -49,7 +45,9 @@ def probed(opened: OpenedRecipe, count: int, device: str | None, seed: int, say:
     lab = Bench(work, start.original, variant=start.variant, device=device, seed=seed)
     try:
         for _ in range(count):
-            found = _drawn(opened, start, low, high, draw, lambda sizes: _bytes(lab, sizes))
+            found = _drawn(
+                opened, start, low, high, draw, lambda sizes: lab.station.call_bytes(Scenario("", dict(sizes)))
+            )
             if found is None:
                 break
             sizes, script, knobs = found
@@ -115,17 +113,14 @@ def _drawn(
     return None
 
 
-def _bytes(lab: Bench, sizes: Mapping[str, int]) -> int:
-    """Of all arrays of a call."""
-    return sum(n for _, n in lab.station.argument_bytes(Scenario("", dict(sizes))).values())
-
-
 def _candidates(low: Mapping[str, int], high: Mapping[str, int], draw: random.Random) -> Iterator[dict[str, int]]:
-    """Sizes of the box, even in their logarithms; each as it comes or as a multiple of 8 or 64."""
+    """Sizes of the box (:func:`drawn_size`)."""
     for _ in range(TRIES):
-        sizes = {}
-        for name, least in low.items():
-            value = round(math.exp(draw.uniform(math.log(max(least, 1)), math.log(max(high[name], 1)))))
-            grain = draw.choice((1, 8, 64))
-            sizes[name] = min(max(value // grain * grain, least), high[name])
-        yield sizes
+        yield {name: drawn_size(draw, least, high[name]) for name, least in low.items()}
+
+
+def drawn_size(draw: random.Random, least: int, most: int) -> int:
+    """A number from ``least`` to ``most``, even in its logarithm, as it comes or as a multiple of 8 or 64."""
+    value = round(math.exp(draw.uniform(math.log(max(least, 1)), math.log(max(most, 1)))))
+    grain = draw.choice((1, 8, 64))
+    return min(max(value // grain * grain, least), most)

@@ -27,7 +27,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.text import print_expr
-from ktc.ir.types import Array, Ptr
+from ktc.ir.types import Array
 from ktc.ir.walk import map_body, substitute_expr, walk_expr
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import option, required
@@ -88,7 +88,7 @@ class RowCache(Pass[Arguments]):
         if not values:
             raise Refusal("E-ROWCACHE-NONE", "no value of one sweep is computed again in a later one", locs)
         if where == "stored":
-            alone = {p.sym for p in kernel.params if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
+            alone = {p.sym for p in kernel.params if p.overlaps_nothing}
             body, early = stored_early(kernel.body, values, alone)
             if not early:
                 why = "no later sweep stores such a value unrounded to an array of which nothing else is needed before"

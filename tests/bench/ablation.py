@@ -21,7 +21,6 @@ Only kernels and seeds that every arm has been run with count.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import tempfile
 import time
@@ -44,6 +43,7 @@ from ktc.agent.planners import AHEAD, Ensemble
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from tests.bench.cost_model import largest
+from tests.bench.row_logs import append, logged, rows_of
 from tests.code_hash import code_hash
 
 RESAMPLES = 2000
@@ -105,21 +105,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     p.add_argument("--write", type=Path)
     a = p.parse_args(argv)
     if a.table:
-        text = table([json.loads(x) for x in a.table.read_text().splitlines()])
+        text = table(rows_of(a.table))
         print(text)
         if a.write:
             a.write.write_text(text + "\n")
         return
     end = time.monotonic() + a.seconds
-    made = {_key(r) for r in map(json.loads, a.log.read_text().splitlines())} if a.log.exists() else set()
+    made = {_key(r) for r in logged(a.log)}
     for head, folder in _wanted(a):
         if _key(head) in made:
             continue
         if time.monotonic() > end:
             return
         row = head | one_run(folder, head["arm"], head["seed"], a)
-        with a.log.open("a") as f:
-            f.write(json.dumps(row) + "\n")
+        append(a.log, row)
         print(row["kernel"], row["arm"], row["seed"], row.get("speedup", row.get("error")), flush=True)
 
 

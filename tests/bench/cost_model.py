@@ -46,6 +46,7 @@ from ktc.search.bounds.cost_model import estimate_of, machine_of
 from ktc.search.space.knob_space import Config
 from ktc.search.workers.executor import FromWorkload
 from tests.bench.planner import scripts
+from tests.bench.row_logs import append, logged, rows_of
 from tests.code_hash import code_hash
 from tests.paths import ROOT
 
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     p.add_argument("--fitted", nargs="*", default=[])
     a = p.parse_args(argv)
     if a.table:
-        print(table([json.loads(x) for x in a.table.read_text().splitlines()], a.target, a.fitted))
+        print(table(rows_of(a.table), a.target, a.fitted))
         return
     end = time.monotonic() + a.seconds
     for folder in a.folders:
@@ -91,7 +92,7 @@ def measure(folder: Path, log: Path, device: str, most: int, end: float) -> None
             "code": code_hash(),
             "device": bench.device.name,
         }
-        old = [json.loads(x) for x in log.read_text().splitlines()] if log.exists() else []
+        old = logged(log)
         made = {_key(r) for r in old if all(r[k] == v for k, v in head.items())}
         builder = Builder(original)
         for c, knobs in schedules(work, scenario, builder, folder, bench, most):
@@ -102,8 +103,7 @@ def measure(folder: Path, log: Path, device: str, most: int, end: float) -> None
                 return
             made.add(_key(row))
             row |= {"commit": _commit(), **_timed(bench, c, knobs, scenario, work)}
-            with log.open("a") as f:
-                f.write(json.dumps(row) + "\n")
+            append(log, row)
             print(f"{folder.name} {row.get('seconds', row.get('error'))} {c.label} {knobs}", flush=True)
     finally:
         bench.close()

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import json
 import math
 import random
 import subprocess
@@ -34,10 +33,12 @@ from typing import Any
 
 import numpy as np
 
+from ktc.exporting.probing import drawn_size
 from ktc.ir.support.child_python import python_environment, python_module
 from ktc.ir.workload import Workload
 from ktc.ir.workload.scenario_facts import runnable
 from ktc.ir.workload.size_expressions import evaluate
+from tests.bench.row_logs import append, logged, rows_of
 from tests.code_hash import code_hash
 
 INSIDE, BEYOND = 14, 6
@@ -66,18 +67,17 @@ def main() -> None:
     p.add_argument("--table", type=Path, help="only print the table of the rows in this file")
     a = p.parse_args()
     if a.table:
-        print(table([json.loads(x) for x in a.table.read_text().splitlines()]))
+        print(table(rows_of(a.table)))
         return
     end = time.monotonic() + a.seconds
-    made = {(r["kernel"], r["code"]) for r in map(json.loads, a.log.read_text().splitlines())} if a.log.exists() else ()
+    made = {(r["kernel"], r["code"]) for r in logged(a.log)}
     for folder in a.folders:
         if (folder.name, code_hash()) in made or time.monotonic() > end:
             continue
         row = {"kernel": folder.name, "code": code_hash(), "device": a.device}
         with tempfile.TemporaryDirectory() as place:
             row |= measured(folder, Path(place), a)
-        with a.log.open("a") as f:
-            f.write(json.dumps(row) + "\n")
+        append(a.log, row)
         print(" | ".join(cells(row)), flush=True)
 
 
@@ -132,7 +132,7 @@ def drawn(work: Workload) -> list[dict[str, int]]:
         wanted, tries = len(found) + count, 0
         while len(found) < wanted and tries < TRIES:
             tries += 1
-            sizes = {n: _size(draw, low[n], most * high[n]) for n in low}
+            sizes = {n: drawn_size(draw, low[n], most * high[n]) for n in low}
             with contextlib.suppress(ArithmeticError, ValueError):
                 right = most == 1 or any(v > high[n] for n, v in sizes.items())
                 elements = sum(math.prod(evaluate(n, sizes) for n in x.shape) for x in work.args if x.shape)
@@ -140,11 +140,6 @@ def drawn(work: Workload) -> list[dict[str, int]]:
                 if right and few and sizes not in (*known, *found) and runnable(kernel, work, sizes):
                     found.append(sizes)
     return found
-
-
-def _size(draw: random.Random, least: int, most: int) -> int:
-    value = round(math.exp(draw.uniform(math.log(max(least, 1)), math.log(max(most, 1)))))
-    return max(value // (grain := draw.choice((1, 8, 64))) * grain, least)
 
 
 @dataclass

@@ -34,6 +34,7 @@ from ktc.ir.types import scalar_of
 from ktc.ir.workload import Workload
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from tests.bench.row_logs import append, rows_of
 from tests.code_hash import code_hash
 from tests.paths import KERNELS
 
@@ -54,7 +55,7 @@ def main() -> None:
     p.add_argument("--table", type=Path, help="only print the table of the rows in this file")
     a = p.parse_args()
     if a.table:
-        print(table([json.loads(x) for x in a.table.read_text().splitlines()]))
+        print(table(rows_of(a.table)))
         return
     folders = a.folders or sorted(f.parent for f in KERNELS.glob("fusion/*/workload.toml"))
     rows = []
@@ -65,8 +66,7 @@ def main() -> None:
                 continue
             row = measured(folder, work, s.name, a.device, a.budget, a.time_limit)
             rows.append(row)
-            with a.log.open("a") as f:
-                f.write(json.dumps(row) + "\n")
+            append(a.log, row)
             print(table([row]), flush=True)
     print(table(rows))
 

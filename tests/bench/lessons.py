@@ -46,6 +46,7 @@ from ktc.ir.workload import Scenario, Workload
 from ktc.search.target import DeviceInfo
 from tests.bench.cost_model import largest
 from tests.bench.planner import scenarios
+from tests.bench.row_logs import append, logged, rows_of
 from tests.code_hash import code_hash
 from tests.paths import KERNELS
 
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     p.add_argument("--table", type=Path)
     a = p.parse_args(argv)
     if a.table:
-        print(table([json.loads(x) for x in a.table.read_text().splitlines()]))
+        print(table(rows_of(a.table)))
         return
     School(a, time.monotonic() + a.seconds).keep()
 
@@ -95,7 +96,7 @@ class School:
 
     def __init__(self, a: argparse.Namespace, end: float) -> None:
         self.a, self.end = a, end
-        old = [json.loads(x) for x in a.log.read_text().splitlines()] if a.log.exists() else []
+        old = logged(a.log)
         self.rows = {_key(r): r for r in old}
 
     def keep(self) -> None:
@@ -127,8 +128,7 @@ class School:
                 return None
             row = head | one_run(folder, budget, a, *learn())
             self.rows[_key(head)] = row
-            with a.log.open("a") as f:
-                f.write(json.dumps(row) + "\n")
+            append(a.log, row)
             print(part, folder.name, row.get("speedup", row.get("error")), flush=True)
         return self.rows[_key(head)]
 

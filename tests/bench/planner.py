@@ -35,6 +35,7 @@ from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.search.space.knob_space import completed
 from ktc.search.workers.executor import FromWorkload
+from tests.bench.row_logs import append, logged, rows_of
 from tests.code_hash import code_hash
 from tests.paths import KERNELS
 
@@ -57,11 +58,11 @@ def main() -> None:
     p.add_argument("--table", type=Path, help="only print the table of the rows in this file")
     a = p.parse_args()
     if a.table:
-        print(table([json.loads(x) for x in a.table.read_text().splitlines()]))
+        print(table(rows_of(a.table)))
         return
     end = time.monotonic() + a.seconds
     folders = a.folders or sorted(f.parent for f in KERNELS.glob("*/*/workload.toml"))
-    made = {key(r) for r in map(json.loads, a.log.read_text().splitlines())} if a.log.exists() else set()
+    made = {key(r) for r in logged(a.log)}
     wanted = a.scenarios.split(",")
     for place in range(len(wanted)):  # the largest sizes of every kernel before the smallest of any
         for folder in folders:
@@ -72,8 +73,7 @@ def main() -> None:
                     continue
                 made.add(key(row))
                 row |= contest(work, folder, scenario, a)
-                with a.log.open("a") as f:
-                    f.write(json.dumps(row) + "\n")
+                append(a.log, row)
                 print(" | ".join(cells(row)), flush=True)
 
 

@@ -31,6 +31,7 @@ from typing import Any
 from ktc.ir.support.child_python import python_environment, python_module
 from ktc.observed.outputs import Compared, compared
 from tests.bench.programs_table import table
+from tests.bench.row_logs import append, logged
 from tests.paths import ROOT
 
 LIST = Path(__file__).with_suffix(".toml")
@@ -108,7 +109,7 @@ def main() -> None:
     p.add_argument("--runs", type=int, default=5, help="runs of the program each way")
     p.add_argument("--timeout", type=float, default=600.0, help="seconds for one command")
     a = p.parse_args()
-    rows = [json.loads(x) for x in a.log.read_text().splitlines()] if a.log.is_file() else []
+    rows = logged(a.log)
     entries = tomllib.loads(LIST.read_text())["program"]
     if a.table:
         print(table(rows, [e["name"] for e in entries]))
@@ -138,8 +139,7 @@ def steps(program: Program, wanted: Sequence[str], rows: list[dict[str, Any]], s
         row = {"program": program.name, "step": step, "command": done.command, "status": done.status,
                "seconds": round(time.monotonic() - begun, 2), **done.figures, "said": done.said[-600:]}  # fmt: skip
         known[step] = row
-        with log.open("a") as f:
-            f.write(json.dumps(row) + "\n")
+        append(log, row)
         print(f"{program.name} {step}: exit {done.status}, {row['seconds']} s {done.said[-200:]}", flush=True)
         if done.status != 0 and step not in GOES_ON:
             return

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import limits
-from ktc.ir.nodes import Binary, Expr, Var
+from ktc.ir.nodes import Binary, Expr
 from ktc.ir.null_pointers import decided, known_nulls
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.text import print_expr
-from ktc.ir.types import Scalar
 from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import used, walk_expr
 from ktc.search.verification.verdict import Failure
@@ -41,10 +40,9 @@ def _impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interva
     """That of one launch of a candidate."""
     found = _exceeded(candidate, names)
     theirs = {what for k in launch_kernels(original) for what in _exceeded(k, names)} if found else set()
-    for what, e in found.items():
+    for what, (e, args) in found.items():
         if what in theirs or _is_tested(candidate, what, names):
             continue
-        args = _exceeding(candidate, what, names)
         if args is not None:
             message = f"{what} of the launch, {print_expr(e)}: {_said(candidate, what)}"
             return Failure("launch", message, args)
@@ -66,8 +64,17 @@ def _said(kernel: Kernel, what: str) -> str:
     return f"more than {most}" if most else "it leaves its type"
 
 
-def _exceeded(kernel: Kernel, names: Mapping[str, Interval]) -> dict[str, Expr]:
-    """Limits that may be exceeded, as far as anything is known."""
+def _exceeded(kernel: Kernel, names: Mapping[str, Interval]) -> dict[str, tuple[Expr, dict[str, int] | None]]:
+    """Limits that may be exceeded, as far as anything is known: by which expression, and arguments at the ends of their
+    ranges that show it, where there are such. Only where there are none a proof is looked for, which may take long."""
+    found = {what: (e, _exceeding(kernel, what, names)) for what, e in _out_of_range(kernel, names).items()}
+    if not smt.available() or all(low == high for low, high in names.values()):
+        return found
+    return {what: (e, a) for what, (e, a) in found.items() if a is not None or not _proved(kernel, names, what, e)}
+
+
+def _out_of_range(kernel: Kernel, names: Mapping[str, Interval]) -> dict[str, Expr]:
+    """Limits that intervals do not show to be kept."""
     scope = Scope(kernel, {}, dict(names))
     found: dict[str, Expr] = {}
     for e in launch_exprs(kernel):
@@ -79,18 +86,13 @@ def _exceeded(kernel: Kernel, names: Mapping[str, Interval]) -> dict[str, Expr]:
         ranges = [scope.of(e) for e in extents]
         if all(ranges) and math.prod(r[1] for r in ranges if r) > most:
             found[what] = extents[0]
-    if found and smt.available() and any(low != high for low, high in names.values()):
-        shown = {
-            what for what in found if _exceeding(kernel, what, names) is not None
-        }  # a proof would be looked for long
-        return {what: e for what, e in found.items() if what in shown or not _proved(kernel, names, what, e)}
     return found
 
 
 def _exceeding(kernel: Kernel, what: str, names: Mapping[str, Interval]) -> dict[str, int] | None:
     """Arguments at the ends of their ranges for which the kernel itself runs, and that limit is exceeded."""
     for args in _corners(kernel, names):
-        if _guards_hold(kernel, args) and what in _exceeded(kernel, {n: (v, v) for n, v in args.items()}):
+        if _guards_hold(kernel, args) and what in _out_of_range(kernel, {n: (v, v) for n, v in args.items()}):
             return dict(args)
     return None
 
@@ -98,11 +100,7 @@ def _exceeding(kernel: Kernel, what: str, names: Mapping[str, Interval]) -> dict
 def _proved(kernel: Kernel, names: Mapping[str, Interval], what: str, e: Expr) -> bool:
     """Whether that limit is kept under what the launcher checks."""
     context = smt.Context(kernel)
-    for p in kernel.params:
-        if p.sym.name in names and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
-            low, high = names[p.sym.name]
-            v = context.of(Var(p.sym))
-            context.facts += [v >= low, v <= high]
+    context.learn_ranges(names)
     if what == WRAPS:
         parts = [x for x in walk_expr(e) if isinstance(x, Binary) and is_whole(x.type)]
         return all(context.fits(x, x.type) for x in parts)

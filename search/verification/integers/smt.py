@@ -231,6 +231,13 @@ class Context:
                 self.facts += [v >= low, v <= high]
         return self.unknown[e]
 
+    def learn_ranges(self, names: Mapping[str, Interval]) -> None:
+        """Adds what ``names`` says of the integers among the kernel's parameters."""
+        for p in self.kernel.params:
+            if p.sym.name in names and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+                v, (low, high) = self.of(Var(p.sym)), names[p.sym.name]
+                self.facts += [v >= low, v <= high]
+
     def proves(self, goal: Any) -> bool:
         import z3
 

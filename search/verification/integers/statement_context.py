@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Expr, For, Select, Stmt, Sym, Var
+from ktc.ir.nodes import Binary, Body, Expr, For, Select, Stmt
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 from . import smt
@@ -23,7 +22,7 @@ def stays_in_type(kernel: Kernel, target: Stmt, e: Expr, names: Mapping[str, Int
     if not smt.available() or isinstance(target, For):
         return False
     context = smt.Context(kernel)
-    context.facts += [f for p in kernel.params if p.sym.name in names for f in _between(context, p.sym, names)]
+    context.learn_ranges(names)
     place = context_at(kernel.body, target, context)
     if place is None:
         return False
@@ -31,11 +30,6 @@ def stays_in_type(kernel: Kernel, target: Stmt, e: Expr, names: Mapping[str, Int
     if sum(x is e for top in tops for x in walk_expr(top)) == 1:
         learn_lazily(place, tops[0], e)
     return place.lasting(e) and place.fits(e, e.type)
-
-
-def _between(context: smt.Context, sym: Sym, names: Mapping[str, Interval]) -> tuple[Any, Any]:
-    v, (low, high) = context.of(Var(sym)), names[sym.name]
-    return v >= low, v <= high
 
 
 def learn_lazily(place: smt.Context, top: Expr, e: Expr) -> None:

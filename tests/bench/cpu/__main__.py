@@ -27,6 +27,7 @@ from statistics import median
 from typing import Any
 
 from ktc.ir.support.child_python import python_environment, python_module
+from tests.bench.row_logs import append, logged
 from tests.code_hash import code_hash
 
 from .contest import Contender, Contest
@@ -56,15 +57,14 @@ def main() -> None:
         row = _known(a.log, key)
         if row is None:
             row = contest(entry, a) | {"key": key}
-            with a.log.open("a") as f:
-                f.write(json.dumps(row) + "\n")
+            append(a.log, row)
         rows.append(row)
         print(line(row), flush=True)
     print("\n" + table(rows))
 
 
 def _known(log: Path, key: list[Any]) -> dict[str, Any] | None:
-    rows = [json.loads(x) for x in log.read_text().splitlines()] if log.is_file() else []
+    rows = logged(log)
     return next((r for r in reversed(rows) if r["key"] == key), None)
 
 

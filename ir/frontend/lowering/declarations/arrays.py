@@ -81,14 +81,14 @@ class Arrays(PointerVariables):
         if isinstance(elem, RecordType | Vec):
             values = regrouped(self, t, values, node)
         _flatten(values, dims, (), flat)
-        if isinstance(v, ArrayVal) and isinstance(elem, Scalar) and total - len(flat) > LONG_INIT:
-            self._zeroed(v, dims, elem)
-            stored: Iterable[tuple[int, ...]] = [k for k, x in flat.items() if not _is_zero(x)]
-        else:
-            stored = itertools.product(*(range(d) for d in dims))
-            if total > MAX_INIT:
-                what = f"an initialised array of {total} elements"
-                self.fail("E-UNSUPPORTED-ARRAY", what, node, hint="fill it with a loop")
+        by_loops = isinstance(v, ArrayVal) and isinstance(elem, Scalar) and total - len(flat) > LONG_INIT
+        if (len(flat) if by_loops else total) > MAX_INIT:
+            what = f"an initialised array of {total} elements"
+            self.fail("E-UNSUPPORTED-ARRAY", what, node, hint="fill it with a loop")
+        stored: Iterable[tuple[int, ...]] = itertools.product(*map(range, dims))
+        if by_loops:
+            self._zeroed(v, dims, elem)  # type: ignore[arg-type]
+            stored = [k for k, x in flat.items() if not _is_zero(x)]
         for index in stored:
             if not isinstance(v, ArrayVal) or isinstance(elem, RecordType):
                 place: Value = v

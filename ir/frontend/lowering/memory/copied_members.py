@@ -31,7 +31,6 @@ from ktc.ir.nodes import (
     While,
 )
 from ktc.ir.stmt_nodes import Alloc
-from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, assigned, loads_in, map_body, used, used_in, walk
 
 PLAIN = (Alloc, Assign, Break, Continue, Decl, For, If, Return, Store, While)
@@ -45,7 +44,7 @@ def without_unseen_copies(body: Body, members: Collection[Sym], params: Collecti
     fixed = {s.sym for s in walk(body) if isinstance(s, Decl) and s.sym in members and _is_plain(s)} - assigned(body)
     if not fixed:
         return body
-    apart = {p.sym for p in params if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
+    apart = {p.sym for p in params if p.overlaps_nothing}
     apart |= {s.sym for s in walk(body) if isinstance(s, Alloc)}
     unseen: set[int] = set()
     _find(body, fixed, apart, unseen)
