@@ -121,13 +121,15 @@ class Code:
 
 @dataclass(frozen=True)
 class Point:
-    """A measurement: at these scalars, ``variant`` (None: the original) is what runs. ``ratio``: how much faster it was
-    than the original, with its 95 % interval."""
+    """A measurement: at these scalars, ``variant`` (None: the original) was the fastest. ``ratio``: how much faster it
+    was than the original, with its 95 % interval. ``speedups``: the lower end of that interval of each variant that was
+    timed there."""
 
     name: str
     at: Mapping[str, int]
     variant: int | None
     ratio: tuple[float, ...] = ()
+    speedups: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)

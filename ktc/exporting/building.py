@@ -121,12 +121,16 @@ def _of_recipe(opened: OpenedRecipe, target: str, number: int, refuses: Refusal)
     wanted: list[Configuration] = list(dict.fromkeys(m.winner for m in found if m.winner is not None))
     codes = _Codes(program, target, number, refuses)
     index = {w: codes.variant(*w) for w in wanted}
+    index |= {(v.script, tuple(sorted(v.knobs.items()))): k for k, v in enumerate(codes.variants)}  # as printed
     points = []
     for m in found:
         at = integers(work, m.sizes)
+        timed = {index[c]: ratio for c, ratio in m.ratios.items() if c in index}
+        carried = {k: ratio for k, ratio in timed.items() if k is not None}
         variant = index[m.winner] if m.winner is not None else None
         if m.winner is None or variant is not None:  # what a target cannot carry leaves its point to the others
-            points.append(Point(m.name, at, variant, m.ratio))
+            ratio = () if variant is None else carried[variant]
+            points.append(Point(m.name, at, variant, ratio, tuple((k, r[1]) for k, r in carried.items())))
     recipe = opened.recipe
     about = {
         "ktc": recipe.versions.get("ktc", ""), "recipe": recipe.hash, "tuned on": recipe.versions.get("device", ""),

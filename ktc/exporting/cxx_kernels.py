@@ -1,7 +1,7 @@
 """CUDA and HIP C++ that holds every kernel of an instance, and picks one: each in a namespace of its own, so that their
 constants and helpers do not meet.
 
-``choose(sizes...)``         the variant of the nearest measurement, or -1
+``choose(sizes...)``         the variant that the nearest measurements speak for, or -1
 ``applies_K(arguments...)``  whether everything that variant K relies on holds
 ``launch_K(arguments..., stream)``
 """
@@ -32,6 +32,7 @@ from ktc.ir.types import Ptr, scalar_of
 from .artefact import Instance
 from .code_of import conditions, host_symbols
 from .file_scope import without_declarations
+from .shipped.dispatch import REACH
 
 OWN_NAMES = frozenset({
     "grid", "block", "stream", "shared", "launched", "fits", "args", "min", "max", "make_tensor_map", "kernel",
@@ -340,7 +341,7 @@ def _launch(e: Emitted, api: Api, h: Host, namespace: str, slot: int) -> Iterato
 
 
 def choosing(instance: Instance, name: str) -> list[str]:
-    """``int NAME(scalars...)``: the variant of the nearest measurement, -1 for the original."""
+    """``int NAME(scalars...)``: the variant that the nearest measurements speak for, -1 for the original."""
     if instance.everywhere is not None:
         return [f"inline int {name}() {{ return {instance.everywhere}; }}", ""]
     won = [p for p in instance.points if p.variant is not None]
@@ -352,25 +353,38 @@ def choosing(instance: Instance, name: str) -> list[str]:
     high = [max(p.at[n] for p in won) for n in names]
     beyond = " || ".join(f"{_coordinate(n)} < {a} || {_coordinate(n)} > {b}" for n, a, b in zip(names, low, high))
     rows = ", ".join("{" + ", ".join(str(p.at[n]) for n in names) + "}" for p in instance.points)
-    variants = ", ".join(str(-1 if p.variant is None else p.variant) for p in instance.points)
-    count = len(instance.points)
+    count, of = len(instance.points), len(instance.variants)
+    timed = ", ".join(
+        "{" + ", ".join(f"{dict(p.speedups).get(v, 0.0):.4g}" for v in range(of)) + "}" for p in instance.points
+    )
     lines = [
-        "// The tuned kernel of the nearest measurement, between those at which one was faster; -1: the original.",
+        "// Between measurements at which a tuned kernel was faster: of those timed at the nearest one, the one whose",
+        f"// least speed-up there and at those at most {REACH} times as far is the greatest; -1: the original.",
         f"inline int {name}({params}) {{",
         f"  if ({beyond}) return -1;",
         f"  static const double measured[{count}][{len(names)}] = {{{rows}}};",
-        f"  static const int faster[{count}] = {{{variants}}};",
+        f"  static const double speedup[{count}][{of}] = {{{timed}}};  // 0: not timed",
         f"  const double given[{len(names)}] = {{{', '.join(f'double({_coordinate(n)})' for n in names)}}};",
+        f"  double distance[{count}];",
         "  int nearest = 0;",
-        "  double least = HUGE_VAL;",
         f"  for (int k = 0; k < {count}; ++k) {{",
-        "    double distance = 0;",
+        "    distance[k] = 0;",
         f"    for (int a = 0; a < {len(names)}; ++a) {{",
-        "      distance += std::fabs(std::log((given[a] + 1) / (measured[k][a] + 1)));",
+        "      distance[k] += std::fabs(std::log((given[a] + 1) / (measured[k][a] + 1)));",
         "    }",
-        "    if (distance < least) { least = distance; nearest = k; }",
+        "    if (distance[k] < distance[nearest]) nearest = k;",
         "  }",
-        "  return faster[nearest];",
+        "  int best = -1;",
+        "  double most = 0;",
+        f"  for (int v = 0; v < {of}; ++v) {{",
+        "    double least = speedup[nearest][v];",
+        f"    for (int k = 0; k < {count}; ++k) {{",
+        f"      const bool asked = distance[k] <= {REACH} * distance[nearest] && speedup[k][v] > 0;",
+        "      if (asked && speedup[k][v] < least) least = speedup[k][v];",
+        "    }",
+        "    if (least > most) { most = least; best = v; }",
+        "  }",
+        "  return most >= 1 ? best : -1;",
         "}", "",
     ]  # fmt: skip
     return [out for line in lines for out in wrap(line, "")]

@@ -2,8 +2,9 @@
 
 A call runs a variant only *between* measurements: each of its integer scalars lies between the least and the greatest
 that the scalar had at points where some variant was faster than the original (the lower end of the 95 % interval at
-least 1). There the nearest point decides (by the sum of the ratios' logarithms), and points at which the original was
-kept, or a variant was no faster, decide for the original. Everywhere else the original runs.
+least 1). There the nearest point decides (distance: the sum of the ratios' logarithms), together with those at most
+twice as far away: of the variants that were timed at the nearest, the one whose least speed-up at these points is the
+greatest, and the original where that is below 1 or nothing was timed. Everywhere else the original runs.
 """
 
 from __future__ import annotations
@@ -24,12 +25,18 @@ Configuration = tuple[str, tuple[tuple[str, int], ...]]
 
 @dataclass(frozen=True)
 class Measured:
-    """What ran at one scenario: ``winner`` is None where the original was kept, or was as fast."""
+    """What was timed at one scenario. ``ratios``: how much faster than the original each configuration was, with its
+    95 % interval."""
 
     name: str
     sizes: Mapping[str, int]
-    winner: Configuration | None
-    ratio: tuple[float, ...]
+    ratios: Mapping[Configuration, tuple[float, float, float]]
+
+    @property
+    def winner(self) -> Configuration | None:
+        """The fastest configuration; None where the original was kept, or was as fast."""
+        faster = [c for c, ratio in self.ratios.items() if ratio[1] >= FASTER]
+        return max(faster, key=lambda c: self.ratios[c][1], default=None)
 
 
 def measured(recipe: Recipe, work: Workload) -> Iterator[Measured]:
@@ -39,10 +46,14 @@ def measured(recipe: Recipe, work: Workload) -> Iterator[Measured]:
         sizes = t.get("sizes") or known.get(name)
         if sizes is None:
             continue
-        ratio = tuple(float(x) for x in t.get("ratio", ()))
-        faster = bool(t.get("script")) and len(ratio) == 3 and ratio[1] >= FASTER
-        yield Measured(name, sizes, _configuration(t) if faster else None, ratio)
+        timed = [x for x in (t, *t.get("others", ())) if x.get("script") and len(x.get("ratio", ())) == 3]
+        yield Measured(name, sizes, {_configuration(x): _interval(x) for x in timed})
 
 
 def _configuration(t: Mapping[str, Any]) -> Configuration:
     return str(t["script"]), tuple(sorted((k, int(v)) for k, v in t.get("knobs", {}).items()))
+
+
+def _interval(t: Mapping[str, Any]) -> tuple[float, float, float]:
+    ratio, low, high = map(float, t["ratio"])
+    return ratio, low, high

@@ -1,7 +1,8 @@
-"""Sizes between a run's measurements measured too: what an export chooses there against the original.
+"""Sizes between a run's measurements measured too, and everything that an export could choose at each of them.
 
-Each result is one more measurement of the run's recipe, beside the held-out scenarios, and decides as they do: where
-the tuned kernel turns out no faster, the original runs in the neighbourhood.
+Each size is one more measurement of the run's recipe, beside the held-out scenarios, and decides as they do: where the
+tuned kernels turn out no faster, the original runs in the neighbourhood. A kernel that won at one size is timed at the
+others, too: of two that are faster than the original at one measurement, only one may be so a little further on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ktc.api import Program, program_of
 from ktc.ir.diagnostics import KtcError
@@ -19,8 +21,8 @@ from ktc.ir.workload.scenario_facts import runnable
 from ktc.recipes import OpenedRecipe
 from ktc.search.records.recipe import Recipe
 
-from .building import build, integers
-from .evidence import FASTER, measured
+from .building import Built, build, integers
+from .evidence import Configuration, measured
 from .shipped.dispatch import Instance, python_name
 
 TRIES = 50
@@ -28,47 +30,104 @@ TRIES = 50
 
 
 def probed(opened: OpenedRecipe, count: int, device: str | None, seed: int, say: Callable[[str], None]) -> OpenedRecipe:
-    """``opened`` with ``count`` measurements more, as far as there are sizes between those that it has.
+    """``opened`` with every configuration that won somewhere timed at each of its measurements, and at ``count`` sizes
+    more, as far as there are sizes between those that it has.
 
     Raises:
         KtcError: E-EXPORT-MEASURE (nothing was faster, or at one size alone); no such device.
     """
-    from ktc.agent.bench import Bench
-    from ktc.agent.build import Builder, Candidate
-    from ktc.agent.planner import Proposal
-
     start = program_of(opened)
-    work = start.workload
-    assert work is not None and start.original is not None
-    low, high = _box(opened.recipe, work)
-    builder, draw = Builder(start.original), random.Random(seed)
-    lab = Bench(work, start.original, variant=start.variant, device=device, seed=seed)
+    assert start.workload is not None
+    low, high = _box(opened.recipe, start.workload)
+    contest = _Contest(start, device, seed, say)
     try:
+        opened = _with_others(opened, contest)
+        draw = random.Random(seed)
         for _ in range(count):
-            found = _drawn(
-                opened, start, low, high, draw, lambda sizes: lab.station.call_bytes(Scenario("", dict(sizes)))
-            )
+            found = _drawn(opened, contest, low, high, draw)
             if found is None:
                 break
-            sizes, script, knobs = found
-            built = builder.build(Proposal(script, ""))
-            if not isinstance(built, Candidate):
-                raise KtcError(built.code, f"{script}: {built.detail}")
+            sizes, configurations = found
             name = "measured " + " ".join(f"{k}={v}" for k, v in sizes.items())
-            c = lab.compare(built, knobs, Scenario(name, sizes))
-            if c.verdict != "ok":
-                raise KtcError("E-VERIFY-FAILED", f"{name}: what the timed launch left is wrong: {c.verdict}")
-            runs = "the tuned kernel" if c.ratio[1] >= FASTER else "the original"
-            say(f"{name}: {c.ratio[0]:.2f}x [{c.ratio[1]:.2f}, {c.ratio[2]:.2f}]: {runs} runs there")
-            entry = {
-                "sizes": sizes, "script": script, "knobs": dict(knobs), "ratio": list(c.ratio),
-                "seconds": c.after.median, "low": c.after.low, "high": c.after.high,
-                "baseline_seconds": c.before.median,
-            }  # fmt: skip
-            opened = replace(opened, recipe=replace(opened.recipe, heldout={**opened.recipe.heldout, name: entry}))
+            entries = [{"sizes": sizes, **contest.timed(c, name, sizes)} for c in configurations]
+            first, *others = sorted(entries, key=lambda e: -e["ratio"][1])
+            opened = _with_heldout(opened, name, first | ({"others": others} if others else {}))
     finally:
-        lab.close()
+        contest.close()
     return opened
+
+
+class _Contest:
+    """Configurations of a run against its original, on one device."""
+
+    def __init__(self, start: Program, device: str | None, seed: int, say: Callable[[str], None]) -> None:
+        from ktc.agent.bench import Bench
+        from ktc.agent.build import Builder
+
+        assert start.workload is not None and start.original is not None
+        self.work, self.say = start.workload, say
+        self._builder = Builder(start.original)
+        self._bench = Bench(start.workload, start.original, variant=start.variant, device=device, seed=seed)
+
+    def close(self) -> None:
+        self._bench.close()
+
+    def bytes_at(self, sizes: Mapping[str, int]) -> int:
+        """What the arrays of a call take."""
+        return self._bench.station.call_bytes(Scenario("", dict(sizes)))
+
+    def timed(self, c: Configuration, name: str, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """The entry of a recipe for ``c`` at ``sizes``, timed in turn with the original.
+
+        Raises:
+            KtcError: the script does not build; E-VERIFY-FAILED.
+        """
+        from ktc.agent.build import Candidate
+        from ktc.agent.planner import Proposal
+
+        script, knobs = c
+        built = self._builder.build(Proposal(script, ""))
+        if not isinstance(built, Candidate):
+            raise KtcError(built.code, f"{script}: {built.detail}")
+        found = self._bench.compare(built, dict(knobs), Scenario(name, dict(sizes)))
+        if found.verdict != "ok":
+            raise KtcError("E-VERIFY-FAILED", f"{name}: what the timed launch left is wrong: {found.verdict}")
+        ratio, low, high = found.ratio
+        said = "".join(f" {k}={v}" for k, v in knobs)
+        self.say(f"{name}: {ratio:.2f}x [{low:.2f}, {high:.2f}] by {script}{said}")
+        return {
+            "script": script, "knobs": dict(knobs), "ratio": [ratio, low, high],
+            "seconds": found.after.median, "low": found.after.low, "high": found.after.high,
+            "baseline_seconds": found.before.median,
+        }  # fmt: skip
+
+
+def _with_others(opened: OpenedRecipe, contest: _Contest) -> OpenedRecipe:
+    """``opened`` with the configurations that won somewhere timed at its other measurements, where they may run."""
+    built = build([opened], [], opened.recipe.target)
+    known = {p.name: {v for v, _ in p.speedups} for p in built.artefact.instances[0].points}
+    for m in list(measured(opened.recipe, contest.work)):
+        running = _running(built, contest.work, m.sizes)
+        entries = [contest.timed(c, m.name, m.sizes) for v, c in running.items() if v not in known.get(m.name, running)]
+        kind = "timings" if m.name in opened.recipe.timings else "heldout"
+        kept: Mapping[str, Any] = getattr(opened.recipe, kind)
+        entry = {**kept[m.name], "others": [*kept[m.name].get("others", ()), *entries]}
+        if entries:
+            opened = replace(opened, recipe=replace(opened.recipe, **{kind: {**kept, m.name: entry}}))
+    return opened
+
+
+def _with_heldout(opened: OpenedRecipe, name: str, entry: Mapping[str, Any]) -> OpenedRecipe:
+    return replace(opened, recipe=replace(opened.recipe, heldout={**opened.recipe.heldout, name: entry}))
+
+
+def _running(built: Built, work: Workload, sizes: Mapping[str, int]) -> dict[int, Configuration]:
+    """The variants of an export that may run at ``sizes``, each with its configuration."""
+    return {
+        k: (v.script, tuple(sorted(v.knobs.items())))
+        for k, v in enumerate(built.artefact.instances[0].variants)
+        if runnable(built.texts[v.file].kernel, work, sizes)
+    }
 
 
 def _box(recipe: Recipe, work: Workload) -> tuple[dict[str, int], dict[str, int]]:
@@ -86,30 +145,23 @@ def _box(recipe: Recipe, work: Workload) -> tuple[dict[str, int], dict[str, int]
 
 
 def _drawn(
-    opened: OpenedRecipe,
-    start: Program,
-    low: Mapping[str, int],
-    high: Mapping[str, int],
-    draw: random.Random,
-    bytes_at: Callable[[Mapping[str, int]], int],
-) -> tuple[dict[str, int], str, Mapping[str, int]] | None:
-    """Sizes that were not measured and at which a tuned kernel would run, with its script and knobs. The arrays take no
-    more bytes than at any measurement: where all sizes are large at once, nobody said that there is room."""
-    work = start.workload
-    assert work is not None
+    opened: OpenedRecipe, contest: _Contest, low: Mapping[str, int], high: Mapping[str, int], draw: random.Random
+) -> tuple[dict[str, int], list[Configuration]] | None:
+    """Sizes that were not measured and at which a tuned kernel would run, with all configurations that may. The arrays
+    take no more bytes than at any measurement: where all sizes are large at once, nobody said that there is room."""
+    work = contest.work
     built = build([opened], [], opened.recipe.target)
-    instance = built.artefact.instances[0]
     dispatch = Instance(built.artefact.to_json()["instances"][0], Path())
     known = [dict(m.sizes) for m in measured(opened.recipe, work)]
-    most = max(map(bytes_at, known))
+    most = max(map(contest.bytes_at, known))
     for sizes in _candidates(low, high, draw):
         at = {python_name(k): v for k, v in integers(work, sizes).items()}
         which = dispatch.chosen(at)
-        if which is None or sizes in known or bytes_at(sizes) > most:
+        if which is None or sizes in known or contest.bytes_at(sizes) > most:
             continue
-        code = instance.variants[which]
-        if runnable(built.texts[code.file].kernel, work, sizes):
-            return sizes, code.script, code.knobs
+        running = _running(built, work, sizes)
+        if which in running:
+            return sizes, list(running.values())
     return None
 
 

@@ -211,8 +211,8 @@ def readme(a: Artefact, package: Package, target: str) -> str:
         *(f"- {described(p, [i.dtypes for i in a.instances])}" for p in s.buffers),
         *(f"- {line}" for line in _scalars(a)),
         "", "## What runs", "",
-        "Between the sizes that were measured the tuned kernel of the nearest measurement runs, if what it needs "
-        "holds; the original kernel runs for all other calls.", "",
+        "Between the sizes that were measured that tuned kernel runs whose least speed-up at the nearest "
+        "measurements is the greatest, if what it needs holds; the original kernel runs for all other calls.", "",
         *(f"- {line}" for line in what_runs(a)),
         "", f"Written by ktc{source}.", "",
     ]  # fmt: skip

@@ -43,9 +43,10 @@ class Recipe:
     ``source`` and ``workload`` are where those were (hints; identity is ``source_sha256``), ``variant`` the workload's
     template instantiation ('' for the default), ``output_sha256`` the hash of the printed code. ``verdicts`` are the
     verification ladder's results, ``timings`` maps scenario -> {sizes, script, knobs, seconds, low, high,
-    baseline_seconds, ratio}, ``heldout`` the same of scenarios that were not tuned for, ``versions`` maps ktc,
-    compiler, driver and device to what they were. ``sources``: the texts, as :class:`~.recipe_sources.Sources` has them
-    in JSON; empty in recipes of earlier formats. ``written_as``: the format of the file that it was read from.
+    baseline_seconds, ratio}, and ``others``, a list of the same for what else was timed there; ``heldout`` the same of
+    scenarios that were not tuned for, ``versions`` maps ktc, compiler, driver and device to what they were.
+    ``sources``: the texts, as :class:`~.recipe_sources.Sources` has them in JSON; empty in recipes of earlier formats.
+    ``written_as``: the format of the file that it was read from.
     """
 
     kernel: str

@@ -1,8 +1,8 @@
 """Which kernel runs for a call, and how it is launched: ``kernel.json`` as functions. Needs nothing but Python.
 
-A call is checked against the shapes and dtypes of ``kernel.json``; its sizes follow from the shapes. The tuned kernel
-of the nearest measurement runs where the call lies between measurements and everything that the kernel relies on holds;
-the original kernel runs everywhere else.
+A call is checked against the shapes and dtypes of ``kernel.json``; its sizes follow from the shapes. A tuned kernel
+runs where the call lies between measurements, the nearest of them speak for it, and everything that the kernel relies
+on holds; the original kernel runs everywhere else.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from typing import Any
 _FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs}
 _RESERVED = {"np", "cp", "kernel", "stream", "min", "max", "abs"}
 _BITS = {"i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}
+REACH = 2
+"""How many times as far away as the nearest measurement others may lie that are asked too."""
+
 BYTES = {
     "f16": 2,
     "bf16": 2,
@@ -194,7 +197,12 @@ class Instance:
             return self.everywhere
         if not self.box or any(not low <= names[python_name(n)] <= high for n, (low, high) in self.box.items()):
             return None
-        return min(self.points, key=lambda p: self._distance(p["at"], names))["variant"]
+        by_distance = sorted((self._distance(p["at"], names), k) for k, p in enumerate(self.points))
+        reach = REACH * by_distance[0][0]
+        near = [dict(self.points[k]["speedups"]) for distance, k in by_distance if distance <= reach]
+        least = {v: min(speedups.get(v, math.inf) for speedups in near) for v in near[0]}
+        best = max(least, key=lambda v: least[v], default=None)
+        return best if best is not None and least[best] >= 1 else None
 
     def _distance(self, at: Mapping[str, int], names: Mapping[str, Any]) -> float:
         return sum(abs(math.log((names[python_name(n)] + 1) / (v + 1))) for n, v in at.items())

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ktc.exporting.runs import SILU, SILU_SCRIPT, recipe, silu, timing
+from ktc.search.records.recipe import Recipe
+from tests.ktc.exporting.runs import SILU, SILU_SCRIPT, contested, recipe, silu, timing
 from tests.paths import ROOT
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -88,25 +89,35 @@ CHOOSE = """
 #include <cstdio>
 %s
 int main() {
-  const long long calls[][2] = {{4096, 16}, {8192, 64}, {4104, 20}, {8000, 60}, {8192, 32}, {4096, 8}, {8192, 65}};
+  const long long calls[][2] = {%s};
   for (auto& c : calls) std::printf("%%d ", choose_(c[0], c[1]));
 }
 """
 
 
-def test_cxx_chooses_as_python_does(runs: list[str], tmp_path: Path, ktc_run: Run, needs: Callable[[str], str]) -> None:
+@pytest.mark.parametrize(
+    ("made", "calls", "chosen"),
+    [
+        (silu, "{4096, 16}, {8192, 64}, {4104, 20}, {8000, 60}, {8192, 32}, {4096, 8}, {8192, 65}", "0 1 0 1 -1 -1 -1"),
+        (contested, "{4096, 16}, {4096, 18}, {4096, 26}, {4096, 64}", "0 0 1 1"),
+    ],
+)
+def test_cxx_chooses_as_python_does(
+    made: Callable[[str], Recipe], calls: str, chosen: str, tmp_path: Path, ktc_run: Run
+) -> None:
     """The same calls as in test_dispatch, in the text that was printed."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    assert ktc_run("export", runs[0], "--to", "cmake", "-o", "out", "--no-check").returncode == 0
+    made("cuda").save(tmp_path / "run.json")
+    assert ktc_run("export", "run.json", "--to", "cmake", "-o", "out", "--no-check").returncode == 0
     text = (tmp_path / "out/silu_and_mul_kernel.cu").read_text()
     start = text.index("inline int choose_")
     function = text[start : text.index("\n}\n", start) + 3]
-    (tmp_path / "choose.cpp").write_text(CHOOSE % function)
+    (tmp_path / "choose.cpp").write_text(CHOOSE % (function, calls))
     subprocess.run([compiler, "-o", str(tmp_path / "choose"), str(tmp_path / "choose.cpp")], check=True)
     said = subprocess.run([str(tmp_path / "choose")], capture_output=True, text=True, check=True).stdout
-    assert said.split() == ["0", "1", "0", "1", "-1", "-1", "-1"]
+    assert said.strip() == chosen
 
 
 def test_hip(runs: list[str], tmp_path: Path, ktc_run: Run) -> None:

@@ -11,7 +11,7 @@ from ktc.exporting.building import build
 from ktc.exporting.shipped.dispatch import Call, Exported, overlapping
 from ktc.ir.diagnostics import KtcError
 from ktc.recipes import open_recipe
-from tests.ktc.exporting.runs import SILU, SILU_SCRIPT, recipe, silu, timing
+from tests.ktc.exporting.runs import SILU, SILU_SCRIPT, contested, recipe, silu, timing
 from tests.paths import KERNELS, ROOT
 
 FAR = 1 << 20
@@ -61,6 +61,30 @@ def runs(package: Exported, n: int, d: int, arch: str = "sm_90", **addresses: in
 )
 def test_only_between_measurements_the_nearest_one_decides(package: Exported, n: int, d: int, file: str) -> None:
     assert runs(package, n, d) == file
+
+
+CONTESTED = [
+    (16, 4096, 8),  # as measured
+    (18, 4096, 8),  # the second is more than twice as far
+    (26, 4096, 4),  # the second is asked, too: eight lanes were slower there
+    (64, 4096, 4),
+]
+
+
+@pytest.mark.parametrize(("n", "d", "lanes"), CONTESTED)
+def test_the_least_speed_up_of_near_measurements_decides(tmp_path: Path, n: int, d: int, lanes: int) -> None:
+    package = exported(tmp_path, contested())
+    tuned = call(package, n, d).tuned
+    assert tuned is not None and tuned.kernel.data["knobs"] == {"V": lanes}
+
+
+def test_where_every_kernel_was_slower_at_a_near_measurement_the_original_runs(tmp_path: Path) -> None:
+    won = contested().timings
+    package = exported(tmp_path, recipe(SILU, {k: won[k] for k in "ab"}))
+    assert package.instances[0].chosen({"num_tokens": 64, "d": 4096}) is not None
+    slow = {"c": won["c"] | {"sizes": {"n": 50, "d": 4096}}}
+    package = exported(tmp_path, recipe(SILU, {k: won[k] for k in "ab"} | slow))
+    assert package.instances[0].chosen({"num_tokens": 58, "d": 4096}) is None
 
 
 def test_an_address_that_vectors_cannot_take_runs_the_original(package: Exported) -> None:

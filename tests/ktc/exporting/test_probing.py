@@ -43,7 +43,10 @@ def test_where_a_tuned_kernel_is_slower_the_original_runs(
     before = Recipe.load(run_file).hash
     done = ktc_run("export", "r.json", "--to", "numpy", "-o", "out", "--measure", "6", "--device", "numba")
     assert done.returncode == 0, done.stderr
-    assert len(asked) == 6 and len({tuple(s.values()) for s, _ in asked}) == 6
+    others, between = asked[:2], asked[2:]
+    assert others == [({"n": 16, "d": 1024}, 8), ({"n": 64, "d": 512}, 4)], "each winner where the other one won"
+    assert len({tuple(s.values()) for s, _ in between}) == 6
+    assert {v for _, v in between} == {4, 8}, "whatever may run there"
     assert all(16 <= s["n"] <= 64 and 512 <= s["d"] <= 1024 for s, _ in asked)
     assert all(s["d"] % v == 0 for s, v in asked), "elsewhere the original runs anyhow"
     assert all(s["n"] * s["d"] <= MOST for s, _ in asked), "no more memory than at any measurement"
