@@ -137,9 +137,10 @@ def _prepared(profile: Profile, tree: SourceTree, runs: Path, folder: Path) -> t
         left += rest
         kernels += [f.kernel] if more else []
     if not lines:
-        why = "; ".join(f"{u.kernel}: {u.why}" for u in left) or f"{runs} holds no recipe of its kernels"
-        raise KtcError("E-TRYOUT", f"no launch of the program can be swapped: {why}",
-                       hint="ktc optimize PROFILE --source DIR makes the recipes", exit_code=2)  # fmt: skip
+        why = "; ".join(f"{u.kernel}: {u.why}" for u in _together(left)) or f"{runs} holds no recipe of its kernels"
+        made = "ktc optimize PROFILE --source DIR makes the recipes"
+        hint = "ktc report RUN shows what was tried of a kernel" if left else made
+        raise KtcError("E-TRYOUT", f"no launch of the program can be swapped: {why}", hint=hint, exit_code=2)
     (folder / "swaps").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return kernels, _together(left)
 

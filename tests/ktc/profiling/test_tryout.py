@@ -159,7 +159,12 @@ def test_nothing_to_swap_is_said(tuned, capsys):
     assert "recipe.json: " in capsys.readouterr().err
     Path("ktc-out/scale/recipe.json").unlink()
     assert main(["tryout", "p", "--source", "src"]) == 2
-    assert "no launch of the program can be swapped" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "no launch of the program can be swapped" in err and "ktc optimize PROFILE" in err
+    recipe("", **{"1000": {"script": "", "knobs": {}}})
+    assert main(["tryout", "p", "--source", "src"]) == 2
+    err = capsys.readouterr().err
+    assert "the original is the fastest at the sizes of 1000" in err and "ktc report RUN" in err
     assert Profile.load(Path("p")).processes
 
 
