@@ -64,7 +64,7 @@ ALWAYS = Const(True, BOOL)
 def filled_planes(kernel: Kernel, body: Body) -> Body:
     """``body``, a form of ``kernel`` for threads, with rotated planes filled in each iteration; the same object where
     there are none."""
-    arrays = {s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
+    arrays = _shared_numbers(body)
     if not arrays:
         return body
     apart = with_elements_apart(kernel.with_(body=body)).body
@@ -72,9 +72,15 @@ def filled_planes(kernel: Kernel, body: Body) -> Body:
     plain = straightened(counted_by_all(closed_forms(plain)))
     again = in_each_iteration(_from_memory(kernel, plain), arrays)
     shaped = by_plane(again, arrays)
-    arrays = {s.sym for s in walk(shaped) if isinstance(s, Alloc) and is_shared(s.sym)}
+    arrays = _shared_numbers(shaped)
     filled = _in_list(kernel.with_(body=shaped), shaped, arrays)
     return body if filled == shaped and again == plain else _planes_apart(filled, arrays)
+
+
+def _shared_numbers(body: Body) -> set[Sym]:
+    """The shared arrays of ``body`` whose elements are numbers, no structures: a cell is a variable of a thread."""
+    arrays = (s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym))
+    return {b for b in arrays if isinstance(b.type, Array) and isinstance(b.type.elem, Scalar)}
 
 
 # ----------------------------------------------------------------------------------------------------------- filling

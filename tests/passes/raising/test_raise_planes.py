@@ -245,3 +245,26 @@ def test_what_the_kernel_writes_is_not_loaded_again() -> None:
 def test_a_wrong_guess_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotated_planes, "after", lambda s, now: now)  # each cell as the iteration found it
     assert not same(*filled(WALK))
+
+
+PAIRS = """
+__global__ void pull(const float2* __restrict__ p, float* __restrict__ o, int tiles) {
+  __shared__ float2 s[8];
+  int t = threadIdx.x;
+  float v = 0.f;
+  for (int k = 0; k < tiles; k++) {
+    s[t] = p[k * 8 + t];
+    __syncthreads();
+    for (int j = 0; j < 8; j++) v += s[j].x * s[j].y;
+    __syncthreads();
+  }
+  o[blockIdx.x * 8 + t] = v;
+}
+void run(const float2* p, float* o, int tiles, int blocks) { pull<<<blocks, 8>>>(p, o, tiles); }
+"""
+
+
+def test_tiles_of_structures_are_no_planes_of_numbers() -> None:
+    kernel, after = filled(PAIRS)
+    assert after is kernel
+    raised(PAIRS)
