@@ -6,6 +6,7 @@
 
 They depend on the counters of serial loops alone, and are most of what each thread does. A block computes each once,
 and its threads read a table (``tabulate``): of a tile of the loop where that is long, of all of it where it is short.
+A private array that each thread fills alike is such a table already, which a block needs once (``share-array``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Iterator, Sequence
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Par
+from ktc.ir.nodes import Alloc, For, Par
+from ktc.ir.storage import is_local_array
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 from ktc.passes.shared.serial_sums import counted_to
@@ -45,6 +47,10 @@ def tables(raised: Kernel) -> Iterator[Idea]:
     steps = f"{before}tile{{loops={','.join(names)} sizes={','.join(sizes)}}}"
     for name, size, axis in zip(names, sizes, "x" if len(spread) == 1 else "yx"):
         steps += f" | distribute{{loop={name} map=[thread.{axis} {size}]}}"
+    for array in (s.sym.name for s in walk(spread[-1].body) if isinstance(s, Alloc) and is_local_array(s.sym)):
+        idea = f"{steps} | share-array{{array={array}}}"
+        if after(raised, idea) is not None:
+            yield idea, "an array that all threads fill alike, filled once a block", 16.0
     for loop in outermost(spread[-1].body):
         name = place_of(kernel, loop)
         taps = [place_of(kernel, s) for s in _short(loop)]

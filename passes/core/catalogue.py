@@ -50,6 +50,7 @@ ROWS: dict[str, str] = {
     "register-tile": "loops.register_tile:RegisterTile",
     "stage-shared": "memory.stage_shared:StageShared",
     "tabulate": "memory.tabulate:Tabulate",
+    "share-array": "memory.share_array:ShareArray",
     "stage-rows": "memory.stage_rows:StageRows",
     "stage-store": "memory.stage_store:StageStore",
     "panel-shared": "memory.panel_shared:PanelShared",

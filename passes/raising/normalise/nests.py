@@ -10,7 +10,7 @@ import dataclasses
 from ktc.ir.arith import NATURAL
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
-from ktc.ir.fold import add, binary, cast, cdiv, fold_node, i32, is_const, mul, simplify, sub
+from ktc.ir.fold import add, binary, cast, cdiv, evaluate, fold_node, i32, is_const, mul, plus_number, simplify, sub
 from ktc.ir.nodes import (
     Assign,
     Atomic,
@@ -36,13 +36,16 @@ from ktc.ir.nodes import (
     WarpOp,
     fresh,
 )  # fmt: skip
+from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import (
     all_exprs,
     assigned,
     declared,
     map_body,
+    rename,
     substitute,
+    substitute_expr,
     used,
     used_in,
     walk,
@@ -69,6 +72,14 @@ def closed_forms(body: Body) -> Body:
           p += d
         use(p)                     let p_end: i32 = p + max(n - 1, 0) * d
                                    use(p_end)
+
+    One that is declared further out has the same added after the loop, and is a function of the outer loops, too:
+
+        for j in 0..m              for j in 0..m
+          for k in 0..8              for k in 0..8
+            use(p)                     use(p + j * 8 + k)
+            let old: i32 = p
+            p = old + 1
     """
     out: list[Stmt] = []
     rest = list(body)
@@ -79,10 +90,25 @@ def closed_forms(body: Body) -> Body:
             s = dataclasses.replace(s, then=closed_forms(s.then), orelse=closed_forms(s.orelse))
         elif isinstance(s, For):
             s = dataclasses.replace(s, body=closed_forms(s.body))
-            for a in [a for a in s.body if isinstance(a, Assign)]:
+            for sym in dict.fromkeys(a.sym for a in s.body if isinstance(a, Assign)):
+                a = next(a for a in s.body if isinstance(a, Assign) and a.sym == sym)
                 s, rest = _closed(s, a, rest, out, ends)
         out += [s, *ends]
-    return tuple(out)
+    return _without_unused(tuple(out), kept=set(declared(body)) - assigned(body))
+
+
+def _without_unused(body: Body, kept: set[Sym]) -> Body:
+    """``body`` without declarations that nothing uses or assigns, but for those of ``kept``."""
+    while True:
+        needed = used_in(body) | assigned(body) | kept
+        rest = tuple(s for s in body if not isinstance(s, Decl) or s.sym in needed or not _is_free(s))
+        if len(rest) == len(body):
+            return body
+        body = rest
+
+
+def _is_free(s: Decl) -> bool:
+    return s.init is None or is_removable(s.init)
 
 
 def _closed(loop: For, a: Assign, after: list[Stmt], before: list[Stmt], ends: list[Stmt]) -> tuple[For, list[Stmt]]:
@@ -91,7 +117,9 @@ def _closed(loop: For, a: Assign, after: list[Stmt], before: list[Stmt], ends: l
     t, vt = a.sym.type, loop.var.type
     if not (isinstance(t, Scalar) and t.is_int and isinstance(vt, Scalar)):
         return loop, after
-    form, step = linear_form(a.value, {a.sym}), loop_step(loop)
+    at = loop.body.index(a)
+    copies = [d.sym for d in loop.body[:at] if isinstance(d, Decl) and d.const and d.init == Var(a.sym)]
+    form, step = linear_form(substitute_expr(a.value, dict.fromkeys(copies, Var(a.sym))), {a.sym}), loop_step(loop)
     if form is None or not same(form.coeff(a.sym), i32(1)) or step is None:
         return loop, after
     changed = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
@@ -99,25 +127,31 @@ def _closed(loop: For, a: Assign, after: list[Stmt], before: list[Stmt], ends: l
         return loop, after
     if sum(isinstance(x, Assign) and x.sym == a.sym for x in walk(loop.body)) != 1 or _leaves(loop.body):
         return loop, after
-    start = next((d for d in reversed(before) if isinstance(d, Decl) and d.sym == a.sym), None)
-    if start is None or start.init is None or any(a.sym in assigned((b,)) for b in before):
-        return loop, after
     each = cast(form.rest, t)
-    if a.sym in used_in(tuple(after)):
+    start = next((d for d in reversed(before) if isinstance(d, Decl) and d.sym == a.sym), None)
+    is_declared_here = start is not None
+    is_known = start is not None and isinstance(start.init, Const) and a.sym not in assigned(tuple(before))
+    entry = start.init if start is not None and start.init is not None and is_known else Var(a.sym)
+    changes_later = a.sym in assigned(tuple(after))
+    if not is_declared_here or changes_later or a.sym in used_in(tuple(after)):
         end = counted_to(loop)
-        if end is None or a.sym in assigned(tuple(after)) or used(end) & changed:
+        if end is None or used(end) & changed:
             return loop, after
         rounds = fold_node(Call("max", (cast(sub(end, loop.init), vt), cast(i32(0), vt)), vt))
-        last = fresh(f"{a.sym.name}_end", t)
-        ends.append(Decl(last, add(Var(a.sym), mul(cast(rounds, t), each)), const=True, loc=a.loc))
-        after = list(substitute(tuple(after), {a.sym: Var(last)}))
-    rounds = sub(Var(loop.var), loop.init)
+        value = add(entry, mul(cast(rounds, t), each))
+        if is_declared_here:
+            last = fresh(f"{a.sym.name.removesuffix('_end')}_end", t)
+            ends.append(Decl(last, value, const=not changes_later, loc=a.loc))
+            after = list(rename(tuple(after), {a.sym: last}))
+        else:
+            ends.append(Assign(a.sym, value, loc=a.loc))
+    first = evaluate(loop.init, {})
+    rounds = sub(Var(loop.var), loop.init) if first is None else plus_number(Var(loop.var), -int(first))
     if same(form.rest, step):
         moved = cast(rounds, t)
     else:
         moved = mul(cast(binary("/", rounds, cast(step, vt)), t), each)
-    at = loop.body.index(a)
-    now, then = add(Var(a.sym), moved), add(add(Var(a.sym), moved), each)
+    now, then = add(entry, moved), add(add(entry, moved), each)
     body = substitute(loop.body[:at], {a.sym: now}) + substitute(loop.body[at + 1 :], {a.sym: then})
     return dataclasses.replace(loop, body=body), after
 

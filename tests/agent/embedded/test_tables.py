@@ -24,6 +24,12 @@ TAPS = (
 CHEAP = STEPS.replace("pow(b, t)", "b * f32(t)").replace("x[q] / ", "x[q] * ")
 
 
+FILLED = (
+    f"{HEAD}  par q in 0..m @ [thread.x 64, block.x]\n    array w: f32[9]\n"
+    "    for i in 0..9\n      w[i] = f32(i) * b\n    y[q] = w[i32(x[q]) % 9]\n"
+)
+
+
 def proposed(text: str) -> list[str]:
     return [s for s, _, _ in tables(parse_kernel(text))]
 
@@ -47,11 +53,19 @@ def test_a_table_for_all_taps_of_a_filter() -> None:
     )
 
 
+def test_an_array_that_all_threads_fill_alike() -> None:
+    (shared,) = proposed(FILLED)
+    assert shared == (
+        "tile{loops=q sizes=$R:(32,64,128,256)} | distribute{loop=q map=[thread.x $R:(32,64,128,256)]}"
+        " | share-array{array=w}"
+    )
+
+
 def test_nothing_to_tabulate() -> None:
     assert proposed(CHEAP) == []
 
 
-@pytest.mark.parametrize("text", [STEPS, TAPS])
+@pytest.mark.parametrize("text", [STEPS, TAPS, FILLED])
 def test_meaning_stays(text: str) -> None:
     kernel = parse_kernel(text)
     for script in proposed(text):
