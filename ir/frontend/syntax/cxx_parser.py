@@ -201,8 +201,12 @@ class CudaParser(TemplateParser):
         return [*types, *declared]
 
     def _build_declarations(self, **given):
-        """OpenCL's address space of what a pointer points to is no property of the pointer variable."""
+        """OpenCL's address space of what a pointer points to is no property of the pointer variable. Attributes behind
+        a declarator are of its variable alone."""
         decls = super()._build_declarations(**given)
+        for d, info in zip(decls, given["decls"]):
+            if info.get("align") and isinstance(d, c_ast.Decl):
+                d.align = [*(d.align or []), *info["align"]]
         if self._language is OPENCL:
             for d in decls:
                 if isinstance(getattr(d, "type", None), c_ast.PtrDecl) and d.funcspec:

@@ -184,19 +184,23 @@ class DeclParser(SpecifierParser):
         return self._parse_declarator_init(self._parse_cxx_declarator(abstract=False))
 
     def _parse_declarator_init(self, decl):
-        """An optional initialiser after ``decl``; the name is in scope from here on, as in C++."""
+        """Attributes and an optional initialiser after ``decl``; the name is in scope from here on, as in C++."""
         if (name := name_of(decl)) is not None:
             self._add_identifier(name, decl.coord)
+        align: list = []
+        while self._peek_type() == "CUDA_ARGS":
+            self._parse_cuda_args(lambda new, kind: align.append(new) if isinstance(new, c_ast.Alignas) else None)
+        found = {"decl": decl, "align": align}
         tok = self._peek()
         kind = tok.type if tok else None
         if kind == "EQUALS":
             self._advance()
-            return {"decl": decl, "init": self._parse_initializer()}
+            return found | {"init": self._parse_initializer()}
         if kind in ("LPAREN", "LBRACE"):
             close = "RPAREN" if kind == "LPAREN" else "RBRACE"
             args = self._parse_argument_list(close)
-            return {"decl": decl, "init": CtorInit(args, kind == "LBRACE", coord=self._tok_coord(tok))}
-        return {"decl": decl}
+            return found | {"init": CtorInit(args, kind == "LBRACE", coord=self._tok_coord(tok))}
+        return found
 
     def _parse_argument_list(self, close: str) -> list:
         """Arguments after an opening bracket still to be consumed, up to ``close``."""

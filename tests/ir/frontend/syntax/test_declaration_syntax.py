@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.text import print_kernel
 
 
 def test_a_constant_needs_a_type(cu):
@@ -34,3 +35,19 @@ def test_a_function_may_name_its_symbol(execute):
     text = """__device__ int load(int x) __asm("llvm.some.intrinsic"); __device__ int other(int x) __asm__("name") ;
     __global__ void k(int* y) { __int64_t a = -3; __uint32_t b = 4; y[0] = int(a) + b; }"""
     assert execute(text, {"y": np.zeros(1, np.int32)})["y"].tolist() == [1]
+
+
+def test_attributes_behind_a_declarator_are_of_its_variable_alone(cu):
+    text = """
+    __device__ float g[4] __attribute__((aligned(8))), h[4];
+    __device__ float half_of(float x) __attribute__((noinline));
+    __device__ float half_of(float x) { return x * 0.5f; }
+    __global__ void k(float* out) {
+        __shared__ __align__(16) float a[4], b[2][4] __attribute__((aligned(32)));
+        float v __attribute__((unused)) = 1.f;
+        a[threadIdx.x] = g[1]; b[1][threadIdx.x] = h[0];
+        out[threadIdx.x] = half_of(a[0]) + b[1][threadIdx.x];
+    }"""
+    printed = print_kernel(cu(text))
+    assert "g: f32* align 8" in printed and "h: f32* symbol" in printed
+    assert "array a: shared f32[4] align 16" in printed and "array b: shared f32[2, 4] align 32" in printed
