@@ -51,7 +51,7 @@ def probed(opened: OpenedRecipe, count: int, device: str | None, seed: int, say:
             name = "measured " + " ".join(f"{k}={v}" for k, v in sizes.items())
             entries = [{"sizes": sizes, **contest.timed(c, name, sizes)} for c in configurations]
             first, *others = sorted(entries, key=lambda e: -e["ratio"][1])
-            opened = _with_heldout(opened, name, first | ({"others": others} if others else {}))
+            opened = _with_entry(opened, name, first | ({"others": others} if others else {}))
     finally:
         contest.close()
     return opened
@@ -109,16 +109,18 @@ def _with_others(opened: OpenedRecipe, contest: _Contest) -> OpenedRecipe:
     for m in list(measured(opened.recipe, contest.work)):
         running = _running(built, contest.work, m.sizes)
         entries = [contest.timed(c, m.name, m.sizes) for v, c in running.items() if v not in known.get(m.name, running)]
-        kind = "timings" if m.name in opened.recipe.timings else "heldout"
-        kept: Mapping[str, Any] = getattr(opened.recipe, kind)
-        entry = {**kept[m.name], "others": [*kept[m.name].get("others", ()), *entries]}
         if entries:
-            opened = replace(opened, recipe=replace(opened.recipe, **{kind: {**kept, m.name: entry}}))
+            kept = {**opened.recipe.heldout, **opened.recipe.timings}[m.name]
+            opened = _with_entry(opened, m.name, {**kept, "others": [*kept.get("others", ()), *entries]})
     return opened
 
 
-def _with_heldout(opened: OpenedRecipe, name: str, entry: Mapping[str, Any]) -> OpenedRecipe:
-    return replace(opened, recipe=replace(opened.recipe, heldout={**opened.recipe.heldout, name: entry}))
+def _with_entry(opened: OpenedRecipe, name: str, entry: Mapping[str, Any]) -> OpenedRecipe:
+    """``opened`` with this measurement: of a scenario that it was tuned for, or of another size."""
+    r = opened.recipe
+    if name in r.timings:
+        return replace(opened, recipe=replace(r, timings={**r.timings, name: entry}))
+    return replace(opened, recipe=replace(r, heldout={**r.heldout, name: entry}))
 
 
 def _running(built: Built, work: Workload, sizes: Mapping[str, int]) -> dict[int, Configuration]:
