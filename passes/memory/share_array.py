@@ -37,6 +37,7 @@ from ktc.ir.nodes import (
     Dist,
     Expr,
     For,
+    HwIndex,
     If,
     Level,
     Load,
@@ -67,9 +68,8 @@ from ktc.passes.core.argument_kinds import Arrays
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.refusals import Refusal, Result, allowed
-from ktc.passes.shared.bands import with_arrays
+from ktc.passes.shared.bands import band_around, with_arrays
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tiles import is_blocked, paths
 
 from .tile_copy import thread_levels
 
@@ -107,19 +107,18 @@ def shared_out(kernel: Kernel, array: Alloc) -> Kernel:
     Raises:
         Refusal: E-SHARE-....
     """
-    name, path = array.sym.name, next(p for p in paths(kernel.body) if p[-1] is array)
+    name = array.sym.name
     _has_size(array)
-    at = next((k for k, s in enumerate(path) if isinstance(s, Par) and not is_blocked(s)), 0)
-    out = next((k for k in range(at - 1, -1, -1) if not isinstance(path[k], If)), -1)  # sides of the whole block
-    region, holder, band = path[out], path[out + 1], path[at]
-    if out < 0 or not isinstance(region, For | Par) or not isinstance(band, Par) or _has_blocks(band):
+    found = band_around(kernel, array)
+    if found is None:
         why = f"'{name}' is declared in no loop over threads inside a loop over blocks or tiles"
         raise Refusal(
             "E-SHARE-PLACE", why, places(array), "tile makes loops over blocks of loops over threads and blocks"
         )
-    if (stays := pinned(band.body)) is not None:
+    if (stays := pinned(found.loop.body)) is not None:
         raise Refusal("E-SHARE-PLACE", "the loop over threads holds a barrier or opaque code", places(stays))
-    around = next(b for b in bodies(path[-2]) if any(s is array for s in b))
+    band = found.loop
+    around = next(b for s in walk((band,)) for b in bodies(s) if any(x is array for x in b))
     fill = _written_first(around, array)
     own = {band.var, *declared(band.body), *assigned(band.body)} - set(declared(fill))
     names = definitions(kernel.body)
@@ -138,12 +137,8 @@ def shared_out(kernel: Kernel, array: Alloc) -> Kernel:
 
     inside = with_list_around((band,), array, without)
     assert inside is not None
-    held = map_body((holder,), lambda s: inside if s is band else s)
-    return with_arrays(kernel, region, holder, [Alloc(new, align=16)], (*filled, *held))
-
-
-def _has_blocks(s: Par) -> bool:
-    return any(lv.kind in ("block", "cluster") for lv in s.dist)
+    held = map_body((found.holder,), lambda s: inside if s is band else s)
+    return with_arrays(kernel, found.region, found.holder, [Alloc(new, align=16)], (*filled, *held))
 
 
 def _has_size(array: Alloc) -> None:
@@ -202,7 +197,7 @@ def _is_everybodys(fill: Body, array: Alloc, own: set[Sym]) -> None:
 
 
 def _may_run_anywhere(e: Expr) -> bool:
-    return is_movable(e) and not any(isinstance(x, AddrOf) for x in walk_expr(e))
+    return is_movable(e) and not any(isinstance(x, AddrOf | HwIndex) for x in walk_expr(e))
 
 
 def _spread(s: Stmt, threads: Dist) -> Par:

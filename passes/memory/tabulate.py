@@ -39,11 +39,9 @@ from ktc.ir.nodes import (
     Dist,
     Expr,
     For,
-    If,
     Level,
     Load,
     Par,
-    Reduce,
     Stmt,
     Store,
     Sym,
@@ -59,9 +57,9 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.knobs import largest
 from ktc.passes.core.places import SERIAL, place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
-from ktc.passes.shared.bands import with_arrays
+from ktc.passes.shared.bands import band_around, with_arrays
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tiles import is_blocked, iterations, paths
+from ktc.passes.shared.tiles import iterations
 
 from .tile_copy import thread_levels
 
@@ -127,14 +125,11 @@ class Tables:
 
 
 def _tables(kernel: Kernel, loops: Sequence[For]) -> Tables:
-    path = next(p for p in paths(kernel.body) if p[-1] is loops[0])
-    at = next((k for k, s in enumerate(path) if isinstance(s, Par | Reduce) and not is_blocked(s)), 0)
-    band, locs = path[at], places(*loops)
-    out = next((k for k in range(at - 1, -1, -1) if not isinstance(path[k], If)), -1)  # sides of the whole block
-    region, holder = path[out], path[out + 1]
-    if out < 0 or not isinstance(region, For | Par) or not isinstance(band, Par) or _has_blocks(band):
+    around, locs = band_around(kernel, loops[0]), places(*loops)
+    if around is None:
         why = f"'{loops[0].var.name}' stands in no loop over threads inside a loop over blocks or tiles"
         raise Refusal("E-TABLE-LOOP", why, locs, "tile makes loops over blocks, register-tile turns a serial loop out")
+    band = around.loop
     own = {band.var, *declared(band.body), *assigned(band.body)}
     for s in loops:
         end = counted_to(s)
@@ -152,11 +147,7 @@ def _tables(kernel: Kernel, loops: Sequence[For]) -> Tables:
     tables = tuple(found.tables.values())
     for t in tables:
         _has_size(kernel, t)
-    return Tables(region, holder, loops[0], found, tables)
-
-
-def _has_blocks(s: Par) -> bool:
-    return any(lv.kind in ("block", "cluster") for lv in s.dist)
+    return Tables(around.region, around.holder, loops[0], found, tables)
 
 
 def _has_size(kernel: Kernel, t: Table) -> None:
