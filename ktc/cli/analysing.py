@@ -84,8 +84,11 @@ def _show(f: ProgramFacts, graph: bool) -> None:
     print(_heading("work of one launch"))
     rows = [
         ("bytes that must move", _must_move(f.work)),
-        ("bytes asked for", f"{k.moved_bytes:,} ({k.reuse:.2f} times)"),
-        ("arithmetic", f"{k.flops:,} operations, {k.special:,} special functions ({k.intensity:.2f} a byte)"),
+        ("bytes asked for", f"{k.moved_bytes:,}{_a_byte(k.moved_bytes, f, 'times')}"),
+        (
+            "arithmetic",
+            f"{k.flops:,} operations, {k.special:,} special functions{_a_byte(k.flops + k.special, f, 'a byte')}",
+        ),
         ("barriers, warp operations, atomics", f"{k.barriers}, {k.warp_ops}, {k.atomics}"),
     ]
     if k.unknown:
@@ -140,6 +143,13 @@ def _must_move(work: Work | None) -> str:
         return "depends on sizes"
     least = "" if work.whole else "at least "
     return f"{least}{work.bytes:,} ({work.bytes_in:,} read, {work.bytes_out:,} written)"
+
+
+def _a_byte(n: int, f: ProgramFacts, what: str) -> str:
+    """``n`` over the bytes that must move, '' where either is not known."""
+    if f.work is None or not f.work.bytes or f.kernel.unknown:
+        return ""
+    return f" ({'' if f.work.whole else 'at most '}{n / f.work.bytes:.2f} {what})"
 
 
 def _heading(text: str) -> str:

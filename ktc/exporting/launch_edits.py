@@ -37,11 +37,11 @@ def launches(text: str, kernel: str) -> list[LaunchText]:
     found = []
     for m in re.finditer(rf"(?<![\w.>])(?:\w+\s*::\s*|::\s*)*{re.escape(kernel)}\b", code):
         at = _behind_template(code, m.end())
-        opening = re.compile(r"\s*<<<").match(code, at)
+        opening = re.compile(r"\s*<<\s*<").match(code, at)
         if opening is None:
             continue
-        closing = _closing(code, opening.end(), ">>>")
-        arguments = re.compile(r"\s*\(").match(code, closing + 3) if closing >= 0 else None
+        closing = _end_of_config(code, opening.end())
+        arguments = re.compile(r">>\s*>\s*\(").match(code, closing) if closing >= 0 else None
         if arguments is None:
             continue
         end = _closing(code, arguments.end(), ")")
@@ -100,6 +100,13 @@ def _behind_template(code: str, at: int) -> int:
             depth += (code[k] == "<") - (code[k] == ">")
         k += 1
     return k if depth == 0 else at
+
+
+def _end_of_config(code: str, at: int) -> int:
+    """Where the ``>>>`` stands, as formatters write it, that ends a launch's configuration; -1 where none does."""
+    while (at := _closing(code, at, ">>")) >= 0 and re.compile(r">>\s*>").match(code, at) is None:
+        at += 2
+    return at
 
 
 def _closing(code: str, at: int, what: str) -> int:

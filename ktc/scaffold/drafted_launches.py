@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fields import children
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, fresh, i32
@@ -40,8 +41,26 @@ def needs_launch(k: Kernel) -> str:
 
 
 def strides_by_grids(k: Kernel) -> bool:
-    """Whether the body asks how many blocks there are: it goes on until all is done, and any number of them will do."""
-    return any(isinstance(x, HwIndex) and x.level == "grid_dim" for e in all_exprs(k.body) for x in walk_expr(e))
+    """Whether the body asks how many blocks there are: it goes on until all is done, and any number of them will do.
+
+    Blocks that are only counted row by row, ``blockIdx.x + blockIdx.y * gridDim.x``, do not go on.
+    """
+    return any(_strides(e) for s in walk(k.body) for e in stmt_exprs(s))
+
+
+def _strides(e: Expr) -> bool:
+    if isinstance(e, Binary) and e.op == "*" and any(_is_level(x, "block") for x in _factors(e)):
+        return any(_strides(x) for x in _factors(e) if not _is_level(x, "grid_dim"))
+    return _is_level(e, "grid_dim") or any(_strides(x) for x in children(e))
+
+
+def _factors(e: Expr) -> list[Expr]:
+    e = without_casts(e)
+    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def _is_level(e: Expr, level: str) -> bool:
+    return isinstance(e, HwIndex) and e.level == level
 
 
 def smaller(k: Kernel, most: int) -> list[Kernel]:
@@ -131,13 +150,15 @@ def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, 
     """For axes of the grid: what the index made of it is compared with, and how many of it a block takes."""
     for c in compared_with(k, block):
         yield c.axis, (c.text, c.each or (block[c.axis] if c.threads else 1))
+        yield from ((axis, ("1", 1)) for axis in c.more)
 
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
     """A guard on the index that an ``axis`` of the grid makes: the bound as text, how many of the index a block takes
     (``each``, None where that is no number; as a formula, ``each_text``, '' where it is none), whether threads of the
-    axis are in it, whether the index may be the bound itself (``closed``), and whether it is loaded (``data``)."""
+    axis are in it, whether the index may be the bound itself (``closed``), whether it is loaded (``data``), and along
+    which axes there is ``more`` than one row of blocks in it."""
 
     axis: str
     text: str
@@ -146,6 +167,7 @@ class Compared:
     threads: bool
     closed: bool
     data: bool
+    more: tuple[str, ...] = ()
 
 
 def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
@@ -168,16 +190,16 @@ def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
                 continue
             for index, bound in ((c.a, c.b), (c.b, c.a)):
                 text = spelled(bound, integers, indices.sources)
-                blocks = sorted({x.axis for x in indices.hardware(index) if x.level == "block"})
-                if (id(bound), id(index)) in above or text is None or text.isdigit() or len(blocks) != 1:
+                blocks = indices.in_rows(index)
+                if (id(bound), id(index)) in above or text is None or text.isdigit() or not blocks:
                     continue
-                each = indices.step(index, "block", blocks[0])
+                each = indices.step(index, "block", blocks[0], rows=len(blocks) > 1)
                 each = each if each is not None and each > 0 else None
                 threads = any(x.level == "thread" and x.axis == blocks[0] for x in indices.hardware(index))
                 each_text = str(each) if each else _step_text(index, blocks[0], integers, indices.sources)
                 closed = c.op == ("<=" if index is c.a else ">=")
                 data = any(isinstance(x, Load) for x in walk_expr(spelled_out(index, indices.sources)))
-                found.append(Compared(blocks[0], text, each, each_text, threads, closed, data))
+                found.append(Compared(blocks[0], text, each, each_text, threads, closed, data, blocks[1:]))
     yield from reversed(found)
 
 

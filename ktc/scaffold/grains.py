@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, If, Sym, Var, While
 from ktc.ir.types import Scalar
@@ -39,7 +40,7 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
 
 def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[Expr]]) -> dict[str, int]:
     """The parameters that bound what is divided by a large number, with the largest: only sizes of several groups show
-    more than one."""
+    more than one, unless the bound is that many of such groups."""
     params = {p.sym for p in k.params}
     bounds = list(_bounds(k))
     out: dict[str, int] = {}
@@ -50,8 +51,15 @@ def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
         for index, bound in bounds:
             if symbols_behind([index], sources) & variables:
                 for s in symbols_behind([bound], sources) & params:
-                    out[s.name] = max(out.get(s.name, 1), by)
+                    if not _passes(spelled_out(bound, sources), s, params, by):
+                        out[s.name] = max(out.get(s.name, 1), by)
     return out
+
+
+def _passes(bound: Expr, s: Sym, params: set[Sym], by: int) -> bool:
+    """Whether ``bound`` is more than one group of ``by`` elements at small sizes as well: ``n * 676`` at ``n`` of 2."""
+    n = evaluate(bound, {p.name: 2 if p == s else 1 for p in params})
+    return n is not None and n > by
 
 
 def _divisions(exprs: Iterable[Expr], fixed: Mapping[str, int]) -> Iterator[tuple[Expr, int]]:

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, Sym
-from ktc.ir.walk import used
+from ktc.ir.nodes import Expr, HwIndex, Sym, Var
+from ktc.ir.walk import all_exprs, used
 
 from .drafted_launches import compared_with, strides_by_grids
 from .roles import Roles
@@ -35,7 +35,11 @@ def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
     block = {a: int(n) for a, e in zip("xyz", k.launch.block) if (n := evaluate(e, dict(roles.fixed))) is not None}
     if len(block) < 3:
         return {}, []
-    asked = {c.axis: c for c in compared_with(k, block) if c.each_text}
+    guards = list(compared_with(k, block))
+    asked = {c.axis: c for c in guards if c.each_text}
+    levels = ("block", "grid_dim")
+    idle = set("xyz") - {e.axis for e in all_exprs(k.body) if isinstance(e, HwIndex) and e.level in levels}
+    idle |= {axis for c in guards for axis in c.more}
     others = {s for e in (*k.launch.block, *(e for _, e in k.launch.passed)) for s in used(e)}
     hosts = {p.sym for p in k.params if p.host and p.sym.name in roles.sizes} - others
     known = {*roles.sizes, *roles.tied, *roles.fixed}
@@ -44,7 +48,12 @@ def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
     for axis, extent in zip("xyz", k.launch.grid):
         mine, c = used(extent), asked.get(axis)
         shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
-        if c is None or len(mine) != 1 or not mine <= hosts - shared:
+        if len(mine) != 1 or not mine <= hosts - shared:
+            continue
+        if axis in idle and isinstance(extent, Var):  # no more than one row of blocks, and nothing done twice
+            found[extent.sym.name] = "1"
+            continue
+        if c is None:
             continue
         (count,), names = mine, {*names_in(c.text), *names_in(c.each_text)}
         if count.name in names or not names <= known:

@@ -7,6 +7,7 @@ round of a loop or with data says nothing, and neither does what some threads sk
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import permutations, product
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -40,17 +41,39 @@ class Indices:
         """The hardware indices that ``e`` is made of, through variables."""
         return {x for x in made_of([e], self.sources) if isinstance(x, HwIndex)}
 
-    def step(self, e: Expr, level: str, axis: str, first_round: bool = True) -> int | None:
+    def step(self, e: Expr, level: str, axis: str, first_round: bool = True, rows: bool = False) -> int | None:
         """By how much ``e`` grows from one ``level`` (block, thread) of ``axis`` to the next: over 64 of them, so that
         a group of them that shares an index counts. None if that depends on anything else, or is no integer.
 
-        ``first_round``: a loop's variable has its first value; else it is unknown.
+        ``first_round``: a loop's variable has its first value; else it is unknown. ``rows``: how many blocks there are
+        says only where the next row of them begins (:meth:`in_rows`).
         """
         found = set()
+        grid = {("grid_dim", a): 1 for a in "xyz"} if rows else {}
         for size in SIZES:
-            zero, many = (self.value(e, {(level, axis): n}, size, first_round) for n in (0, 64))
+            zero, many = (self.value(e, {**grid, (level, axis): n}, size, first_round) for n in (0, 64))
             found.add(None if zero is None or many is None or (many - zero) % 64 else (many - zero) // 64)
         return found.pop() if len(found) == 1 else None
+
+    def in_rows(self, e: Expr) -> tuple[str, ...]:
+        """The axes of the grid that ``e`` counts its blocks along: just one, or several row by row, the one of
+        neighbours first, as in ``(blockIdx.x + blockIdx.y * gridDim.x) * 256``. Empty if they are several otherwise."""
+        axes = sorted({x.axis for x in self.hardware(e) if x.level == "block"})
+        if len(axes) < 2:
+            return tuple(axes)
+        return next((order for order in permutations(axes) if self._are_rows(e, order)), ())
+
+    def _are_rows(self, e: Expr, axes: tuple[str, ...]) -> bool:
+        """Whether ``e`` grows along each of ``axes`` as it does along the one before, over all blocks of that."""
+        for size, grid in product(SIZES, ((3, 5, 2), (7, 2, 3))):
+            extents = {("grid_dim", axis): n for axis, n in zip("xyz", grid)}
+            zero, far = self.value(e, extents, size), 0
+            for axis in axes:
+                one = self.value(e, {**extents, ("block", axis): 1}, size)
+                if zero is None or one is None or one <= zero or (far and one - zero != far):
+                    return False
+                far = (one - zero) * extents["grid_dim", axis]
+        return True
 
     def value(self, e: Expr, at: Place, size: int, first_round: bool = True) -> int | None:
         """``e`` at a place, every parameter being ``size``."""

@@ -70,7 +70,7 @@ def widest_pitches(k: Kernel, meanings: Mapping[str, str | int]) -> dict[str, in
     largest = Largest(k, meanings)
     out: dict[str, int] = {}
     for buffer, index, bounds in largest.accesses():
-        for by, _ in _terms(index, 1, bounds, largest):
+        for by, _, _ in _terms(index, 1, bounds, largest):
             if by > 1:
                 out[buffer.name] = max(by, out.get(buffer.name, 1))
     return out
@@ -91,13 +91,14 @@ def _room(text: str, name: str, pitch: int, known: Mapping[str, int]) -> int | N
 
 def _rows(index: Expr, b: Bounds, largest: Largest) -> Iterator[Row]:
     """The rows of a literal pitch in ``index``, a sum of what moves by elements, by rows and by planes; none where it
-    has more than :data:`MOST_TERMS` summands."""
+    has more than :data:`MOST_TERMS` summands. What is the same for all threads and in all rounds, as ``3 * n`` where
+    the third of several arrays begins, moves by nothing."""
     terms = list(islice(_terms(index, 1, b, largest), MOST_TERMS + 1))
     if len(terms) > MOST_TERMS:
         return
-    for pitch in {by for by, _ in terms if by > 1}:
+    for pitch in {by for by, _, moves in terms if by > 1 and moves}:
         last: Polynomial | None = {}
-        for by, most in (t for t in terms if t[0] < pitch):
+        for by, most, _ in (t for t in terms if t[0] < pitch):
             last = None if last is None or most is None else plus(last, most, by)
         if last is not None and {*last} - {()}:
             yield Row(pitch, last)
@@ -105,10 +106,11 @@ def _rows(index: Expr, b: Bounds, largest: Largest) -> Iterator[Row]:
 
 def _terms(
     e: Expr, by: int, b: Bounds, largest: Largest, inside: frozenset[Sym] = frozenset()
-) -> Iterator[tuple[int, Polynomial | None]]:
-    """The summands of ``by * e``: the number that each is multiplied by, and the largest value of the rest of it, None
-    where nothing says. What a guard or a loop bounds stays one, and so does a variable in what itself is made of
-    (``inside``): an index that is counted on is a sum of its steps."""
+) -> Iterator[tuple[int, Polynomial | None, bool]]:
+    """The summands of ``by * e``: the number that each is multiplied by, the largest value of the rest of it, None
+    where nothing says, and whether that is anything but one value for all threads. What a guard or a loop bounds stays
+    one, and so does a variable in what itself is made of (``inside``): an index that is counted on is a sum of its
+    steps."""
     e = without_casts(e)
     if isinstance(e, Binary) and e.op == "+":
         for x in (e.a, e.b):
@@ -126,7 +128,7 @@ def _terms(
         if given is not None:
             yield from _terms(given, by, b, largest, inside | {e.sym})
             return
-    yield by, largest.most(e, b)
+    yield by, largest.most(e, b), not largest.of_sizes(e)
 
 
 def _number(e: Expr, largest: Largest) -> int | None:

@@ -605,3 +605,19 @@ def test_a_winner_that_does_several_launches_says_how_to_launch_it(tmp_path):
     )  # fmt: skip
     (said,) = [n for n in report.notes if n.startswith("a launch of the winner does 3 launches of the source")]
     assert "launch it 1/3 as often, and swap a and b after each" in said
+
+
+def test_an_original_that_takes_longer_than_a_duel_costs_no_result(work, tmp_path):
+    lab = FakeLab(lambda script, knobs, s: 2e-3 if not script or s.name == "many" else 1e-3)
+    meet = lab.compare
+
+    def compare(c, knobs, scenario, rival=None):
+        if scenario.name == "many":
+            raise KtcError("E-DUEL", "hang: no answer within 47.4 s")
+        return meet(c, knobs, scenario)
+
+    lab.compare = compare
+    report, _, _ = run(work, tmp_path, lab=lab)
+    few, many = (next(s for s in report.scenarios if s.name == name) for name in ("few", "many"))
+    assert few.ratio[0] > 1.9 and many.ratio == (1.0, 1.0, 1.0) and many.script == ""
+    assert "many: the original is timed once: hang: no answer within 47.4 s" in report.notes

@@ -67,3 +67,26 @@ def test_what_limits_a_kernel_is_estimated_where_nothing_can_be_counted(ktc_run,
     assert "memory" in tail and "by an estimate from counts (" in tail and "no CUDA device: " in tail
     said = json.loads(ktc_run("facts", "transpose", "--profile", "--json").stdout)["limited"]
     assert said["profile"]["source"] == "estimate" and said["profile"]["limiters"][0]["share"] > 0.3
+
+
+REUSED = """
+__global__ void k(float* y, const float* x, int n) {
+  __shared__ float tile[32];
+  int i = blockIdx.x * 32 + threadIdx.x;
+  tile[threadIdx.x] = x[i];
+  __syncthreads();
+  i = blockIdx.x * 32 + 31 - threadIdx.x;
+  y[i] = tile[31 - threadIdx.x];
+}
+void go(float* y, const float* x, int n) { k<<<n / 32, 32>>>(y, x, n); }
+"""
+
+
+def test_what_is_asked_for_is_set_against_what_must_move(ktc_run, tmp_path) -> None:
+    """An index that is given twice says nothing of how far it goes; runs do."""
+    path = tmp_path / "k.cu"
+    path.write_text(REUSED)
+    assert (
+        "bytes asked for                     65,536 (1.00 times)"
+        in ktc_run("facts", str(path), "--size", "n=8192").stdout
+    )

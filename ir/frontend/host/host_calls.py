@@ -1,18 +1,21 @@
-"""Calls of methods of host objects in launch dimensions, as names: ``x.size(0)`` becomes ``x_size_0``.
+"""Calls in launch dimensions, as names: ``x.size(0)`` becomes ``x_size_0``, and ``blocks_for(n)`` ``blocks_for_n``.
 
-What such a call returns cannot be followed. As a name it is a number that the launch depends on, the same at each
-mention: the kernel's parameter if the launch passes it, else a host parameter.
+What a method of a host object returns cannot be followed, nor what a function of another file does. As a name it is a
+number that the launch depends on, the same at each mention: the kernel's parameter if the launch passes it, else a host
+parameter.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Container
+import re
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import CxxNode
+from ktc.ir.frontend.syntax.cxx_ast import CxxNode, QualName
+from ktc.ir.frontend.syntax.syntax_walk import children
 
 
 def name_of_call(node: Any) -> str | None:
@@ -24,6 +27,33 @@ def name_of_call(node: Any) -> str | None:
         return None
     base, parts = _member(node.name)
     return "_".join([base, *parts, *(a.value for a in args)]) if base else None
+
+
+def function_of_call(node: Any) -> str:
+    """The function's name in ``ns::function(arguments)``, '' for anything else."""
+    callee = node.name if isinstance(node, c_ast.FuncCall) else None
+    if isinstance(callee, c_ast.ID):
+        return callee.name
+    return callee.text.removeprefix("::") if isinstance(callee, QualName) else ""
+
+
+def name_of_function_call(node: Any) -> str:
+    """The name for ``function(arguments)``: of what is written there, so that two calls have one where they are spelled
+    the same."""
+    words = [function_of_call(node), *(_words(node.args) if node.args is not None else ())]
+    return re.sub(r"\W+", "_", "_".join(w for w in words if w)).strip("_")
+
+
+def _words(node: Any) -> Iterator[str]:
+    """Names, numbers and words for operators, each operator before what it is applied to."""
+    op = getattr(node, "op", "")
+    yield node.name if isinstance(node, c_ast.ID) else node.value if isinstance(node, c_ast.Constant) else ""
+    yield SIGNS.get(op, "op") if op else ""
+    for x in children(node) if not isinstance(node, c_ast.ID) else ():
+        yield from _words(x)
+
+
+SIGNS = {"+": "plus", "-": "minus", "*": "times", "/": "by", "%": "mod"}
 
 
 def name_of_member(node: Any) -> str | None:
@@ -43,19 +73,23 @@ def _member(base: Any) -> tuple[str, list[str]]:
     return (base.name, parts[::-1]) if isinstance(base, c_ast.ID) else ("", [])
 
 
-def with_named_calls(node: Any, names: set[str], members: Container[str] = ()) -> Any:
+def with_named_calls(
+    node: Any, names: set[str], members: Container[str] = (), unknown: Callable[[Any], bool] = lambda _: False
+) -> Any:
     """A copy of an expression with names in the place of such calls, and of the ``members`` of structs that the kernel
-    is passed; ``names`` gets them."""
+    is passed; ``names`` gets them. ``unknown``: whether what a call of a function returns cannot be told."""
     if isinstance(node, list | tuple):
-        return type(node)(with_named_calls(n, names, members) for n in node)
+        return type(node)(with_named_calls(n, names, members, unknown) for n in node)
     if not isinstance(node, c_ast.Node):
         return node
     name = name_of_call(node) or name_of_member(node)
+    if name is None and function_of_call(node) and unknown(node):
+        name = name_of_function_call(node)
     if name is not None and (isinstance(node, c_ast.FuncCall) or name in members):
         names.add(name)
         return c_ast.ID(name, node.coord)
     out = copy.copy(node)
     fields = node._fields if isinstance(node, CxxNode) else node.__slots__
     for field in (f for f in fields if f not in ("coord", "__weakref__")):
-        setattr(out, field, with_named_calls(getattr(node, field), names, members))
+        setattr(out, field, with_named_calls(getattr(node, field), names, members, unknown))
     return out

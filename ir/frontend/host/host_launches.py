@@ -28,7 +28,7 @@ from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym,
 from ktc.ir.types import I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
-from .host_calls import name_of_call, with_named_calls
+from .host_calls import function_of_call, name_of_call, name_of_function_call, with_named_calls
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
@@ -61,6 +61,9 @@ class HostLaunch:
         self.node = site.node
         self.host: dict[str, Sym] = {}
         self.busy: set[str] = set()
+        self.in_grid = False
+        """Whether the number of blocks is described: one that cannot be followed is a number of its own."""
+
         self.extents: ObjectExtents | None = None
         """What objects' numbers of elements are, while what this launch passes is described."""
 
@@ -83,7 +86,10 @@ class HostLaunch:
             self._kernel_args()
             given = (*self._constants(), *self._numbers())
             config = self.node.config
-            grid, block = self._dim3(config[0]), self._dim3(config[1])
+            self.in_grid = True
+            grid = self._dim3(config[0])
+            self.in_grid = False
+            block = self._dim3(config[1])
             shared = self._int(config[2]) if len(config) > 2 else None
             grid, block = self._inlined(grid, effects), self._inlined(block, effects)
             shared = self._inlined((shared,), effects)[0] if shared is not None else None
@@ -344,11 +350,32 @@ class HostLaunch:
     def _named(self, node: Any, why: KtcError) -> Any:
         """``node``, which cannot be followed for ``why``, with names in the place of calls of host objects' methods."""
         calls: set[str] = set()
-        named = with_named_calls(node, calls, self.known)
+        named = with_named_calls(node, calls, self.known, self._is_unknown)
         if not calls:
             raise self._refuse(node, why) from None
-        self._scope.names.update({n: LazyVal(partial(self.value, n)) for n in calls})
+        for n in calls - self._scope.names.keys():
+            self._scope.names[n] = LazyVal(partial(self.value, n))
         return named
+
+    def _is_unknown(self, call: Any) -> bool:
+        """Whether ``call`` is a number of blocks that a function makes which cannot be followed, or is of another file:
+        its name stands for what it returns."""
+        if not self.in_grid or self._value(call) is not None:
+            return False
+        if self._returned(call) == DIM3:
+            name = name_of_function_call(call)
+            self._scope.names[name] = OpaqueVal(name, DIM3)
+        return True
+
+    def _returned(self, call: Any) -> Type | None:
+        """What a function returns that the file has at least a declaration of; None if it has none."""
+        name = function_of_call(call).rpartition("::")[2]
+        for e in self.lowering.program.functions.get(name, []):
+            try:
+                return self.lowering.resolve(e.node.decl.type.type)
+            except KtcError:
+                continue
+        return None
 
     def _value(self, node: Any) -> Value | None:
         try:

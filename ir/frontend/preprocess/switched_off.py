@@ -40,6 +40,7 @@ def _under(text: str, name: str, defined: Collection[str]) -> tuple[str, int] | 
     declares = re.compile(
         rf"^\s*(?!return\b)(?:[\w:<>,*&\[\]]+[\s*&]+)+{name}\s*(?:<[^;]*>\s*)?[(=;{{]"
         rf"|\b(?:struct|class|using|enum)\s+{name}\b"
+        rf"|^\s*#\s*define\s+{name}\b"
     )
     asked: list[str | None] = []
     for number, line in enumerate(text.split("\n"), 1):

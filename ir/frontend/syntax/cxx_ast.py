@@ -255,8 +255,9 @@ class Record(CxxNode):
 
 
 class Bad(CxxNode):
-    """A declaration or host statement that did not parse; ``error`` says why, ``name`` is the function, if known,
-    ``record`` the class, of which it may be one specialisation; ``is_kernel``: it defines a ``__global__`` function."""
+    """A declaration or host statement that did not parse; ``error`` says why, ``name`` is the function or the
+    variable, if known, ``record`` the class, of which it may be one specialisation; ``is_kernel``: it defines a
+    ``__global__`` function."""
 
     _fields = ("error", "name", "is_device", "record", "is_kernel")
 

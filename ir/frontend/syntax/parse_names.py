@@ -174,12 +174,8 @@ class NameParser(TokenParser):
         self._expect("GT")
 
     def _is_launch(self) -> bool:
-        """Whether the stream stands at ``<<<``."""
-        a, b = self._peek(), self._peek(2)
-        return (
-            a is not None and b is not None and a.type == "LSHIFT" and b.type == "LT"
-            and a.line == b.line and b.column == a.column + 2
-        )  # fmt: skip
+        """Whether the stream stands at ``<<<``, which formatters that do not know it write as ``<< <``."""
+        return self._peek_type() == "LSHIFT" and self._peek_type(2) == "LT"
 
     def _parse_named_type(self) -> c_ast.Node:
         name = self._parse_qual_name()

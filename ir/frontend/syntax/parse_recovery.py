@@ -20,7 +20,7 @@ class RecoveringParser(FunctionParser):
         It ends at the latest before the token that closes what it stands in, of type ``until``.
         """
         name, is_device, previous, record, asks = None, False, None, None, False
-        is_global, before_args = False, None
+        is_global, before_args, variable = False, None, None
         open_: list[str] = []
         while (open_ or self._peek_type() != until) and (tok := self._tokens.next()) is not None:
             if tok.value in DEVICE_SPECS and not open_:
@@ -38,6 +38,8 @@ class RecoveringParser(FunctionParser):
                 and named.value != "requires"
             ):
                 name = named.value
+            if tok.type == "EQUALS" and not open_ and variable is None and previous is not None:
+                variable = previous.value if previous.type in ("ID", "TYPEID") else None
             if tok.value == "requires" and not open_:  # the braces of a requires-expression end nothing
                 asks = self._peek_type() == "LBRACE" or (previous is not None and previous.value in _BEFORE_QUESTION)
             if (
@@ -63,4 +65,5 @@ class RecoveringParser(FunctionParser):
                     self._advance()
                 break
         defines = is_global and previous is not None and previous.type == "RBRACE"
-        return Bad(error, name, is_device, record if name is None else None, defines, coord=None)
+        record = record if name is None else None
+        return Bad(error, name or variable, is_device, record, defines, coord=None)

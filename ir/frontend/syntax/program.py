@@ -131,7 +131,7 @@ class Program:
         return [e for es in self.functions.values() for e in es if e.is_kernel]
 
     def bad_function(self, name: str) -> KtcError | None:
-        """Why the function ``name`` did not parse, if that is so."""
+        """Why the function, or the variable, ``name`` did not parse, if that is so."""
         return next((b.error for b in self.bad if b.name == name), None)
 
     def bad_device_function(self, name: str) -> KtcError | None:

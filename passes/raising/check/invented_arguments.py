@@ -220,8 +220,10 @@ def values_around(kernel: Kernel, limits: dict[str, list[float]], args: Argument
         if not isinstance(p.sym.type, Ptr):
             continue
         t, size = scalar_of(p.sym.type), np.size(args[p.sym.name])
+        if not t.is_float and (not t.is_int or t.bits < 32):
+            continue
         near = [v for v in limits.get("float" if t.is_float else "int", ()) if t.is_int or abs(v) < _largest(t) / 2]
-        if near and (t.is_float or t.bits >= 32):
+        if near:
             tiles = rng.choice(np.trunc(near), -(-size // TILE))
             tiles = tiles + rng.choice((-TILE, 0, TILE), tiles.size)
             values = np.repeat(tiles, TILE)[:size] + rng.integers(-5, 6, size)

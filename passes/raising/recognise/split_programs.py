@@ -50,7 +50,7 @@ class Emitter:
             for sym in bare:
                 home[sym] = key
         rows: dict[Sym, Sym] = {}
-        self.shape = tuple(n for _, _, n in reversed(self.team.axes))
+        self.shape = tuple(n for _, _, n in reversed(self.team.axes)) or (i32(1),)  # a block of one thread has a row
         for sym, keys in where.items():
             at = home.get(sym)
             depth = segments[at][1] if at in segments else 0  # type: ignore[index]
@@ -98,7 +98,7 @@ class Emitter:
                and d.sym in self.again}  # fmt: skip
         loop_vars = [fresh(name, I32) for _, name, _ in self.team.axes]
         hw: dict[HwIndex, Expr] = {HwIndex("thread", a): Var(v) for (a, _, _), v in zip(self.team.axes, loop_vars)}
-        rows = Rows(tuple(Var(v) for v in reversed(loop_vars)), self.rows)
+        rows = Rows(tuple(Var(v) for v in reversed(loop_vars)) or (i32(0),), self.rows)
         body = rename(with_hardware(rows.apply((*first, *stmts)), hw), env)
         accs = [dataclasses.replace(a, value=_one_expr(rows, a.value, hw, env)) for a in seg.accs]
         loc = next((s.loc for s in seg.stmts if s.loc), None)

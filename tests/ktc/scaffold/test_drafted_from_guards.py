@@ -226,3 +226,62 @@ __global__ void halo(const float* a, float* o, int n, int pitch) {
 
 def test_an_index_that_is_made_of_itself_has_no_step_without_end() -> None:
     assert draft(ktc.loads(HALO).kernel).names
+
+
+SCALE = """
+__global__ void scale(float* x, const float* s, int n, int rows, int cols) {
+  int i = (blockIdx.x + blockIdx.y * gridDim.x) * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  x[i] *= s[i / cols % rows];
+}
+"""
+BY_ROWS = """
+dim3 blocks_for(size_t n);
+void go(float* x, const float* s, int batch, int rows, int cols) {
+  size_t n = batch * rows * cols;
+  scale<<<blocks_for(n), 512>>>(x, s, n, rows, cols);
+}
+"""
+
+
+def test_blocks_that_are_counted_row_by_row_are_one_row_in_a_draft() -> None:
+    d = draft(ktc.loads(SCALE).kernel)
+    assert d.launch is not None and d.launch.grid == ("cdiv(n, 256)", "1", "1")
+    assert _shapes(d) == {"x": ("cols", "rows"), "s": ("rows",)} or _shapes(d) == {
+        "x": ("rows", "cols"),
+        "s": ("rows",),
+    }
+
+
+def test_a_function_of_another_file_makes_a_number_of_blocks() -> None:
+    d = draft(ktc.loads(SCALE + BY_ROWS).kernel)
+    assert d.launch is None and d.tied("blocks_for_n_y") == d.tied("blocks_for_n_z") == 1
+    assert plain(str(d.tied("blocks_for_n_x"))) == "cdiv(batch * rows * cols, 512)"
+    shape = _shapes(d)["x"]
+    assert shape is not None and sorted(shape) == ["batch", "cols", "rows"]
+
+
+FEATURES = """
+__global__ void features(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n * 676) y[i] = x[i / 676 * 784 + i % 676];
+}
+void go(const float* x, float* y, int n) { features<<<(n * 676 + 127) / 128, 128>>>(x, y, n); }
+"""
+PARTS = """
+__global__ void parts(const float* x, float* y, int stride) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = x[3 * stride + i];
+}
+void go(const float* x, float* y, int n, int stride) { parts<<<n / 256, 256>>>(x, y, stride); }
+"""
+
+
+def test_groups_that_a_bound_is_made_of_ask_for_no_more_of_them() -> None:
+    d = draft(ktc.loads(FEATURES).kernel)
+    assert (not d.doubts and _shapes(d)["y"] == ("676 * n",)) or _shapes(d)["y"] == ("n", "676")
+
+
+def test_where_an_array_begins_is_no_row() -> None:
+    d = draft(ktc.loads(PARTS).kernel)
+    assert not d.doubts and all(d.shapes.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 import ktc
 from ktc.agent.optimize import optimize
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import Finding
 from ktc.ir.workload import Workload
 from ktc.search.verification import check_original, check_reference, verify
+from ktc.search.verification.defects import Defect
+from ktc.search.verification.verdict import Failure
 from tests.paths import KERNELS
 
 TREE = """
@@ -123,3 +127,13 @@ void run(int* q, const float* x, int n) { cut<<<(n + 63) / 64, 64>>>(q, x, n); }
 def test_every_kernel_of_the_library_is_what_its_reference_says(path: Path) -> None:
     work = Workload.load(path)
     check_reference(work.load_kernel(), work)
+
+
+@pytest.mark.parametrize(("certain", "code"), [(True, "E-ORIGINAL-DEFECT"), (False, "E-ORIGINAL-BUDGET")])
+def test_a_kernel_that_is_too_long_for_the_interpreter_has_no_defect(monkeypatch, certain: bool, code: str) -> None:
+    long = Finding("fuel", "did not end within 300000 statements", certain=certain)
+    found = [Defect(long, Failure(long.kind, long.message, {"n": 71}))]
+    monkeypatch.setattr(sys.modules[Defect.__module__], "defects", lambda *_: found)
+    with pytest.raises(KtcError) as e:
+        check_original(ktc.load("saxpy").kernel, Workload.load(KERNELS / "dense/saxpy"))
+    assert e.value.code == code and ("defective" in e.value.message) == certain

@@ -73,6 +73,8 @@ class Lookup(LazyOperators):
             return NullVal()
         if node.name in HW:
             return OpaqueVal(node.name)
+        if (bad := self.program.bad_function(node.name)) is not None:
+            raise bad
         extra = self.source.why_missing
         looks_macro = node.name.isupper()
         hint = (
@@ -113,6 +115,8 @@ class Lookup(LazyOperators):
         value = self.function_named(qualifier, name, args, node) if value is None else value
         if value is not None:
             return value
+        if (bad := self.program.bad_function(name)) is not None:
+            raise bad
         self.fail(
             "E-SEMA-NAME",
             f"unknown name '{node.text}'",

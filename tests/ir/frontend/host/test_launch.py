@@ -22,6 +22,7 @@ def dims(host: str, env: dict[str, int], prelude: str = "") -> tuple:
     ("body", "expected"),
     [
         ("k<<<n, 128>>>(p, n, m);", (100, 1, 1, 128, 1, 1, None)),
+        ("k << <n, 128 >> > (p, n, m);", (100, 1, 1, 128, 1, 1, None)),
         ("int t = 256; int b = (n + t - 1) / t; k<<<b, t, 0, 0>>>(p, n, m);", (1, 1, 1, 256, 1, 1, None)),
         ("dim3 block(16, 8); dim3 grid((n + block.x - 1) / block.x, m); k<<<grid, block>>>(p, n, m);", (7, 7, 1, 16,
         8, 1, None)),
@@ -47,6 +48,27 @@ def test_host_names_map_to_kernel_parameters_by_position():
     assert evaluate(k.launch.block[0], {"m": 9}) == 9  # cols is the kernel's m
     (host,) = [p for p in k.params if p.host]
     assert host.sym.name == "batch" and evaluate(k.launch.grid[0], {"batch": 3}) == 3
+
+
+def test_blocks_that_a_function_of_another_file_makes_are_host_parameters():
+    k = load(
+        "int rows_of(int); dim3 blocks_for(int, int);\n" + KERNEL + "void f(float* p, int n, int m) {"
+        " k<<<dim3(rows_of(n), m), 64>>>(p, n, m); } void g(float* p, int n, int m) {"
+        " k<<<blocks_for(n, 2 * m), 64>>>(p, n, m); }",
+        name="k.cu",
+    )  # fmt: skip
+    assert [p.sym.name for p in k.params if p.host] == ["rows_of_n"]
+    k = load("dim3 blocks_for(int, int);\n" + KERNEL + "void g(float* p, int n, int m) {"
+             " dim3 grid = blocks_for(n, 2 * m); k<<<grid, 64>>>(p, n, m); }", name="k.cu")  # fmt: skip
+    assert [p.sym.name for p in k.params if p.host] == [f"blocks_for_n_times_2_m_{a}" for a in "xyz"]
+    assert k.launch is not None and evaluate(k.launch.grid[1], {"blocks_for_n_times_2_m_y": 3}) == 3
+
+
+def test_threads_of_a_block_that_cannot_be_followed_are_not_guessed():
+    k = load(
+        "int many(int);\n" + KERNEL + "void f(float* p, int n, int m) { k<<<n, many(m)>>>(p, n, m); }", name="k.cu"
+    )
+    assert k.launch is None
 
 
 def test_what_cannot_be_followed_becomes_a_host_parameter():

@@ -49,3 +49,19 @@ def test_other_conditions_are_left_alone(begin: str, end: str) -> None:
     with pytest.raises(KtcError) as refused:
         load(NARROW % (begin, end), name="k.cu")
     assert "-D" not in refused.value.hint
+
+
+def test_a_macro_may_be_switched_off_too() -> None:
+    text = (
+        "#ifdef GPU\n#define BLOCK 64\n#endif\n__global__ void k(float* y) { __shared__ float t[BLOCK]; y[0] = t[0]; }"
+    )
+    with pytest.raises(KtcError) as refused:
+        load(text, name="k.cu")
+    assert refused.value.code == "E-SEMA-NAME" and "-D GPU" in refused.value.hint
+
+
+def test_a_name_whose_declaration_does_not_parse_is_refused_there() -> None:
+    text = "namespace u { constexpr float least = 1e-8_f; }\n__global__ void k(float* y) { y[0] = u::least; }"
+    with pytest.raises(KtcError) as refused:
+        load(text, name="k.cu")
+    assert refused.value.loc is not None and refused.value.loc.line == 1
