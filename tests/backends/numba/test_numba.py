@@ -79,6 +79,22 @@ def test_negative_division_truncates(runtime):
     assert np.array_equal(y, (np.trunc(x / 7) * 1000 + np.fmod(x, 7)).astype(np.int32))
 
 
+REMAINDERS = """
+kernel turns(y: f64* restrict, x: f64 const* restrict, n: i32)
+  launch grid(1) block(64)
+  let i: i32 = threadIdx.x as i32
+  if i < n
+    y[i] = fmod(x[i], 3.0) + sinpi(x[i]) + cospi(x[i])
+"""
+
+
+def test_remainders_of_floats(runtime):
+    x = np.linspace(-9.0, 9.0, 64)
+    y = np.zeros_like(x)
+    runtime.compile(emit_numba(parse_kernel(REMAINDERS))).launch({"x": x, "y": y, "n": 64})
+    assert np.allclose(y, np.fmod(x, 3.0) + np.sin(np.pi * x) + np.cos(np.pi * x), atol=1e-12)
+
+
 @pytest.mark.parametrize("source", ["f16", "f32", "f64"])
 def test_floats_become_integers_as_in_the_interpreter(runtime, source):
     """Eight types from one kernel: narrow ones are the lower bits of 32, but from halves."""
