@@ -17,22 +17,26 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.nodes import Body
 from ktc.ir.null_pointers import known_nulls, with_decided
 from ktc.passes.core.base import Refused, Result
 
 Checked: TypeAlias = Callable[[Kernel, Launch], Result | Refused]
 """Raises a kernel as it stands, and compares what comes of it with the kernel."""
 
+Guessed: TypeAlias = Callable[[Kernel], Body | None]
+"""The form that a kernel is likeliest to be raised to, which nothing was compared with; None where there is none."""
+
 SMALLER = "loops are compared in runs of the interpreter: a parameter in place of a large constant makes them short"
 
 
-def generally_raised(kernel: Kernel, launch: Launch, checked: Checked) -> Result | Refused:
+def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: Guessed) -> Result | Refused:
     """``kernel`` raised in the first of these forms that is one of it, else as it stands; what it asks of pointers is
     answered first, as far as it assumes the answer."""
     from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
 
     kernel = kernel.with_(body=with_decided(kernel.body, known_nulls(kernel)))
-    outcome = _in_equal_sizes(kernel, checked) or _at_its_sizes(kernel, launch, checked)
+    outcome = _in_equal_sizes(kernel, checked, guessed) or _at_its_sizes(kernel, launch, checked)
     if not isinstance(outcome, Result) or (ended := with_guards_as_ends(outcome.kernel)) is outcome.kernel:
         return outcome
     return outcome if not_lowered(ended) else dataclasses.replace(outcome, kernel=ended)
@@ -90,23 +94,32 @@ def _of_free_sizes(kernel: Kernel, checked: Checked) -> Result | None:
     return Result(raised, (*outcome.notes, str(said(kernel, numbers))))
 
 
-def _in_equal_sizes(kernel: Kernel, checked: Checked) -> Result | None:
+def _in_equal_sizes(kernel: Kernel, checked: Checked, guessed: Guessed) -> Result | None:
     """The raised kernel where its code and its launch call one number by different names, launched over the sizes
-    that the code speaks of; None where they do not, or where it is raised as well without what is only seen."""
+    that the code speaks of; None where they do not, or where it is raised as well without what is only seen.
+
+    A check takes seconds. Where the guess hangs on what is seen, that form is checked first, and most often alone.
+    """
     from ktc.passes.raising.check.equal_sizes import in_equal_sizes, is_asked_about, said
 
     form = in_equal_sizes(kernel)
     if form is None:
         return None
+    assert kernel.launch is not None and form.launch is not None
     added = form.assumptions[len(kernel.assumptions) :]
+    outcome: Result | Refused | None = None
+    plain: Result | Refused | None = None
     if added:
-        assert kernel.launch is not None
-        plain = _at_its_sizes(kernel, kernel.launch, checked)
-        if isinstance(plain, Result) and not is_asked_about(plain.kernel, kernel, form):
-            return plain
-    assert form.launch is not None
-    outcome = _at_its_sizes(form, form.launch, checked)
-    if added and isinstance(plain, Result) and not left(outcome) <= left(plain):
+        guess = guessed(kernel)
+        if guess is not None and is_asked_about(kernel.with_(body=guess), kernel, form):
+            outcome = _at_its_sizes(form, form.launch, checked)
+        if outcome is None or left(outcome):
+            plain = _at_its_sizes(kernel, kernel.launch, checked)
+            if isinstance(plain, Result) and not is_asked_about(plain.kernel, kernel, form):
+                return plain
+    if outcome is None:
+        outcome = _at_its_sizes(form, form.launch, checked)
+    if isinstance(plain, Result) and not left(outcome) <= left(plain):
         return plain
     if not isinstance(outcome, Result):
         return None

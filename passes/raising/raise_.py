@@ -95,7 +95,7 @@ class Raise(Pass[NoArguments]):
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:
-            return generally_raised(kernel, launch, self._checked)
+            return generally_raised(kernel, launch, self._checked, _likeliest)
         except KtcError as error:
             if not error.code.startswith("E-INTERP"):
                 raise
@@ -255,6 +255,17 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     yield from partial
     if blocked is not None:
         raise blocked
+
+
+def _likeliest(kernel: Kernel) -> Body | None:
+    """The first of the forms of ``kernel``, as long as nothing is compared with it."""
+    if kernel.launch is None:
+        return None
+    try:
+        guess = next(_forms(kernel, kernel.launch), None)
+    except (Blocked, Left):
+        return None
+    return guess.body if guess is not None else None
 
 
 def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:

@@ -64,6 +64,14 @@ def _running(added: np.ndarray, counts: np.ndarray, start: np.ndarray) -> np.nda
     return before + np.repeat(start - before[first], counts)
 
 
+def _runs(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The places of ``ordered``, each once, and how often it is there."""
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    first = np.flatnonzero(new)
+    return ordered[first], np.diff(first, append=len(ordered))
+
+
 def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     ev, state = machine.ev, machine.state
     place = access(state, s.buffer, frame, act, [ev(i, frame, act) for i in s.index], 1)
@@ -82,7 +90,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     old = np.zeros(n, buffer.data.dtype)
     state.stores_to(buffer.sym)
     order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
-    where, counts = np.unique(pos[order], return_counts=True)
+    where, counts = _runs(pos[order])
     before: Any = None if buffer.polls is None else buffer.data[where]
     if s.dst is None and s.op in _FOLDABLE:
         total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)

@@ -8,7 +8,7 @@ import pytest
 import ktc
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
-from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Binary, If, Par, Var
 from ktc.ir.text import print_expr, print_kernel
 from ktc.ir.walk import walk
@@ -163,3 +163,16 @@ void run(float* y, const float* x, int n, int m, int blocks, int rows) {{ scale<
 def test_a_step_that_needs_a_plain_nest_applies() -> None:
     found = ktc.loads(ROWS).apply("raise | tile{loops=r sizes=16} | interchange{outer=r}")
     assert found.refused is None, found.refused
+
+
+def test_a_form_that_hangs_on_what_is_seen_is_the_only_one_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    own = Raise._checked
+
+    def counted(self: Raise, kernel: Kernel, launch: Launch) -> object:
+        asked.append(len(kernel.assumptions))
+        return own(self, kernel, launch)
+
+    monkeypatch.setattr(Raise, "_checked", counted)
+    monkeypatch.setenv("KTC_RAISE_CACHE", "off")
+    assert facts(raised(load(ROWS, name="k.cu"))) and asked == [1]
