@@ -93,10 +93,14 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
         sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
         ranges: dict[Expr, Interval] = {HwIndex("thread", a): Interval(0, n - 1) for a, n in zip(AXES, sizes)}
         own = closed_forms(straightened(body))
-        plain, staged = destaged(filled_planes(kernel, own), sizes)
-        if staged:
-            plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
-            yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
+        filled = filled_planes(kernel, own)
+        for rims in (False, True):
+            plain, staged = destaged(filled, sizes, rims=rims)
+            if staged:
+                plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
+                yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
+            if not any(s.untested for s in staged):
+                break
     again, kept = recomputed(body)
     if kept:
         yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))

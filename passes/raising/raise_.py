@@ -114,36 +114,58 @@ class Raise(Pass[NoArguments]):
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
             if not refuted:
                 break
-        return outcome if isinstance(outcome, Result) else self._without_spare(kernel, launch) or outcome
+        return outcome if not left(outcome) else self._without_spare(kernel, launch, left(outcome)) or outcome
 
-    def _without_spare(self, kernel: Kernel, launch: Launch) -> Result | None:
-        """The kernel for launches in which the threads that it sends away do not exist, or are whole groups."""
+    def _without_spare(self, kernel: Kernel, launch: Launch, most: float) -> Result | None:
+        """The kernel with the threads that it sends away idle, or for launches in which they do not exist, or are whole
+        groups, as far as fewer than ``most`` parts of it stay loops over threads."""
+        from ktc.passes.raising.normalise.idle_exits import idle_exits
         from ktc.passes.raising.normalise.spare_threads import without_spare
         from ktc.passes.raising.normalise.whole_groups import whole_groups
 
         from .raise_report import Region
 
-        ends = ((without_spare, "threads beyond it leave before the others meet"),
+        ends = ((idle_exits, ""),
+                (without_spare, "threads beyond it leave before the others meet"),
                 (whole_groups, "an end in the midst of threads that exchange values"))  # fmt: skip
+        best: Result | None = None
         for (fact, what, read), why in ((found, why) for made, why in ends for found in made(kernel, launch)):
-            assumed, _ = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch, read)
-            if isinstance(assumed, Result):
-                note = Region("assumed", what, why)
-                return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
-        return None
+            given = kernel if fact is None else kernel.with_(assumptions=(*kernel.assumptions, fact))
+            assumed, refuted = self._for_sizes(given, launch, read, as_idle=fact is None)
+            said: tuple[str, ...] = (str(Region("assumed", what, why)),) if fact is not None else ()
+            for more, also in block_facts(kernel, launch) if refuted else ():
+                again = given.with_(assumptions=(*given.assumptions, more))
+                further, refuted = self._for_sizes(again, launch, read)
+                if left(further) < left(assumed):
+                    note = Region("assumed", also, "for other sizes of the block the source computes something else")
+                    assumed, said = further, (*said, str(note))
+                if not refuted:
+                    break
+            if isinstance(assumed, Result) and left(assumed) < most:
+                best, most = dataclasses.replace(assumed, notes=(*assumed.notes, *said)), left(assumed)
+            if not most:
+                break
+        return best
 
-    def _for_sizes(self, kernel: Kernel, launch: Launch, read: Kernel | None = None) -> tuple[Result | Refused, bool]:
+    def _for_sizes(
+        self, kernel: Kernel, launch: Launch, read: Kernel | None = None, *, as_idle: bool = False
+    ) -> tuple[Result | Refused, bool]:
         """What becomes of ``kernel``, and whether the check refuted a form that understood more of it.
 
-        ``read``: what to make forms of, where that is plainer; they are compared with ``kernel``.
+        ``read``: what to make forms of, where that is plainer; they are compared with ``kernel``. ``as_idle``: threads
+        that leave ``kernel`` stay in it, which says something only where the source means something without them.
         """
         from ktc.passes.raising.check.exact_check import Reference
+        from ktc.passes.raising.check.undefined_exits import leaves_its_buffers, unmet_exits
 
         from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, threads_left, unchecked
 
         reference = Reference(kernel)
         why, blocked, refuted = "", None, False
+        unmet = unmet_exits(reference.never_run)
+        if as_idle and unmet:
+            return unlike("in no small launch in which threads leave do the others compute something"), False
         forms = islice(_forms(read or kernel, launch), MAX_CANDIDATES)
         while True:
             try:
@@ -175,6 +197,8 @@ class Raise(Pass[NoArguments]):
             if not wrong:
                 wrong = reference.differs_afresh(raised, guess.domains, facts)
                 refuted = refuted or bool(wrong)
+            if not wrong and unmet and (wrong := leaves_its_buffers(kernel, raised)):
+                refuted = True
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))
                 named = named_apart(_flagged(raised), kernel)  # staging names loops

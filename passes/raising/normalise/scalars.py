@@ -55,6 +55,8 @@ def lane_of(e: Expr, k: int, values: dict[Sym, Expr]) -> Expr | None:
         return lane_of(values[e.sym], k, values)
     if isinstance(e, Load) and e.width != 1:
         return Load(e.buffer, (*e.index[:-1], add(e.index[-1], _like(k, e.index[-1]))), 1, e.cache)
+    if isinstance(e, Load) and isinstance(e.type, Vec):  # an element of an array of vectors
+        return Load(e.buffer, (*e.index, i32(k)), 1, e.cache)
     if isinstance(e, VecMake):
         return e.args[k] if len(e.args) > k else e.args[0]
     if isinstance(e, Select):

@@ -37,12 +37,13 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Unary,
+    VecMake,
     While,
     bodies,
     fresh,
 )
 from ktc.ir.storage import is_shared
-from ktc.ir.types import I32, Array, Scalar, scalar_of
+from ktc.ir.types import I32, Array, Scalar, Vec, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -56,7 +57,7 @@ from ktc.ir.walk import (
     walk,
     walk_expr,
 )
-from ktc.passes.raising.normalise.scalars import scalarised
+from ktc.passes.raising.normalise.scalars import lane_of, scalarised
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.shared.conjuncts import conjuncts_of
@@ -68,32 +69,39 @@ from .tile_fills import Copy, NotStaged, Table, copies_of, expanded, writes
 @dataclass(frozen=True)
 class Staged(Region):
     """A shared array that gave way to elements of ``buffer``; ``by_rows``: each thread's cells have its own numbers for
-    coordinates, without quotients of a flattened one."""
+    coordinates, without quotients of a flattened one. ``untested``: conditions of a rim were left out."""
 
     array: Sym | None = None
     buffer: Sym | None = None
     by_rows: bool = False
+    untested: bool = False
 
 
-def destaged(body: Body, block: tuple[int, int, int]) -> tuple[Body, tuple[Staged, ...]]:
-    """``body`` with as many shared arrays as possible replaced by what they stand for, and what was done."""
+def destaged(body: Body, block: tuple[int, int, int], *, rims: bool = False) -> tuple[Body, tuple[Staged, ...]]:
+    """``body`` with as many shared arrays as possible replaced by what they stand for, and what was done.
+
+    ``rims``: what a rim one cell wide is filled under counts, too, as if its threads stood where its cells lie.
+    """
     regions: list[Staged] = []
     body = scalarised(body)
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)]:
         varying = uniformity_of(body).varying
         try:
-            body, fitted = _without(body, s.sym, block, varying)
+            body, fitted = _without(body, s.sym, block, varying, rims)
         except NotStaged:
             continue
         what = f"'{s.sym.name}' stands for global elements"
         how = "cells fitted to the copy, thread by thread"
-        regions.append(Staged("staged", what, how, s.loc, s.sym, fitted.buffer, fitted.by_rows))
+        found = Staged("staged", what, how, s.loc, s.sym, fitted.buffer, fitted.by_rows, fitted.untested)
+        regions.append(found)
     if regions and not any(is_shared(b) for b in used_in(body) | assigned(body)):
         body = map_body(body, lambda s: None if isinstance(s, Barrier) else s)
     return body, tuple(regions)
 
 
-def _without(body: Body, array: Sym, block: tuple[int, int, int], varying: Collection[Sym]) -> tuple[Body, Fitted]:
+def _without(
+    body: Body, array: Sym, block: tuple[int, int, int], varying: Collection[Sym], rims: bool
+) -> tuple[Body, Fitted]:
     """``body`` without ``array``, and what that held.
 
     ``varying``: what each thread has its own value of, which is no function of the cell.
@@ -103,7 +111,7 @@ def _without(body: Body, array: Sym, block: tuple[int, int, int], varying: Colle
     """
     if any(isinstance(s, Atomic) and s.buffer == array for s in walk(body)):
         raise NotStaged
-    done = _in_list(body, array, block, {}, varying)
+    done = _in_list(body, array, block, {}, varying, rims)
     if done is None:
         raise NotStaged
     out, fitted = map_body(done[0], lambda s: None if _drops(s, array) else s), done[1]
@@ -117,7 +125,7 @@ def _drops(s: Stmt, array: Sym) -> bool:
 
 
 def _in_list(
-    body: Body, array: Sym, block: tuple[int, int, int], env: dict[Sym, Expr], varying: Collection[Sym]
+    body: Body, array: Sym, block: tuple[int, int, int], env: dict[Sym, Expr], varying: Collection[Sym], rims: bool
 ) -> tuple[Body, Fitted] | None:
     """The list with the one copy phase of ``array`` in it, its reads replaced; and what it copies."""
     env = dict(env)
@@ -130,7 +138,7 @@ def _in_list(
             env.update(_constants(body[: writers[0]]))
             if any(array in _loads((t,)) for t in body if t is not s):
                 return None
-            inner = [_in_list(b, array, block, env, varying) for b in bodies(s)]
+            inner = [_in_list(b, array, block, env, varying, rims) for b in bodies(s)]
             done = [x for x in inner if x is not None]
             if len(done) != 1:
                 return None
@@ -145,14 +153,20 @@ def _in_list(
     if not any(isinstance(s, Barrier) for s in body[last + 1 :]) and array in _loads(body[last + 1 :]):
         return None
     copies = copies_of(copy, array, env)
-    fitted = _fit(copies, array, block)
+    fitted = _fit(copies, array, block, rims)
     if (assigned(body[first:]) - set(declared(body[first:])) | set(varying)) & _needs(fitted):
         return None
 
     def on(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer == array and e.width == 1:
+        if not isinstance(e, Load) or e.buffer != array or e.width != 1:
+            return e
+        if len(e.index) == len(fitted.cell):
             return fitted(tuple(e.index))
-        return e
+        lane = e.index[-1]  # of the vector that a cell holds
+        value = lane_of(fitted(tuple(e.index[:-1])), int(lane.value), {}) if isinstance(lane, Const) else None
+        if value is None:
+            raise NotStaged
+        return value
 
     return (*body[: last + 1], *map_body(body[last + 1 :], keep, on)), fitted
 
@@ -181,6 +195,7 @@ class Fitted:
     cell: tuple[Sym, ...]
     value: Expr
     by_rows: bool = False
+    untested: bool = False
 
     @property
     def buffer(self) -> Sym | None:
@@ -194,12 +209,13 @@ class Fitted:
         return map_expr(simplify(substitute_expr(self.value, env)), plain_sum)
 
 
-def _fit(copies: list[Copy], array: Sym, block: tuple[int, int, int]) -> Fitted:
+def _fit(copies: list[Copy], array: Sym, block: tuple[int, int, int], rims: bool) -> Fitted:
     """The one function of the cell that every store of the copy agrees with.
 
     The store with the most writers says what it is. Of a store that a few threads make, at a rim, the cells may not say
     how values change along a row: that is enough to agree. Each store brings its conditions; together they say which
-    elements exist, taking it that what one of them does not test holds for its cells.
+    elements exist, taking it that what one of them does not test holds for its cells. What is tested at a rim one cell
+    wide names no cell: it is left out, or, for ``rims``, taken as the store with the most writers would test it there.
     """
     if not copies:
         raise NotStaged
@@ -210,6 +226,9 @@ def _fit(copies: list[Copy], array: Sym, block: tuple[int, int, int]) -> Fitted:
     value: Expr | None = None
     other: Expr | None = None
     tests: list[Expr] = []
+    untested = False
+    if rims:
+        tables = [t if k == order[0] else t.beside(tables[order[0]]) for k, t in enumerate(tables)]
     for c, table in ((copies[k], tables[k]) for k in order):
         here = expanded(c.store.value, c.env)
         mine, conds, pad = _choice(here)
@@ -224,8 +243,10 @@ def _fit(copies: list[Copy], array: Sym, block: tuple[int, int, int]) -> Fitted:
             if table.is_own(part) or any(table.agree(part, t) for t in tests):
                 continue  # says which threads copy, not whether the element exists; or is said already
             test = table.of_cell(part)
-            if used(test) & set(cell) or not table.depends(part):  # else of the rim's threads: what others test holds
+            if used(test) & set(cell) or not table.depends(part):
                 tests.append(test)
+            else:  # of the rim's threads: what others test holds
+                untested = True
     assert value is not None
     if tests:
         cond = tests[0]
@@ -233,7 +254,7 @@ def _fit(copies: list[Copy], array: Sym, block: tuple[int, int, int]) -> Fitted:
             cond = Binary("&&", cond, t)
         value = Select(cond, value, other if other is not None else _zero(value))
     by_rows = not any(_divided(expanded(e, c.env)) for c in copies for e in (*c.store.index, c.store.value))
-    return Fitted(cell, value, by_rows)
+    return Fitted(cell, value, by_rows, untested)
 
 
 def _choice(value: Expr) -> tuple[Expr, list[Expr], Expr | None]:
@@ -258,4 +279,5 @@ def _divided(index: Expr) -> bool:
 
 def _zero(e: Expr) -> Expr:
     t = scalar_of(e.type)
-    return Const(0.0 if t.is_float else 0, t)
+    zero = Const(0.0 if t.is_float else 0, t)
+    return VecMake(e.type, (zero,) * e.type.n) if isinstance(e.type, Vec) and isinstance(e.type.n, int) else zero

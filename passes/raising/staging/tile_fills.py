@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from math import gcd
 
@@ -105,6 +106,9 @@ class Writes:
 class Table:
     """All writers of one store: the values of thread indices and copy loop variables, and the cell of each."""
 
+    main: Table | None = None
+    """Of a store beside this one that has more writers: how what threads know changes where cells do not say."""
+
     def __init__(self, c: Copy, block: tuple[int, int, int], cell: tuple[Sym, ...]) -> None:
         self.cell = cell
         rows: list[dict] = []
@@ -122,6 +126,12 @@ class Table:
         self.writes = self._writes([r for r in rows if all(_number(p, r) for p in conds)]) if conds else self.every
         if not self.writes.rows:
             raise NotStaged
+
+    def beside(self, main: Table) -> Table:
+        """This table, with values along coordinates of which its cells have one number only as ``main`` has them."""
+        out = copy(self)
+        out.main = main
+        return out
 
     def _writes(self, rows: list[dict]) -> Writes:
         return Writes(rows, np.array([[_must(_number(i, r)) for i in self.index] for r in rows], dtype=np.int64))
@@ -214,15 +224,24 @@ class Table:
     def _affine_in(self, e: Expr, writes: Writes) -> Expr | None:
         y = np.array([_must(_number(e, r)) for r in writes.rows], dtype=np.float64)
         moving = np.ptp(writes.at, axis=0) > 0  # a coordinate that is one number says nothing
+        held = np.zeros(len(self.cell)) if self.main is None else self.main._slopes(e) * ~moving
+        y -= writes.at @ held
         a = np.column_stack([np.ones(len(y)), writes.at * moving]).astype(np.float64)
         solution = np.rint(np.linalg.lstsq(a, y, rcond=None)[0])
         if not np.array_equal(a @ solution, y):
             return None
         out: Expr = i32(int(solution[0]))
-        for c, k in zip(self.cell, solution[1:]):
+        for c, k in zip(self.cell, solution[1:] * moving + held):
             if k:
                 out = add(out, mul(Var(c), i32(int(k))))
         return out
+
+    def _slopes(self, e: Expr) -> np.ndarray:
+        """By how much ``e`` changes from cell to cell along each coordinate; 0 where that is not known."""
+        fit = self._affine(e)
+        form = None if fit is None else linear_form(fit, set(self.cell))
+        found = [None if form is None else evaluate(form.coeff(c), {}) for c in self.cell]
+        return np.array([k or 0 for k in found], dtype=np.float64)
 
 
 def _primitive(c: Expr) -> tuple[Expr, int]:

@@ -1,0 +1,71 @@
+"""Launches in which threads leave before the others meet, and of which the source makes nothing.
+
+``if (i >= n) return;`` in front of a tile that all threads of a block fill: where some leave, others read cells that
+nobody filled. Such launches are not compared, for there is nothing to compare with; but a form that reads global memory
+where the source read an unfilled cell may leave its buffers, which the source does not.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp.run import run
+from ktc.ir.interp.run_results import RunResult
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Return, Stmt
+from ktc.ir.walk import walk
+
+from .invented_arguments import Arguments, invented_arguments
+from .work_budget import CHECK_FUEL
+
+TRIED, COMPARED, SEED = 24, 4, 40031
+WORK = 25_000
+"""Work for runs of the source and of a form of it."""
+
+
+def unmet_exits(never_run: list[Stmt]) -> bool:
+    """Whether a thread leaves in none of the launches that were compared, though the source says when it would."""
+    return any(isinstance(s, Return) for s in never_run)
+
+
+def leaves_its_buffers(source: Kernel, guess: Kernel) -> str:
+    """'' if ``guess`` touches nothing that ``source`` does not, in launches in which threads leave and the source reads
+    what was never written; else what it touches."""
+    exits = {id(s) for s in walk(source.body) if isinstance(s, Return)}
+    work, compared = 0.0, 0
+    for args in invented_arguments(source, TRIED, SEED):
+        if work > WORK or compared == COMPARED:
+            break
+        first = _measured(source, args)
+        work += WORK if first is None else first.work
+        if first is None or {f.kind for f in first.findings} != {"uninitialised"}:
+            continue
+        if exits <= {id(s) for s in first.unreached}:
+            continue
+        compared += 1
+        second = _measured(guess, args)
+        if second is None:
+            return "the guessed form cannot be run where threads leave before the others meet"
+        work += second.work
+        new = next((f for f in second.findings if f.kind != "uninitialised"), None)
+        if new is not None:
+            return str(new)
+        for name, (low, high) in second.reach.items():
+            least, most = first.reach.get(name, (inf, -inf))
+            if low < least or high > most:
+                index = high if high > most else low
+                return (
+                    f"'{name}' is touched at {index} where threads leave before the others meet, by none of the source"
+                )
+    return ""
+
+
+def _measured(kernel: Kernel, args: Arguments) -> RunResult | None:
+    try:
+        return run(kernel, args, domain="int", fuel=CHECK_FUEL, measure=True)
+    except (KtcError, ValueError, TypeError, IndexError):
+        return None
+
+
+__all__ = ["leaves_its_buffers", "unmet_exits"]
