@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from llvmlite.binding import get_host_cpu_features
 
 from ktc.backends.numba.numba_calls import F32_CALLS
 from ktc.backends.numba.numba_emitter import emit_numba
@@ -13,6 +14,9 @@ from .assembly import IS_X86, hot
 
 HEAD = "kernel k(x: f32 const* restrict, y: f32* restrict, n: i32, m: i32)\n  launch grid(1) block(32)\n"
 
+ROWS = "4" if get_host_cpu_features().get("avx512vl") else "2"
+"""Rows of 32 floats that vector registers hold beside what is added to them: there are 32, or 16, of 256 bits."""
+
 LOOPS = {
     "stream": "  par i in 0..n @ [thread.x 32, block.x]\n    y[i] = x[i] * 2.0 + y[i]\n",
     "tiles of a few": "  par b in 0..n @ [block.x]\n    for t in 0..m\n      par i in 0..32 @ [thread.x 32, seq]\n"
@@ -23,13 +27,15 @@ LOOPS = {
     "      yield x[r * m + i] * x[r * m + i]\n    y[r] = s\n",
     "maximum": "  par r in 0..n @ [block.x]\n    reduce(max) s: f32 = -inf over i in 0..m @ [thread.x 32, seq]\n"
     "      yield x[r * m + i]\n    y[r] = s\n",
-    "tile of registers": "  par r in 0..cdiv(n, 4) @ [block.x]\n    array acc: f32[4, 32]\n"
-    "    par a in 0..4 @ [seq]\n      par c in 0..32 @ [thread.x 32, seq]\n        acc[a, c] = 0.0\n"
-    "    for k in 0..m\n"
-    "      par a in 0..min(4, n - r * 4) @ [seq]\n        par c in 0..32 @ [thread.x 32, seq]\n"
-    "          acc[a, c] += x[(r * 4 + a) * m + k] * x[k * 32 + c]\n"
-    "    par a in 0..min(4, n - r * 4) @ [seq]\n      par c in 0..32 @ [thread.x 32, seq]\n"
-    "        y[(r * 4 + a) * 32 + c] = acc[a, c]\n",
+    "tile of registers": (
+        "  par r in 0..cdiv(n, ROWS) @ [block.x]\n    array acc: f32[ROWS, 32]\n"
+        "    par a in 0..ROWS @ [seq]\n      par c in 0..32 @ [thread.x 32, seq]\n        acc[a, c] = 0.0\n"
+        "    for k in 0..m\n"
+        "      par a in 0..min(ROWS, n - r * ROWS) @ [seq]\n        par c in 0..32 @ [thread.x 32, seq]\n"
+        "          acc[a, c] += x[(r * ROWS + a) * m + k] * x[k * 32 + c]\n"
+        "    par a in 0..min(ROWS, n - r * ROWS) @ [seq]\n      par c in 0..32 @ [thread.x 32, seq]\n"
+        "        y[(r * ROWS + a) * 32 + c] = acc[a, c]\n"
+    ).replace("ROWS", ROWS),
 }
 
 
