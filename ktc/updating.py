@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.workload import Scenario, Workload
+from ktc.ir.workload import Workload
 from ktc.search.records.recipe import FORMAT, Recipe, ktc_version, sha256
 from ktc.search.records.recipe_sources import Sources, gathered, parsed
 
 from .api import Program, load, program_of
+from .contest import Contest
 from .recipes import OpenedRecipe, open_recipe
 
 Say = Callable[[str], None]
@@ -191,32 +192,13 @@ def _measured_again(
 
 def _timed(recipe: Recipe, program: Program, device: str, say: Say) -> dict[str, dict[str, Any]]:
     """Each scenario's winner against the original, interleaved, as the recipe keeps it."""
-    from ktc.agent.bench import Bench
-    from ktc.agent.build import Builder, Candidate
-    from ktc.agent.planner import Proposal
-
     work = program.workload
-    assert work is not None and program.original is not None
+    assert work is not None
     sizes = {s.name: s.sizes for s in work.scenarios}
-    builder = Builder(program.original)
     found: dict[str, dict[str, Any]] = {}
-    lab = Bench(work, program.original, variant=program.variant, device=device)
-    try:
+    with Contest(program, device, say) as contest:
         for name, t in {**recipe.timings, **recipe.heldout}.items():
             at = t.get("sizes") or sizes.get(name)
-            if at is None:
-                continue  # a scenario that the workload no longer has
-            built = builder.build(Proposal(t["script"], ""))
-            if not isinstance(built, Candidate):
-                raise KtcError(built.code, f"{t['script']}: {built.detail}")
-            c = lab.compare(built, t["knobs"], Scenario(name, at))
-            if c.verdict != "ok":
-                raise KtcError("E-VERIFY-FAILED", f"{name}: what the timed launch left is wrong: {c.verdict}")
-            say(f"{name}: {c.ratio[0]:.2f}x [{c.ratio[1]:.2f}, {c.ratio[2]:.2f}]")
-            found[name] = {
-                "sizes": dict(at), "script": t["script"], "knobs": dict(t["knobs"]), "seconds": c.after.median,
-                "low": c.after.low, "high": c.after.high, "baseline_seconds": c.before.median, "ratio": list(c.ratio),
-            }  # fmt: skip
-    finally:
-        lab.close()
+            if at is not None:  # else a scenario that the workload no longer has
+                found[name] = contest.timed(t["script"], t["knobs"], name, at)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from ktc.ir.diagnostics import Loc
 from ktc.ir.nodes import (
     AsyncCommit,
@@ -11,6 +13,7 @@ from ktc.ir.nodes import (
     Break,
     Continue,
     Fence,
+    If,
     InlineAsm,
     RawStmt,
     Return,
@@ -31,6 +34,11 @@ def pinned(body: Body) -> Stmt | None:
     and a volatile access counts as seen from outside.
     """
     return next((s for s in walk(body) if _stays(s)), None)
+
+
+def is_exit(s: Stmt) -> TypeGuard[If]:
+    """Whether ``s`` is ``if (condition) return;``."""
+    return isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return)
 
 
 def jump(body: Body) -> Stmt | None:

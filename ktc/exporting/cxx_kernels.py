@@ -32,7 +32,7 @@ from ktc.ir.types import Ptr, scalar_of
 from .artefact import Instance
 from .code_of import conditions, host_symbols
 from .file_scope import without_declarations
-from .shipped.dispatch import REACH
+from .shipped.dispatch import FASTER, REACH
 
 OWN_NAMES = frozenset({
     "grid", "block", "stream", "shared", "launched", "fits", "args", "min", "max", "make_tensor_map", "kernel",
@@ -355,7 +355,7 @@ def choosing(instance: Instance, name: str) -> list[str]:
     rows = ", ".join("{" + ", ".join(str(p.at[n]) for n in names) + "}" for p in instance.points)
     count, of = len(instance.points), len(instance.variants)
     timed = ", ".join(
-        "{" + ", ".join(f"{dict(p.speedups).get(v, 0.0):.4g}" for v in range(of)) + "}" for p in instance.points
+        "{" + ", ".join(f"{dict(p.speedups).get(v, 0.0)!r}" for v in range(of)) + "}" for p in instance.points
     )
     lines = [
         "// Between measurements at which a tuned kernel was faster: of those timed at the nearest one, the one whose",
@@ -384,7 +384,7 @@ def choosing(instance: Instance, name: str) -> list[str]:
         "    }",
         "    if (least > most) { most = least; best = v; }",
         "  }",
-        "  return most >= 1 ? best : -1;",
+        f"  return most >= {FASTER} ? best : -1;",
         "}", "",
     ]  # fmt: skip
     return [out for line in lines for out in wrap(line, "")]

@@ -16,8 +16,7 @@ from typing import Any
 from ktc.ir.workload import Workload
 from ktc.search.records.recipe import Recipe
 
-FASTER = 1.0
-"""The lower end of the interval of a speed-up from which on a variant counts as faster."""
+from .shipped.dispatch import FASTER
 
 Configuration = tuple[str, tuple[tuple[str, int], ...]]
 """A script and its knobs."""

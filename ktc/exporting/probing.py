@@ -14,15 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ktc.api import Program, program_of
+from ktc.api import program_of
+from ktc.contest import Contest
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.workload import Scenario, Workload
+from ktc.ir.workload import Workload
 from ktc.ir.workload.scenario_facts import runnable
 from ktc.recipes import OpenedRecipe
 from ktc.search.records.recipe import Recipe
 
 from .building import Built, build, integers
-from .evidence import Configuration, measured
+from .evidence import measured
 from .shipped.dispatch import Instance, python_name
 
 TRIES = 50
@@ -39,8 +40,7 @@ def probed(opened: OpenedRecipe, count: int, device: str | None, seed: int, say:
     start = program_of(opened)
     assert start.workload is not None
     low, high = _box(opened.recipe, start.workload)
-    contest = _Contest(start, device, seed, say)
-    try:
+    with Contest(start, device, say, seed) as contest:
         opened = _with_others(opened, contest)
         draw = random.Random(seed)
         for _ in range(count):
@@ -49,66 +49,20 @@ def probed(opened: OpenedRecipe, count: int, device: str | None, seed: int, say:
                 break
             sizes, configurations = found
             name = "measured " + " ".join(f"{k}={v}" for k, v in sizes.items())
-            entries = [{"sizes": sizes, **contest.timed(c, name, sizes)} for c in configurations]
+            entries = [contest.timed(*c, name, sizes) for c in configurations]
             first, *others = sorted(entries, key=lambda e: -e["ratio"][1])
             opened = _with_entry(opened, name, first | ({"others": others} if others else {}))
-    finally:
-        contest.close()
     return opened
 
 
-class _Contest:
-    """Configurations of a run against its original, on one device."""
-
-    def __init__(self, start: Program, device: str | None, seed: int, say: Callable[[str], None]) -> None:
-        from ktc.agent.bench import Bench
-        from ktc.agent.build import Builder
-
-        assert start.workload is not None and start.original is not None
-        self.work, self.say = start.workload, say
-        self._builder = Builder(start.original)
-        self._bench = Bench(start.workload, start.original, variant=start.variant, device=device, seed=seed)
-
-    def close(self) -> None:
-        self._bench.close()
-
-    def bytes_at(self, sizes: Mapping[str, int]) -> int:
-        """What the arrays of a call take."""
-        return self._bench.station.call_bytes(Scenario("", dict(sizes)))
-
-    def timed(self, c: Configuration, name: str, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """The entry of a recipe for ``c`` at ``sizes``, timed in turn with the original.
-
-        Raises:
-            KtcError: the script does not build; E-VERIFY-FAILED.
-        """
-        from ktc.agent.build import Candidate
-        from ktc.agent.planner import Proposal
-
-        script, knobs = c
-        built = self._builder.build(Proposal(script, ""))
-        if not isinstance(built, Candidate):
-            raise KtcError(built.code, f"{script}: {built.detail}")
-        found = self._bench.compare(built, dict(knobs), Scenario(name, dict(sizes)))
-        if found.verdict != "ok":
-            raise KtcError("E-VERIFY-FAILED", f"{name}: what the timed launch left is wrong: {found.verdict}")
-        ratio, low, high = found.ratio
-        said = "".join(f" {k}={v}" for k, v in knobs)
-        self.say(f"{name}: {ratio:.2f}x [{low:.2f}, {high:.2f}] by {script}{said}")
-        return {
-            "script": script, "knobs": dict(knobs), "ratio": [ratio, low, high],
-            "seconds": found.after.median, "low": found.after.low, "high": found.after.high,
-            "baseline_seconds": found.before.median,
-        }  # fmt: skip
-
-
-def _with_others(opened: OpenedRecipe, contest: _Contest) -> OpenedRecipe:
+def _with_others(opened: OpenedRecipe, contest: Contest) -> OpenedRecipe:
     """``opened`` with the configurations that won somewhere timed at its other measurements, where they may run."""
     built = build([opened], [], opened.recipe.target)
     known = {p.name: {v for v, _ in p.speedups} for p in built.artefact.instances[0].points}
     for m in list(measured(opened.recipe, contest.work)):
         running = _running(built, contest.work, m.sizes)
-        entries = [contest.timed(c, m.name, m.sizes) for v, c in running.items() if v not in known.get(m.name, running)]
+        missing = [c for v, c in running.items() if v not in known.get(m.name, running)]
+        entries = [contest.timed(*c, m.name, m.sizes) for c in missing]
         if entries:
             kept = {**opened.recipe.heldout, **opened.recipe.timings}[m.name]
             opened = _with_entry(opened, m.name, {**kept, "others": [*kept.get("others", ()), *entries]})
@@ -123,10 +77,10 @@ def _with_entry(opened: OpenedRecipe, name: str, entry: Mapping[str, Any]) -> Op
     return replace(opened, recipe=replace(r, heldout={**r.heldout, name: entry}))
 
 
-def _running(built: Built, work: Workload, sizes: Mapping[str, int]) -> dict[int, Configuration]:
-    """The variants of an export that may run at ``sizes``, each with its configuration."""
+def _running(built: Built, work: Workload, sizes: Mapping[str, int]) -> dict[int, tuple[str, Mapping[str, int]]]:
+    """The variants of an export that may run at ``sizes``, each with its script and knobs."""
     return {
-        k: (v.script, tuple(sorted(v.knobs.items())))
+        k: (v.script, v.knobs)
         for k, v in enumerate(built.artefact.instances[0].variants)
         if runnable(built.texts[v.file].kernel, work, sizes)
     }
@@ -147,8 +101,8 @@ def _box(recipe: Recipe, work: Workload) -> tuple[dict[str, int], dict[str, int]
 
 
 def _drawn(
-    opened: OpenedRecipe, contest: _Contest, low: Mapping[str, int], high: Mapping[str, int], draw: random.Random
-) -> tuple[dict[str, int], list[Configuration]] | None:
+    opened: OpenedRecipe, contest: Contest, low: Mapping[str, int], high: Mapping[str, int], draw: random.Random
+) -> tuple[dict[str, int], list[tuple[str, Mapping[str, int]]]] | None:
     """Sizes that were not measured and at which a tuned kernel would run, with all configurations that may. The arrays
     take no more bytes than at any measurement: where all sizes are large at once, nobody said that there is room."""
     work = contest.work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.ir.analysis.order import places
+from ktc.ir.analysis.order import is_exit, places
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -73,7 +73,7 @@ def check(kernel: Kernel, level: str, axis: str, strided: bool) -> None:
 def returns_as_guards(body: Body) -> Body:
     """``if (c) return; rest`` at the top of a kernel as ``if (!c) { rest }``; other returns stay."""
     for k, s in enumerate(body):
-        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
+        if is_exit(s):
             rest = returns_as_guards(body[k + 1 :])
             return (*body[:k], If(Unary("!", s.cond), rest, loc=s.loc, comments=s.comments))
     return body

@@ -19,7 +19,6 @@ spread over the block's threads, another statement is left to one thread. Values
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -129,11 +128,9 @@ def shared_out(kernel: Kernel, array: Alloc) -> Kernel:
     new = fresh(name, dataclasses.replace(t, space="shared"))
     threads = (*thread_levels(kernel.body), Level("seq"))
     filled = tuple(_spread(s, threads) for s in rename(plain, {array.sym: new}))
-    dropped = [array, *fill]
 
     def without(before: Body, after: Body) -> Body:
-        rest = tuple(s for s in (*before, array, *after) if not any(s is x for x in dropped))
-        return rename(rest, {array.sym: new})
+        return rename((*before, *(s for s in after if not any(s is x for x in fill))), {array.sym: new})
 
     inside = with_list_around((band,), array, without)
     assert inside is not None
@@ -156,17 +153,17 @@ def _has_size(array: Alloc) -> None:
 def _written_first(around: Body, array: Alloc) -> Body:
     """The statements beside ``array`` that write it, all of them before those that read it."""
     sym = array.sym
-    writing = [s for s in around if any(isinstance(x, Store) and x.buffer == sym for x in walk((s,)))]
-    reading = [s for s in around if _reads(s, sym)]
-    if not writing or any(any(x is r for r in reading) for x in writing):
-        why = f"'{sym.name}' is read where it is written" if writing else f"nothing beside '{sym.name}' writes it"
-        raise Refusal("E-SHARE-VALUES", why, places(array, *writing[:1]))
-    order = [id(s) for s in around]
-    last = max(order.index(id(s)) for s in writing)
-    early = next((s for s in reading if order.index(id(s)) < last), None)
-    if early is not None:
-        raise Refusal("E-SHARE-VALUES", f"'{sym.name}' is written after it was read", places(early, around[last]))
-    return tuple(writing)
+    writing = [k for k, s in enumerate(around) if any(isinstance(x, Store) and x.buffer == sym for x in walk((s,)))]
+    reading = [k for k, s in enumerate(around) if _reads(s, sym)]
+    if not writing:
+        raise Refusal("E-SHARE-VALUES", f"nothing beside '{sym.name}' writes it", places(array))
+    if set(writing) & set(reading):
+        why = f"'{sym.name}' is read where it is written"
+        raise Refusal("E-SHARE-VALUES", why, places(array, around[writing[0]]))
+    if reading and reading[0] < writing[-1]:
+        why = f"'{sym.name}' is written after it was read"
+        raise Refusal("E-SHARE-VALUES", why, places(around[reading[0]], around[writing[-1]]))
+    return tuple(around[k] for k in writing)
 
 
 def _reads(s: Stmt, array: Sym) -> bool:
@@ -210,4 +207,4 @@ def _spread(s: Stmt, threads: Dist) -> Par:
     return Par(fresh("one", I32), i32(0), i32(1), threads, (s,))
 
 
-__all__: Sequence[str] = ["ShareArray", "shared_out"]
+__all__ = ["ShareArray", "shared_out"]

@@ -133,12 +133,13 @@ class Raise(Pass[NoArguments]):
             given = kernel if fact is None else kernel.with_(assumptions=(*kernel.assumptions, fact))
             assumed, refuted = self._for_sizes(given, launch, read, as_idle=fact is None)
             said: tuple[str, ...] = (str(Region("assumed", what, why)),) if fact is not None else ()
+            own = said
             for more, also in block_facts(kernel, launch) if refuted else ():
                 again = given.with_(assumptions=(*given.assumptions, more))
                 further, refuted = self._for_sizes(again, launch, read)
                 if left(further) < left(assumed):
                     note = Region("assumed", also, "for other sizes of the block the source computes something else")
-                    assumed, said = further, (*said, str(note))
+                    assumed, said = further, (*own, str(note))
                 if not refuted:
                     break
             if isinstance(assumed, Result) and left(assumed) < most:

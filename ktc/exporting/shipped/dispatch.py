@@ -17,6 +17,9 @@ from typing import Any
 _FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs}
 _RESERVED = {"np", "cp", "kernel", "stream", "min", "max", "abs"}
 _BITS = {"i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}
+FASTER = 1.0
+"""The lower end of the interval of a speed-up from which on a variant counts as faster."""
+
 REACH = 2
 """How many times as far away as the nearest measurement others may lie that are asked too."""
 
@@ -202,7 +205,7 @@ class Instance:
         near = [dict(self.points[k]["speedups"]) for distance, k in by_distance if distance <= reach]
         least = {v: min(speedups.get(v, math.inf) for speedups in near) for v in near[0]}
         best = max(least, key=lambda v: least[v], default=None)
-        return best if best is not None and least[best] >= 1 else None
+        return best if best is not None and least[best] >= FASTER else None
 
     def _distance(self, at: Mapping[str, int], names: Mapping[str, Any]) -> float:
         return sum(abs(math.log((names[python_name(n)] + 1) / (v + 1))) for n, v in at.items())

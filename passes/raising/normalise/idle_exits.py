@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from ktc.ir.analysis.order import is_exit
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import (
     Alloc,
@@ -40,7 +41,7 @@ from ktc.ir.nodes import (
     bodies,
 )
 from ktc.ir.storage import is_local_array, is_shared
-from ktc.ir.walk import all_exprs, assigned, used, walk
+from ktc.ir.walk import all_exprs, assigned, loads_in, used, walk
 from ktc.passes.raising.recognise.statement_kinds import has_block_barrier, has_warp_op
 from ktc.passes.shared.conjuncts import negate
 
@@ -59,11 +60,11 @@ def idle_exits(kernel: Kernel, launch: Launch) -> Iterator[tuple[Assume | None, 
 def _idle(body: Body, only_global: bool) -> Body | None:
     """``body`` without the exits in front of its barriers; None where there are none, or one of another kind."""
     for k, s in enumerate(body):
-        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
+        if is_exit(s):
             rest = body[k + 1 :]
             if not any(map(has_block_barrier, rest)):
                 continue
-            if any(map(has_warp_op, rest)) or assigned(rest) & used(s.cond) or _loaded(s.cond):
+            if any(map(has_warp_op, rest)) or assigned(rest) & used(s.cond) or any(loads_in(s.cond)):
                 return None
             masked = _masked(rest, negate(s.cond), only_global)
             if masked is None:
@@ -71,10 +72,6 @@ def _idle(body: Body, only_global: bool) -> Body | None:
             done = (*body[:k], *masked)
             return _idle(done, only_global) or done
     return None
-
-
-def _loaded(e: Expr) -> bool:
-    return any(isinstance(x, Load) for x in all_exprs((If(e, ()),)))
 
 
 def _masked(body: Body, live: Expr, only_global: bool) -> Body | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.order import is_exit
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Assume, Kernel, Launch
-from ktc.ir.nodes import Binary, Expr, HwIndex, If, Return, Sym, Var
+from ktc.ir.nodes import Binary, Expr, HwIndex, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import without
 
@@ -23,7 +24,7 @@ def without_spare(kernel: Kernel, launch: Launch) -> Iterator[tuple[Assume, str,
     params = {p.sym for p in kernel.params if isinstance(p.sym.type, Scalar)}
     named = definitions(kernel.body)
     for s in kernel.body:
-        if not isinstance(s, If) or s.orelse or len(s.then) != 1 or not isinstance(s.then[0], Return):
+        if not is_exit(s):
             continue
         end = _end(expand(s.cond, named), params)
         if end is not None:

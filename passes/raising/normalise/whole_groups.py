@@ -24,12 +24,13 @@ import functools
 from collections.abc import Iterator
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.order import is_exit
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import Polynomial, polynomial
 from ktc.ir.fold import cast, evaluate, is_const, mul, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
-from ktc.ir.nodes import Binary, Const, Expr, HwIndex, If, Return, Stmt, Unary, Var
+from ktc.ir.nodes import Binary, Const, Expr, HwIndex, If, Stmt, Unary, Var
 from ktc.ir.text import print_expr
 from ktc.ir.types import U32, Scalar
 from ktc.ir.walk import map_body, map_expr, used, walk_expr
@@ -87,7 +88,7 @@ class _Ends:
     def stmt(self, s: Stmt) -> Stmt:
         if not isinstance(s, If):
             return s
-        leaves = id(s) in self.top and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return)
+        leaves = id(s) in self.top and is_exit(s)
         if not leaves and not (has_warp_op(s) or has_block_barrier(s)):
             return s
         cond = map_expr(expand(s.cond, self.named), lambda e: self.sizes.get(e, e) if isinstance(e, HwIndex) else e)
