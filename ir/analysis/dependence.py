@@ -125,6 +125,9 @@ def _solve(
     anywhere: tuple[Distance, ...] = (None,) * common
     if not digits:
         return None if gap and set(gap) == {()} else anywhere
+    falls = [all(v < 0 for v in d.coeff.values()) for d in digits]  # a loop downwards: its distance the other way
+    down = {d.loop for d, falling in zip(digits, falls) if falling}
+    digits = [_Digit(scaled(d.coeff, -1), d.extent, d.loop) if f else d for d, f in zip(digits, falls)]
     if _out_of_reach(digits, gap, positive):
         return None
     if len(digits) == 1 and not gap and _not_negative(minus(digits[0].coeff, {(): 1}), positive):
@@ -150,7 +153,7 @@ def _solve(
         if d.extent is not None and _at_least(abs(delta), polynomial(d.extent), positive):
             return None
         if d.loop is not None:
-            out[d.loop] = delta
+            out[d.loop] = -delta if d.loop in down else delta
     return tuple(out)
 
 

@@ -35,6 +35,7 @@ from ktc.passes.memory.promote import promoted
 from ktc.passes.shared.array_elements import with_elements_apart
 from ktc.passes.shared.reused_variables import with_own_variables
 from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.unit_steps import by_ones
 
 from .fission import cut
 from .index_coordinates import by_coordinates
@@ -133,6 +134,7 @@ def _acts(body: Body) -> bool:
 
 
 def _is_short(loop: For) -> bool:
+    loop = by_ones(loop) or loop
     end = counted_to(loop)
     count = None if end is None or evaluate(loop.init, {}) != 0 else evaluate(end, {})
     return count is not None and count <= SHORT

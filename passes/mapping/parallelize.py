@@ -13,7 +13,8 @@ A loop of 2, 4, 8 or 16 neighbouring elements may become one access of its threa
 This is how a kernel that gives each thread a row gives it to a block or a warp: first ``distribute`` the loop over rows
 to blocks alone, then parallelize the loops inside.
 
-*What must hold.* The loop counts up by one to an end that stands still, without jumps. Either no iteration touches what
+*What must hold.* The loop counts to an end that stands still, without jumps (by another number than one, or down, it
+becomes one that counts up by one first, :mod:`ktc.passes.shared.unit_steps`). Either no iteration touches what
 another one writes (apart from atomics of one commutative operation) and none hands a value to the next; or all that is
 handed on is sums, products and extremes, and the iterations write nothing. A maximum and sums of exponentials below it,
 kept in one sweep, are two loops then (``two_sweeps``). Pointer parameters are taken not to overlap,
@@ -45,6 +46,7 @@ from ktc.passes.core.refusals import Refusal, Refused, Result, accepted, allowed
 from ktc.passes.core.script import DistSpec, LevelSpec
 from ktc.passes.shared.serial_sums import converted, counted_to
 from ktc.passes.shared.two_sweeps import parted
+from ktc.passes.shared.unit_steps import by_ones
 
 from .distribute import DOMAINS, check_levels, set_distribution
 
@@ -139,6 +141,9 @@ def spread(kernel: Kernel, named: Loops) -> tuple[Kernel, list[For]]:
         kernel, found = whole, [s for s in serial(whole) if s.var not in others]
     for loop in found:
         here = next(s for s in serial(kernel) if s.var == loop.var)
+        plain = by_ones(here, facts_of(kernel, REWRITES).at(here))
+        if plain is not None:
+            kernel, here = _with(kernel, plain), plain
         done = attempted(_independent, kernel, here)
         if isinstance(done, Refused) and done.code == "E-PARALLEL-CARRIED":
             summed = attempted(converted, kernel, here)
@@ -152,7 +157,7 @@ def _independent(kernel: Kernel, loop: For) -> Kernel:
     hi, t, name = counted_to(loop), loop.var.type, loop.var.name
     moving = assigned(loop.body)
     if hi is None or loop.var in moving or (used(hi) | used(loop.init)) & moving:
-        why = f"'{name}' does not count up by one to an end that stands still"
+        why = f"'{name}' does not count to an end that stands still"
         raise Refusal("E-PARALLEL-LOOP", why, places(loop))
     bad = jump(loop.body) or pinned(loop.body)
     if bad is not None:
@@ -162,11 +167,15 @@ def _independent(kernel: Kernel, loop: For) -> Kernel:
         why = f"an iteration of '{name}' needs what another one computes"
         raise Refusal("E-PARALLEL-CARRIED", why, places(loop), "fission parts what is independent from what is not")
     assert isinstance(t, Scalar)
-    par = Par(loop.var, cast(loop.init, t), cast(hi, t), (), loop.body, loc=loop.loc, comments=loop.comments,
-              tags=loop.tags)  # fmt: skip
+    return _with(kernel, Par(loop.var, cast(loop.init, t), cast(hi, t), (), loop.body, loc=loop.loc,
+                             comments=loop.comments, tags=loop.tags))  # fmt: skip
+
+
+def _with(kernel: Kernel, loop: For | Par) -> Kernel:
+    """``kernel`` with ``loop`` in place of the serial loop over its variable."""
 
     def on(s: Stmt) -> Stmt | Body:
-        return par if isinstance(s, For) and s.var == loop.var else s
+        return loop if isinstance(s, For) and s.var == loop.var else s
 
     return kernel.with_(body=map_body(kernel.body, on))
 

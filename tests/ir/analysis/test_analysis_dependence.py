@@ -40,6 +40,8 @@ CASES = [
     ("i * m + j", "(i + 1) * m + j - 1"), ("j * n + i", "j * n + i"), ("2 * i", "2 * i + 1"), ("2 * i", "2 * i + 2"),
     ("i + j", "i + j"), ("i", "j"), ("i * m + j", "j"), ("i * 100 + j", "i * 100 + j + 3"), ("i", "i + 5"),
     ("(i * m + j) * 2", "(i * m + j) * 2 + 1"), ("i * m + j", "0"), ("i * n + j", "i * n + j"),
+    ("n - 1 - i", "n - 1 - i"), ("i * m + m - 1 - j", "i * m + m - 1 - j"), ("9 - i", "7 - i"), ("9 - 2 * i", "8 - 2 * i"),
+    ("n * m - i * m - j", "n * m - i * m - j - 2"), ("i * m - j", "(i - 1) * m - j + 1"), ("j - i * m", "j - i * m + 1"),
 ]  # fmt: skip
 
 
@@ -61,6 +63,10 @@ def test_no_distance_is_missed(write: str, read: str) -> None:
         ("i", "j", (None, None)),
         ("i * 100 + j", "i * 100 + j", (None, None)),  # rows of m > 100 would overlap
         ("i", "i + 5", (-5, None)),
+        ("9 - i", "7 - i", (-2, None)),
+        ("i * m + m - 1 - j", "i * m + m - 1 - j", (0, 0)),
+        ("i * m - j", "i * m - j - 1", (None, None)),  # the last of a row is beside the first of another
+        ("9 - 2 * i", "8 - 2 * i", None),
     ],
 )
 def test_what_is_known_exactly(write: str, read: str, expected: object) -> None:

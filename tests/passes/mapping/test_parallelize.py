@@ -65,13 +65,45 @@ def test_one_of_several_loops_of_a_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("loop", "to", "element"),
+    [
+        ("j in 0..c step 4", "0..cdiv(c, 4)", "j * 4"),
+        ("j in 1..c step 3", "0..cdiv(c - 1, 3)", "1 + j * 3"),
+        ("j in 0..c step n", "0..cdiv(c, n)", "j * n"),
+        ("j = c - 1; j >= 0; j - 1", "0..c", "c - 1 - j"),
+        ("j = c - 1; j > 0; j - 2", "0..cdiv(c - 1, 2)", "c - 1 - j * 2"),
+        ("j = 0; j != c; j + 1", "0..c", "j"),
+        ("j = 0; c > j; j + 2", "0..cdiv(c, 2)", "j * 2"),
+    ],
+)
+def test_loops_by_other_steps(loop: str, to: str, element: str) -> None:
+    summing = rows("var s: f32 = 0.0", f"for {loop}", "  s += x[j]", "y[i] = s")
+    k = applied(summing, "parallelize{loop=j map=[thread.x 8, seq]}")
+    assert f"over j in {to} @ [thread.x 8, seq]\n      yield x[{element}]" in body_of(k)
+    assert differs(summing, k, SIZES, elements=2200) is None
+    storing = rows(f"for {loop}", "  y[i * c + j] = x[j]")
+    if "step n" in loop:
+        return  # how far apart its elements lie is not looked at
+    assert differs(storing, applied(storing, "parallelize{loop=j map=[thread.x 8, seq]}"), SIZES, elements=2200) is None
+
+
+def test_an_unsigned_counter_that_may_wrap_is_left_alone() -> None:
+    for loop in ("j: u32 in 1_u32..(c as u32) step 2", "j: u32 = c as u32; j > 0; j - 1"):
+        assert refused(rows(f"for {loop}", "  y[j] = x[j]"), "parallelize{loop=j}").code == "E-PARALLEL-LOOP"
+    k = rows("for j: u32 in 0_u32..(c as u32) step 2", "  y[j] = x[j]")
+    assert "par j: u32 in 0_u32..cdiv(" in body_of(applied(k, "parallelize{loop=j map=[seq]}"))
+
+
+@pytest.mark.parametrize(
     ("lines", "script", "code"),
     [
         (("for j in 1..c", "  y[j] = y[j - 1]"), "parallelize{loop=j}", "E-PARALLEL-CARRIED"),
         (("for j in 0..c", "  y[i] = x[j]"), "parallelize{loop=j}", "E-PARALLEL-CARRIED"),
         (("var s: f32 = 0.0", "for j in 0..c", "  y[i * c + j] = s", "  s = x[j]"), "parallelize{loop=j}",
          "E-PARALLEL-CARRIED"),
-        (("for j in 0..c step 2", "  y[i * c + j] = 0.0"), "parallelize{loop=j}", "E-PARALLEL-LOOP"),
+        (("for j = 1; j < c; j * 2", "  y[i * c + j] = 0.0"), "parallelize{loop=j}", "E-PARALLEL-LOOP"),
+        (("for j in 0..c step n - 1", "  y[i * c + j] = 0.0"), "parallelize{loop=j}", "E-PARALLEL-LOOP"),
+        (("for j = c - 1; j >= 0; j + 1", "  y[i * c + j] = 0.0"), "parallelize{loop=j}", "E-PARALLEL-LOOP"),
         (("for j in 0..c", "  if x[j] > 1.0", "    break", "  y[i * c + j] = 0.0"), "parallelize{loop=j}",
          "E-PARALLEL-LOOP"),
         (("for j in 0..c", "  y[i * c + j] = 0.0"), "parallelize{loop=k}", "E-PLACE"),

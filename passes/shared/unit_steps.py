@@ -1,0 +1,88 @@
+"""Serial loops that count by another number, down, or up to an end that they meet, as loops that count up by one.
+
+before                                    after
+    for j in 0..n step 4                      for j in 0..cdiv(n, 4)
+      s += x[j]                                 s += x[j * 4]
+    for j = n - 1; j >= 0; j - 1              for j in 0..n
+      s += x[j]                                 s += x[n - 1 - j]
+    for j = 0; j != n; j + 1                  for j in 0..n
+      s += x[j]                                 s += x[j]
+
+The iterations are the same, in the same order. As everywhere, index arithmetic is taken not to wrap: a loop whose signed
+counter passes the largest number has no meaning, and one whose unsigned counter may do so is left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.arith import Facts
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, lt, mul, simplify, sub
+from ktc.ir.nodes import MIRRORED, Binary, Expr, For, Sym, Var
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, substitute, used
+
+
+def by_ones(loop: For, facts: Facts | None = None) -> For | None:
+    """``loop`` counting up by one from zero, under the same name; None where it does so up to a limit already, or where
+    how often it runs is not known when it begins. ``facts``: what holds where it stands; without
+    them, a step that is no number is none that it could count by."""
+    v, t = loop.var, loop.var.type
+    step, limit = loop_step(loop), _limit(loop)
+    if step is None or limit is None or not isinstance(t, Scalar):
+        return None
+    moving = assigned(loop.body) | {v}
+    op, end = limit
+    if moving & (used(loop.init) | used(end) | used(step)) or v in assigned(loop.body):
+        return None
+    down = _downwards(step, facts)
+    if down is None or (op == "<" and is_const(step, 1)):
+        return None
+    each = simplify(sub(i32(0), step)) if down else step
+    if op == "!=":
+        if not is_const(each, 1):
+            return None
+        op = ">" if down else "<"
+    if (op == ">") != down or not (t.is_signed or (is_const(loop.init, 0) and not down)):
+        return None
+    span = sub(loop.init, end) if down else sub(end, loop.init)
+    count = cast(simplify(cdiv(simplify(span), each)), t)
+    moved = mul(Var(v), cast(each, t))
+    value = simplify(sub(loop.init, moved) if down else add(loop.init, moved))
+    body = substitute(loop.body, {v: cast(value, t)})
+    return dataclasses.replace(
+        loop, init=cast(i32(0), t), cond=lt(Var(v), count), step=add(Var(v), cast(i32(1), t)), body=body
+    )
+
+
+def _downwards(step: Expr, facts: Facts | None) -> bool | None:
+    """Whether a counter goes down by ``step``; None where its sign is not known."""
+    number = evaluate(step, {})
+    if number is not None:
+        return None if number == 0 else number < 0
+    return False if facts is not None and facts.below(i32(0), step) else None
+
+
+def _limit(loop: For) -> tuple[str, Expr] | None:
+    """``(op, end)`` such that ``loop`` goes on while ``var op end``, with ``<``, ``>`` or ``!=``."""
+    c, v = loop.cond, loop.var
+    if not isinstance(c, Binary):
+        return None
+    op, a, b = (c.op, c.a, c.b) if _is(c.a, v) else (MIRRORED.get(c.op, c.op), c.b, c.a)
+    if not _is(a, v) or v in used(b):
+        return None
+    end = cast(b, v.type)
+    one = cast(i32(1), v.type)
+    ends = {"<": ("<", end), "<=": ("<", add(end, one)), ">": (">", end), ">=": (">", sub(end, one)), "!=": ("!=", end)}
+    return ends.get(op)
+
+
+def _is(e: Expr, v: Sym) -> bool:
+    """Whether ``e`` is ``v``, in whatever type it is compared."""
+    form = linear_form(e, (v,))
+    return form is not None and is_const(form.coeff(v), 1) and is_const(form.rest, 0)
+
+
+__all__ = ["by_ones"]
