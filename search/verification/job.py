@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Kept, RunResult, run
@@ -39,7 +40,8 @@ class Job:
     that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
     sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
     ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of the runs;
-    ``name``: by which they know a member that runs in the candidate's place.
+    ``name``: by which they know a member that runs in the candidate's place. ``next_rung``: the runs that the rung
+    after the exact one will need, if those instances are run besides the ones that were.
     """
 
     original: Kernel
@@ -55,6 +57,7 @@ class Job:
     large: bool = False
     shared: SharedRuns | None = None
     name: str = ""
+    next_rung: Callable[[Job, list[Instance]], Iterable[Planned]] | None = None
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
@@ -112,9 +115,24 @@ class Job:
         return planned(who, instance.sizes, domain, data, sanitize, fuel, self.name, most or 0)
 
     def announce(self, runs: Iterable[Planned]) -> None:
-        """Say which runs will be needed from now on, to processes that have nothing else to do."""
-        if self.shared is not None and not self.remembers:
-            self.shared.announce(runs)
+        """Say which runs will be needed from now on, to processes that have nothing else to do. Those of a candidate
+        that remembers what came before are made by one process, one after another; the original's beside them are not.
+        """
+        if self.shared is not None:
+            self.shared.announce(map(self._of_original, runs) if self.remembers else runs)
+
+    @staticmethod
+    def _of_original(p: Planned) -> Planned:
+        """What a run of the candidate is compared with; another run as it is."""
+        return p if p.who != "candidate" else replace(p, who="original", sanitize=False, most=0)
+
+    def foreseen(self, more: list[Instance]) -> Iterable[Planned]:
+        """What the next rung will need, if ``more`` instances are run in this one; nothing where nobody is to know."""
+        if self.shared is None or self.next_rung is None:
+            return ()
+        with contextlib.suppress(KtcError):  # said where the runs are needed
+            return list(self.next_rung(self, more))
+        return ()
 
     def perform(self, what: Planned) -> None:
         """Make a run that was announced."""
@@ -171,7 +189,7 @@ class Job:
                 kept=self.kept.setdefault(what.domain, {}),
             )
 
-        return self._spread(what, fuel, compute, sorted(theirs))
+        return compute() if self.remembers else self._spread(what, fuel, compute, sorted(theirs))
 
     def _alone(self, what: Planned) -> RunResult:
         def compute() -> RunResult:
@@ -184,7 +202,7 @@ class Job:
         self, what: Planned, fuel: int, compute: Callable[[], RunResult], theirs: list[tuple[str, str]]
     ) -> RunResult:
         """A run of the candidate, by whatever process gets to it first."""
-        if self.shared is None or self.remembers:
+        if self.shared is None:
             return compute()
         facts = (text_of(self.candidate), self.oracle.key, what.name, theirs)
         key = hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -39,6 +39,7 @@ from ktc.search.verification.members.literal_sizes import (
     oracle_of,
 )
 from ktc.search.verification.members.member_runs import MemberRuns
+from ktc.search.verification.rungs.float_rungs import float_runs
 from ktc.search.verification.rungs.layers import LAYERS
 
 from . import verdict_cache
@@ -192,7 +193,8 @@ def _climb(
         chosen += [i for i in larger if i not in chosen]
     if not chosen and (idle := launched_always((original, candidate), workload)) > LARGER * MAX_ELEMENTS:
         chosen = instances(original, candidate, workload, count=FEW, limit=idle + MAX_ELEMENTS)
-    job = Job(original, candidate, oracle, chosen, workload, shared=shared)
+    ahead = float_runs if "float" in layers else None
+    job = Job(original, candidate, oracle, chosen, workload, shared=shared, next_rung=ahead)
     judged, in_its_place = (job, {}) if job.instances else _by_members(job)
     climbed = {**LAYERS, **in_its_place}
     rungs: list[Rung] = []

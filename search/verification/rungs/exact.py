@@ -116,13 +116,14 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
     extra = list(_extra_usual(job))
     beside = [p for i, most in extra for p in (*_sanitized_runs(job, [i], most), *_other_runs(job, [i], most))]
-    job.announce([*_other_runs(job, [i for i, rest in done.values() if rest], STEPS), *beside])
+    later = list(job.foreseen([i for i, _ in extra]))
+    job.announce([*_other_runs(job, [i for i, rest in done.values() if rest], STEPS), *beside, *later])
     for instance, rest in done.values():
         yield _others(job, instance, () if job.large else rest, progress)
     for instance, most in () if job.only else _extra(job):
         progress.spent, progress.larger, progress.most = 0, True, most
         if (instance, most) not in extra:
-            job.announce([*_sanitized_runs(job, [instance], most), *_other_runs(job, [instance], most)])
+            job.announce([*_sanitized_runs(job, [instance], most), *_other_runs(job, [instance], most), *later])
         failure, rest = _first(job, instance, progress)
         yield failure or _others(job, instance, rest, progress)
         if job.coverage.tried[-1] is instance and instance not in job.instances:

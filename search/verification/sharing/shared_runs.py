@@ -16,7 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +33,6 @@ PLAN = "plan.json"
 
 GENERAL = "general-"
 """What names of members begin with whose original is general in the numbers of its source."""
-
-PAUSE_S = 0.003
-"""How long an assistant waits before it looks again for something to do."""
 
 Data = str | SpecialRows
 
@@ -102,6 +99,7 @@ class SharedRuns:
     join: Callable[[str], None] | None = None
     later: tuple[Planned, ...] = ()
     _plan: dict[Planned, None] = field(default_factory=dict)
+    _open: deque[Planned] = field(default_factory=deque)  # what may be left of the plan, to an assistant
     _seen: tuple[int, int] = (0, 0)
     _ahead: dict[str, tuple[RunResult, int]] = field(default_factory=dict)
     _working_ahead: bool = False
@@ -201,26 +199,27 @@ class SharedRuns:
 
     # ------------------------------------------------------------------------------------------------------- assistants
 
-    def assist(self, leave: Callable[[], bool]) -> int:
-        """Make planned runs until the verdict is there, or ``leave`` says so; how many were made."""
-        made = 0
-        while not leave() and self.own.exists():
-            begun = next(self._unbegun(), None)
-            if begun is None:
-                time.sleep(PAUSE_S)
-                continue
-            what, fd = begun
-            try:
-                self.perform(what)
-            finally:
-                os.close(fd)  # whoever waits for it goes on
-            made += 1
-        return made
+    def is_planned(self) -> bool:
+        """Whether the leader has said which runs will be needed."""
+        return (self.own / PLAN).exists()
+
+    def assist(self) -> bool:
+        """Make the first planned run that nobody has begun; whether there was one."""
+        begun = next(self._unbegun(), None)
+        if begun is None:
+            return False
+        what, fd = begun
+        try:
+            self.perform(what)
+        finally:
+            os.close(fd)  # whoever waits for it goes on
+        return True
 
     def _unbegun(self) -> Iterator[tuple[Planned, int]]:
         """What nobody had begun, begun by this process."""
         self._read_plan()
-        for p in self._plan:
+        while self._open:
+            p = self._open.popleft()  # whoever begins it, nobody does so again
             fd = self._claim(p)
             if fd is not None:
                 yield p, fd
@@ -231,9 +230,10 @@ class SharedRuns:
             if (stat.st_ino, stat.st_mtime_ns) != self._seen:
                 text = (self.own / PLAN).read_text(encoding="utf-8")
                 self._plan = dict.fromkeys(map(Planned.from_json, json.loads(text)))
+                self._open = deque(self._plan)
                 self._seen = stat.st_ino, stat.st_mtime_ns
         except OSError:
-            self._plan = {}
+            self._plan, self._open = {}, deque()
 
     def _mark(self, what: Planned) -> Path:
         return self.own / f"{what.name}.begun"

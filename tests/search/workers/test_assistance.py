@@ -1,13 +1,15 @@
-"""Which processes assist which question: idle ones, the oldest question first, and none that a new question needs."""
+"""Which processes assist: idle ones, whatever questions are open, and none that a new question needs."""
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from ktc.search.workers.assistance import Assistance
+from ktc.search.workers.open_questions import asked_in, open_in
 from ktc.search.workers.worker_protocol import Reply
 
 DONE = Reply("ok", {"verdict": {}})
@@ -52,12 +54,14 @@ def candidates(found: list[tuple[dict, Future]]) -> list[str]:
     return [r["candidate"] for r, _ in found]
 
 
-def test_idle_processes_assist_the_only_question(crew, assistance):
+def test_idle_processes_assist(crew, assistance):
     answer = ask(assistance, "a")
     (question, _), *assists = crew.open()
     assert question["do"] == "gate" and [r["do"] for r, _ in assists] == ["assist", "assist"]
     own, common = map(Path, question["shared"])
-    assert own.is_dir() and common.is_dir() and all(r["shared"] == question["shared"] for r, _ in assists)
+    assert own.is_dir() and common.is_dir()
+    for request, _ in assists:
+        assert open_in(Path(request["questions"])) == [own] and asked_in(own) == question
     crew.answer(0, DONE)
     assert answer.result() is DONE and not own.exists() and common.exists()
 
@@ -75,19 +79,35 @@ def test_an_assistant_leaves_for_a_new_question(crew, assistance):
     assert not any(p.exists() for p in leaves) and not crew.open("assist")
 
 
-def test_the_next_question_is_assisted_when_the_first_is_answered(crew, assistance):
-    ask(assistance, "a"), ask(assistance, "b")
-    crew.answer(1, Reply("ok", {"made": 4}))
+def test_open_questions_are_found_in_the_order_they_came(crew, assistance):
+    for name in "abc":
+        ask(assistance, name)
+    assert [asked_in(own)["candidate"] for own in open_in(assistance.folder)] == ["a", "b", "c"]
     crew.answer(0, DONE)
-    assert candidates(crew.open("gate")) == ["b"]
-    crew.answer(2, Reply("ok", {"made": 0}))  # it found that the verdict on a was there
-    assert candidates(crew.open("assist")) == ["b", "b"]
+    assert [asked_in(own)["candidate"] for own in open_in(assistance.folder)] == ["b", "c"]
+
+
+def test_who_has_nothing_to_do_assists_again_while_a_question_is_open(crew, assistance):
+    ask(assistance, "a"), ask(assistance, "b")
+    crew.answer(1, Reply("ok", {"made": 0}))  # it left for b, which is answered by the process that it was
+    assert len(crew.open("assist")) == 1
+    crew.answer(0, DONE)
+    assert candidates(crew.open("gate")) == ["b"] and len(crew.open("assist")) == 2
 
 
 def test_who_cannot_assist_is_not_asked_again(crew, assistance):
     ask(assistance, "a")
-    crew.answer(1, Reply("ok", {"made": 0})), crew.answer(2, Reply("lost", {"message": "it ended"}))
+    for number in (1, 2):
+        crew.answer(number, Reply("lost", {"message": "it ended"}))
     assert not crew.open("assist") and candidates(crew.open("gate")) == ["a"]
+
+
+def test_nobody_is_sent_where_there_is_nothing(crew, assistance):
+    """As when somebody clears the folder of temporary files."""
+    ask(assistance, "a")
+    shutil.rmtree(assistance.folder)
+    crew.answer(1, Reply("ok", {"made": 0}))
+    assert len(crew.open("assist")) == 1
 
 
 def test_one_process_shares_nothing(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import threading
 
 import numpy as np
@@ -116,7 +117,7 @@ def test_a_planned_run_travels_as_it_is():
 def test_the_leader_takes_what_an_assistant_has_done(tmp_path):
     leader, helper = pair(tmp_path)
     leader.announce([WHAT])
-    assert helper.assist(lambda: any((tmp_path / "own").glob("*.run"))) == 1
+    assert helper.assist() and not helper.assist()
     got = leader.run(WHAT, "key", K, FUEL, refuse)
     assert same(got, RESULT)
     assert leader.run(WHAT, "key", K, 30, lambda: RunResult({}, steps=31)).steps == 31  # fewer statements than it took
@@ -126,8 +127,7 @@ def test_each_run_is_begun_once(tmp_path):
     leader, helper = pair(tmp_path)
     leader.announce([WHAT])
     assert leader.run(WHAT, "key", K, FUEL, lambda: RESULT) is RESULT
-    looks = iter([False, True])
-    assert helper.assist(lambda: next(looks)) == 0
+    assert not helper.assist()
 
 
 def test_what_an_assistant_has_dropped_is_done_by_the_leader(tmp_path):
@@ -155,8 +155,7 @@ def test_the_leader_waits_for_what_is_being_done_and_does_the_rest_meanwhile(tmp
         done.set()
 
     helper.performers[""], leader.performers[""] = slow, meanwhile
-    looks = iter([False, True])
-    assisting = threading.Thread(target=lambda: helper.assist(lambda: next(looks)))
+    assisting = threading.Thread(target=helper.assist)
     assisting.start()
     assert begun.wait(60)
     assert same(leader.run(WHAT, "key", K, FUEL, refuse), RESULT)
@@ -164,10 +163,20 @@ def test_the_leader_waits_for_what_is_being_done_and_does_the_rest_meanwhile(tmp
     assisting.join()
 
 
-def test_assistants_leave_when_the_verdict_is_there(tmp_path):
-    _, helper = pair(tmp_path)
-    (tmp_path / "own").rmdir()
-    assert helper.assist(lambda: False) == 0
+def test_nothing_is_left_to_assist_when_the_verdict_is_there(tmp_path):
+    leader, helper = pair(tmp_path)
+    leader.announce([WHAT])
+    assert helper.is_planned()
+    shutil.rmtree(tmp_path / "own")
+    assert not helper.is_planned() and not helper.assist()
+
+
+def test_an_assistant_takes_what_is_announced_later(tmp_path):
+    leader, helper = pair(tmp_path)
+    leader.announce([WHAT])
+    assert helper.assist() and not helper.assist()
+    leader.announce([WHAT, dataclasses.replace(WHAT, domain="int")])
+    assert helper.assist() and not helper.assist()
 
 
 def test_runs_of_an_original_are_there_for_others(tmp_path):
@@ -230,7 +239,7 @@ def test_an_assistant_cuts_a_run_short_where_the_leader_would(tmp_path):
         what = job.planned("candidate", instance, "int", "exact", True, most=20)
         if shared is helper:
             leader.announce([what])
-            assert helper.assist(lambda: any((tmp_path / "own").glob("*.run"))) == 1
+            assert helper.assist()
     leader.announce([what])
     job._spread = lambda what, fuel, compute, theirs, spread=job._spread: spread(what, fuel, refuse, theirs)
     want = oracle.run(instance.sizes, "int", "exact")
@@ -267,7 +276,7 @@ def test_a_verdict_is_the_same_with_runs_of_others(tmp_path, case):
         mark.unlink()
     announce(plans)
     assert assistant(original, candidate, workload, variant=None, seed=0, shared=helper)
-    assert helper.assist(lambda: len(list((tmp_path / "own").glob("*.begun"))) >= len(plans)) == len(plans)
+    assert sum(iter(helper.assist, False)) == len(plans)
     second = SharedRuns(leader.own, leader.common, True)
     asked: list[Planned] = []
     run_it = second.run
@@ -278,6 +287,55 @@ def test_a_verdict_is_the_same_with_runs_of_others(tmp_path, case):
     second.run = watched
     again = verify(original, candidate, workload, shared=second)
     assert _without_times(again) == _without_times(alone) and not asked
+
+
+COUNTED = (
+    ("host n: i32)", "host n: i32, seen: u32* scratch(1))"),
+    ("  let r: f32", "  if tid == 0 && i32(blockIdx.x) == 0\n    seen[0] = u32(1)\n  let r: f32"),
+)
+"""Remembers that it was launched, and makes no use of it."""
+
+
+def test_what_remembers_its_launches_runs_in_one_process_and_the_original_in_others(tmp_path):
+    leader, helper = pair(tmp_path)
+    original, candidate = kernel(ROWS_TREE), kernel(ROWS_TREE, *COUNTED)
+    plans: dict[Planned, None] = {}
+    announce = leader.announce
+
+    def noted(runs) -> None:
+        announce(runs)
+        plans.update(leader._plan)
+
+    leader.announce = noted
+    alone = verify(original, candidate, ROWS, shared=leader)
+    assert alone.ok and {p.who for p in plans} >= {"original"} and "candidate" not in {p.who for p in plans}
+    for left in ((tmp_path / "own").glob("*.begun"), (tmp_path / "common").iterdir()):
+        for path in left:
+            path.unlink()
+    announce(plans)
+    assert assistant(original, candidate, ROWS, variant=None, seed=0, shared=helper)
+    assert sum(iter(helper.assist, False)) == len(plans)
+    again = verify(original, candidate, ROWS, shared=SharedRuns(leader.own, leader.common, True))
+    assert _without_times(again) == _without_times(alone)
+
+
+def test_what_the_floats_need_is_announced_before_the_exact_rung_ends(tmp_path):
+    leader, _ = pair(tmp_path)
+    original, candidate = kernel(ROWS_TREE), kernel(ROWS_TREE.replace(*NAMED))
+    plans: list[set[Planned]] = []
+    announce = leader.announce
+
+    def noted(runs) -> None:
+        announce(runs)
+        plans.append(set(leader._plan))
+
+    leader.announce = noted
+    assert verify(original, candidate, ROWS, shared=leader).ok
+    exact_only = verify(original, candidate, ROWS, layers=("verifier", "static", "exact"), shared=leader)
+    assert exact_only.ok
+    floats = next(plan for plan in plans[1:] if {p.domain for p in plan} <= {"float", "float64", "bound", "terms"})
+    before = plans[: plans.index(floats)]
+    assert len(floats) > 9 and floats <= set().union(*before) and not floats & set().union(*plans[len(before) + 1 :])
 
 
 def _without_times(verdict) -> object:
