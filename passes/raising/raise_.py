@@ -28,7 +28,7 @@ from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Refusal, Refused, Result, accepted
-from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
+from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers, with_whole_ranges
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
 from ktc.passes.raising.recognise.block import Blocked
@@ -257,7 +257,9 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.normalise.nests import closed_forms
+    from ktc.passes.raising.normalise.tidy import tidied
     from ktc.passes.raising.recognise.coordinates import prepare
+    from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
 
     blocked: Blocked | Left | None = None
@@ -268,6 +270,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
         try:
             body = with_numbers(from_own_index(closed_forms(prepare(kernel, known)), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
+                if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:
+                    guess = dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif strides_by_digits(guess.body) or any(r.is_by_threads for r in guess.regions):

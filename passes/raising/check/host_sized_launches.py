@@ -6,14 +6,17 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_index_casts
-from ktc.ir.fold import i32, simplify
+from ktc.ir.fold import cast, i32, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.text import print_expr
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_body, rename, substitute_expr, used, walk
+from ktc.ir.walk import map_body, map_expr, rename, substitute_expr, used, walk
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
+from ktc.passes.shared.equal_integers import same
 
 
 def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
@@ -32,11 +35,31 @@ def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
     warps = Binary("==", Binary("%", size, Const(WARP, t)), Const(0, t))
     power = Binary("==", Binary("&", size, Binary("-", size, Const(1, t))), Const(0, t))
     more = Binary(">=", size, Const(2, t))
+    whole = _whole_grid(launch, n)
+    first = [] if whole is None else [
+        (Assume(Binary("&&", warps, whole[0]), "guessed"), f"'{n.name}' is a multiple of {WARP}, and {whole[1]}")
+    ]  # fmt: skip
     return [
+        *first,
         (Assume(warps, "guessed"), f"'{n.name}' is a multiple of {WARP}"),
         (Assume(Binary("&&", more, power), "guessed"), f"'{n.name}' is a power of two, at least 2"),
         (Assume(Binary("&&", warps, power), "guessed"), f"'{n.name}' is a power of two and a multiple of {WARP}"),
     ]
+
+
+def _whole_grid(launch: Launch, n: Sym) -> tuple[Expr, str] | None:
+    """That no blocks are missing for the last items, where the host divides items by what a block of ``n`` threads
+    takes and drops the rest: ``rows / (n / 32)`` blocks, a row a warp. What is computed does not depend on ``n`` then."""
+    parts = [p for e in map(without_index_casts, launch.grid)
+             if isinstance(p := e, Binary) and p.op == "/" and n in used(p.b) and n not in used(p.a)]  # fmt: skip
+    if len(parts) != 1:
+        return None
+    (e,) = parts
+    t = e.type
+    assert isinstance(t, Scalar)
+    of = print_expr(without_index_casts(e.b))
+    fact = Binary("==", Binary("%", e.a, e.b), Const(0, t))
+    return fact, f"'{print_expr(without_index_casts(e.a))}' is a multiple of '{of}'"
 
 
 Numbers: TypeAlias = Mapping[Sym, Expr]
@@ -95,6 +118,30 @@ def of_known_size(raised: Kernel, launch: Launch) -> Kernel:
     return raised
 
 
+def with_whole_ranges(kernel: Kernel, body: Body, numbers: Numbers) -> Body:
+    """``body`` with ends of loops that follow from what ``kernel`` assumes, at these ``numbers``: with whole blocks,
+    ``8 * (rows / 8)`` is ``rows``."""
+    given = [simplify(substitute_expr(a.expr, numbers)) for a in kernel.assumptions if used(a.expr) & numbers.keys()]
+    if not given:
+        return body
+    facts = facts_of(kernel.with_(assumptions=tuple(Assume(e, "guessed") for e in given)), REWRITES)
+
+    def whole(e: Expr) -> Expr:
+        """``n * (x / n)`` as ``x``, where ``n`` divides it."""
+        if not isinstance(e, Binary) or e.op != "*":
+            return e
+        for part, n in ((without_index_casts(e.a), e.b), (without_index_casts(e.b), e.a)):
+            divided = isinstance(part, Binary) and part.op == "/" and same(part.b, n)
+            if divided and facts.divides(part.b, part.a):
+                return cast(part.a, e.type)  # type: ignore[arg-type]
+        return e
+
+    def on(s: Stmt) -> Stmt:
+        return dataclasses.replace(s, hi=map_expr(s.hi, whole)) if isinstance(s, Par | Reduce) else s
+
+    return map_body(body, on)
+
+
 def with_numbers(body: Body, numbers: Numbers) -> Body:
     """``body`` with arrays whose size is one of ``numbers`` of that size."""
     arrays: dict[Sym, Sym] = {}
@@ -106,4 +153,4 @@ def with_numbers(body: Body, numbers: Numbers) -> Body:
     return rename(body, arrays) if arrays else body
 
 
-__all__ = ["block_facts", "numbered", "of_known_size", "with_numbers"]
+__all__ = ["block_facts", "numbered", "of_known_size", "with_numbers", "with_whole_ranges"]

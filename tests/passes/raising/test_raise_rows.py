@@ -258,6 +258,36 @@ def test_blocks_that_break_a_source_are_tried_whatever_the_other_sizes_are(text:
     assert any(f"assumed: {said}" in n for n in found.notes), found.notes
 
 
+WARP_A_ROW = """
+__global__ void sums(const float* x, float* out, int rows, int d) {
+  int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  float a = 0.0f;
+  for (int i = lane; i < d; i += 32) a += x[row * d + i];
+  for (int o = 16; o > 0; o /= 2) a += __shfl_xor_sync(0xffffffff, a, o);
+  if (lane == 0) out[row] = a;
+}
+void launch(const float* x, float* out, int rows, int d, int threads) {
+  sums<<<GRID, threads>>>(x, out, rows, d);
+}
+"""
+
+
+def test_rows_that_whole_blocks_take_are_rows_for_any_block() -> None:
+    """How many rows ``rows / (threads / 32)`` blocks take depends on the block, where it leaves some of them out."""
+    found = outcome(WARP_A_ROW.replace("GRID", "rows / (threads / 32)"))
+    said = "assumed: 'threads' is a multiple of 32, and 'rows' is a multiple of 'threads / 32'"
+    assert any(said in n for n in found.notes), found.notes
+    text = print_kernel(found.kernel)
+    assert "par row in 0..rows @" in text and "assume threads % 32 == 0 && rows % (threads / 32) == 0" in text
+
+
+def test_rows_beyond_whole_blocks_need_no_assumption_where_a_block_takes_them() -> None:
+    found = outcome(WARP_A_ROW.replace("GRID", "(rows + threads / 32 - 1) / (threads / 32)"))
+    assert not any("and 'rows' is a multiple" in n for n in found.notes), found.notes
+    assert "reduce(+)" in print_kernel(found.kernel)
+
+
 MOMENTS = """
 __global__ void moments(const float* x, float* mean, float* square, int rows, int d) {
   int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
