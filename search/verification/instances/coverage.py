@@ -23,6 +23,7 @@ from ktc.search.verification.integers.reaching import Does, arguments, least_val
 
 from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, open_axes, single_axes
 from .sizes import BEYOND, multiple
+from .together import least_together, somewhat_larger
 
 MIDDLES = 3
 """How many instances are repeated with longer rows for loops in branches of blocks in the middle."""
@@ -122,18 +123,27 @@ class Coverage:
 
     def _sizes_together(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
         """For every loop that no size alone makes go round twice, behind a guard about another one, the least at which
-        all of them together do."""
+        all of them together do; before it what is cheaper, with more than a second round."""
         for k, s in enumerate(self._first.loops if base else ()):
-            largest = {n: maker.longest(n) for n in base}
-            if not (self.once and id(s) in self.once and self._first.reaches(k, self._scalars(largest))):
+
+            def reaches(sizes: Mapping[str, int], k: int = k) -> bool:
+                return self._first.reaches(k, self._scalars(sizes))
+
+            def is_missing(s: Stmt = s) -> bool:
+                return id(s) in (self.once or {})
+
+            if not is_missing() or any(reaches(i.sizes) for i in self.tried):
                 continue
-            if any(self._first.reaches(k, self._scalars(i.sizes)) for i in self.tried):
+            least = least_together(reaches, maker, base)
+            if least is None:
                 continue
-            for name in base:
-                least = self._least(self._first.reaches, k, maker, largest, name)
-                largest[name] = max(least, base[name])
-            made = (maker.make({n: v + more * maker.step[n] for n, v in largest.items()}) for more in (BEYOND, 0))
-            yield from itertools.islice((m for m in made if m is not None), 1)
+            made = (maker.make({n: v + more * maker.step[n] for n, v in least.items()}) for more in (BEYOND, 0))
+            found = next((m for m in made if m is not None), None)
+            for other in somewhat_larger(reaches, maker, least, base):
+                if is_missing() and (found is None or other.cost < found.cost):
+                    yield other
+            if found is not None and is_missing():
+                yield found
 
     def sizes_below_rounds(self, maker: Maker) -> Iterator[Instance]:
         """For every loop, sizes of which its first round leaves almost nothing: what the later copies of a thread's

@@ -8,7 +8,6 @@ be, one after the other, the others staying as they are. What these do not show 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.interp.execution.evaluation_plans import QUOTIENTS
@@ -20,6 +19,7 @@ from ktc.search.verification.integers.reaching import arguments, least_value
 from .coverage import Coverage
 from .instances import Instance, Maker
 from .outcomes import one_sided
+from .together import extremes
 
 
 def sizes_for_outcomes(coverage: Coverage, original: Coverage, maker: Maker) -> Iterator[Instance]:
@@ -40,7 +40,7 @@ def _least(
     def holds(sizes: Mapping[str, int]) -> bool:
         return follow.holds(s, other, arguments(coverage.workload, sizes, coverage.candidate))
 
-    start = next(filter(holds, _starts(maker, base)), None)
+    start = next(filter(holds, extremes(maker, base)), None)
     if start is None:
         sizes = next((dict(x.sizes) for x in coverage.workload.scenarios if holds(x.sizes)), {})
     else:
@@ -52,17 +52,6 @@ def _least(
     made = maker.make(sizes) if sizes else None
     if made is not None:
         yield made
-
-
-def _starts(maker: Maker, base: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes as large as they get; one or two of them as small as they may be, which a quotient of both needs; one of
-    them one less, where both ends of its range are multiples of what a thread takes."""
-    largest = {name: maker.longest(name) for name in base}
-    for several in range(3):
-        for small in itertools.combinations(base, several):
-            yield {**largest, **{name: maker.lowest(name) for name in small}}
-    for name in base:
-        yield {**largest, name: largest[name] - 1}
 
 
 def _is(e: Expr, first: bool) -> Expr:

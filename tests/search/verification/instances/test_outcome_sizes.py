@@ -11,7 +11,7 @@ import ktc
 from ktc.ir.nodes import Binary, Decl, i32
 from ktc.ir.walk import map_body, walk
 from ktc.search.verification import verify
-from ktc.search.verification.instances.outcome_sizes import _starts
+from ktc.search.verification.instances.together import extremes
 from ktc.search.verification.integers.first_thread import FirstThread
 from ktc.search.verification.verdict import Verdict
 from tests.ir.interp.interp_samples import kernel
@@ -162,5 +162,5 @@ def test_where_both_ends_of_a_range_are_whole_steps_one_less_is_tried() -> None:
     class Ends:
         longest, lowest = (staticmethod(lambda name, n=n: n) for n in (1024, 2))
 
-    sizes = [s["nz"] for s in _starts(Ends(), {"nx": 8, "nz": 8})]  # type: ignore[arg-type]
+    sizes = [s["nz"] for s in extremes(Ends(), {"nx": 8, "nz": 8})]  # type: ignore[arg-type]
     assert {1024, 2, 1023} == set(sizes)
