@@ -29,13 +29,13 @@ from ktc.passes.core.named_loops import loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
 from ktc.passes.core.script import DistSpec
+from ktc.passes.loops.unit_steps import by_ones
 from ktc.passes.mapping.distribute import set_distribution
 from ktc.passes.mapping.parallelize import reassociated, serial, spread
 from ktc.passes.memory.promote import promoted
 from ktc.passes.shared.array_elements import with_elements_apart
 from ktc.passes.shared.reused_variables import with_own_variables
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.unit_steps import by_ones
 
 from .fission import cut
 from .index_coordinates import by_coordinates

@@ -14,7 +14,7 @@ This is how a kernel that gives each thread a row gives it to a block or a warp:
 to blocks alone, then parallelize the loops inside.
 
 *What must hold.* The loop counts to an end that stands still, without jumps (by another number than one, or down, it
-becomes one that counts up by one first, :mod:`ktc.passes.shared.unit_steps`). Either no iteration touches what
+becomes one that counts up by one first, :mod:`ktc.passes.loops.unit_steps`). Either no iteration touches what
 another one writes (apart from atomics of one commutative operation) and none hands a value to the next; or all that is
 handed on is sums, products and extremes, and the iterations write nothing. A maximum and sums of exponentials below it,
 kept in one sweep, are two loops then (``two_sweeps``). Pointer parameters are taken not to overlap,
@@ -44,9 +44,9 @@ from ktc.passes.core.named_loops import Loop, loops, narrowest_element
 from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.core.refusals import Refusal, Refused, Result, accepted, allowed, attempted
 from ktc.passes.core.script import DistSpec, LevelSpec
+from ktc.passes.loops.unit_steps import by_ones
 from ktc.passes.shared.serial_sums import converted, counted_to
 from ktc.passes.shared.two_sweeps import parted
-from ktc.passes.shared.unit_steps import by_ones
 
 from .distribute import DOMAINS, check_levels, set_distribution
 

@@ -28,7 +28,13 @@ from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Refusal, Refused, Result, accepted
-from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers, with_whole_ranges
+from ktc.passes.raising.check.host_sized_launches import (
+    block_facts,
+    numbered,
+    of_known_size,
+    with_numbers,
+    with_whole_ranges,
+)
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
 from ktc.passes.raising.recognise.block import Blocked

@@ -48,8 +48,8 @@ def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
 
 
 def _whole_grid(launch: Launch, n: Sym) -> tuple[Expr, str] | None:
-    """That no blocks are missing for the last items, where the host divides items by what a block of ``n`` threads
-    takes and drops the rest: ``rows / (n / 32)`` blocks, a row a warp. What is computed does not depend on ``n`` then."""
+    """That no block is missing for the last items, where the host divides items by what a block of ``n`` threads takes
+    and drops the rest: ``rows / (n / 32)`` blocks, a row a warp. What is computed does not depend on ``n`` then."""
     parts = [p for e in map(without_index_casts, launch.grid)
              if isinstance(p := e, Binary) and p.op == "/" and n in used(p.b) and n not in used(p.a)]  # fmt: skip
     if len(parts) != 1:
@@ -131,8 +131,7 @@ def with_whole_ranges(kernel: Kernel, body: Body, numbers: Numbers) -> Body:
         if not isinstance(e, Binary) or e.op != "*":
             return e
         for part, n in ((without_index_casts(e.a), e.b), (without_index_casts(e.b), e.a)):
-            divided = isinstance(part, Binary) and part.op == "/" and same(part.b, n)
-            if divided and facts.divides(part.b, part.a):
+            if isinstance(part, Binary) and part.op == "/" and same(part.b, n) and facts.divides(part.b, part.a):
                 return cast(part.a, e.type)  # type: ignore[arg-type]
         return e
 

@@ -8,8 +8,8 @@ before                                    after
     for j = 0; j != n; j + 1                  for j in 0..n
       s += x[j]                                 s += x[j]
 
-The iterations are the same, in the same order. As everywhere, index arithmetic is taken not to wrap: a loop whose signed
-counter passes the largest number has no meaning, and one whose unsigned counter may do so is left alone.
+The iterations are the same, in the same order. As everywhere, index arithmetic is taken not to wrap: a loop whose
+signed counter passes the largest number has no meaning, and one whose unsigned counter may do so is left alone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ktc.ir.walk import assigned, substitute, used
 
 def by_ones(loop: For, facts: Facts | None = None) -> For | None:
     """``loop`` counting up by one from zero, under the same name; None where it does so up to a limit already, or where
-    how often it runs is not known when it begins. ``facts``: what holds where it stands; without
-    them, a step that is no number is none that it could count by."""
+    how often it runs is not known when it begins. ``facts``: what holds where it stands; without them, it may count by
+    numbers only."""
     v, t = loop.var, loop.var.type
     step, limit = loop_step(loop), _limit(loop)
     if step is None or limit is None or not isinstance(t, Scalar):
@@ -73,8 +73,9 @@ def _limit(loop: For) -> tuple[str, Expr] | None:
     op, a, b = (c.op, c.a, c.b) if _is(c.a, v) else (MIRRORED.get(c.op, c.op), c.b, c.a)
     if not _is(a, v) or v in used(b):
         return None
-    end = cast(b, v.type)
-    one = cast(i32(1), v.type)
+    t = v.type
+    assert isinstance(t, Scalar)
+    end, one = cast(b, t), cast(i32(1), t)
     ends = {"<": ("<", end), "<=": ("<", add(end, one)), ">": (">", end), ">=": (">", sub(end, one)), "!=": ("!=", end)}
     return ends.get(op)
 
