@@ -15,7 +15,7 @@ from ktc.search.verification.instances.coverage import Coverage
 from ktc.search.verification.instances.instances import Instance
 
 from .oracle import Oracle, text_of
-from .sharing.shared_runs import Data, Planned, SharedRuns, planned
+from .sharing.shared_runs import TURN, Data, Planned, SharedRuns, planned
 from .verdict import Failure
 
 
@@ -58,6 +58,7 @@ class Job:
     shared: SharedRuns | None = None
     name: str = ""
     next_rung: Callable[[Job, list[Instance]], Iterable[Planned]] | None = None
+    _history: dict[str, str] = field(default_factory=dict)  # by domain: the key of the run that left what is kept
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
@@ -116,15 +117,16 @@ class Job:
 
     def announce(self, runs: Iterable[Planned]) -> None:
         """Say which runs will be needed from now on, to processes that have nothing else to do. Those of a candidate
-        that remembers what came before are made by one process, one after another; the original's beside them are not.
-        """
-        if self.shared is not None:
-            self.shared.announce(map(self._of_original, runs) if self.remembers else runs)
-
-    @staticmethod
-    def _of_original(p: Planned) -> Planned:
-        """What a run of the candidate is compared with; another run as it is."""
-        return p if p.who != "candidate" else replace(p, who="original", sanitize=False, most=0)
+        that remembers what came before come in turn, in one process for each domain; the original's beside them do
+        not."""
+        if self.shared is None:
+            return
+        if self.remembers:
+            said = list(runs)
+            mine = [p for p in said if p.who == "candidate"]
+            said = [*map(_in_turn, mine), *map(_of_original, mine), *(p for p in said if p.who != "candidate")]
+            runs = said
+        self.shared.announce(runs)
 
     def foreseen(self, more: list[Instance]) -> Iterable[Planned]:
         """What the next rung will need, if ``more`` instances are run in this one; nothing where nobody is to know."""
@@ -141,17 +143,38 @@ class Job:
             if what.who == "alone":
                 self._alone(what)
                 return
+            if what.who == TURN:
+                self._take_turns(what)
+                return
             awaited = what.who == "candidate" and what.fuel == FUEL  # whatever the original takes
-            if awaited and self.oracle.is_being_run(sizes, what.domain, what.data):
+            if awaited and not self.remembers and self.oracle.is_being_run(sizes, what.domain, what.data):
                 self._ahead_of_the_original(what)
                 return
             want = self.oracle.run(sizes, what.domain, what.data, what.fuel)
-            if what.who == "candidate" and want.ended:
-                first = what.domain == self.domains[0]
-                known = [] if first or not what.sanitize else self.defects_for(sizes)
-                self._against(want, what, known, what.most or None, 0)
+            if what.who == "candidate" and want.ended and not self.remembers:
+                self._beside(want, what)
         except KtcError:
             return  # said where the run is needed
+
+    def _beside(self, want: RunResult, what: Planned) -> RunResult:
+        """A run of the candidate that was announced."""
+        first = what.domain == self.domains[0]
+        known = [] if first or not what.sanitize else self.defects_for(dict(what.sizes))
+        return self._against(want, what, known, what.most or None, 0)
+
+    def _take_turns(self, first: Planned) -> None:
+        """Make the runs that come in turn with ``first``, as long as the leader still wants those that were made."""
+        assert self.shared is not None
+        self.kept.pop(first.domain, None)
+        self._history.pop(first.domain, None)
+        made: list[Planned] = []
+        while (turns := self.shared.turns(first))[: len(made)] == made and len(turns) > len(made):
+            what = turns[len(made)]
+            want = self.oracle.run(dict(what.sizes), what.domain, what.data, what.fuel)
+            if not want.ended or not self._beside(want, replace(what, who="candidate")).ended:
+                return
+            made.append(what)
+            self.shared.plan_again()
 
     def defects_for(self, sizes: Mapping[str, int]) -> list[Finding]:
         """The original's defects, from the domain in which it is sanitized."""
@@ -177,6 +200,8 @@ class Job:
         """The candidate, for ``fuel`` statements at most, and under the sanitizer up to the first defect that is none
         of ``theirs``, which are the original's."""
 
+        memory = self.kept.setdefault(what.domain, {})
+
         def compute() -> RunResult:
             return run(
                 self.candidate,
@@ -186,10 +211,17 @@ class Job:
                 fuel=fuel,
                 undefined=self.oracle.undefined,
                 fatal=(lambda f: (f.kind, f.buffer) not in theirs) if what.sanitize else None,
-                kept=self.kept.setdefault(what.domain, {}),
+                kept=memory,
             )
 
-        return compute() if self.remembers else self._spread(what, fuel, compute, sorted(theirs))
+        if not self.remembers:
+            return self._spread(what, fuel, compute, sorted(theirs))
+        if self.shared is None:
+            return compute()
+        key = self._key(what, sorted(theirs), self._history.get(what.domain, ""))
+        result = self.shared.in_turn(_in_turn(what), key, self.candidate, fuel, compute, memory)
+        self._history[what.domain] = key
+        return result
 
     def _alone(self, what: Planned) -> RunResult:
         def compute() -> RunResult:
@@ -204,9 +236,21 @@ class Job:
         """A run of the candidate, by whatever process gets to it first."""
         if self.shared is None:
             return compute()
-        facts = (text_of(self.candidate), self.oracle.key, what.name, theirs)
-        key = hashlib.sha256(repr(facts).encode()).hexdigest()
-        return self.shared.run(what, key, self.candidate, fuel, compute)
+        return self.shared.run(what, self._key(what, theirs), self.candidate, fuel, compute)
+
+    def _key(self, what: Planned, theirs: list[tuple[str, str]], *before: str) -> str:
+        """What a run's result depends on. ``before``: the same of the run that came before, if that left something."""
+        facts = (text_of(self.candidate), self.oracle.key, what.name, theirs, *before)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _in_turn(p: Planned) -> Planned:
+    return replace(p, who=TURN)
+
+
+def _of_original(p: Planned) -> Planned:
+    """The run that one of the candidate is compared with."""
+    return replace(p, who="original", sanitize=False, most=0)
 
 
 __all__ = ["Job", "Outcome", "Planned"]

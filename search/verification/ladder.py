@@ -39,6 +39,7 @@ from ktc.search.verification.members.literal_sizes import (
     oracle_of,
 )
 from ktc.search.verification.members.member_runs import MemberRuns
+from ktc.search.verification.rungs.exact import announce_first
 from ktc.search.verification.rungs.float_rungs import float_runs
 from ktc.search.verification.rungs.layers import LAYERS
 
@@ -195,6 +196,8 @@ def _climb(
         chosen = instances(original, candidate, workload, count=FEW, limit=idle + MAX_ELEMENTS)
     ahead = float_runs if "float" in layers else None
     job = Job(original, candidate, oracle, chosen, workload, shared=shared, next_rung=ahead)
+    if "exact" in layers:
+        announce_first(job)
     judged, in_its_place = (job, {}) if job.instances else _by_members(job)
     climbed = {**LAYERS, **in_its_place}
     rungs: list[Rung] = []

@@ -37,10 +37,12 @@ def least_together(does: Does, maker: Maker, base: Mapping[str, int]) -> dict[st
     """Sizes that do it, each not below ``base`` unless it has to be, and as small as it can be beside those before it;
     None if no extreme sizes do."""
     sizes = next(filter(does, extremes(maker, base)), None)
-    for name, few in base.items() if sizes is not None else ():
+    if sizes is None:
+        return None
+    for name, few in base.items():
         if sizes[name] < few and does({**sizes, name: few}):
             sizes = {**sizes, name: few}
-    for name, few in base.items() if sizes is not None else ():
+    for name, few in base.items():
         least = max(least_value(maker, sizes, name, does), few)
         if sizes[name] > least and does({**sizes, name: least}):
             sizes = {**sizes, name: least}

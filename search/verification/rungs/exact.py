@@ -94,6 +94,13 @@ def exact(job: Job) -> Outcome:
     return Outcome("pass", _summary(job, progress))
 
 
+def announce_first(job: Job) -> None:
+    """Say what :func:`exact` will need first, before what each run takes is known; by that runs come in turn."""
+    cheapest = sorted(job.instances, key=lambda i: i.cost)
+    originals = (job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in cheapest)
+    job.announce([*originals, *(() if job.remembers else _sanitized_runs(job, cheapest, STEPS))])
+
+
 def told(failure: Failure) -> Outcome:
     """What a failure says: nothing, if a larger budget might have shown that there is none."""
     return Outcome("fail", str(failure), failure) if failure.certain else Outcome("unknown", str(failure))
@@ -132,7 +139,9 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
 
 
 def _sanitized_runs(job: Job, chosen: Iterable[Instance], most: int | None = None) -> Iterator[Planned]:
-    return (job.planned("candidate", i, job.domains[0], "exact", True, STEPS, most) for i in chosen)
+    """Of what remembers its launches, each is made twice."""
+    again = (True, False) if job.remembers else (True,)
+    return (job.planned("candidate", i, job.domains[0], "exact", look, STEPS, most) for i in chosen for look in again)
 
 
 def _other_runs(job: Job, chosen: list[Instance], most: int | None = None) -> Iterator[Planned]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ktc.ir.diagnostics import Loc
-from ktc.ir.interp import Finding, RunResult
+from ktc.ir.interp import Finding, Kept, RunResult
 from ktc.ir.interp.domains.rounding import FLOAT_DTYPES
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, Stmt
@@ -109,6 +109,34 @@ def load(path: Path, kernel: Kernel) -> tuple[RunResult, int] | None:
     return result, m["fuel"]
 
 
+def save_memory(path: Path, memory: Kept) -> bool:
+    """Write what a launch left in its working memory; whether that could be done."""
+    arrays = [(name, size, np.ascontiguousarray(x)) for (name, size), x in memory.items()]
+    if any(x.dtype.hasobject for _, _, x in arrays):
+        return False
+    text = json.dumps([[name, size, *_described(x)] for name, size, x in arrays], separators=(",", ":")).encode()
+    try:
+        write_whole(path, [len(text).to_bytes(8, "little"), text, *(x.tobytes() for _, _, x in arrays)])
+    except OSError:
+        return False
+    return True
+
+
+def load_memory(path: Path) -> dict[tuple[str, int], np.ndarray] | None:
+    """The working memory in a file; None if there is none."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    begin = 8 + int.from_bytes(data[:8], "little")
+    memory = {}
+    for name, size, dtype, shape in json.loads(data[8:begin]):
+        found = np.frombuffer(data, _dtype(dtype), int(np.prod(shape, dtype=np.int64)), begin)
+        memory[name, size] = found.reshape(shape).copy()
+        begin += found.nbytes
+    return memory
+
+
 def write_whole(path: Path, parts: list[bytes]) -> None:
     """Write a file that is there as a whole or not at all. Raises OSError."""
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as f:
@@ -141,4 +169,4 @@ def _read_finding(m: list[Any], places: Places) -> Finding:
     return Finding(kind, message, where, buffer, index, thread, block, count, stmt, certain)
 
 
-__all__ = ["load", "save", "write_whole"]
+__all__ = ["load", "load_memory", "save", "save_memory", "write_whole"]

@@ -14,15 +14,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktc.ir.interp import FUEL, RunResult
+from ktc.ir.interp import FUEL, Kept, RunResult
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.search.verification.floats.special_values import SpecialRows
@@ -34,16 +36,23 @@ PLAN = "plan.json"
 GENERAL = "general-"
 """What names of members begin with whose original is general in the numbers of its source."""
 
+PAUSE_S = 0.003
+"""How long the leader waits before it looks again whether a run has had its turn."""
+
+TURN = "turn"
+
 Data = str | SpecialRows
 
 
 @dataclass(frozen=True)
 class Planned:
     """A run that will be needed: of the ``original``, of the ``candidate`` against it, or of the candidate ``alone``,
-    whose errors are bounded. ``sanitize`` as for :func:`ktc.ir.interp.run`; ``fuel``: statements of the original beyond
-    which it is not needed; ``most``: of the candidate, beyond which it is cut short (0: as :meth:`Job.run` says).
-    ``kernel``: the name of a member that runs in the candidate's place, as :meth:`SharedRuns.member` gives it; '' for
-    the candidate itself."""
+    whose errors are bounded. Where the candidate finds what the launch before it left, its runs in a domain come in
+    ``turn``, all in one process.
+
+    ``sanitize`` as for :func:`ktc.ir.interp.run`. ``fuel``: statements of the original beyond which it is not needed;
+    ``most``: of the candidate, beyond which it is cut short (0: as :meth:`Job.run` says). ``kernel``: the name of a
+    member that runs in the candidate's place, as :meth:`SharedRuns.member` gives it; '' for the candidate itself."""
 
     who: str
     sizes: tuple[tuple[str, int], ...]
@@ -53,6 +62,10 @@ class Planned:
     fuel: int = field(default=FUEL, compare=False)
     kernel: str = ""
     most: int = field(default=0, compare=False)
+
+    def comes_with(self, other: Planned) -> bool:
+        """Whether the two are runs that come in turn, in one process."""
+        return self.who == other.who == TURN and (self.kernel, self.domain) == (other.kernel, other.domain)
 
     @property
     def name(self) -> str:
@@ -103,6 +116,8 @@ class SharedRuns:
     _seen: tuple[int, int] = (0, 0)
     _ahead: dict[str, tuple[RunResult, int]] = field(default_factory=dict)
     _working_ahead: bool = False
+    _taken: dict[tuple[str, str], list[Planned]] = field(default_factory=dict)
+    """What has had its turn, by kernel and domain."""
 
     def perform(self, what: Planned) -> None:
         """Make a planned run, if its kernel is known."""
@@ -171,18 +186,56 @@ class SharedRuns:
         found = run_files.load(self.own / f"{key}.run", kernel)
         return found[0] if found is not None and _usable(*found, fuel) else compute()
 
+    def in_turn(
+        self, what: Planned, key: str, kernel: Kernel, fuel: int, compute: Callable[[], RunResult], memory: Kept
+    ) -> RunResult:
+        """A run of this verdict's candidate that finds in ``memory`` what the run before it in that domain left.
+        ``key`` says all that its result depends on, runs before it among them, but for the ``fuel``."""
+        path, left = self.own / f"{key}.run", self.own / f"{key}.kept"
+        if not self.leads:
+            result = compute()
+            if result.ended and run_files.save_memory(left, memory):
+                run_files.save(path, kernel, result, fuel)
+            return result
+        before = self._taken.setdefault((what.kernel, what.domain), [])
+        turns = self.turns(what)
+        expected = turns[: len(before) + 1] == [*before, what]
+        before.append(what)
+        if not expected or self._claim(turns[0]) is not None:
+            return compute()
+        held = True
+        while True:
+            found, after = run_files.load(path, kernel), run_files.load_memory(left)
+            if found is not None and after is not None and _usable(*found, fuel):
+                memory.clear()
+                memory.update(after)
+                return found[0]
+            if not held:
+                return compute()
+            held = self._in_hands(turns[0], wait=False)
+            time.sleep(PAUSE_S if held else 0.0)
+
+    def turns(self, what: Planned) -> list[Planned]:
+        """The planned runs that come in turn with ``what``, itself among them."""
+        return [p for p in self._plan if p.comes_with(what)]
+
+    def plan_again(self) -> None:
+        """Read what the leader says now."""
+        self._read_plan()
+
     # ------------------------------------------------------------------------------------------------------ the leader
 
     def announce(self, runs: Iterable[Planned]) -> None:
-        """From now on these are the runs that will be needed, the most urgent first."""
-        self._plan = dict.fromkeys((*runs, *self.later))
+        """From now on these are the runs that will be needed, the most urgent first; what has had its turn stays before
+        what comes after it."""
+        self._plan = dict.fromkeys((*itertools.chain(*self._taken.values()), *runs, *self.later))
         text = json.dumps([p.to_json() for p in self._plan])
         with contextlib.suppress(OSError):
             run_files.write_whole(self.own / PLAN, [text.encode()])
 
     def _meanwhile(self, what: Planned) -> None:
         """Until ``what`` is not in anybody's hands any more: what nobody has begun yet, and then wait."""
-        for p in list(self._plan):
+        for p in [p for p in self._plan if p.who != TURN]:
             if not self._in_hands(what, wait=False):
                 return
             if self._claim(p) is not None:
@@ -220,6 +273,8 @@ class SharedRuns:
         self._read_plan()
         while self._open:
             p = self._open.popleft()  # whoever begins it, nobody does so again
+            if p.who == TURN and self.turns(p)[0] != p:
+                continue  # who begins the first one makes all
             fd = self._claim(p)
             if fd is not None:
                 yield p, fd

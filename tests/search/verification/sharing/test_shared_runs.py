@@ -20,8 +20,9 @@ from ktc.search.verification.floats.special_values import SpecialRows
 from ktc.search.verification.instances.instances import instances
 from ktc.search.verification.job import Job
 from ktc.search.verification.oracle import Oracle, oracle_for
+from ktc.search.verification.rungs.layers import LAYERS
 from ktc.search.verification.sharing import run_files, shared_runs
-from ktc.search.verification.sharing.shared_runs import PLAN, Planned, planned
+from ktc.search.verification.sharing.shared_runs import PLAN, TURN, Planned, planned
 from tests.ir.interp.interp_samples import ROWS_TREE, kernel
 from tests.search.verification.gate_samples import ROWS
 from tests.search.verification.members import test_literal_sizes as literals
@@ -33,6 +34,7 @@ kernel racy(y: f32* restrict, x: f32 const* restrict, n: i32)
   if n > 3
     y[t / 2] = x[t] + x[n + t]
 """
+STATIC = LAYERS["static"]
 DOMAINS = ("float", "float64", "int", "field", "bound", "terms", "roundings")
 
 
@@ -291,14 +293,16 @@ def test_a_verdict_is_the_same_with_runs_of_others(tmp_path, case):
 
 COUNTED = (
     ("host n: i32)", "host n: i32, seen: u32* scratch(1))"),
-    ("  let r: f32", "  if tid == 0 && i32(blockIdx.x) == 0\n    seen[0] = u32(1)\n  let r: f32"),
+    ("  let r: f32", "  if tid == 0 && i32(blockIdx.x) == 0\n    seen[0] = seen[0] + u32(1)\n  let r: f32"),
 )
-"""Remembers that it was launched, and makes no use of it."""
+"""Counts its launches."""
+
+FORGETFUL = (*COUNTED, ("let r: f32 = rsqrt(", "let r: f32 = f32(i32(seen[0] < u32(40))) * rsqrt("))
+"""Goes wrong at its fortieth launch."""
 
 
-def test_what_remembers_its_launches_runs_in_one_process_and_the_original_in_others(tmp_path):
-    leader, helper = pair(tmp_path)
-    original, candidate = kernel(ROWS_TREE), kernel(ROWS_TREE, *COUNTED)
+def watched_plans(leader: SharedRuns) -> dict[Planned, None]:
+    """All that the leader will ever announce."""
     plans: dict[Planned, None] = {}
     announce = leader.announce
 
@@ -307,16 +311,87 @@ def test_what_remembers_its_launches_runs_in_one_process_and_the_original_in_oth
         plans.update(leader._plan)
 
     leader.announce = noted
+    return plans
+
+
+@pytest.mark.parametrize("changes", [COUNTED, FORGETFUL])
+def test_what_remembers_its_launches_has_the_same_verdict_with_runs_of_others(tmp_path, changes):
+    leader, helper = pair(tmp_path)
+    original, candidate = kernel(ROWS_TREE), kernel(ROWS_TREE, *changes)
+    plans = watched_plans(leader)
     alone = verify(original, candidate, ROWS, shared=leader)
-    assert alone.ok and {p.who for p in plans} >= {"original"} and "candidate" not in {p.who for p in plans}
-    for left in ((tmp_path / "own").glob("*.begun"), (tmp_path / "common").iterdir()):
-        for path in left:
-            path.unlink()
-    announce(plans)
+    assert _without_times(alone) == _without_times(verify(original, candidate, ROWS)) and alone.ok == (
+        changes is COUNTED
+    )
+    assert {p.who for p in plans} >= {"original", TURN} and "candidate" not in {p.who for p in plans}
+    for path in (*(tmp_path / "own").iterdir(), *(tmp_path / "common").iterdir()):
+        path.unlink()
+    planner, second = (SharedRuns(leader.own, leader.common, True) for _ in range(2))
+    planner.announce(plans)
     assert assistant(original, candidate, ROWS, variant=None, seed=0, shared=helper)
-    assert sum(iter(helper.assist, False)) == len(plans)
-    again = verify(original, candidate, ROWS, shared=SharedRuns(leader.own, leader.common, True))
-    assert _without_times(again) == _without_times(alone)
+    assert sum(iter(helper.assist, False))
+    asked: list[Planned] = []
+    in_turn = second.in_turn
+
+    def watched(what, key, k, fuel, compute, memory) -> RunResult:
+        return in_turn(what, key, k, fuel, lambda: (asked.append(what), compute())[1], memory)
+
+    second.in_turn = watched
+    assert _without_times(verify(original, candidate, ROWS, shared=second)) == _without_times(alone)
+    assert not [p for p in asked if p.domain == "int"] and len(asked) < len(plans) / 4
+
+
+def turns(count: int) -> list[Planned]:
+    return [planned(TURN, {"n": n}, "int", "exact") for n in range(count)]
+
+
+def test_runs_that_come_in_turn_are_begun_together(tmp_path):
+    leader, helper = pair(tmp_path)
+    made = []
+    helper.performers[""] = made.append
+    leader.announce(turns(4))
+    assert helper.assist() and not helper.assist() and made == turns(1)
+
+
+def test_the_leader_goes_on_from_where_the_turns_of_others_end(tmp_path):
+    """It has the memory that the last of them left; runs in another order than was said find what came before them."""
+    leader, helper = pair(tmp_path)
+    leader.announce(turns(3))
+
+    def counted(shared: SharedRuns, n: int, memory: dict) -> float:
+        def compute() -> RunResult:
+            memory["seen", 1] = memory.get(("seen", 1), np.zeros(1)) + 1
+            return RunResult({"y": memory["seen", 1]}, steps=1)
+
+        return float(shared.in_turn(turns(n + 1)[n], f"key{n}", K, FUEL, compute, memory).outputs["y"][0])
+
+    theirs: dict = {}
+    helper.performers[""] = lambda what: [counted(helper, n, theirs) for n in range(2)]
+    assert helper.assist()
+    mine: dict = {}
+    assert [counted(leader, n, mine) for n in (0, 1, 2, 0)] == [1, 2, 3, 4]
+    assert mine["seen", 1] == 4 and theirs["seen", 1] == 2
+    other: dict = {}
+    another = SharedRuns(leader.own, leader.common, True)
+    another.announce(turns(3))
+    assert counted(another, 1, other) == 1
+
+
+def test_memory_in_a_file_is_the_memory(tmp_path):
+    memory = {("a", 3): np.arange(3, dtype=np.uint32), ("b", 2): np.ones(2, run_files.SMALL_FLOATS["bfloat16"])}
+    assert run_files.save_memory(tmp_path / "x", memory)
+    back = run_files.load_memory(tmp_path / "x")
+    assert _equal(back, memory) and all(x.flags.writeable for x in back.values())
+    assert not run_files.save_memory(tmp_path / "y", {("c", 1): np.array([None])})
+    assert run_files.load_memory(tmp_path / "y") is None
+
+
+def test_the_first_runs_are_announced_before_anything_is_looked_at(tmp_path, monkeypatch):
+    leader, _ = pair(tmp_path)
+    seen = []
+    monkeypatch.setitem(LAYERS, "static", lambda job: (seen.append({p.who for p in leader._plan}), STATIC(job))[1])
+    assert verify(kernel(ROWS_TREE), kernel(ROWS_TREE.replace(*NAMED)), ROWS, shared=leader).ok
+    assert seen == [{"original", "candidate"}]
 
 
 def test_what_the_floats_need_is_announced_before_the_exact_rung_ends(tmp_path):
