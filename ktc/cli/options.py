@@ -165,13 +165,14 @@ def load_program(
     except KtcError as e:
         if e.code != "E-TEMPLATE-MISSING" or given or not instantiate or kernel == "-":
             raise
+        why = e.message
         from ktc.ir.frontend.entry_points import template_arguments
 
         found = next(template_arguments(kernel, kernel=name or None, **how), None)
         if found is None:
             raise
     spelled = ",".join(f"{k}={v}" for k, v in found.items())
-    note(f"no template arguments given: taking --template '{spelled}'")
+    note(f"no template arguments given: taking --template '{spelled}' ({why})")
     return api.load(kernel, name=name or None, template=found, **more)
 
 

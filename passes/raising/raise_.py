@@ -163,7 +163,7 @@ class Raise(Pass[NoArguments]):
         that leave ``kernel`` stay in it, which says something only where the source means something without them.
         """
         from ktc.passes.raising.check.exact_check import Reference
-        from ktc.passes.raising.check.undefined_exits import leaves_its_buffers, unmet_exits
+        from ktc.passes.raising.check.undefined_exits import exits_before_meetings, leaves_its_buffers, unmet_exits
 
         from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, threads_left, unchecked
@@ -171,6 +171,7 @@ class Raise(Pass[NoArguments]):
         reference = Reference(kernel)
         why, blocked, refuted = "", None, False
         unmet = unmet_exits(reference.never_run)
+        beyond = unmet or exits_before_meetings(kernel)
         if as_idle and unmet:
             return unlike("in no small launch in which threads leave do the others compute something"), False
         forms = islice(_forms(read or kernel, launch), MAX_CANDIDATES)
@@ -204,7 +205,7 @@ class Raise(Pass[NoArguments]):
             if not wrong:
                 wrong = reference.differs_afresh(raised, guess.domains, facts)
                 refuted = refuted or bool(wrong)
-            if not wrong and unmet and (wrong := leaves_its_buffers(kernel, raised)):
+            if not wrong and beyond and (wrong := leaves_its_buffers(kernel, raised)):
                 refuted = True
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))

@@ -23,12 +23,18 @@ from .launch_sites import LaunchSite, kernel_template_args
 Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]
 """(template bindings, launch site, bindings of the host template that launches)."""
 
+_DOUBLE = re.compile(r"\bdouble[234]?\b")
+
 
 def instances(
     lowering: KernelLowering, entity: Entity, sites: list[LaunchSite], given: dict[str, Value]
 ) -> list[Instance]:
     """The distinct instances that the file launches and that agree with ``given``; for a kernel that is no template,
-    or whose arguments are all given or defaulted, there is always one."""
+    or whose arguments are all given or defaulted, there is always one.
+
+    Those of 64-bit floats come last: where a program can be run in several precisions (``AT_DISPATCH`` names double
+    first), that is hardly the one that it is run in.
+    """
     found: dict[tuple[str, ...], Instance] = {}
     callers = HostInstances(lowering)
     for site in sites:
@@ -52,7 +58,7 @@ def instances(
     if not found:
         full = complete(lowering, entity, given)
         return [(full, None, {})] if full is not None else []
-    return list(found.values())
+    return [i for _, i in sorted(found.items(), key=lambda item: any(map(_DOUBLE.search, item[0])))]
 
 
 def _explicit(lowering: KernelLowering, entity: Entity) -> list[dict[str, Value]]:
@@ -127,7 +133,8 @@ def _written(lowering: KernelLowering, declaration: str, part: str) -> Any:
     """
     program = lowering.program
     types = (*program.records, *program.aliases, *program.enums)
-    templates = (n for n, es in program.functions.items() if any(e.params for e in es))
+    named = (program.functions, program.records, program.aliases)
+    templates = (n for kind in named for n, es in kind.items() if any(e.params for e in es))
     items = CudaParser().parse_unit(declaration, "--template", types, templates)
     if len(items) == 1 and isinstance(items[0], Bad):
         raise items[0].error

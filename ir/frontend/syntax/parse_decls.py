@@ -95,6 +95,8 @@ class DeclParser(SpecifierParser):
         tok = self._advance()
         if tok.type in ("LPAREN", "LBRACKET"):
             return "operator" + tok.value + self._advance().value
+        if tok.value == '""' and self._peek_type() in ("ID", "TYPEID"):
+            return literal_operator(self._advance().value)
         return "operator" + tok.value
 
     def _parse_decl_suffixes(self, decl):
@@ -240,3 +242,8 @@ def name_of(decl) -> str | None:
 def _is_void(node: c_ast.Typename) -> bool:
     t = node.type
     return isinstance(t, c_ast.TypeDecl) and isinstance(t.type, c_ast.IdentifierType) and t.type.names == ["void"]
+
+
+def literal_operator(suffix: str) -> str:
+    """The function that a literal with a suffix of the program's own calls: ``1.0_h`` is ``operator""_h(1.0)``."""
+    return f'operator""{suffix}'

@@ -9,7 +9,7 @@ from pycparser import c_ast
 from .cxx_ast import AutoType, Construct, CxxCast, Fold, Lambda, NamedType, NamePart, PackExpansion, QualName
 from .lexer import Token, TokenList
 from .parse_ambiguity import BASIC_TYPES
-from .parse_decls import DeclParser
+from .parse_decls import DeclParser, literal_operator
 
 PRECEDENCE: dict[str, int] = {
     "LOR": 0, "LAND": 1, "OR": 2, "XOR": 3, "AND": 4, "EQ": 5, "NE": 5, "GT": 6, "GE": 6, "LT": 6, "LE": 6,
@@ -94,7 +94,13 @@ class PrimaryParser(DeclParser):
         if kind == "LBRACE":
             return c_ast.InitList(self._parse_argument_list("RBRACE"), coord)
         if kind in LITERALS or kind.endswith("STRING_LITERAL"):
-            return super()._parse_primary_expression()
+            literal = super()._parse_primary_expression()
+            suffix = self._peek()
+            if suffix is not None and suffix.type in ("ID", "TYPEID") and _is_joined(tok, suffix):
+                self._advance()
+                called = c_ast.ID(literal_operator(suffix.value), suffix)
+                return c_ast.FuncCall(called, c_ast.ExprList([literal], coord), coord)
+            return literal
         self._parse_error(f"expected an expression before '{tok.value}'", coord)
 
     def _parse_statement_expression(self, coord):
@@ -250,6 +256,11 @@ class PrimaryParser(DeclParser):
 
 
 _FOLDED = frozenset({*PRECEDENCE, "COMMA"})
+
+
+def _is_joined(tok: Token, behind: Token) -> bool:
+    """Whether nothing stands between the two."""
+    return tok.line == behind.line and tok.column + len(tok.value) == behind.column
 
 
 def brackets_of_folds(stream: TokenList) -> frozenset[int]:

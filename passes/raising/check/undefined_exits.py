@@ -15,13 +15,26 @@ from ktc.ir.interp.run_results import RunResult
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Return, Stmt
 from ktc.ir.walk import walk
+from ktc.passes.raising.recognise.statement_kinds import has_block_barrier, has_warp_op
 
+from .buffer_extents import with_room
 from .invented_arguments import Arguments, invented_arguments
 from .work_budget import CHECK_FUEL
 
 TRIED, COMPARED, SEED = 24, 4, 40031
 WORK = 25_000
 """Work for runs of the source and of a form of it."""
+
+
+def exits_before_meetings(source: Kernel) -> bool:
+    """Whether threads may leave ``source`` in front of a barrier or a warp's exchange: in some of its launches it may
+    mean something all the same, as where a loop that holds the barriers makes no round."""
+    gone = False
+    for s in source.body:
+        if gone and (has_block_barrier(s) or has_warp_op(s)):
+            return True
+        gone = gone or any(isinstance(x, Return) for x in walk((s,)))
+    return False
 
 
 def unmet_exits(never_run: list[Stmt]) -> bool:
@@ -37,9 +50,13 @@ def leaves_its_buffers(source: Kernel, guess: Kernel) -> str:
     for args in invented_arguments(source, TRIED, SEED):
         if work > WORK or compared == COMPARED:
             break
-        first = _measured(source, args)
-        work += WORK if first is None else first.work
-        if first is None or {f.kind for f in first.findings} != {"uninitialised"}:
+        ran = _in_room(source, args)
+        if ran is None:
+            work += WORK
+            continue
+        args, first = ran
+        work += first.work
+        if {f.kind for f in first.findings} != {"uninitialised"}:
             continue
         if exits <= {id(s) for s in first.unreached}:
             continue
@@ -61,6 +78,14 @@ def leaves_its_buffers(source: Kernel, guess: Kernel) -> str:
     return ""
 
 
+def _in_room(source: Kernel, args: Arguments) -> tuple[Arguments, RunResult] | None:
+    """``args`` in buffers as large as ``source`` asks for, and what it does there."""
+    try:
+        return with_room(source, args, 0, lambda a: run(source, a, domain="int", fuel=CHECK_FUEL, measure=True))
+    except (KtcError, ValueError, TypeError, IndexError):
+        return None
+
+
 def _measured(kernel: Kernel, args: Arguments) -> RunResult | None:
     try:
         return run(kernel, args, domain="int", fuel=CHECK_FUEL, measure=True)
@@ -68,4 +93,4 @@ def _measured(kernel: Kernel, args: Arguments) -> RunResult | None:
         return None
 
 
-__all__ = ["leaves_its_buffers", "unmet_exits"]
+__all__ = ["exits_before_meetings", "leaves_its_buffers", "unmet_exits"]

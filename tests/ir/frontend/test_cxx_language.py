@@ -117,3 +117,24 @@ def test_statement_expressions_have_the_value_of_their_last_expression(execute):
     __global__ void k(int* o, int n) { o[0] = MAXIMUM(n, 3) + MAXIMUM(o[1], 2); ({ o[2] = 5; }); }
     void h(int* o, int n) { k<<<1, 1>>>(o, n); }"""
     np.testing.assert_array_equal(execute(text, {"o": np.int32([0, 9, 0]), "n": 1})["o"], [12, 9, 5])
+
+
+LITERALS = """
+struct Size { unsigned long long n; };
+namespace units {
+__device__ constexpr unsigned long long operator""_KiB(unsigned long long v) { return v << 10; }
+constexpr __device__ float operator "" _half_of(long double v) { return float(v) / 2; }
+}
+using namespace units;
+__global__ void f(float* y) { y[0] = 3_KiB + 1; y[1] = 2.5_half_of; y[2] = 0x10_KiB - 1.0_half_of; }
+"""
+
+
+def test_literals_with_suffixes_of_the_program_s_own_are_calls(execute) -> None:
+    out = execute(LITERALS, {"y": np.zeros(3, np.float32)})
+    assert out["y"].tolist() == [3073, 1.25, 16383.5]
+
+
+def test_a_suffix_that_nothing_defines_is_an_unknown_function(refuses) -> None:
+    error = refuses(LITERALS.replace("3_KiB", "3_MiB"), "E-SEMA-CALL")
+    assert 'operator""_MiB' in error.message and "add the folder of its header" in error.hint

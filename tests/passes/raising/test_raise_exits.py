@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ktc.ir.frontend.entry_points import load
+from ktc.ir.interp import run
 from ktc.ir.nodes import Reduce
 from ktc.ir.text import print_expr, print_kernel
 from ktc.ir.walk import walk
@@ -123,6 +124,37 @@ def test_what_stands_for_such_cells_touches_more_than_the_source(monkeypatch: py
     assert leaves_its_buffers(kernel, kernel) == ""
     monkeypatch.setattr(undefined_exits, "COMPARED", 0)
     assert assumed(Raise().run(load(MIRRORED, name="source.cu"))) == []
+
+
+PRODUCT = """
+__global__ void product(const int* __restrict__ a, const int* __restrict__ b, int* __restrict__ c, int m, int n, int q) {
+  __shared__ int ta[4][4], tb[4][4];
+  int tx = threadIdx.x, ty = threadIdx.y, col = blockIdx.x * 4 + tx, row = blockIdx.y * 4 + ty, sum = 0;
+  if (row >= m || col >= n) return;
+  for (int t = 0; t < q / 4; t++) {
+    ta[ty][tx] = a[row * q + t * 4 + tx];
+    tb[ty][tx] = b[(t * 4 + ty) * n + col];
+    __syncthreads();
+    for (int j = 0; j < 4; j++) sum += ta[ty][j] * tb[j][tx];
+    __syncthreads();
+  }
+  c[row * n + col] = sum;
+}
+void go(const int* a, const int* b, int* c, int m, int n, int q) {
+  product<<<dim3((n + 3) / 4, (m + 3) / 4), dim3(4, 4)>>>(a, b, c, m, n, q);
+}
+"""
+
+
+def test_exits_that_mean_something_where_a_loop_makes_no_round() -> None:
+    """Where ``q < 4`` threads leave and nothing is undefined; elsewhere they leave cells that the others read, and a
+    form must not read elements in their place."""
+    kernel, found = outcome_of(PRODUCT)
+    assert isinstance(found, Result) and assumed(found) == []
+    x = {"a": X, "b": X[::-1].copy(), "c": np.zeros(96, np.int32)}
+    agree(kernel, found.kernel, [{"m": m, "n": n, "q": q} for m, n, q in ((4, 8, 3), (8, 4, 8), (5, 7, 3))], x)
+    first, form = (run(k, {**x, "m": 1, "n": 1, "q": 4}, measure=True) for k in (kernel, found.kernel))
+    assert {f.kind for f in first.findings} == {"uninitialised"} and form.reach == first.reach
 
 
 def test_an_end_along_each_axis() -> None:

@@ -255,4 +255,26 @@ def test_dispatch_over_element_types_gives_the_instances(refuses, cu) -> None:
     given = {"T": "__half", "F": "f::half_of<__half>", "B": "false"}
     assert "f16" in print_kernel(cu(DISPATCH, kernel="k", template=given))
     error = refuses(DISPATCH, "E-TEMPLATE-MISSING", kernel="l")
-    assert "<double>; <float>; <__half>; <__nv_bfloat16>" in str(error)
+    assert "<float>; <__half>; <__nv_bfloat16>; <double>" in str(error)
+    assert "--template T=float" in error.hint  # double is named first, and hardly what is run
+
+
+@pytest.mark.parametrize(
+    ("made", "first"),
+    [
+        ("V<float, 2>", "V<float, 2>"),  # a class template of the file
+        ("typename Of<int>::Two", "Of<int>::Two"),  # a class in one
+        ("Pair<float>", "V<float, 2>"),  # another name of one
+    ],
+)
+def test_arguments_that_are_proposed_are_understood(refuses, cu, made: str, first: str) -> None:
+    text = f"""
+    template <class T, int N> struct V {{ T v[N]; }};
+    template <class T> struct Of {{ struct Two {{ T v[2]; }}; }};
+    template <class T> using Pair = V<T, 2>;
+    template <class T> __global__ void k(T* y) {{ y[threadIdx.x].v[0] = 1; }}
+    void go(void* y) {{ k<<<1, 32>>>(({made}*)y); k<<<1, 32>>>((V<short, 2>*)y); }}
+    """
+    assert f"--template T={first}" in refuses(text, "E-TEMPLATE-MISSING").hint
+    for spelled in (first, made):
+        assert cu(text, template={"T": spelled}).launch is not None
