@@ -127,7 +127,8 @@ def test_what_stands_for_such_cells_touches_more_than_the_source(monkeypatch: py
 
 
 PRODUCT = """
-__global__ void product(const int* __restrict__ a, const int* __restrict__ b, int* __restrict__ c, int m, int n, int q) {
+__global__ void product(const int* __restrict__ a, const int* __restrict__ b, int* __restrict__ c, int m, int n,
+                        int q) {
   __shared__ int ta[4][4], tb[4][4];
   int tx = threadIdx.x, ty = threadIdx.y, col = blockIdx.x * 4 + tx, row = blockIdx.y * 4 + ty, sum = 0;
   if (row >= m || col >= n) return;
@@ -146,15 +147,16 @@ void go(const int* a, const int* b, int* c, int m, int n, int q) {
 """
 
 
-def test_exits_that_mean_something_where_a_loop_makes_no_round() -> None:
+@pytest.mark.parametrize("factor", ["", "* tb[j][tx]"])
+def test_exits_that_mean_something_where_a_loop_makes_no_round(factor: str) -> None:
     """Where ``q < 4`` threads leave and nothing is undefined; elsewhere they leave cells that the others read, and a
     form must not read elements in their place."""
-    kernel, found = outcome_of(PRODUCT)
+    kernel, found = outcome_of(PRODUCT.replace("* tb[j][tx]", factor))
     assert isinstance(found, Result) and assumed(found) == []
     x = {"a": X, "b": X[::-1].copy(), "c": np.zeros(96, np.int32)}
     agree(kernel, found.kernel, [{"m": m, "n": n, "q": q} for m, n, q in ((4, 8, 3), (8, 4, 8), (5, 7, 3))], x)
     first, form = (run(k, {**x, "m": 1, "n": 1, "q": 4}, measure=True) for k in (kernel, found.kernel))
-    assert {f.kind for f in first.findings} == {"uninitialised"} and form.reach == first.reach
+    assert {f.kind for f in first.findings} == {"uninitialised"} and form.reach.items() <= first.reach.items()
 
 
 def test_an_end_along_each_axis() -> None:
