@@ -55,7 +55,7 @@ ACROSS = (
 
 IDLE = (
     ("[block.x]", "thread.x $T, unroll $U:(1,2,4,8), block.y $P:(8,16,32,64,128), seq", "blocks share what is summed"),
-    ("[block.x]", "thread.x $T, seq", "the threads of a block share what one did"),
+    ("[block.x]", "thread.x $T, unroll $U:(1,2,4,8), seq", "the threads of a block share what one did"),
 )
 """Where one thread of each block goes through the loops inside: levels of the outer loop, and of those loops."""
 

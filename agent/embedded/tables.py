@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, For, Par
 from ktc.ir.storage import is_local_array
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
-from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.serial_sums import known_count
 
 from .nest_shapes import Idea
 from .quotients import with_fast_quotients
@@ -28,6 +27,10 @@ from .trials import after, wherever
 
 THREADS, PLANE = "$R:(32,64,128,256)", ("$TY:(4,8,16)", "$TX:(32,64)")
 """Threads of a block along a line, and of one over a plane, rows first."""
+
+SEVERAL = {"y": ("$TY:(8,16,32)", "unroll $UY:(2,4,1), thread.y $RY:(4,8)"),
+           "x": ("$TX:(64,128,256)", "unroll $UX:(2,1,4), thread.x $RX:(32,64,128)")}  # fmt: skip
+"""Tiles by axis, and the levels that take them: several elements a thread, for what a block fills before it begins."""
 
 STEPS = "$C:(64,128,256)"
 """Iterations of a long loop that a table is for."""
@@ -48,9 +51,14 @@ def tables(raised: Kernel) -> Iterator[Idea]:
     for name, size, axis in zip(names, sizes, "x" if len(spread) == 1 else "yx"):
         steps += f" | distribute{{loop={name} map=[thread.{axis} {size}]}}"
     for array in (s.sym.name for s in walk(spread[-1].body) if isinstance(s, Alloc) and is_local_array(s.sym)):
-        idea = f"{steps} | share-array{{array={array}}}"
-        if after(raised, idea) is not None:
-            yield idea, "an array that all threads fill alike, filled once a block", 16.0
+        for tiled, more in ((_several(before, names), ", for several elements a thread"), (steps, "")):
+            idea = f"{tiled} | share-array{{array={array}}}"
+            if after(raised, idea) is None:
+                continue
+            why = f"an array that all threads fill alike, filled once a block{more}"
+            if fast := with_fast_quotients(raised, idea):
+                yield fast, f"{why}, quotients without branches", 17.0
+            yield idea, why, 16.0
     for loop in outermost(spread[-1].body):
         name = place_of(kernel, loop)
         taps = [place_of(kernel, s) for s in _short(loop)]
@@ -66,11 +74,18 @@ def tables(raised: Kernel) -> Iterator[Idea]:
             yield idea, why, 4.0
 
 
+def _several(before: str, names: Sequence[str]) -> str:
+    """Steps by which a block takes a tile of the loops ``names``, rows first, and its threads several elements each."""
+    axes = "yx"[-len(names) :]
+    sizes = ",".join(SEVERAL[a][0] for a in axes)
+    levels = (f"distribute{{loop={name} map=[{SEVERAL[a][1]}]}}" for name, a in zip(names, axes))
+    return f"{before}tile{{loops={','.join(names)} sizes={sizes}}} | {' | '.join(levels)}"
+
+
 def _short(loop: For) -> Sequence[For]:
     """``loop`` and what it alone holds, as far as these loops have a known, small number of iterations."""
-    end = counted_to(loop)
-    ends = [None if e is None else evaluate(e, {}) for e in (loop.init, end)]
-    if ends[0] is None or ends[1] is None or ends[1] - ends[0] > TAPS:
+    count = known_count(loop)
+    if count is None or count > TAPS:
         return []
     inner = [s for s in loop.body if isinstance(s, For)]
     return [loop, *(_short(inner[0]) if len(inner) == 1 else [])]

@@ -18,13 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Par
+from ktc.ir.nodes import Par
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 from ktc.passes.scalar.fast_math import present
-from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.serial_sums import known_count
 
 from .nest_shapes import Idea
 from .rows import outermost
@@ -84,18 +83,12 @@ def _nest(raised: Kernel, inner: Par) -> list[tuple[str, int]]:
     inside = outermost(inner.body)
     while len(inside) == 1:
         (loop,) = inside
-        n = _length(loop)
+        n = known_count(loop)
         if n is None:
             return []
         out.append((place_of(raised, loop), n))
         inside = outermost(loop.body)
     return out[::-1] if not inside and out and 1 < prod(n for _, n in out) <= MOST_TAPS else []
-
-
-def _length(loop: For) -> int | None:
-    end = counted_to(loop)
-    ends = [None if e is None else evaluate(e, {}) for e in (loop.init, end)]
-    return None if ends[0] is None or ends[1] is None else int(ends[1] - ends[0])
 
 
 __all__ = ["taps"]

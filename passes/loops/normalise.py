@@ -18,7 +18,6 @@ helps stays as it is, and so does a short loop of constant length, whose iterati
 
 from __future__ import annotations
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, For, Sym
 from ktc.ir.walk import assigned, declared
@@ -35,7 +34,7 @@ from ktc.passes.mapping.parallelize import reassociated, serial, spread
 from ktc.passes.memory.promote import promoted
 from ktc.passes.shared.array_elements import with_elements_apart
 from ktc.passes.shared.reused_variables import with_own_variables
-from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.serial_sums import known_count
 
 from .fission import cut
 from .index_coordinates import by_coordinates
@@ -134,7 +133,5 @@ def _acts(body: Body) -> bool:
 
 
 def _is_short(loop: For) -> bool:
-    loop = by_ones(loop) or loop
-    end = counted_to(loop)
-    count = None if end is None or evaluate(loop.init, {}) != 0 else evaluate(end, {})
+    count = known_count(by_ones(loop) or loop)
     return count is not None and count <= SHORT

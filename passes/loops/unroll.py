@@ -18,7 +18,7 @@ from typing import Literal
 
 from ktc.ir.analysis.order import places
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Const, Dist, Expr, For, Level, Stmt
+from ktc.ir.nodes import Body, Const, Dist, Expr, For, Level, Stmt, bodies
 from ktc.ir.walk import map_body, used, walk
 from ktc.passes.core.argument_kinds import Factor, Loops
 from ktc.passes.core.arguments import knob, required
@@ -26,8 +26,12 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import LoopStmt, places_of
 from ktc.passes.core.refusals import Refusal, Result
 from ktc.passes.core.script import KnobRef
+from ktc.passes.shared.serial_sums import known_count
 
 MAX_FACTOR = 64
+
+SHORT = 32
+"""Iterations of a loop up to which it may be written out whole."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,12 @@ class Unroll(Pass[Arguments]):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         loops = [s for s in walk(kernel.body) if isinstance(s, LoopStmt) and _unrollable(s)]
-        names = places_of(kernel, loops)
-        return [Site(self.step(loop=n, factor=KnobRef("U")), "more independent work in flight") for n in names]
+        whole = "written out: nothing depends on a counter that is not known"
+        return [
+            *(Site(self.step(loop=n, factor="full"), whole) for n in places_of(kernel, _short_nests(kernel.body))),
+            *(Site(self.step(loop=n, factor=KnobRef("U")), "more independent work in flight")
+              for n in places_of(kernel, loops)),
+        ]  # fmt: skip
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         found = args.loop.find(kernel)
@@ -54,6 +62,18 @@ class Unroll(Pass[Arguments]):
             return _fully(kernel, found)
         kernel, n = args.factor.declared(kernel, self.name)
         return Result(_replaced(kernel, found, lambda s: _by(s, n)))
+
+
+def _short_nests(body: Body) -> list[For]:
+    """The outermost serial loops of a known, small count with loops inside, whose ends and indices it makes known."""
+    out: list[For] = []
+    for s in body:
+        short = isinstance(s, For) and s.unroll is None and 1 < (known_count(s) or 0) <= SHORT
+        if isinstance(s, For) and short and any(isinstance(x, LoopStmt) for x in walk(s.body)):
+            out.append(s)
+        else:
+            out += [x for b in bodies(s) for x in _short_nests(b)]
+    return out
 
 
 def _unrollable(s: LoopStmt) -> bool:

@@ -17,7 +17,7 @@ from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.polynomial import same_value
-from ktc.ir.fold import cast, i32
+from ktc.ir.fold import cast, evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     MIRRORED,
@@ -101,6 +101,13 @@ def counted_to(loop: For) -> Expr | None:
     return upper_bound(loop.cond, loop.var) if step is not None and same_value(step, i32(1)) else None
 
 
+def known_count(loop: For) -> int | None:
+    """How often a loop that counts up by one goes round, where its ends are numbers; None for any other."""
+    end = counted_to(loop)
+    first, last = evaluate(loop.init, {}), None if end is None else evaluate(end, {})
+    return None if first is None or last is None else max(0, int(last - first))
+
+
 def _start(before: Body, sym: Sym) -> Expr | None:
     """What ``sym`` is declared as, where nothing between that and the end of ``before`` has to do with it."""
     at = next((k for k in range(len(before) - 1, -1, -1) if getattr(before[k], "sym", None) == sym), None)
@@ -129,4 +136,4 @@ def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
     return dataclasses.replace(set_, value=Call(op, (m, set_.value), set_.sym.type)) if plain else s  # type: ignore[arg-type]
 
 
-__all__ = ["converted", "counted_to"]
+__all__ = ["converted", "counted_to", "known_count"]

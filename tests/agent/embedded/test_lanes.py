@@ -102,7 +102,7 @@ def test_what_one_thread_of_a_block_sums_is_shared_by_all_and_by_blocks() -> Non
     builder, o = observe(one, {"n": 65536, "c": 64})
     blocks, threads = (p.script for p in Rules().propose(o, 2))
     assert "i=[thread.x $T, unroll $U:(1,2,4,8), block.y $P:(8,16,32,64,128), seq]" in blocks
-    assert "i=[thread.x $T, seq]" in threads and builder.attempt(blocks) is None
+    assert "i=[thread.x $T, unroll $U:(1,2,4,8), seq]" in threads and builder.attempt(blocks) is None
     _, o = observe(one.replace("i * c", "i"), {"n": 65536, "c": 64})
     assert "i=[vec $V, thread.x $T" in Rules().propose(o, 1)[0].script
 
@@ -126,7 +126,7 @@ BY_HABIT = (
 def test_what_one_block_stores_is_computed_by_it_alone_and_by_all_of_its_threads() -> None:
     shared, threads, alone = proposed(BY_HABIT)
     assert alone == "narrow{loop=q}"
-    assert threads.startswith("narrow{loop=q} | normalise | map{q=[block.x] z=[vec $V, thread.x $T, seq]}")
+    assert threads.startswith("narrow{loop=q} | normalise | map{q=[block.x] z=[vec $V, thread.x $T, unroll $U")
     assert "block.y $P" in shared
 
 

@@ -54,11 +54,22 @@ def test_a_table_for_all_taps_of_a_filter() -> None:
 
 
 def test_an_array_that_all_threads_fill_alike() -> None:
-    (shared,) = proposed(FILLED)
-    assert shared == (
+    several, one = proposed(FILLED)
+    assert one == (
         "tile{loops=q sizes=$R:(32,64,128,256)} | distribute{loop=q map=[thread.x $R:(32,64,128,256)]}"
         " | share-array{array=w}"
     )
+    assert several == (
+        "tile{loops=q sizes=$TX:(64,128,256)} | distribute{loop=q map=[unroll $UX:(2,1,4), thread.x $RX:(32,64,128)]}"
+        " | share-array{array=w}"
+    )
+
+
+def test_quotients_beside_such_an_array_have_no_branches() -> None:
+    text = FILLED.replace("w[i32(x[q]) % 9]", "w[i32(x[q]) % 9] / x[q]")
+    assert text != FILLED
+    found = proposed(text)
+    assert [s.endswith("share-array{array=w} | fast-math{fns=div}") for s in found] == [True, False, True, False]
 
 
 def test_nothing_to_tabulate() -> None:
@@ -72,6 +83,6 @@ def test_meaning_stays(text: str) -> None:
         assert Builder(kernel).attempt(script) is None
         if "fast-math" not in script:
             done = apply_script(kernel, parse_script(script)).kernel
-            knobs = {"R": 32, "C": 64, "U": 2, "TY": 4, "TX": 32}
+            knobs = {"R": 32, "C": 64, "U": 2, "TY": 4, "TX": 64 if "$UX" in script else 32, "UX": 2, "RX": 32}
             sizes = [{"n": n, "m": m, "b": 2.0} for n, m in ((1, 3), (40, 9))]
             assert differs(kernel, done, sizes, 400, {k.name: knobs[k.name] for k in done.knobs}) is None

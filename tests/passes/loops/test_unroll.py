@@ -78,3 +78,22 @@ def test_a_wrong_version_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unroll, "with_unroll", lambda dist, n: (*dist[:-1], Level("unroll", n), Level("seq", i32(1))))
     k = applied(DOT, "unroll{loop=i factor=2}")
     assert differs(DOT, k, SIZES) is not None
+
+
+def test_short_nests_may_be_written_out_whole() -> None:
+    k = parse_kernel("""\
+kernel k(a: f32*, n: i32 range 1..64)
+  launch grid(1) block(16)
+  par t in 0..16 @ [thread.x 16]
+    for i in 0..15
+      for j in 0..i
+        a[t * 16 + i] -= a[j]
+    for long in 0..n
+      for j in 0..4
+        a[t * 16] += a[long] * j
+    for alone in 0..8
+      a[t] += 1.0
+""")
+    whole = [str(s.step) for s in unroll.Unroll().sites(k) if "full" in str(s.step)]
+    assert whole == ["unroll{loop=i factor=full}"]
+    assert "for i in 0..15 unroll\n" in body_of(applied(k, whole[0]))
