@@ -206,7 +206,12 @@ def _interval(runs: Mapping[str, Sequence[Mapping[str, Any]]], field: str) -> st
         return "-"
     rng = np.random.default_rng(0)
     drawn = [
-        np.mean([rng.choice(logs[i], len(logs[i])).mean() for i in rng.integers(len(logs), size=len(logs))])
+        np.mean(
+            [
+                logs[i][rng.integers(len(logs[i]), size=len(logs[i]))].mean()
+                for i in rng.integers(len(logs), size=len(logs))
+            ]
+        )
         for _ in range(RESAMPLES)
     ]
     low, high = np.exp(np.percentile(drawn, [2.5, 97.5]))

@@ -31,7 +31,7 @@ def test_arms_run_once_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[
     folder, log = tmp_path / "axpy", tmp_path / "rows.jsonl"
     folder.mkdir()
     (folder / "kernel.ktir").write_text(STREAM)
-    (folder / "workload.toml").write_text(WORKLOAD)
+    (folder / "workload.toml").write_text(WORKLOAD.replace("65536", "512"))
     command = [
         str(folder),
         "--log",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ktc.ir.interp.execution.statements import Machine
 
 
-def _combine(machine: Machine, op: str, old, value, compare, t):
+def _combine(machine: Machine, op: str, old, value, t):
     """The value after one atomic, given the one before."""
     domain = machine.state.domain
     if op in ARITHMETIC:
@@ -31,8 +32,6 @@ def _combine(machine: Machine, op: str, old, value, compare, t):
         return value
     if op == "load":
         return old
-    if op == "cas":
-        return np.where(domain.same_bits(old, compare, t), value, old)
     if op in TAKEN:
         return domain.chosen(TAKEN[op].holds(lambda o, a, b: domain.compare(o, a, b, t), value, old), value, old, t)
     if op in BIT_ORDERS:
@@ -72,6 +71,28 @@ def _runs(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ordered[first], np.diff(first, append=len(ordered))
 
 
+def _swapped(
+    start: np.ndarray, counts: np.ndarray, value: np.ndarray, compare: np.ndarray, same: Callable[[Any, Any], Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What each lane of a compare-and-swap finds, by places, and what stays at each place.
+
+    ``same``: whether two values have the same bits. One round for each swap that changes the most contended place: in a
+    retry loop one lane has its way, and all behind it find what it has put there.
+    """
+    place = np.repeat(np.arange(len(counts)), counts)
+    old, now = start[place], np.array(start)
+    changes = ~(same(value, compare) & (value == compare))
+    left = np.arange(len(place))
+    while len(hits := left[same(old[left], compare[left]) & changes[left]]):
+        places, at = np.unique(place[hits], return_index=True)
+        first = np.full(len(counts), len(place))
+        first[places] = hits[at]
+        now[places] = value[hits[at]]
+        left = left[left > first[place[left]]]
+        old[left] = now[place[left]]
+    return old, now
+
+
 def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     ev, state = machine.ev, machine.state
     place = access(state, s.buffer, frame, act, [ev(i, frame, act) for i in s.index], 1)
@@ -93,17 +114,21 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     where, counts = _runs(pos[order])
     before: Any = None if buffer.polls is None else buffer.data[where]
     if s.dst is None and s.op in _FOLDABLE:
-        total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
-        buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)
+        total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, t), value[order], counts)
+        buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, t)
     elif s.op in _RUNNING and t.is_int:
         old[order] = _running(_RUNNING[s.op](value[order]), counts, buffer.data[where])
-        buffer.data[pos[order]] = _combine(machine, s.op, old[order], value[order], None, t)  # the last lane's stays
+        buffer.data[pos[order]] = _combine(machine, s.op, old[order], value[order], t)  # the last lane's stays
+    elif s.op == "cas":
+        old[order], buffer.data[where] = _swapped(
+            buffer.data[where], counts, value[order], compare[order], lambda a, b: state.domain.same_bits(a, b, t)
+        )
     else:
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        for r in range(max(counts.tolist(), default=0)):  # the r-th lane of every place at once
-            sel = order[rank == r]
+        by_rank, ends = order[np.argsort(rank, kind="stable")], np.cumsum(np.bincount(rank))
+        for sel in np.split(by_rank, ends[:-1]) if len(order) else ():  # the r-th lane of every place at once
             old[sel] = buffer.data[pos[sel]]
-            buffer.data[pos[sel]] = _combine(machine, s.op, old[sel], value[sel], compare[sel], t)
+            buffer.data[pos[sel]] = _combine(machine, s.op, old[sel], value[sel], t)
     if s.op == "cas":  # one that fails writes nothing
         changes = state.domain.same_bits(old, compare, t) & ok
         place.note("peek", only=~changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Container, Mapping, Sequence
+from functools import lru_cache
 from math import inf, prod
 
 from ktc.ir.arith.size_equalities import completed, equalities
@@ -26,7 +27,7 @@ SMALLEST = (1, 2, 3, 16, 64, 256)
 
 def numbers_for(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
     """A number for every scalar parameter, integers from ``sizes`` that are multiples of ``unit``."""
-    return drawn(kernel, rng, {p.sym.name: sizes for p in kernel.params}, unit)
+    return drawn(kernel, rng, dict.fromkeys((p.sym.name for p in kernel.params), tuple(sizes)), unit)
 
 
 def drawn(
@@ -43,13 +44,19 @@ def number_for(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]
     assert isinstance(t, Scalar)
     if t.is_float:
         return rng.choice((1.0, 2.0, 3.0))
-    lo, hi = p.range
-    step = max(1, p.divisible_by)
-    sizes = [s for s in all_sizes if s % unit == 0]
-    choices = [s * step for s in sizes if (lo is None or s * step >= lo) and (hi is None or s * step <= hi)]
     if t.kind == "bool":
         return rng.randrange(2)
-    return rng.choice(choices) if choices else (lo or step)
+    step = max(1, p.divisible_by)
+    choices = _choices(tuple(all_sizes), unit, step, *p.range)
+    return rng.choice(choices) if choices else (p.range[0] or step)
+
+
+@lru_cache(1024)
+def _choices(sizes: tuple[int, ...], unit: int, step: int, low: int | None, high: int | None) -> tuple[int, ...]:
+    """The ``sizes`` that are multiples of ``unit``, times ``step``, from ``low`` to ``high``: thousands of draws are of
+    the same few."""
+    scaled = (s * step for s in sizes if s % unit == 0)
+    return tuple(s for s in scaled if (low is None or s >= low) and (high is None or s <= high))
 
 
 def launched(kernel: Kernel, scalars: dict[str, int | float]) -> int:

@@ -120,14 +120,15 @@ def test_guards_bound_what_is_touched(case: str) -> None:
 @pytest.mark.parametrize("case", KERNELS)
 def test_nothing_is_touched_outside(case: str) -> None:
     k = kernel(KERNELS[case][0])
+    ranges = touched_ranges(k)
     for n, m in product((1, 2, 5, 33), (1, 3, 8)):
         size = 64 * (n + 40) * (m + 2)
         args = {"y": np.zeros(size, np.float32), "x": np.ones(size, np.float32), "n": n, "m": m}
         seen = run(k, args, measure=True).reach
         for p in k.params[:2]:
-            if p.sym not in touched_ranges(k):
+            if p.sym not in ranges:
                 continue
-            r = touched_ranges(k)[p.sym]
+            r = ranges[p.sym]
             assert r is not None or KERNELS[case][1] is None
             if r is None or any(int(evaluate(e, {"n": n, "m": m}) or 0) < 0 for e in r.least_zero):
                 continue

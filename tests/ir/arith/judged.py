@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ktc.ir.arith import REWRITES, Facts, Trust, simplified
-from ktc.ir.arith.algebra import value
+from ktc.ir.arith.algebra import Memo, value
 from ktc.ir.arith.arrivals import Place
 from ktc.ir.arith.concrete import Numbers
 from ktc.ir.arith.polynomial import Polynomial
@@ -33,8 +33,8 @@ class Wrong(AssertionError):
     """A fact that a point contradicts."""
 
 
-def number(e: Expr, at: Point) -> int | None:
-    return value(e, Numbers(at))
+def number(e: Expr, at: Point, memo: Memo | None = None) -> int | None:
+    return value(e, Numbers(at), memo)
 
 
 @dataclass
@@ -93,31 +93,32 @@ class Claims:
                 raise Wrong(f"{shown(e)} became {shown(smaller)}: {wrong or smaller.type}")
 
     def check(self, at: Point, counts: Counter[str]) -> None:
+        memo: Memo = {}  # most of what is asked at one point is asked of the same expressions
         for e, within in self.intervals:
-            n = number(e, at)
+            n = number(e, at, memo)
             if n is not None and n not in within:
                 raise Wrong(f"{n} is not in {within}: {shown(e)} at {places(at)}")
         for e, residue in self.residues:
-            n = number(e, at)
+            n = number(e, at, memo)
             if n is not None and n not in residue:
                 raise Wrong(f"{n} is not in {residue}: {shown(e)} at {places(at)}")
         for e, smaller in self.smaller:
-            n = number(e, at)
+            n = number(e, at, memo)
             if n is not None and smaller != e:
                 counts["simplified"] += 1
-                if number(smaller, at) != n:
-                    raise Wrong(f"{shown(e)} is {n}, {shown(smaller)} is {number(smaller, at)} at {places(at)}")
-        holds = number(self.condition, at)
+                if number(smaller, at, memo) != n:
+                    raise Wrong(f"{shown(e)} is {n}, {shown(smaller)} is {number(smaller, at, memo)} at {places(at)}")
+        holds = number(self.condition, at, memo)
         if self.truth is not None and holds is not None:
             counts["decided"] += 1
             if holds != self.truth:
                 raise Wrong(f"{shown(self.condition)} is {holds} at {places(at)}")
-        self._check_relations(at, counts)
+        self._check_relations(at, counts, memo)
 
-    def _check_relations(self, at: Point, counts: Counter[str]) -> None:
-        x, y = number(self.a, at), number(self.b, at)
+    def _check_relations(self, at: Point, counts: Counter[str], memo: Memo) -> None:
+        x, y = number(self.a, at, memo), number(self.b, at, memo)
         for end, way in zip(self.ends or (), (1, -1)):
-            limit = None if end is None or x is None else polynomial_at(end, at)
+            limit = None if end is None or x is None else polynomial_at(end, at, memo)
             if limit is not None:
                 counts["bounded"] += 1
                 if (x - limit) * way < 0:
@@ -133,11 +134,11 @@ class Claims:
                 raise Wrong(f"not {relation}: {x} {shown(self.a)}, {y} {shown(self.b)} at {places(at)}")
 
 
-def polynomial_at(p: Polynomial, at: Point) -> int | None:
+def polynomial_at(p: Polynomial, at: Point, memo: Memo) -> int | None:
     """The value of ``p``; None where an atom has none."""
     total = 0
     for factors, k in p.items():
-        values = [number(f, at) for f in factors]
+        values = [number(f, at, memo) for f in factors]
         if None in values:
             return None
         total += k * math.prod(v for v in values if v is not None)
@@ -207,7 +208,7 @@ def judge_tiles(rng: Random, counts: Counter[str]) -> None:
     for _ in range(8):
         at = dict(point(rng, params))
         if number(assumed, at):
-            Run(said, said, counts).body(body, at)
+            Run(said, {}, counts).body(body, at)
 
 
 def in_scope(body: Body, scope: list) -> list[tuple[int, list]]:
@@ -248,7 +249,8 @@ class Run:
             if self.arrivals > MOST_ARRIVALS:
                 raise Undefined
             self.said[id(s)].check(at, self.counts)
-            self.anywhere[id(s)].check(at, self.counts)
+            if id(s) in self.anywhere:
+                self.anywhere[id(s)].check(at, self.counts)
             if not self.statement(s, at):
                 return False
         return True

@@ -9,6 +9,7 @@ import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel
 from ktc.passes.core.base import Refused, Result
 from ktc.passes.raising.raise_ import Raise
 
@@ -18,8 +19,8 @@ OF_THIS_RUN = os.environ["KTC_RAISE_CACHE"]
 
 @cache
 def outcome_of(source: str) -> tuple[Kernel, Result | Refused]:
-    """The kernel that ``source`` holds, and what becomes of it."""
-    kernel = load(source, name="source.cu")
+    """The kernel that ``source`` holds, CUDA or the IR's text, and what becomes of it."""
+    kernel = parse_kernel(source) if source.lstrip().startswith("kernel") else load(source, name="source.cu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KTC_RAISE_CACHE", OF_THIS_RUN)
         return kernel, Raise().run(kernel)

@@ -14,13 +14,12 @@ from ktc.passes.core.base import Refused, Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import differs
 from ktc.passes.raising.raise_ import Raise
+from tests.passes.raising import raised_once
 from tests.passes.spmd_sources import BROKEN_TREE, CARRIED, NEIGHBOUR, PERMUTED, RAISABLE, ROW_SUM, SAXPY, TWO_D
 
 
 def raised(source: str) -> Kernel:
-    outcome = Raise().run(parse_kernel(source))
-    assert isinstance(outcome, Result), outcome
-    return outcome.kernel
+    return raised_once.raised(source)[1].kernel
 
 
 @pytest.mark.parametrize("name", RAISABLE)

@@ -7,15 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
 from ktc.ir.interp.memory import access
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import parse_kernel
-from ktc.passes.core.base import Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
-from ktc.passes.raising.raise_ import Raise
+from tests.passes.raising.raised_once import raised
 from tests.passes.raising.reduction_sources import REDUCTIONS
 from tests.passes.raising.staged_sources import STAGED
 from tests.passes.spmd_sources import BROKEN_TREE, CARRIED, RAISABLE
@@ -62,10 +59,7 @@ ASIDE = {"conv-extra-threads": "mask"}
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_each_thread_does_what_it_did(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = SOURCES[name]
-    kernel = parse_kernel(source) if source.lstrip().startswith("kernel") else load(source, name="source.cu")
-    outcome = Raise().run(kernel)
-    assert isinstance(outcome, Result), outcome
+    kernel, outcome = raised(SOURCES[name])
     lowered = materialise(outcome.kernel)
     args = Reference(kernel, instances=1, seed=23).sets[0]
     want, got = touched(kernel, args, monkeypatch), touched(lowered, args, monkeypatch)
