@@ -7,6 +7,7 @@ lane that is not active gives poison: a doubtful value whose influence on the re
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,10 @@ from .true_counts import count_true
 if TYPE_CHECKING:
     from .expressions import Evaluator
 
+WIDTHS = (1, 2, 4, 8, 16, 32)
+EVERYBODY = 0xFFFFFFFF
+"""The mask that names all lanes."""
+
 
 def _source_lane(kind: str, lane, arg, width):
     """The lane each lane reads (may be out of its segment: then its own), by the rules of the CUDA C++ guide."""
@@ -36,6 +41,14 @@ def _source_lane(kind: str, lane, arg, width):
     return np.where(partner < start + width, partner, lane)
 
 
+@lru_cache(256)
+def _sources(kind: str, n: int, arg: int, width: int) -> np.ndarray:
+    """The lane that each of ``n`` reads, all of whole warps, where all shuffle by the same."""
+    lanes = np.arange(n)
+    lane = lanes % WARP
+    return lanes - lane + _source_lane(kind, lane, np.int64(arg), np.int64(width))
+
+
 def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     state = ev.state
     if state.geometry is None:
@@ -45,7 +58,15 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     thread = (lanes + state.first_thread) % threads
     lane = thread % WARP
     value = spread(ev.truth(e.value, frame, act) if e.kind in VOTES else ev(e.value, frame, act), n)
-    mask = spread(ev(e.mask, frame, act), n).astype(np.int64) & 0xFFFFFFFF
+    mask = ev(e.mask, frame, act)
+    if e.kind in SHUFFLES:
+        assert e.arg is not None
+        arg, width = ev(e.arg, frame, act).astype(np.int64), ev(e.width, frame, act).astype(np.int64)
+        whole = act is None and not (threads % WARP or n % WARP or state.first_thread % WARP)
+        alike = whole and not (mask.ndim or arg.ndim or width.ndim) and int(mask) & EVERYBODY == EVERYBODY
+        if alike and int(width) in WIDTHS:
+            return value[_sources(e.kind, n, int(arg), int(width))]
+    mask = spread(mask, n).astype(np.int64) & EVERYBODY
     active = np.zeros(frame.n, bool)
     active[lanes] = True
     if e.kind == "active":
@@ -56,9 +77,6 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     if e.kind not in SHUFFLES:
         return _over_mask(e.kind, value, mask & bits_per_warp(lanes, lane, np.ones(n, bool), frame.n)[lanes - lane],
                           lanes, lane, frame.n)  # fmt: skip
-    assert e.arg is not None
-    arg = ev(e.arg, frame, act).astype(np.int64)
-    width = ev(e.width, frame, act).astype(np.int64)
     odd = (width < 1) | (width > WARP) | (width & (width - 1) != 0)
     if np.any(odd):
         message = f"the width is {int(np.ravel(width[odd])[0])}, not a power of two up to {WARP}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -55,6 +55,15 @@ class Trial:
     domain: str
     data: Mapping[Sym, np.ndarray]
     meanings: Sequence[Meaning]
+    totals: dict[tuple[tuple[Sym, ...], str], np.ndarray] = field(default_factory=dict, compare=False)
+    """Running totals that were asked for: many meanings, and many results, are held against one."""
+
+    def running(self, sources: tuple[Sym, ...], op: str) -> np.ndarray:
+        """``op`` over all that the threads bring in as ``sources``, thread by thread, after each of them."""
+        if (sources, op) not in self.totals:
+            brought = np.stack([self.data[s] for s in sources], axis=1).reshape(-1)
+            self.totals[sources, op] = RUNNING[op](brought)
+        return self.totals[sources, op]
 
 
 class Meaning(ABC):
@@ -121,13 +130,13 @@ class Prefix(Meaning):
         return False  # not one value for all
 
     def holds(self, trial: Trial, t: Scalar, got: np.ndarray) -> bool:
-        data = [trial.data[s] for s in self.sources]
-        if got.size != data[0].size or any(scalar_of(s.type) != t for s in self.sources):
+        if got.size != trial.data[self.sources[0]].size or any(scalar_of(s.type) != t for s in self.sources):
             return False
-        running = RUNNING[self.op](np.stack(data, axis=1).reshape(-1))
-        at = np.arange(got.size) * len(data) + self.own - 1
+        every = len(self.sources)
+        begin = (self.own or every) - 1
         first = 1 if self.own == 0 else 0  # what stands before everything is the identity, or never used
-        return all(_wrapped(int(a), t) == _wrapped(int(b), t) for a, b in zip(running[at[first:]], got[first:]))
+        want = trial.running(self.sources, self.op)[begin::every]
+        return all(_wrapped(int(a), t) == _wrapped(int(b), t) for a, b in zip(want, got[first:]))
 
     def steps(self, made: Steps, name: str) -> Sym:
         return made.scan(self, name)
