@@ -139,7 +139,7 @@ def test_experts_scripts_leave_the_same(monkeypatch: pytest.MonkeyPatch, folder:
         assert applied.refused is None
         kernel = materialise(bind(applied.kernel, {k.name: k.default for k in applied.kernel.knobs}))
         oracle = oracle_for(original, work, None, 0)
-        for instance in sorted(instances(original, kernel, work, count=6), key=lambda i: i.cost)[2:4]:
+        for instance in sorted(instances(original, kernel, work, count=6), key=lambda i: i.cost)[1:3]:
             args = oracle.inputs(instance.sizes, "exact")
             for domain in ("int", "float"):
                 a, b = both_ways(monkeypatch, kernel, args, domain=domain)
