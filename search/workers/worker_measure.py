@@ -20,9 +20,9 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Repeat
 from ktc.ir.text import parse_kernel
 from ktc.search.bounds.attained_rates import attained_rates
-from ktc.search.verification.device.any_order import unordered
 from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
+from ktc.search.verification.floats.any_order import unordered
 from ktc.search.verification.floats.condition_numbers import conditions, ill_conditioned
 from ktc.search.verification.floats.moments import spreads
 from ktc.search.verification.floats.sum_lengths import terms_added

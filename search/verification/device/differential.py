@@ -37,6 +37,7 @@ from ktc.ir.workload import Workload
 from ktc.ir.workload.scenario_facts import runnable
 from ktc.search.verification.floats.accuracy import DRAWS, is_float, lost_accuracy, outside_bound
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS
+from ktc.search.verification.floats.any_order import unordered
 from ktc.search.verification.floats.condition_numbers import Conditions, conditions, ill_conditioned
 from ktc.search.verification.floats.large import too_far
 from ktc.search.verification.floats.moments import spreads
@@ -44,7 +45,6 @@ from ktc.search.verification.floats.sum_lengths import terms_added
 from ktc.search.verification.instances.instances import MAX_ELEMENTS
 from ktc.search.verification.verdict import Failure, Rung, Verdict
 
-from .any_order import unordered
 from .arena import POISONS, launch_checked
 from .interpreted import Drawn, as_computed, awkward_sizes, error_bounds, exact_values
 from .repeated_launches import in_step, swapped

@@ -22,9 +22,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_kernel
 from ktc.ir.workload import Workload
+from ktc.search.verification.floats.any_order import any_order
 from ktc.search.verification.instances.instances import instances
-
-from .any_order import any_order
 
 KEPT = 64
 """Kernels, and answers of each kind, that are kept: a template's configurations follow each other."""

@@ -25,12 +25,12 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.workload import Workload, size_expressions
 from ktc.search.verification.floats.accuracy import is_float
+from ktc.search.verification.floats.any_order import any_order, overflows
 from ktc.search.verification.floats.special_inputs import draws, kinds_of, rounds_to_integers, steers_by_integers
 from ktc.search.verification.floats.special_values import SpecialRows, unlike
 from ktc.search.verification.oracle import MEANING, Oracle, oracle_for
 from ktc.search.verification.verdict import Failure
 
-from .any_order import any_order, overflows
 from .arena import POISONS, launch_checked
 
 LIMIT = 8_000

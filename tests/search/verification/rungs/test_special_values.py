@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +164,45 @@ def test_an_overflow_of_another_order_of_the_same_sums_is_no_mistake() -> None:
     in_double = np.float64([-np.inf, np.nan, 2.0, 5.0])
     assert unlike(a, b, lambda: y, lambda: bound).tolist() == [True, True, True, True]
     assert unlike(a, b, lambda: y, lambda: bound, lambda: in_double).tolist() == [False, True, False, True]
+
+
+ADDING = """
+__global__ void add(float* y, const float* __restrict__ x, int n) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  PLACE atomicAdd(&y[k % (n / 4)], VALUE);
+}
+void launch(float* y, const float* x, int n) { add<<<(n + 31) / 32, 32>>>(y, x, n); }
+"""
+SUMS = _workload(
+    "add",
+    (ArgSpec("y", "f32", "inout", ("rows",)), ArgSpec("x", "f32", "in", ("rows", "4")), scalar("n", "4 * rows")),
+    {"rows": 48},
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "right"),
+    [("x[k]", True), ("isinf(x[k]) ? 0.0f : x[k]", False), ("x[k] == -INFINITY ? INFINITY : x[k]", False)],
+)
+def test_overflows_of_atomics_are_those_of_no_order(value: str, right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large number twice, then minus infinity, is NaN; minus infinity first is minus infinity."""
+
+    def put(self: SpecialRows, x: np.ndarray, dtype: np.dtype, shift: int) -> np.ndarray:
+        bins, out = x.size // 4, x.copy()
+        if x.ndim == 2:
+            out.flat[0] = -np.inf  # alone with numbers, then beside the largest in every order
+            top = np.finfo(dtype).max
+            for b, terms in enumerate(itertools.permutations((-np.inf, top, top, 1.0)), 1):
+                out.flat[[b, b + bins, b + 2 * bins, b + 3 * bins]] = terms
+        return out
+
+    monkeypatch.setattr(SpecialRows, "put", put)
+    original, candidate = (
+        load(ADDING.replace("PLACE", p).replace("VALUE", v))
+        for p, v in (
+            ("for (int k = i; k < n; k += n)", "x[k]"),
+            ("for (int k = i; k < n && i < n / 4; k += n / 4)", value),
+        )
+    )
+    verdict = verify(original, candidate, SUMS, layers=("float",))
+    assert verdict.ok == right, verdict
