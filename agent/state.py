@@ -90,7 +90,7 @@ class Run:
     _profiles: dict[tuple[str, str, str], Profile | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.verdicts = Verdicts(self.lab, self.tell)
+        self.verdicts = Verdicts(self.lab, self.tell, self.hear)
         self.lab.between = self.hear
         self.leaders = Leaders(self.tell)
 

@@ -7,7 +7,6 @@ then the rest of the evidence; :attr:`Case.status` says so.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,9 @@ from .lab import Lab
 from .limits import portable_block
 
 Knobs = Mapping[str, int]
+
+LISTENS_S = 0.05
+"""Who waits for one verdict looks so often whether another has come."""
 
 
 @dataclass
@@ -52,10 +54,12 @@ class Case:
 
 @dataclass
 class Verdicts:
-    """Each configuration is asked about once. ``tell`` hears when a check begins and when it ends."""
+    """Each configuration is asked about once. ``tell`` hears when a check begins and when it ends; ``meanwhile`` is
+    called when another answer came than the one that is waited for."""
 
     lab: Lab
     tell: Callable[..., None]
+    meanwhile: Callable[[], object] = lambda: None
     _cases: dict[str, Case] = field(default_factory=dict)
     _asked: dict[str, Future[Verdict]] = field(default_factory=dict)
     _heard: set[str] = field(default_factory=set)  # questions whose answer was told
@@ -105,11 +109,18 @@ class Verdicts:
         return list(new.values())
 
     def wait(self, case: Case, seconds: float = math.inf) -> None:
-        """Wait for the verdict of ``case``, for ``seconds`` at most."""
+        """Wait for the verdict of ``case``, for ``seconds`` at most. What comes meanwhile is not kept waiting."""
         until = time.monotonic() + seconds
-        with contextlib.suppress(TimeoutError):
-            while case.verdict is None:
-                case.coming.result(max(0.0, until - time.monotonic()) if seconds < math.inf else None)
+        while case.verdict is None:
+            left = until - time.monotonic()
+            try:
+                case.coming.result(max(0.0, min(left, LISTENS_S)))
+            except TimeoutError:
+                if any(c.verdict is None and c.coming.done() for c in self._cases.values()):
+                    self.meanwhile()
+                if left <= 0:
+                    return
+            else:
                 self._take(case)
 
     def _take(self, case: Case) -> None:

@@ -41,7 +41,7 @@ class Job:
     sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
     ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of the runs;
     ``name``: by which they know a member that runs in the candidate's place. ``next_rung``: the runs that the rung
-    after the exact one will need, if those instances are run besides the ones that were.
+    after the exact one will need.
     """
 
     original: Kernel
@@ -57,7 +57,7 @@ class Job:
     large: bool = False
     shared: SharedRuns | None = None
     name: str = ""
-    next_rung: Callable[[Job, list[Instance]], Iterable[Planned]] | None = None
+    next_rung: Callable[[Job], Iterable[Planned]] | None = None
     _history: dict[str, str] = field(default_factory=dict)  # by domain: the key of the run that left what is kept
     coverage: Coverage = field(init=False)
 
@@ -128,12 +128,12 @@ class Job:
             runs = said
         self.shared.announce(runs)
 
-    def foreseen(self, more: list[Instance]) -> Iterable[Planned]:
-        """What the next rung will need, if ``more`` instances are run in this one; nothing where nobody is to know."""
+    def foreseen(self) -> Iterable[Planned]:
+        """What the next rung will need, as far as this one is through; nothing where nobody is to know."""
         if self.shared is None or self.next_rung is None:
             return ()
         with contextlib.suppress(KtcError):  # said where the runs are needed
-            return list(self.next_rung(self, more))
+            return list(self.next_rung(self))
         return ()
 
     def perform(self, what: Planned) -> None:

@@ -41,3 +41,33 @@ def test_knobs_that_are_asked_about_instead_make_a_block_that_can_be_launched() 
     verdicts.begin(built, {"TY": 2, "TX": 512})
     assert verdicts.settled() and len(lab.gated) >= 2
     assert all(k.knob_values["TY"] * k.knob_values["TX"] <= 1024 for k in lab.gated)
+
+
+class Slow(FakeLab):
+    """A gate that answers when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda script, knobs, scenario: 1.0)
+        self.answers: list[Future[Verdict]] = []
+
+    def gate(self, kernel: Kernel) -> Future[Verdict]:
+        self.answers.append(Future())
+        return self.answers[-1]
+
+
+def test_who_waits_for_one_verdict_hears_the_others_as_they_come() -> None:
+    built = Builder(parse_kernel(SHAPES["stencil"])).build(Proposal(PLANES, ""))
+    assert isinstance(built, Candidate)
+    lab, heard = Slow(), []
+
+    def meanwhile() -> None:
+        heard.append([case.knobs["TX"] for case in verdicts.settled()])
+        lab.answers[0].set_result(Verdict("TESTED", "fake", "well"))
+
+    verdicts = Verdicts(lab, lambda *a, **k: None, meanwhile)
+    first, second = (verdicts.begin(built, {"TY": 2, "TX": tx}) for tx in (256, 512))
+    verdicts.wait(first, 0.0)
+    assert first.verdict is None and not heard
+    lab.answers[1].set_result(Verdict("TESTED", "fake", "well"))
+    verdicts.wait(first)
+    assert heard == [[512]] and first.accepted and second.accepted

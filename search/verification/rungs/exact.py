@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ktc.ir.diagnostics import KtcError
@@ -98,7 +98,7 @@ def announce_first(job: Job) -> None:
     """Say what :func:`exact` will need first, before what each run takes is known; by that runs come in turn."""
     cheapest = sorted(job.instances, key=lambda i: i.cost)
     originals = (job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in cheapest)
-    job.announce([*originals, *(() if job.remembers else _sanitized_runs(job, cheapest, STEPS))])
+    job.announce([*originals, *(() if job.remembers else _likely(job, cheapest, _sanitized_runs))])
 
 
 def told(failure: Failure) -> Outcome:
@@ -115,7 +115,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.announce(job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
     shortest = sorted(job.instances, key=lambda i: _length(job, i))
     likely = [i for n, i in enumerate(shortest) if n < LEAST or _length(job, i) <= STEPS]
-    job.announce([*_sanitized_runs(job, likely, STEPS), *_other_runs(job, likely, STEPS)])
+    job.announce([*_likely(job, likely, _sanitized_runs), *_likely(job, likely, _other_runs)])
     for instance in shortest:
         failure, rest = _first(job, instance, progress)
         done[id(instance)] = instance, rest
@@ -123,7 +123,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
     extra = list(_extra_usual(job))
     beside = [p for i, most in extra for p in (*_sanitized_runs(job, [i], most), *_other_runs(job, [i], most))]
-    later = list(job.foreseen([i for i, _ in extra]))
+    later = list(job.foreseen())
     job.announce([*_other_runs(job, [i for i, rest in done.values() if rest], STEPS), *beside, *later])
     for instance, rest in done.values():
         yield _others(job, instance, () if job.large else rest, progress)
@@ -138,7 +138,16 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
 
 
-def _sanitized_runs(job: Job, chosen: Iterable[Instance], most: int | None = None) -> Iterator[Planned]:
+def _likely(
+    job: Job, shortest: list[Instance], runs: Callable[[Job, list[Instance], int | None], Iterator[Planned]]
+) -> list[Planned]:
+    """The runs of instances that will be run if what there is for all of them suffices: none then takes more than that.
+    The longest come first, for the process that leads begins with the shortest; what comes in turn has its order."""
+    found = [*runs(job, shortest[:LEAST], None), *runs(job, shortest[LEAST:], STEPS)]
+    return found if job.remembers else found[::-1]
+
+
+def _sanitized_runs(job: Job, chosen: list[Instance], most: int | None = None) -> Iterator[Planned]:
     """Of what remembers its launches, each is made twice."""
     again = (True, False) if job.remembers else (True,)
     return (job.planned("candidate", i, job.domains[0], "exact", look, STEPS, most) for i in chosen for look in again)

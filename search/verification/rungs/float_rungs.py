@@ -6,7 +6,7 @@ roundings: an output may not be rounded to a narrower type more often than the o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -176,10 +176,9 @@ def floats(job: Job) -> Outcome:
     return Outcome("pass", f"{len(chosen)} instances {how}", ratio=round(sweep.ratio, 4))
 
 
-def float_runs(job: Job, more: Sequence[Instance] = ()) -> Iterator[Planned]:
-    """What :func:`floats` asks for, once the exact layer is through; what it is likely to ask for, if that goes on to
-    ``more`` instances."""
-    chosen, identical = _telling(job, more), not may_round_differently(job.original, job.candidate)
+def float_runs(job: Job) -> Iterator[Planned]:
+    """What :func:`floats` asks for, once the exact layer is through; before, most of that."""
+    chosen, identical = _telling(job), not may_round_differently(job.original, job.candidate)
     yield from _planned(job, list(_runs(job, chosen, identical)), identical)
     yield from special_runs(job, _for_special(job, chosen) if _spreadable(job) else [])
     yield from _rounding_runs(job, chosen)
@@ -260,10 +259,10 @@ def _spreadable(job: Job) -> bool:
     )
 
 
-def _telling(job: Job, more: Sequence[Instance] = ()) -> list[Instance]:
+def _telling(job: Job) -> list[Instance]:
     """The busiest of those that take no more than half of what there is for all (guards let something through there),
     the smallest (empty lanes meet infinities there), and those where each size is largest (roundings add up)."""
-    found = sorted({id(i): i for i in (*_found(job), *more)}.values(), key=job.instances.index)
+    found = _found(job)
     busiest = _busiest(job, [i for i in found if 2 * job.steps.get(id(i), 0) <= STEPS] or found[:1])
     chosen = _distinct(*busiest[:1], *found[:3], *_broadest(found), *found[-1:], *busiest[:2], *_longest(found))
     total = 0
