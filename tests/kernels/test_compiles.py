@@ -32,8 +32,20 @@ def test_the_real_compiler_accepts_all(target: str, raised: bool) -> None:
     assert {k for k, r in reports.items() if r.resources.get("spill_stores", 0) == 0} == set(library_kernels())
 
 
-@pytest.mark.parametrize("raised", [False, True], ids=["as-it-is", "raised"])
-@pytest.mark.parametrize("kernel", library_kernels(), ids=lambda k: k.split("/")[-1])
+EITHER_WAY = [
+    pytest.param(
+        k,
+        r,
+        marks=pytest.mark.campaign if r and i % 3 else (),
+        id=f"{k.split('/')[-1]}-{'raised' if r else 'as-it-is'}",
+    )
+    for i, k in enumerate(library_kernels())
+    for r in (False, True)
+]
+"""Every kernel as it is, and every third raised; all of them raised are a campaign."""
+
+
+@pytest.mark.parametrize(("kernel", "raised"), EITHER_WAY)
 def test_the_opencl_compilers_accept_it(kernel: str, raised: bool) -> None:
     program = program_of(kernel, raised)
     if raised:  # OpenCL C 1.2 has no shuffles

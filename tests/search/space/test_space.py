@@ -87,7 +87,7 @@ _CONDITIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(_CONDITIONS, max_size=4, unique_by=id), st.sampled_from([256, 512, 96]))
 def test_feasible_set_is_the_filtered_product(conditions: list[Expr], n: int) -> None:
     def keeps(values: tuple[int, ...]) -> bool:
