@@ -40,6 +40,9 @@ CPU_BYTES = 64 << 20
 LEDGER = "ledger.sqlite"
 LIMITERS_SHOWN = 2
 
+OVER = "the time limit was over (--time-limit)"
+"""Why nothing was begun on a scenario."""
+
 
 def optimize(
     workload: Workload | str | Path,
@@ -70,7 +73,8 @@ def optimize(
             ``ensemble``, or a planner object.
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
-            verdicts on the fastest are waited for as long again (three times as long while nothing is accepted).
+            verdicts on the fastest are waited for as long again (three times as long while nothing is accepted). Once
+            it is over, scenarios that were not begun are left out, and after twice the time held-out ones, too.
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
         progress: called with events as they happen: begin, original, bound, profile, propose, refused, verify,
             verified, rejected, tune, rung, improvement, withdrawn (an improvement that is none), finals, held_out,
@@ -151,9 +155,12 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
              held_out=0 if names else sum(s.heldout for s in run.work.scenarios))  # fmt: skip
     weight = sum(s.weight or 1.0 for s in tuned)
     for s in tuned:
+        if run.finalists and run.seconds_left <= 0:
+            run.notes.append(f"{s.name} is left out: {OVER}")
+            continue
         part = (s.weight or 1.0) / weight
         share, now = (run.budget - run.spent) * part, time.monotonic()
-        deadline = now + max(0.0, run.started + run.time_limit - now) * part
+        deadline = now + max(0.0, run.seconds_left) * part
         weight -= s.weight or 1.0
         try:
             search(run, s, max(0, round(share)), deadline)

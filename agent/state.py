@@ -111,6 +111,11 @@ class Run:
         """Whether the time for ``scenario`` is over."""
         return not self.stopping.get(scenario.name, Stopping()).seconds_left
 
+    @property
+    def seconds_left(self) -> float:
+        """Until the time limit of the run is over; below zero once it is."""
+        return self.started + self.time_limit - time.monotonic()
+
     def patience(self, scenario: Scenario, times: float = 1.0) -> float:
         """Seconds left for verdicts on what was measured: ``times`` the time limit, counted from its end."""
         deadline = self.stopping.get(scenario.name, Stopping()).deadline

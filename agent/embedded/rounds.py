@@ -43,6 +43,9 @@ EXIT_BUG = 70
 
 THE_ORIGINAL = Proposal("", "the original")
 
+FIRST_LOOK_S = 10.0
+"""Seconds that the original has at each sizes, however little time there is for all."""
+
 TOO_SLOW = "E-ORIGINAL-SLOW"
 """The code of the error about an original that gives no answer in time."""
 
@@ -71,7 +74,7 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
     """
     if budget > 0:
         _begin_ahead(run, scenario)
-    measure_original(run, scenario)
+    measure_original(run, scenario, run.seconds_left)
     if budget < 1:
         return
     run.stopping[scenario.name] = Stopping(deadline)
@@ -187,8 +190,9 @@ def _seeds(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]
     return [k for k in found if set(k) == names]
 
 
-def measure_original(run: Run, scenario: Scenario) -> None:
-    """The time to beat: the original, printed by the same backend, as the first finalist.
+def measure_original(run: Run, scenario: Scenario, seconds: float = math.inf) -> None:
+    """The time to beat: the original, printed by the same backend, as the first finalist; ``seconds``: how many there
+    are for that (few are not too few for a first look).
 
     Raises:
         KtcError: the original cannot be lowered for this backend, does not run, or (E-ORIGINAL-SLOW) takes too long.
@@ -196,7 +200,7 @@ def measure_original(run: Run, scenario: Scenario) -> None:
     identity = run.builder.build(THE_ORIGINAL)
     if isinstance(identity, Outcome):
         raise KtcError(identity.code, f"the kernel itself cannot be lowered: {identity.detail}")
-    tuned = run.lab.tune(identity, scenario, 1, ())
+    tuned = run.lab.tune(identity, scenario, 1, (), max(seconds, FIRST_LOOK_S))
     if not tuned.ranked:
         _, status, why = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
         code, what, hint = _FAULTS.get(status, ("E-ORIGINAL", "does not run", "another --device may run it"))

@@ -141,7 +141,7 @@ def _uniform(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
 
 def _ints(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     lo, hi = bounds or ((-4, 4) if floating else (0, 15))
-    return _with_ends(rng, n, int(lo), int(hi)) if bounds else rng.integers(int(lo), int(hi) + 1, n)
+    return _with_ends(rng, n, int(lo), int(hi)) if bounds else _between(rng, n, int(lo), int(hi))
 
 
 def _index(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
@@ -152,10 +152,22 @@ def _index(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
 def _with_ends(rng: Any, n: int, lo: int, hi: int) -> Any:
     """``n`` random integers from ``lo`` to ``hi``, the largest and the smallest among them, at random places: what
     reads past the last row that an index may name does so for no other. One alone is the largest."""
-    values = rng.integers(lo, hi + 1, n)
+    values = _between(rng, n, lo, hi)
     for place, end in zip(rng.choice(n, min(n, 2), replace=False), (hi, lo)):
         values[place] = end
     return values
+
+
+def _from(lo: int, places: Any) -> Any:
+    """``places`` counted from ``lo``, as 64 bits hold them."""
+    return places + lo if lo < 1 << 62 else places.astype("uint64") + lo
+
+
+def _between(rng: Any, n: int, lo: int, hi: int) -> Any:
+    """``n`` random integers from ``lo`` to ``hi``, as 64 bits hold them."""
+    import numpy as np
+
+    return rng.integers(lo, hi, n, dtype=np.int64 if hi < 1 << 63 else np.uint64, endpoint=True)
 
 
 def _distinct(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
@@ -164,7 +176,7 @@ def _distinct(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     if n > hi - lo + 1:
         what = f"{n} elements cannot all differ between {lo:g} and {hi:g}"
         raise KtcError("E-WORKLOAD-DISTINCT", what, hint="widen the range of the argument whose init is 'distinct'")
-    return rng.choice(int(hi) - int(lo) + 1, n, replace=False) + int(lo)
+    return _from(int(lo), rng.choice(min(int(hi) - int(lo) + 1, 1 << 62), n, replace=False))
 
 
 def _rows(rng: Any, shape: tuple[int, ...], bounds: Any) -> Any:
@@ -232,7 +244,7 @@ def _offsets(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     import numpy as np
 
     lo, hi = bounds or (0, n)
-    values = np.sort(rng.integers(int(lo), int(hi) + 1, n))
+    values = np.sort(_between(rng, n, int(lo), int(hi)))
     values[:1], values[-1:] = lo, hi
     return values
 

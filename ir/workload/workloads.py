@@ -264,7 +264,7 @@ class Workload:
             raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
         if a.values:
             return given_array(dtype, shape, a.values, a.name, exact)
-        bounds = (float(number(a.range[0])), float(number(a.range[1]))) if a.range else None
+        bounds = (number(a.range[0]), number(a.range[1])) if a.range else None
         init = "poison" if a.role == "out" and not a.init else a.init or "normal"
         values = make_array(dtype, shape, init, bounds, a.name, seed, exact)
         return values if a.mark is None else marked(values, a.mark, a.name, seed)

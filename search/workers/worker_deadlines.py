@@ -37,10 +37,10 @@ class Patience:
 
     def limit(self, kind: str, most: float, left: float = math.inf) -> float:
         """The deadline of the next request of ``kind``: never above ``most``, and little above the ``left`` seconds
-        that there are for it, once an answer showed how long one takes."""
+        that there are for it, once an answer showed how long one takes; the first one has at least ``floor``."""
         n, slowest = self._slowest.get(kind, (0, 0.0))
         limit = most if n < SEEN else min(most, max(self.floor, PATIENCE * slowest))
-        return min(limit, max(left, self.floor / 3, HASTE * slowest)) if n else limit
+        return min(limit, max(left, self.floor / 3, HASTE * slowest) if n else max(left, self.floor))
 
     def learn(self, kind: str, seconds: float) -> None:
         n, slowest = self._slowest.get(kind, (0, 0.0))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import threading
 import time
 from concurrent.futures import Future
@@ -161,6 +162,27 @@ def test_nothing_new_is_begun_after_the_time_limit(work, tmp_path):
     assert len({key for key, _, _ in lab.measured}) == 1 and len(report.scenarios) == 1  # the original's
     with pytest.raises(KtcError, match="0 seconds"):
         run(work, tmp_path, time_limit=0.0)
+
+
+def test_once_the_time_limit_is_over_other_scenarios_are_left_out(work, tmp_path):
+    lab = FakeLab(seconds)
+    report, _, _ = run(work, tmp_path, lab=lab, time_limit=1e-9)
+    assert [r.name for r in report.scenarios] == ["few"] and {at for _, at, _ in lab.measured} == {"few"}
+    assert "many is left out: the time limit was over (--time-limit)" in report.notes
+    assert any(n.startswith("unseen is not compared: the time limit was over twice") for n in report.notes)
+
+
+def test_an_original_has_the_seconds_that_the_time_limit_leaves(work, tmp_path):
+    given = []
+
+    class Asked(FakeLab):
+        def tune(self, c, scenario, total, seeds, left=math.inf):
+            given.append((scenario.name, c.script, left))
+            return super().tune(c, scenario, total, seeds, left)
+
+    run(work, tmp_path, Fixed(WIDE), Asked(seconds), time_limit=200.0)
+    left = [s for _, script, s in given if not script]
+    assert len(left) == 3 and all(100 < s <= 200 for s in left[:2]) and 300 < left[2] <= 400
 
 
 def test_the_fastest_is_verified_as_soon_as_it_is_measured(work, tmp_path):

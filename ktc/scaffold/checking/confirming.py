@@ -107,6 +107,8 @@ def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
     if not d.possible(sizes):
         return "fewer values than must differ, or rows longer than their pitch"
     shapes = d.elements(sizes)
+    if min(shapes.values(), default=0) < 0:
+        return "an array that is as long as its formula says would have less than no elements"
     fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
     result = probe.exact(sizes, shapes, fills)
     if result is None:

@@ -242,3 +242,16 @@ def test_random_integers_of_a_range_have_its_ends_among_them(init: str) -> None:
         assert values.min() == 3 and values.max() == 4096
     assert make_array("i32", (1,), init, (3, 4096), "rows", 0, exact=True).tolist() == [4096]
     assert make_array("i32", (0,), init, (3, 4096), "rows", 0, exact=True).size == 0
+
+
+@pytest.mark.parametrize("init", ["ints", "index", "distinct", "offsets"])
+@pytest.mark.parametrize(("lo", "hi"), [(2**64 - 16, 2**64 - 1), (0, 2**64 - 1), (2**63 - 16, 2**63 - 1)])
+def test_ranges_of_64_bits_are_whole(tmp_path: Path, init: str, lo: int, hi: int) -> None:
+    """A marker of all ones, and a number on its other side: as a float, such a range ends beyond its type."""
+    text = GOOD.replace('dtype = "T"\nshape = ["n", "2 * m"]\nrole = "in"', f"""dtype = "u64"
+shape = ["n", "2 * m"]
+role = "in"
+init = "{init}"
+range = [{lo}, {hi}]""").replace("x + 1", "x").replace("m = 5", "m = 2")  # fmt: skip
+    x = Workload.load(write(tmp_path, text)).make_inputs({"n": 3, "m": 2})["x"]
+    assert x.dtype == np.uint64 and lo <= int(x.min()) and int(x.max()) <= hi and np.unique(x).size > 2

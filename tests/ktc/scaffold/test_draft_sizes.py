@@ -206,3 +206,24 @@ def test_the_step_of_a_loop_of_the_host_lies_in_the_middle(source: str, value: d
     assert {n: d.roles.tied[n] for n in value} == value
     assert all(n in value or "/ 2" not in text for n, text in d.roles.tied.items())
     assert not any("could not be run" in x for x in d.doubts)
+
+
+INTERIOR = """
+__global__ void match(const unsigned* __restrict__ ref, const unsigned* __restrict__ other, int W, int H, int* out) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x >= W || y >= H) return;
+  if (x < 8 || x >= W - 8 || y < 8 || y >= H - 8) { out[y * W + x] = 33; return; }
+  int best = 33;
+  for (int d = -4; d <= 4; d++) best = min(best, __popc(ref[y * W + x] ^ other[(y + d) * W + x]));
+  out[y * W + x] = best;
+}
+void go(const unsigned* ref, const unsigned* other, int W, int H, int* out) {
+  match<<<dim3((W + 15) / 16, (H + 15) / 16), dim3(16, 16)>>>(ref, other, W, H, out);
+}
+"""
+
+
+def test_an_array_of_the_interior_has_no_elements_below_zero_at_the_smallest_sizes() -> None:
+    d = drafted(INTERIOR)
+    assert shapes(d)["ref"] == ("H * W - 8 * W - 8",) and shapes(d)["out"] == ("H", "W")
+    assert d.least["H"] >= 9 and d.doubts == []

@@ -214,7 +214,7 @@ def test_deadlines_adapt_to_what_was_seen():
 
 def test_who_has_little_time_left_is_less_patient():
     p = Patience(floor=15.0)
-    assert p.limit("time", 60.0, 2.0) == 60.0  # nobody knows yet how long one takes
+    assert p.limit("time", 60.0, 2.0) == 15.0 and p.limit("time", 60.0, 40.0) == 40.0  # how long one takes is not known
     p.learn("time", 2.5)
     assert p.limit("time", 60.0, 2.0) == 7.5 and p.limit("time", 60.0, 12.0) == 12.0 and p.limit("time", 60.0) == 60.0
     p.learn("run", 0.01)
