@@ -10,6 +10,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Call, Decl, Expr, InlineAsm, Knob, Sym
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import named_apart, parse_expr, print_kernel
 from ktc.ir.types import BOOL, Ptr
 from ktc.ir.verifier import Problem, unproved, verify
@@ -164,6 +165,11 @@ def add_constraint(kernel: Kernel, text: str) -> Kernel:
 
 def sites(kernel: Kernel) -> dict[str, list[Site]]:
     """Every place where each pass applies, with ready-made arguments: the action space of a planner."""
+    return {name: list(found) for name, found in _sites(kernel).items()}
+
+
+@by_identity(4)
+def _sites(kernel: Kernel) -> dict[str, list[Site]]:
     kernel = named_apart(by_threads(kernel))
     return {name: sites_of(PASSES[name], kernel) for name in PASSES}
 
