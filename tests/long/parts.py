@@ -103,6 +103,9 @@ def _tree(folder: Path | None, name: str = "") -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
+WIDE = ("tests/agent", "tests/ir", "tests/kernels", "tests/passes", "tests/search")
+"""Folders whose tests every run takes a sample of, and this tier all."""
+
 PARTS: Sequence[Part] = (
     Part(
         "fuzz", "random kernels under random scripts, against the interpreter", ("tests/fuzz",),
@@ -134,10 +137,8 @@ PARTS: Sequence[Part] = (
         lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/mutation"), _tests,
     ),
     Part(
-        "wide tests", "texts whatever numbers symbols have; every step of every variant; sizes of every shape",
-        ("tests/passes", "tests/search"),
-        lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/passes",
-                             "tests/search"), _tests,
+        "wide tests", "texts whatever numbers symbols have; steps of every variant; sizes of every shape; all seeds",
+        WIDE, lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, *WIDE), _tests,
     ),
     Part(
         "vector math", "functions of single precision on a CPU, over every float",

@@ -7,25 +7,16 @@ import re
 import pytest
 
 from ktc.ir.fold import evaluate
-from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Load, Store
 from ktc.ir.text import print_kernel
 from ktc.ir.types import Vec
 from ktc.ir.walk import all_exprs, walk
-from ktc.passes.core.base import Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.lanes.wide_accesses import is_wide
-from ktc.passes.raising.raise_ import Raise
+from tests.passes.raising.raised_once import raised
 from tests.passes.raising.vector_sources import KEPT, SOURCES
-
-
-def raised(source: str) -> tuple[Kernel, Result]:
-    kernel = load(source, name="source.cu")
-    outcome = Raise().run(kernel)
-    assert isinstance(outcome, Result), outcome
-    return kernel, outcome
 
 
 def accesses(k: Kernel) -> list[object]:

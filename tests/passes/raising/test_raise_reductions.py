@@ -16,6 +16,7 @@ from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.raise_ import Raise
 from tests import devices
+from tests.passes.raising.raised_once import raised
 from tests.passes.raising.reduction_sources import ARGMAX, REDUCTIONS, TREE_BACKWARDS, UNROLLED_WARP, WELFORD
 
 ALGEBRAIC = {"welford"}
@@ -25,9 +26,7 @@ ALGEBRAIC = {"welford"}
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_raises_to_a_reduction(name: str) -> None:
     source, ops = REDUCTIONS[name]
-    kernel = load(source, name="source.cu")
-    outcome = Raise().run(kernel)
-    assert isinstance(outcome, Result), outcome
+    kernel, outcome = raised(source)
     body = outcome.kernel.body
     listing = print_kernel(outcome.kernel)
     arrays = [s.sym.type for s in walk(body) if isinstance(s, Alloc)]
