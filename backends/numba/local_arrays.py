@@ -29,7 +29,8 @@ def local_array(shape, dtype):
     @intrinsic
     def make(typingctx):
         def build(context, builder, sig, args):
-            memory = cgutils.alloca_once(builder, ir.ArrayType(context.get_data_type(array.dtype), math.prod(shape)))
+            with builder.goto_entry_block():  # cgutils.alloca_once would store zeros, which LLVM writes out one by one
+                memory = builder.alloca(ir.ArrayType(context.get_data_type(array.dtype), math.prod(shape)))
             memory.align = 64
             made = arrayobj.make_array(array)(context, builder)
             sizes, steps = ([context.get_constant(types.intp, n) for n in ns] for ns in (shape, strides))
