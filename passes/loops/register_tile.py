@@ -130,10 +130,10 @@ def _replaced(body: Body, old: Par, new: Body) -> Body:
 
 
 def _band(path: tuple[Stmt, ...]) -> list[Par]:
-    """The perfectly nested parallel loops below the blocks that end ``path``."""
+    """The perfectly nested parallel loops that end ``path``, below the blocks and the loops over tiles in a block."""
     band: list[Par] = []
     for s in reversed(path):
-        if not isinstance(s, Par) or is_blocked(s) or (band and len(s.body) != 1):
+        if not isinstance(s, Par) or is_blocked(s) or (band and (len(s.body) != 1 or _over_tiles(s, band))):
             break
         band.insert(0, s)
     for s in band:
@@ -149,6 +149,12 @@ def _band(path: tuple[Stmt, ...]) -> list[Par]:
     if not band:
         raise Refusal("E-RTILE-BAND", "no loop over threads is around it", hint="tile the loops outside it first")
     return band
+
+
+def _over_tiles(s: Par, band: Sequence[Par]) -> bool:
+    """Whether each thread runs all of ``s``, a loop over tiles of which ``band`` is one: then each has its own array."""
+    bounds = {v for b in band for e in (b.lo, b.hi) for v in used(e)}
+    return all(lv.kind == "seq" for lv in s.dist) and (s.var in bounds or extent(s.lo, s.hi).cap is None)
 
 
 def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, list[Sym]]:
