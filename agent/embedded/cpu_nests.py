@@ -31,19 +31,23 @@ from .trials import wherever
 
 @dataclass(frozen=True)
 class Cores:
-    """What a CPU's schedules depend on. Sizes in bytes."""
+    """What a CPU's schedules depend on. Sizes in bytes, but ``vector_bits``: those of each of ``vector_registers``."""
 
     count: int
     first_cache: int
     own_cache: int
     last_cache: int
+    vector_registers: int = 16
+    vector_bits: int = 256
 
     @staticmethod
     def of(device: DeviceInfo) -> Cores:
         """From what the runtime has found out; else what most processors of today have."""
         last = device.l2_bytes or 8 << 20
         first, own = (int(device.extra.get(k, 0)) for k in ("l1_bytes", "core_l2_bytes"))
-        return Cores(max(1, device.compute_units), first or 32 << 10, own or min(last, 512 << 10), last)
+        registers, bits = (int(device.extra.get(k, 0)) for k in ("vector_registers", "vector_bits"))
+        return Cores(max(1, device.compute_units), first or 32 << 10, own or min(last, 512 << 10), last,
+                     registers or 16, bits or 256)  # fmt: skip
 
 
 Sketch = Callable[[Kernel, Cores, Sequence[KernelFacts]], Iterator[Idea]]

@@ -5,6 +5,14 @@
       for k_tile in 0..K step U:                      each trip reads U rows of the right factor, C elements of each
         par row (R together): par col: U terms        R * U factors in registers, R * U products per U + R vectors
 
+or, with the results of a smaller tile in registers for all of a tile of the sum (BLIS: Van Zee, van de Geijn, 2015):
+
+    par row_tile: par col_tile: for k_tile:           a tile of the right factor, packed: in the core's cache
+      par 4 rows together: par 16 columns together:
+        acc[4, 16] from the tile's results
+        for k: acc += 4 factors * 2 vectors           8 products of vectors, and 6 loads; no store
+        acc to the tile's results
+
 Where the right factor is too large to be read from the last cache for each few rows, more rows share a tile of it that
 stays in the core's own cache (panels; Goto, van de Geijn: Anatomy of high-performance matrix multiplication, 2008).
 
@@ -25,6 +33,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Load, Par, Stmt, Sym
 from ktc.ir.walk import used, walk
 from ktc.passes.core.places import place_of
+from ktc.passes.shared.tiles import paths
 from ktc.passes.tensor.contractions import Product, products
 
 from .nest_shapes import Idea
@@ -40,6 +49,10 @@ GAIN = 30.0
 ROWS, TERMS = (4, 8), (2, 4, 8)
 """Rows that run together and terms of a trip: with four of each, sixteen factors and what is read stay in the vector
 registers of AVX-512; with AVX2's half of these some are read again from the first cache."""
+
+BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_TERMS = (64, 128), (32, 64), (128, 256)
+"""Rows and columns of a task's results, and its terms, where a smaller tile is in registers: 16 to 64 KB of the right
+factor, packed, which all of the rows go through; so many that packing it takes a tenth of the time or less."""
 
 PANEL_ROWS, PANEL_COLUMNS, PANEL_TERMS = (32, 64, 128), (128, 256, 512), (128, 256)
 """Rows and columns of a panel's results, and its terms: the middle ones are 64 KB of results and as much of the factor
@@ -66,8 +79,10 @@ def cache_products(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -
             right = unit.type.bytes * trips.get(p.loop.var.name, 1024) * trips.get(layout.across.var.name, 1024)  # type: ignore[attr-defined]
             ideas = [nest.rows(trips, cores), *nest.panels(kernel, trips, cores)]
             yield from ideas if FAR * right <= cores.last_cache else ideas[::-1]
+            yield from nest.blocks(kernel, trips, cores, unit)
         elif other is not None:
             yield from nest.panels(kernel, trips, cores, other)
+            yield from nest.blocks(kernel, trips, cores, other, " transpose=yes")
 
 
 def used_of(x: Load) -> set[Sym]:
@@ -96,6 +111,32 @@ class Nest:
             f" | unroll{{loop={k} factor=$U}}"
         )
         return steps, "rows of the result beside each other in the first cache, columns innermost", GAIN
+
+    def blocks(
+        self, kernel: Kernel, trips: Mapping[str, int], cores: Cores, packed: Load, turned: str = ""
+    ) -> Iterator[Idea]:
+        """Results of a few rows and columns in registers for a whole tile of the sum, over a packed tile of the factor
+        ``packed``; ``turned``: how to copy it if it runs along the sum."""
+        i, j, k = self.down.var.name, self.across.var.name, self.product.loop.var.name
+        most = max(BLOCK_ROWS[0], trips.get(i, 1024) // cores.count)
+        rows = _listed(r for r in BLOCK_ROWS if r <= most)
+        steps = (
+            f"{self.turn}tile{{loops={i},{j} sizes=$R:({rows}),$C:({_listed(BLOCK_COLUMNS)})}}"
+            f" | tile{{loops={k} sizes=$K:({_listed(BLOCK_TERMS)})}} | register-tile{{loop={k}_tile}}"
+            f" | stage-shared{{array={packed.buffer.name} loop={k}_tile copy=rows fill=none{turned}}}"
+        )
+        tiled = after(kernel, steps)
+        around = _around(tiled, self.product.loop.var.stem) if tiled is not None else None
+        if tiled is None or around is None:
+            return
+        down, across, term = (place_of(tiled, s) for s in around)
+        sizes = f"{ROWS[0]},{together(cores, ROWS[0])}"
+        yield (
+            f"{steps} | tile{{loops={down},{across} sizes={sizes}}} | promote{{loop={term}}}"
+            f" | register-tile{{loop={term}}} | map{{{i}.*=[seq] {j}.*=[seq]}}",
+            "a tile of results in registers, and one of the right factor packed in a core's own cache",
+            GAIN,
+        )
 
     def panels(
         self, kernel: Kernel, trips: Mapping[str, int], cores: Cores, packed: Load | None = None
@@ -136,6 +177,23 @@ class Nest:
         return [s for s in found if isinstance(s, Par) and s.var.stem == self.across.var.stem]
 
 
+def _around(tiled: Kernel, stem: str) -> tuple[Par, Par, For] | None:
+    """The innermost loop over the terms ``stem``, and the two parallel ones right around it; None if there are not."""
+    for path in paths(tiled.body):
+        if len(path) > 2 and isinstance(loop := path[-1], For) and loop.var.stem == stem:
+            down, across = path[-3:-1]
+            if isinstance(down, Par) and isinstance(across, Par):
+                return down, across, loop
+    return None
+
+
+def together(cores: Cores, rows: int) -> int:
+    """Columns whose results for ``rows`` rows fit the vector registers, beside a row of the factor and one element of
+    the other: a power of two."""
+    vectors = (cores.vector_registers - 1) // (rows + 1)
+    return cores.vector_bits // 32 * (1 << vectors.bit_length() - 1)
+
+
 def _steps(s: Stmt) -> bool:
     """Whether ``s`` is a loop over steps, with the terms of each inside."""
     return isinstance(s, For) and len(s.body) == 1 and isinstance(s.body[0], For)
@@ -162,4 +220,4 @@ def widths(trip: int | None, cores: Cores) -> str:
     return _listed([n for n in (most // 2, most) if trip is None or n < 2 * trip] or [most // 2])
 
 
-__all__ = ["cache_products", "widths"]
+__all__ = ["cache_products", "together", "widths"]

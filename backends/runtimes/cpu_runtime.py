@@ -22,7 +22,7 @@ from ktc.ir.types import Ptr
 
 from .common import Sampler, Scratch, TimedRuntime, need
 from .file_cache import cache_root, key_of, write_atomic
-from .processor import cpu_name, last_level_cache_bytes, own_caches
+from .processor import cpu_name, last_level_cache_bytes, own_caches, vector_registers
 from .sequence_executable import SequenceExecutable
 
 BATCH_SECONDS = 1e-3
@@ -65,6 +65,7 @@ class CpuRuntime(TimedRuntime):
         os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
         try:
             import numba
+            from llvmlite.binding import get_host_cpu_features
         except ImportError as e:
             raise KtcError(
                 "E-DEVICE-NUMBA", f"numba cannot be imported: {e}", hint="pip install numba", exit_code=3
@@ -72,7 +73,8 @@ class CpuRuntime(TimedRuntime):
         self.device = DeviceInfo(
             "numba", cpu_name(), "numba", numba.get_num_threads(), 1024, 1 << 20, 32,
             l2_bytes=last_level_cache_bytes(), global_bytes=_memory_bytes(),
-            extra={"numba": numba.__version__, "threads": str(numba.get_num_threads()), **own_caches()},
+            extra={"numba": numba.__version__, "threads": str(numba.get_num_threads()), **own_caches(),
+                   **vector_registers(get_host_cpu_features())},
         )  # fmt: skip
 
     def compile(self, code: Emitted) -> CpuExecutable | SequenceExecutable:

@@ -1,8 +1,9 @@
-"""What the system says of this machine's processor: its name and its caches."""
+"""What the system says of this machine's processor: its name, its caches and vector registers."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,4 +58,15 @@ def own_caches(folder: Path = CACHES) -> dict[str, str]:
     return {name: str(levels[k]) for k, name in names.items() if levels.get(k) and (k == 1 or k < max(levels))}
 
 
-__all__ = ["Cache", "caches", "cpu_name", "last_level_cache_bytes", "own_caches"]
+VECTOR_REGISTERS = (("avx512vl", 32, 256), ("avx", 16, 256), ("sse2", 16, 128), ("neon", 32, 128))
+"""Feature as LLVM names it, vector registers, bits of each that code uses as a rule (LLVM takes 256 of 512 on most
+processors that have these): the first that the processor has counts."""
+
+
+def vector_registers(features: Mapping[str, bool]) -> dict[str, str]:
+    """``vector_registers`` and ``vector_bits`` of a processor with ``features``; empty if none is known."""
+    found = next(((n, bits) for name, n, bits in VECTOR_REGISTERS if features.get(name)), None)
+    return {} if found is None else {"vector_registers": str(found[0]), "vector_bits": str(found[1])}
+
+
+__all__ = ["Cache", "caches", "cpu_name", "last_level_cache_bytes", "own_caches", "vector_registers"]

@@ -152,7 +152,7 @@ def _band(path: tuple[Stmt, ...]) -> list[Par]:
 
 
 def _over_tiles(s: Par, band: Sequence[Par]) -> bool:
-    """Whether each thread runs all of ``s``, a loop over tiles of which ``band`` is one: then each has its own array."""
+    """Whether each thread runs all of ``s``, a loop over tiles such as ``band``: each has an array of its own."""
     bounds = {v for b in band for e in (b.lo, b.hi) for v in used(e)}
     return all(lv.kind == "seq" for lv in s.dist) and (s.var in bounds or extent(s.lo, s.hi).cap is None)
 

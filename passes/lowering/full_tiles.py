@@ -23,7 +23,7 @@ from math import prod
 
 from ktc.ir.fold import both, evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, If, Level, Par, Stmt, Sym
+from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, If, Level, Par, Stmt, Sym, bodies
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import declared, loads_in, map_body, refresh, used, walk, with_bodies
 
@@ -50,7 +50,7 @@ def _in(body: Body, knobs: Mapping[str, int]) -> Body:
 def _split(body: Body, knobs: Mapping[str, int]) -> Body | None:
     inside = set(declared(body))
     cut = {s.var: end for s in walk(body) if isinstance(s, Par) and (end := _end(s, knobs, inside)) is not None}
-    held = any(_fits_registers(s, knobs) for s in body)
+    held = any(_fits_registers(s, knobs) for s in body) and not _holds_smaller(body, knobs)
     if not cut or not (held or any(s.var in cut and _together(s) for s in _pars(body))):
         return None
     whole: Expr | None = None
@@ -69,6 +69,11 @@ def _split(body: Body, knobs: Mapping[str, int]) -> Body | None:
         return replace(s, dist=tuple(lv for lv in s.dist if lv.kind != "unroll") or (Level("seq"),))
 
     return (*arrays, If(whole, map_body(rest_, full), refresh(map_body(rest_, edge))))
+
+
+def _holds_smaller(body: Body, knobs: Mapping[str, int]) -> bool:
+    """Whether tiles of the tile have such arrays: those are the registers then."""
+    return any(_fits_registers(s, knobs) for outer in body for b in bodies(outer) for s in walk(b))
 
 
 def _pars(body: Body) -> list[Par]:

@@ -8,7 +8,8 @@ before                                              after
                                                         else
                                                           (as it was)
 
-For targets whose loops are printed as loops: a condition an element takes several times as long as the copy.
+or ``if a < K - k_tile && b < N - C`` around the store. For targets whose loops are printed as loops: a condition an
+element takes several times as long as the copy.
 """
 
 from __future__ import annotations
@@ -42,17 +43,29 @@ def _split(s: Stmt, knobs: Mapping[str, int]) -> If | None:
     at = s
     while isinstance(at, Par) and is_const(at.lo, 0) and evaluate(at.hi, knobs) is not None and len(at.body) == 1:
         ends[at.var], at = at.hi, at.body[0]
-    if not (isinstance(at, Store) and is_shared(at.buffer) and isinstance(at.value, Select)):
+    found = _guarded(at)
+    if found is None:
         return None
+    condition, store = found
     whole: Expr | None = None
-    for c in conjuncts_of(at.value.cond):
+    for c in conjuncts_of(condition):
         if not (isinstance(c, Binary) and c.op == "<" and isinstance(c.a, Var) and c.a.sym in ends):
             return None
         if used(c.b) & ends.keys() or any(loads_in(c.b)):
             return None
         whole = both(whole, Binary(">=", c.b, ends[c.a.sym]))
     assert whole is not None
-    return If(whole, (_with(s, replace(at, value=at.value.a)),), refresh((s,)))
+    return If(whole, (_with(s, store),), refresh((s,)))
+
+
+def _guarded(s: Stmt) -> tuple[Expr, Store] | None:
+    """The condition on which ``s`` stores an element to an array of a block, and that store without it."""
+    if isinstance(s, If) and len(s.then) == 1 and not s.orelse:
+        inner = s.then[0]
+        return (s.cond, inner) if isinstance(inner, Store) and is_shared(inner.buffer) else None
+    if isinstance(s, Store) and is_shared(s.buffer) and isinstance(s.value, Select):
+        return s.value.cond, replace(s, value=s.value.a)
+    return None
 
 
 def _with(s: Stmt, inside: Store) -> Stmt:

@@ -114,8 +114,9 @@ def promoted(kernel: Kernel, loop: For) -> Kernel:
 
 def _updated(loop: For) -> Iterator[Element]:
     """The elements that stores of ``loop`` and loads of the same arrays name, where each array has one."""
-    changing = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
-    stores = [s for s in walk(loop.body) if isinstance(s, Store) and not is_shared(s.buffer)]
+    own = set(declared(loop.body))
+    changing = assigned(loop.body) | own | {loop.var}
+    stores = [s for s in walk(loop.body) if isinstance(s, Store) and not is_shared(s.buffer) and s.buffer not in own]
     for buffer in dict.fromkeys(s.buffer for s in stores):
         mine = [s for s in stores if s.buffer == buffer]
         loads = [x for e in all_exprs(loop.body) for x in walk_expr(e) if isinstance(x, Load) and x.buffer == buffer]

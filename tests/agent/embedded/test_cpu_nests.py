@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ktc.agent.build import Builder, Candidate
 from ktc.agent.embedded.cpu_nests import Cores, cpu_nests
+from ktc.agent.embedded.cpu_products import together
 from ktc.agent.embedded.rules import Rules
 from ktc.agent.limits import space_for
 from ktc.agent.planner import Observation, Proposal
@@ -52,6 +55,12 @@ ADDED = (
     "  par i in 0..n @ [block.x]\n    reduce(+) s: f32 = 0.0 over j in 0..m @ [thread.x 8, seq]\n"
     "      yield c[i * m + j] + a[i * m + j]\n    par j_1 in 0..m @ [thread.x 8, seq]\n"
     "      c[i * m + j_1] = c[i * m + j_1] + a[i * m + j_1]\n"
+)
+
+BLOCKS = (
+    "tile{loops=i,j sizes=$R:(64,128),$C:(32,64)} | tile{loops=q sizes=$K:(128,256)} | register-tile{loop=q_tile}"
+    " | stage-shared{array=b loop=q_tile copy=rows fill=none} | tile{loops=i_1,j_1 sizes=4,16} | promote{loop=q}"
+    " | register-tile{loop=q} | map{i.*=[seq] j.*=[seq]}"
 )
 
 FIRST = {
@@ -123,11 +132,18 @@ def test_rows_that_are_not_worth_an_array(body: str, sizes: dict[str, int]) -> N
 def test_names_do_not_matter() -> None:
     other = PRODUCT.replace("par i ", "par down ").replace("[i * ", "[down * ").replace("for q", "for term")
     other = other.replace("+ q]", "+ term]").replace("b[q ", "b[term ")
-    assert ideas(parse_kernel(HEAD + other))[0] == ideas(parse_kernel(HEAD + PRODUCT))[0].replace(
-        "loops=i,", "loops=down,"
-    ).replace("i.*=", "down.*=").replace("loops=q", "loops=term").replace("q_tile", "term_tile").replace(
-        "loop=q ", "loop=term "
-    )
+    for k in range(3):
+        renamed = re.sub(r"\bi(?=\b|_\d)", "down", ideas(parse_kernel(HEAD + PRODUCT))[k])
+        assert ideas(parse_kernel(HEAD + other))[k] == re.sub(r"\bq(?=\b|_tile)", "term", renamed)
+
+
+@pytest.mark.parametrize(
+    ("body", "before", "how"),
+    [(PRODUCT, "", ""), (ACROSS, "interchange{outer=j} | ", ""), (ROWS, "", " transpose=yes")],
+    ids=["rows and columns", "rows innermost", "rows and rows"],
+)
+def test_a_product_in_blocks_of_which_tiles_are_in_registers(body: str, before: str, how: str) -> None:
+    assert before + BLOCKS.replace("fill=none", f"fill=none{how}") in ideas(parse_kernel(HEAD + body))
 
 
 def test_the_planner_asks_for_loops_on_a_cpu_and_for_threads_elsewhere() -> None:
@@ -139,7 +155,7 @@ def test_the_planner_asks_for_loops_on_a_cpu_and_for_threads_elsewhere() -> None
         attempt = lambda s: builder.attempt(s.removeprefix("raise | ") if s != "raise" else "")  # noqa: E731
         return [p.script for p in Rules().propose(Observation(kernel, kernel, seen, device, attempt=attempt), 4)]
 
-    assert "stage-shared" not in "".join(scripts(CPU)) and "thread." not in "".join(scripts(CPU))
+    assert "thread." not in "".join(scripts(CPU))
     assert scripts(CPU)[0].startswith("raise | tile{loops=i,j")
     gpu = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10)
     assert "thread." in scripts(gpu)[0]
@@ -148,6 +164,13 @@ def test_the_planner_asks_for_loops_on_a_cpu_and_for_threads_elsewhere() -> None
 def test_small_rows_leave_a_task_for_each_core() -> None:
     steps = ideas(parse_kernel(HEAD + STREAM), {"n": 1000, "m": 1, "k": 1})
     assert steps[0] == "map{i=[seq $TASK:(125), block.x]}"
+
+
+@pytest.mark.parametrize(("registers", "bits", "columns"), [(16, 256, 16), (32, 256, 32), (32, 128, 16), (16, 128, 8)])
+def test_results_beside_the_factors_fill_the_vector_registers(registers: int, bits: int, columns: int) -> None:
+    extra = {"vector_registers": str(registers), "vector_bits": str(bits)}
+    cores = Cores.of(DeviceInfo("numba", "", "numba", 0, 0, 0, extra=extra))
+    assert together(cores, 4) == columns
 
 
 def test_caches_that_are_not_known_are_those_of_most_processors() -> None:

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 from llvmlite.binding import get_host_cpu_features
 
+from ktc.agent.embedded.cpu_nests import Cores
+from ktc.agent.embedded.cpu_products import together
 from ktc.backends.numba.numba_calls import F32_CALLS
 from ktc.backends.numba.numba_emitter import emit_numba
 from ktc.backends.runtimes.cpu_runtime import CpuRuntime
 from ktc.driver.printing import printed
 from ktc.ir.text import parse_kernel
+from tests.passes.checks import applied
 
-from .assembly import IS_X86, hot
+from .assembly import IS_X86, hot, loops
 
 HEAD = "kernel k(x: f32 const* restrict, y: f32* restrict, n: i32, m: i32)\n  launch grid(1) block(32)\n"
 
@@ -167,3 +170,32 @@ def test_filling_a_large_array_is_a_call(runtime):
     y[r] = a[r % 64, m]
 """
     assert "memset" in assembly(runtime, body)
+
+
+@pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
+def test_a_product_in_packed_blocks_holds_its_results_in_registers(runtime):
+    """The loop over terms: products of vectors, what they read, and no store."""
+    body = """\
+  par i in 0..n @ [block.y]
+    par j in 0..m @ [block.x]
+      var s: f32 = 0.0
+      for k in 0..m
+        s += x[i * m + k] * w[k * m + j]
+      y[i * m + j] = s
+"""
+    head = HEAD.replace("y: f32*", "w: f32 const* restrict, y: f32*")
+    columns = together(Cores.of(runtime.device), 4)
+    script = (
+        "tile{loops=i,j sizes=8,64} | tile{loops=k sizes=32} | register-tile{loop=k_tile}"
+        f" | stage-shared{{array=w loop=k_tile copy=rows fill=none}} | tile{{loops=i_1,j_1 sizes=4,{columns}}}"
+        " | promote{loop=k} | register-tile{loop=k} | map{i.*=[seq] j.*=[seq]}"
+    )
+    exe = runtime.compile(printed(applied(parse_kernel(head + body), script), "numba"))
+    text = "\n".join(exe.module.k_grid_body.inspect_asm().values())
+    products = [loop for loop in loops(text) if any("fmadd" in line and "ps" in line for line in loop.lines)]
+    assert any(not loop.stores and loop.scalar == 0 and loop.packed >= 8 for loop in products)
+    sizes = {"n": 13, "m": 71}
+    x, w = (np.random.default_rng(0).integers(-3, 4, n).astype(np.float32) for n in (13 * 71, 71 * 71))
+    y = np.zeros(13 * 71, np.float32)
+    exe.launch({"x": x, "w": w, "y": y, **sizes})
+    assert np.array_equal(y.reshape(13, 71), x.reshape(13, 71) @ w.reshape(71, 71))

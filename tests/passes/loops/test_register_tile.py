@@ -114,3 +114,20 @@ def test_a_value_that_is_not_kept_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(register_tile, "_piece", wrong)
     assert differs(GEMM, applied(GEMM, f"{SIMPLE} | register-tile{{loop=k_tile}}"), GEMM_ODD, lower=False) is not None
+
+
+def test_a_tile_of_those_that_a_thread_walks() -> None:
+    """Each has registers of its own: how many of them there are need not be known."""
+    source = parse_kernel("""\
+kernel k(C: f32* restrict, A: f32 const* restrict, M: i32, K: i32)
+  par t in 0..cdiv(M, 8) @ [block.x]
+    par part in 0..cdiv(min(8, M - t * 8), 4) @ [seq]
+      par row in part * 4..min(part * 4 + 4, min(8, M - t * 8)) @ [seq]
+        var s: f32 = 0.0
+        for k in 0..K
+          s += A[(t * 8 + row) * K + k]
+        C[t * 8 + row] = s
+""")
+    k = applied(source, "register-tile{loop=k}")
+    assert "part in 0..cdiv(min(8, M - t * 8), 4) @ [seq]\n      array s: f32[4]\n" in body_of(k)
+    assert differs(source, k, [{"M": m, "K": 5} for m in (1, 4, 7, 8, 13)], lower=False) is None

@@ -92,3 +92,20 @@ def test_normalise_makes_sums_of_what_is_kept_in_memory() -> None:
     k = rows("y[i] = 0.0", *SUM)
     after = applied(k, "normalise")
     assert "reduce(+) y_j: f32 = 0.0 over j in 0..m @ [seq]" in nest(after) and same(k, after)
+
+
+def test_an_element_of_a_private_array() -> None:
+    k = rows("array t: f32[4]", "t[1] = x[0]", "for j in 0..m", "  t[1] += a[i * m + j]", "y[i] = t[1]")
+    after = applied(k, "promote{loop=j}")
+    assert "t_j += a[i * m + j]" in nest(after) and nest(after).count("t[1]") == 2 and same(k, after)
+
+
+def test_an_array_of_an_iteration_stays_in_it() -> None:
+    k = rows("for j in 0..m", "  array t: f32[4]", "  t[1] = a[i * m + j]", "  t[1] += x[j]", "  y[i] += t[1]")
+    after = applied(k, "promote{loop=j}")
+    assert "t[1] += x[j]" in nest(after) and same(k, after)
+
+
+def test_other_threads_see_what_is_shared() -> None:
+    lines = ("array t: shared f32[4]", "t[1] = x[0]", "for j in 0..m", "  t[1] += a[j]", "y[i] = 1.0")
+    assert refused(rows(*lines), "promote{loop=j}").code == "E-PROMOTE-NONE"
