@@ -257,17 +257,18 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
         code = reserve(body, inner, st) + lower_body(body, inner, st)
         return (If(guard.cond, code),) if guarded and code else code
 
+    whole = covers(p, extent, st)
     back = _back_edge(body, inner, st, independent=True) if p.seqs and together else ()
     start = add(cast(lo, t), p.offset(t))
     above = s.comments if isinstance(s, Par) else ()  # a reduction's stand above its accumulator
-    covered = p.rest is None and covers(p, extent, st)
+    covered = p.rest is None and whole
     st.loops[s.var] = Lowered(p, lo, hi, base, covered)
     if bare:
         code = lowered(not covered)
     elif p.rest is None:
         code = bounded(p, base, start, lowered(not covered) + back, t)
     else:
-        code = strided(p, base, lo, hi, guard, together, lowered, back, t)
+        code = strided(p, base, lo, hi, guard, together, lambda guarded: lowered(guarded and not whole), back, t)
     del st.loops[s.var]
     only = both(around, first_thread(mine - p.thread_axes - scope.axes))
     return commented(code if only is None else (If(only, code),), above)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ktc.ir.arith.polynomial import difference
 from ktc.ir.fold import add, cast, cdiv, mul, sub
-from ktc.ir.nodes import Dist, Expr, HwIndex, Par, Reduce, Sym, Var, fresh, i32
+from ktc.ir.nodes import Dist, Expr, HwIndex, Level, Par, Reduce, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import used
 from ktc.passes.lowering.errors import LoweringError
@@ -110,7 +110,8 @@ def in_order(dist: Dist) -> bool:
 
 
 def plan(s: Par | Reduce, value: object) -> Plan:
-    """Sort the levels of ``s``. ``value(expr) -> int | None`` drops vec/unroll/seq levels known to be 1.
+    """Sort the levels of ``s``. ``value(expr) -> int | None`` drops vec/unroll/seq levels known to be 1, and an open one
+    where those before it are known to take the whole range.
 
     Raises:
         LoweringError: E-LOWER-LEVEL for a distribution that cannot be read.
@@ -149,7 +150,14 @@ def plan(s: Par | Reduce, value: object) -> Plan:
     if not s.dist:
         seqs.append(SeqLevel(None, i32(1)))
         rest = True
+    elif s.dist[-1] == Level("seq") and _reaches(value(stride), value(extent)):  # type: ignore[operator]
+        seqs.pop()  # one round takes all there is
+        rest = False
     return Plan(tuple(jams), tuple(seqs), tuple(hw), None if rest else stride, stride)
+
+
+def _reaches(stride: int | None, extent: int | None) -> bool:
+    return stride is not None and extent is not None and stride >= extent
 
 
 def iterations(lo: Expr, hi: Expr) -> Expr:
