@@ -110,8 +110,8 @@ def in_order(dist: Dist) -> bool:
 
 
 def plan(s: Par | Reduce, value: object) -> Plan:
-    """Sort the levels of ``s``. ``value(expr) -> int | None`` drops vec/unroll/seq levels known to be 1, and an open one
-    where those before it are known to take the whole range.
+    """Sort the levels of ``s``. ``value(expr) -> int | None`` drops vec/unroll/seq levels known to be 1, and an open
+    ``seq`` where the levels before it are known to take the whole range.
 
     Raises:
         LoweringError: E-LOWER-LEVEL for a distribution that cannot be read.
