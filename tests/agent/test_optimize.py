@@ -393,6 +393,7 @@ def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
         def gate(self, kernel):
             return Future()
 
+    run(work, tmp_path, Fixed(WIDE, SPLIT), scenarios=["many"])  # modules and forms are ready: the limit is the run's
     began = time.monotonic()
     report, _, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), Open(seconds), scenarios=["many"], time_limit=1.0)
     assert report.scenarios[0].script == "" and time.monotonic() - began < 20
