@@ -12,6 +12,7 @@ from ktc.ir.verifier import verify
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import LoweringError, materialise
+from tests.passes.checks import differs
 
 START = """\
 kernel top(a: f32 const* restrict, y: f32* restrict, m: i32, n: i32)
@@ -144,13 +145,21 @@ kernel copy(a: f32 const* restrict, out: f32* restrict, n: i32)
         (SPMD, "scan{loop=j}", "E-SCAN-PLACE"),
         (STRIDED, "tile{loops=j sizes=4 tail=exact}", "E-TILE-FORM"),
         (SUMS, "distribute{loop=r map=[thread.x 16, block.x]}", "E-DIST-NEST"),
-        (NESTED, "register-tile{loop=k}", "E-RTILE-EXTENT"),
         (UNTHREADED, "stage-store{array=out vec=4}", "E-STORE-NEST"),
     ],
 )
 def test_what_does_not_fit_is_refused(text: str, script: str, code: str) -> None:
     done = apply_script(parse_kernel(text), parse_script(script))
     assert done.refused is not None and done.refused.code == code, done.refused
+
+
+def test_a_tile_inside_loops_over_tiles_is_exchanged_within_them() -> None:
+    kernel = parse_kernel(NESTED)
+    done = apply_script(kernel, parse_script("register-tile{loop=k}"))
+    assert done.refused is None, done.refused
+    text = print_kernel(done.kernel)
+    assert text.index("par t_tile") < text.index("for k") < text.index("par t ")
+    assert differs(kernel, done.kernel, [{"n": n, "m": m} for n, m in ((1, 1), (2, 5))], elements=700) is None
 
 
 def test_sweeps_without_neighbours_need_no_region() -> None:
