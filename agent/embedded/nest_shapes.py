@@ -95,8 +95,14 @@ def vectors(s: Shape) -> tuple[str, str]:
     return ("", "") if wide else ("vec $V, ", "V * ")
 
 
+def in_tiles(names: Sequence[str], sizes: Sequence[str], levels: Sequence[str]) -> str:
+    """Steps by which blocks take tiles of the loops ``names``, and ``levels`` the iterations of each loop in a tile."""
+    spread = (f"distribute{{loop={name} map=[{level}]}}" for name, level in zip(names, levels))
+    return f"tile{{loops={','.join(names)} sizes={','.join(sizes)}}} | {' | '.join(spread)}"
+
+
 def block_axis(x: LoopFacts) -> str:
     return next((level[6:] for level in x.levels if level.startswith("block.")), "x")
 
 
-__all__ = ["RESIDENT", "SHORT_ROW", "Idea", "Shape", "block_axis", "has", "shape_of", "vectors"]
+__all__ = ["RESIDENT", "SHORT_ROW", "Idea", "Shape", "block_axis", "has", "in_tiles", "shape_of", "vectors"]

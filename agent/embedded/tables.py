@@ -20,7 +20,7 @@ from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 from ktc.passes.shared.serial_sums import known_count
 
-from .nest_shapes import Idea
+from .nest_shapes import Idea, in_tiles
 from .quotients import with_fast_quotients
 from .rows import outermost
 from .trials import after, wherever
@@ -47,11 +47,11 @@ def tables(raised: Kernel) -> Iterator[Idea]:
         return
     sizes = (THREADS,) if len(spread) == 1 else PLANE
     names = [p.var.name for p in spread]
-    steps = f"{before}tile{{loops={','.join(names)} sizes={','.join(sizes)}}}"
-    for name, size, axis in zip(names, sizes, "x" if len(spread) == 1 else "yx"):
-        steps += f" | distribute{{loop={name} map=[thread.{axis} {size}]}}"
+    axes = "yx"[-len(names) :]
+    steps = before + in_tiles(names, sizes, [f"thread.{a} {size}" for a, size in zip(axes, sizes)])
+    several = before + in_tiles(names, *zip(*(SEVERAL[a] for a in axes)))
     for array in (s.sym.name for s in walk(spread[-1].body) if isinstance(s, Alloc) and is_local_array(s.sym)):
-        for tiled, more in ((_several(before, names), ", for several elements a thread"), (steps, "")):
+        for tiled, more in ((several, ", for several elements a thread"), (steps, "")):
             idea = f"{tiled} | share-array{{array={array}}}"
             if after(raised, idea) is None:
                 continue
@@ -72,14 +72,6 @@ def tables(raised: Kernel) -> Iterator[Idea]:
             fast = "" if taps else with_fast_quotients(raised, idea)
             yield from ([(fast, f"{why}, quotients without branches", 8.0)] if fast else [])
             yield idea, why, 4.0
-
-
-def _several(before: str, names: Sequence[str]) -> str:
-    """Steps by which a block takes a tile of the loops ``names``, rows first, and its threads several elements each."""
-    axes = "yx"[-len(names) :]
-    sizes = ",".join(SEVERAL[a][0] for a in axes)
-    levels = (f"distribute{{loop={name} map=[{SEVERAL[a][1]}]}}" for name, a in zip(names, axes))
-    return f"{before}tile{{loops={','.join(names)} sizes={sizes}}} | {' | '.join(levels)}"
 
 
 def _short(loop: For) -> Sequence[For]:

@@ -25,7 +25,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.scalar.fast_math import present
 from ktc.passes.shared.serial_sums import known_count
 
-from .nest_shapes import Idea
+from .nest_shapes import Idea, in_tiles
 from .rows import outermost
 from .trials import after
 
@@ -66,9 +66,7 @@ def taps(raised: Kernel) -> Iterator[Idea]:
 def _apart(raised: Kernel, spread: Sequence[Par], axes: Sequence[str], nest: Sequence[tuple[str, int]]) -> str:
     """Steps by which tiles that no edge touches have code of their own; '' where there are no edges to be told."""
     names = [s.var.name for s in spread]
-    steps = f"tile{{loops={','.join(names)} sizes={','.join(TILE[a] for a in axes)}}}"
-    for name, axis in zip(names, axes):
-        steps += f" | distribute{{loop={name} map=[{INSIDE[axis]}]}}"
+    steps = in_tiles(names, [TILE[a] for a in axes], [INSIDE[a] for a in axes])
     steps += f" | split-edges{{loop={names[-1]}_tile}}"
     if after(raised, steps) is None:
         return ""

@@ -15,6 +15,7 @@ signed counter passes the largest number has no meaning, and one whose unsigned 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from ktc.ir.arith import Facts
 from ktc.ir.arith.affine import linear_form
@@ -25,10 +26,10 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, substitute, used
 
 
-def by_ones(loop: For, facts: Facts | None = None) -> For | None:
+def by_ones(loop: For, facts: Callable[[], Facts] | None = None) -> For | None:
     """``loop`` counting up by one from zero, under the same name; None where it does so up to a limit already, or where
-    how often it runs is not known when it begins. ``facts``: what holds where it stands; without them, it may count by
-    numbers only."""
+    how often it runs is not known when it begins. ``facts`` says what holds where it stands, and is asked where that
+    matters; without it, the loop may count by numbers only."""
     v, t = loop.var, loop.var.type
     step, limit = loop_step(loop), _limit(loop)
     if step is None or limit is None or not isinstance(t, Scalar):
@@ -57,12 +58,12 @@ def by_ones(loop: For, facts: Facts | None = None) -> For | None:
     )
 
 
-def _downwards(step: Expr, facts: Facts | None) -> bool | None:
+def _downwards(step: Expr, facts: Callable[[], Facts] | None) -> bool | None:
     """Whether a counter goes down by ``step``; None where its sign is not known."""
     number = evaluate(step, {})
     if number is not None:
         return None if number == 0 else number < 0
-    return False if facts is not None and facts.below(i32(0), step) else None
+    return False if facts is not None and facts().below(i32(0), step) else None
 
 
 def _limit(loop: For) -> tuple[str, Expr] | None:

@@ -45,7 +45,7 @@ from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.core.refusals import Refusal, Refused, Result, accepted, allowed, attempted
 from ktc.passes.core.script import DistSpec, LevelSpec
 from ktc.passes.loops.unit_steps import by_ones
-from ktc.passes.shared.serial_sums import converted, counted_to
+from ktc.passes.shared.serial_sums import converted, counted_to, known_count
 from ktc.passes.shared.two_sweeps import parted
 
 from .distribute import DOMAINS, check_levels, set_distribution
@@ -109,8 +109,7 @@ def _levels(lanes: int, rounds: int) -> DistSpec:
 def packed(loop: For) -> tuple[int, int] | None:
     """How many neighbouring elements of a global buffer an access may have in ``loop``, and how many accesses there
     are; None where it goes through no few neighbouring elements."""
-    hi = counted_to(loop)
-    count = None if hi is None or evaluate(loop.init, {}) != 0 else evaluate(hi, {})
+    count = known_count(loop) if evaluate(loop.init, {}) == 0 else None
     if count is None or count not in VECTOR_SIZES - {1}:
         return None
     local = {s.sym: s.init for s in loop.body if isinstance(s, Decl) and s.init is not None}
@@ -141,7 +140,7 @@ def spread(kernel: Kernel, named: Loops) -> tuple[Kernel, list[For]]:
         kernel, found = whole, [s for s in serial(whole) if s.var not in others]
     for loop in found:
         here = next(s for s in serial(kernel) if s.var == loop.var)
-        plain = by_ones(here, facts_of(kernel, REWRITES).at(here))
+        plain = by_ones(here, lambda k=kernel, s=here: facts_of(k, REWRITES).at(s))  # type: ignore[misc]
         if plain is not None:
             kernel, here = _with(kernel, plain), plain
         done = attempted(_independent, kernel, here)

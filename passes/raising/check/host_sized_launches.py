@@ -50,8 +50,8 @@ def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
 def _whole_grid(launch: Launch, n: Sym) -> tuple[Expr, str] | None:
     """That no block is missing for the last items, where the host divides items by what a block of ``n`` threads takes
     and drops the rest: ``rows / (n / 32)`` blocks, a row a warp. What is computed does not depend on ``n`` then."""
-    parts = [p for e in map(without_index_casts, launch.grid)
-             if isinstance(p := e, Binary) and p.op == "/" and n in used(p.b) and n not in used(p.a)]  # fmt: skip
+    parts = [e for e in map(without_index_casts, launch.grid)
+             if isinstance(e, Binary) and e.op == "/" and n in used(e.b) and n not in used(e.a)]  # fmt: skip
     if len(parts) != 1:
         return None
     (e,) = parts
