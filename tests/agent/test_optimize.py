@@ -155,6 +155,31 @@ def test_the_budget_bounds_the_measurements(work, tmp_path, budget):
     assert len(set(lab.measured)) == len(lab.measured), "something was measured twice"
 
 
+def measurements(events):
+    """How often each script was measured."""
+    return {e["script"]: len(e["trials"]) for e in events if e["event"] == "tune"}
+
+
+def test_what_is_far_behind_is_tried_again_once_nothing_near_is_left(work, tmp_path):
+    def device(script, knobs, scenario):
+        return seconds(script, knobs, scenario) * (9 if script == WIDE else 1)
+
+    at = {"scenarios": ("few",), "planner": Fixed(WIDE, SPLIT)}
+    _, _, events = run(work, tmp_path / "few", lab=FakeLab(device), budget=22, **at)
+    assert measurements(events) == {WIDE: 1, SPLIT: 21}
+    _, _, events = run(work, tmp_path / "many", lab=FakeLab(device), budget=60, **at)
+    assert measurements(events)[WIDE] > 1
+
+
+@pytest.mark.parametrize("order", [(WIDE, SPLIT), (SPLIT, WIDE)])
+def test_a_template_that_was_wrong_does_not_race_with_those_that_are_right(work, tmp_path, order):
+    def device(script, knobs, scenario):
+        return "wrong" if script == WIDE else seconds(script, knobs, scenario)
+
+    _, _, events = run(work, tmp_path, lab=FakeLab(device), scenarios=("few",), budget=12, planner=Fixed(*order))
+    assert measurements(events) == {WIDE: 1, SPLIT: 11}
+
+
 def test_nothing_new_is_begun_after_the_time_limit(work, tmp_path):
     lab = FakeLab(seconds)
     report, _, _ = run(work, tmp_path, lab=lab, time_limit=1e-9, scenarios=["many"])
