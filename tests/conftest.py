@@ -22,7 +22,7 @@ from typing import TypeVar
 import pytest
 
 from ktc.__main__ import main
-from tests import devices
+from tests import devices, rotation
 from tests.paths import ROOT
 
 T = TypeVar("T")
@@ -30,6 +30,8 @@ COMPILERS = {"nvcc": "cuda", "hipcc": "hip"}
 """Compilers and what they compile."""
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "120"}
 """Environment of a command whose output is read by a test."""
+TURN = "KTC_TESTS_TURN"
+"""The environment's name for which of the slow tests run; absent where all do."""
 
 # Hundreds of tests start ``ktc`` or a worker of it: compiling the packages anew takes longer than what most of them do.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -44,6 +46,32 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite golden files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A run of everything has the slow tests whose turn it is (:mod:`tests.rotation`); the processes that share the
+    work are told."""
+    if hasattr(config, "workerinput"):
+        return
+    os.environ.pop(TURN, None)
+    chosen = config.getoption("keyword") or config.getoption("markexpr") != "not campaign"
+    if config.args_source is not pytest.Config.ArgsSource.ARGS and not chosen:
+        os.environ[TURN] = str(rotation.turn())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if TURN in os.environ:
+        part = int(os.environ[TURN]) % rotation.PARTS + 1
+        terminalreporter.write_line(f"slow tests: part {part} of {rotation.PARTS}; `pytest -n 2 tests` runs all")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if TURN not in os.environ:
+        return
+    slow, turn = rotation.slow_tests(), int(os.environ[TURN])
+    due = [item for item in items if rotation.is_due(item.nodeid, slow, turn)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(due)])
+    items[:] = due
 
 
 def pytest_collection_finish() -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.slow
 def test_every_data_file_is_in_the_wheel(root: Path, tmp_path: Path) -> None:
     pytest.importorskip("setuptools")
     source = tmp_path / "source"

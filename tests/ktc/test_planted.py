@@ -67,7 +67,6 @@ def ran(folder: Path) -> str:
     return (folder / "ran").read_text() if (folder / "ran").exists() else ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_imports_from_the_current_folder(planted: Path, name: str) -> None:
     done = run(planted, [str(Path(sys.executable).with_name("ktc"))], COMMANDS[name])

@@ -108,6 +108,10 @@ WIDE = ("tests/agent", "tests/ir", "tests/kernels", "tests/passes", "tests/searc
 
 PARTS: Sequence[Part] = (
     Part(
+        "tests", "all tests, the slow ones too, of which every run has a quarter", ("tests",),
+        lambda p, s: _python("pytest", "-n", s.jobs, "tests"), _tests,
+    ),
+    Part(
         "fuzz", "random kernels under random scripts, against the interpreter", ("tests/fuzz",),
         lambda p, s: _python("tests.fuzz", "--cases", 10**6, "--chunk", 40, "--scripts", 20, "--seed", s.seed, "--jobs",
                              s.jobs, "--seconds", s.seconds(p), "--log", s.folder / f"fuzz-{s.seed}.jsonl"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.language import parse_script
@@ -24,7 +22,6 @@ def straight(count: int) -> Kernel:
     return load(f"{head}{rounds}\n}}\n", name="k.cu")
 
 
-@pytest.mark.slow
 def test_time_is_linear_in_the_number_of_statements(linear: Callable[..., None]) -> None:
     script = parse_script("simplify | cse | licm | simplify")
 

@@ -80,7 +80,6 @@ def test_a_subscript_that_is_not_known_is_no_ground(folder: Path, tmp_path: Path
     assert program.apply(STAGED).refused is not None
 
 
-@pytest.mark.slow
 def test_the_program_compiles(folder: Path, tmp_path: Path, needs: Callable[[str], str]) -> None:
     path = tmp_path / "program.cu"
     path.write_text(printed(folder, "cuda"))

@@ -51,7 +51,6 @@ def needs_compiler(target: str) -> None:
         devices.compiler(target)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cuda", "hip"])
 def test_it_compiles_as_it_is(target: str, tmp_path: Path) -> None:
     """The campaign (tests/bench/launchers.py) compiles texts of every pass."""
@@ -127,7 +126,6 @@ def test_a_kernel_that_assumes_nothing_needs_no_original() -> None:
     assert "_original" not in text and "launch_saxpy" in text
 
 
-@pytest.mark.slow
 def test_scripts_of_experts_compile_as_one_text(tmp_path: Path) -> None:
     """A sample: the shortest of each folder of kernels."""
     needs_compiler("cuda")

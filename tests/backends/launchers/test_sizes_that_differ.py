@@ -40,7 +40,6 @@ def test_it_is_said() -> None:
     assert [(a.origin) for a in found.emitted.kernel.assumptions] == ["observed"]
 
 
-@pytest.mark.slow
 def test_the_cuda_program_compiles(tmp_path: Path, needs: Callable[[str], str]) -> None:
     path = tmp_path / "program.cu"
     path.write_text(printed("cuda"))

@@ -146,7 +146,6 @@ def test_a_device_that_builds_nothing_is_passed_over_and_not_the_kernels_fault(b
     assert said["check"][:2] == ["E-TOOL-BROKEN", 3] and "no-such-flag" in said["check"][2]
 
 
-@pytest.mark.slow
 def test_the_doctor_and_the_main_job_take_another_device(builds_nothing: Any) -> None:
     """Seen: "OpenCL ok" and the default, then E-WORKER-START in the command that the README begins with."""
     rows = {r["name"]: r for r in json.loads(builds_nothing("-m", "ktc", "doctor", "--json").stdout)}

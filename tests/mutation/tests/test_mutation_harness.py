@@ -173,7 +173,6 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_mutants_of_a_fixed_script_are_accepted_nowhere(name: str) -> None:
     original, workload = _loaded(name, None)

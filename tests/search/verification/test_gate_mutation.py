@@ -138,7 +138,6 @@ EQUIVALENT = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_only_equivalent_mutants_pass(subject: str) -> None:
     a, b, workload = SUBJECTS[subject]

@@ -9,7 +9,6 @@ from ktc.ir.frontend import load
 from tests.fuzz import frontend_texts
 
 
-@pytest.mark.slow
 def test_a_sample_of_hostile_input() -> None:
     report = frontend_texts.campaign(cases=120, seed=7, jobs=2, chunk=60)
     assert report["cases"] == 120

@@ -76,7 +76,6 @@ def unrolled(lines: int) -> str:
     return f"__global__ void k(const float *x, const float *w, float *y) {{\n  float s = 0.f;\n{body}\n  y[0] = s;\n}}"
 
 
-@pytest.mark.slow
 def test_time_is_linear_in_the_length_of_a_kernel(linear: Callable[..., None]) -> None:
     def run(text: str) -> None:
         assert len(load(text, name="k.cu").body) == text.count("+=") + 2
@@ -110,7 +109,6 @@ def test_open_brackets_are_not_searched_again_and_again(opening: str, linear: Ca
     linear(build, run, 4, 400, 3, 0.2)  # a search from each of them to the end of the text would be 100 times
 
 
-@pytest.mark.slow
 def test_time_is_linear_in_the_number_of_nested_template_arguments(linear: Callable[..., None]) -> None:
     def build(count: int) -> str:
         return "template <class T> struct B {};\n" + "".join(f"B<B<int>> x{i};\n" for i in range(count))
