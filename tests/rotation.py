@@ -1,6 +1,6 @@
-"""Slow tests take turns: a run of everything has a quarter of them, another one each day, so that it ends in minutes.
+"""Slow tests take turns: a run of everything has a sixth of them, another one each day, so that it ends in minutes.
 
-    pytest -n 2                 # all quick tests, and the quarter of the slow ones that it is the turn of
+    pytest -n 2                 # all quick tests, and the sixth of the slow ones that it is the turn of
     pytest -n 2 tests           # all tests; so does each run that names folders, files or tests, or selects by -k or -m
 
     pytest -n 2 tests --durations=0 > log; python -m tests.rotation log      # which tests are slow, anew
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.paths import ROOT
 
-PARTS = 4
+PARTS = 6
 SLOW_S = 0.7
 LIST = Path(__file__).with_name("slow.txt")
 

@@ -108,7 +108,7 @@ WIDE = ("tests/agent", "tests/ir", "tests/kernels", "tests/passes", "tests/searc
 
 PARTS: Sequence[Part] = (
     Part(
-        "tests", "all tests, the slow ones too, of which every run has a quarter", ("tests",),
+        "tests", "all tests, the slow ones too, of which every run has a sixth", ("tests",),
         lambda p, s: _python("pytest", "-n", s.jobs, "tests"), _tests,
     ),
     Part(
