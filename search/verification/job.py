@@ -19,6 +19,14 @@ from .sharing.shared_runs import TURN, Data, Planned, SharedRuns, planned
 from .verdict import Failure
 
 
+SERIES = 4
+"""Instances of a series in the first domain, each launched twice: a process makes one series while others make others.
+In every other domain all launches are one series, of the same instances."""
+
+Memory = tuple[str, str, int]
+"""See :attr:`Planned.memory`."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """pass | fail | skip | unknown, with one line, and the failure of a ``fail``.
@@ -36,8 +44,8 @@ class Outcome:
 class Job:
     """``steps`` holds, for the instances that ended so far, how many statements the candidate executed.
 
-    ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
-    that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
+    ``kept`` is its working memory in each domain and series: launch after launch finds it as the one before left it,
+    whatever that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
     sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
     ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of the runs;
     ``name``: by which they know a member that runs in the candidate's place. ``next_rung``: the runs that the rung
@@ -51,14 +59,15 @@ class Job:
     workload: Workload
     domains: tuple[str, ...] = ("int", "field")
     steps: dict[int, int] = field(default_factory=dict)
-    kept: dict[str, Kept] = field(default_factory=dict)
+    kept: dict[Memory, Kept] = field(default_factory=dict)
     unsure: bool = False
     only: bool = False
     large: bool = False
     shared: SharedRuns | None = None
     name: str = ""
     next_rung: Callable[[Job], Iterable[Planned]] | None = None
-    _history: dict[str, str] = field(default_factory=dict)  # by domain: the key of the run that left what is kept
+    _history: dict[Memory, str] = field(default_factory=dict)  # the key of the run that left what is kept
+    _series: dict[tuple[int, ...], int] = field(default_factory=dict)
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
@@ -113,11 +122,17 @@ class Job:
         most: int | None = None,
     ) -> Planned:
         """A run that will be needed; see :class:`Planned`."""
-        return planned(who, instance.sizes, domain, data, sanitize, fuel, self.name, most or 0)
+        in_series = self.remembers and who == "candidate" and domain == self.domains[0]
+        series = self._series_of(instance) if in_series else 0
+        return planned(who, instance.sizes, domain, data, sanitize, fuel, self.name, most or 0, series)
+
+    def _series_of(self, instance: Instance) -> int:
+        """Which series of launches the sizes are one of, in the order in which they were first spoken of."""
+        return self._series.setdefault(tuple(instance.sizes.values()), len(self._series) // SERIES)
 
     def announce(self, runs: Iterable[Planned]) -> None:
         """Say which runs will be needed from now on, to processes that have nothing else to do. Those of a candidate
-        that remembers what came before come in turn, in one process for each domain; the original's beside them do
+        that remembers what came before come in turn, in one process for each series; the original's beside them do
         not."""
         if self.shared is None:
             return
@@ -165,8 +180,8 @@ class Job:
     def _take_turns(self, first: Planned) -> None:
         """Make the runs that come in turn with ``first``, as long as the leader still wants those that were made."""
         assert self.shared is not None
-        self.kept.pop(first.domain, None)
-        self._history.pop(first.domain, None)
+        self.kept.pop(first.memory, None)
+        self._history.pop(first.memory, None)
         made: list[Planned] = []
         while (turns := self.shared.turns(first))[: len(made)] == made and len(turns) > len(made):
             what = turns[len(made)]
@@ -200,7 +215,7 @@ class Job:
         """The candidate, for ``fuel`` statements at most, and under the sanitizer up to the first defect that is none
         of ``theirs``, which are the original's."""
 
-        memory = self.kept.setdefault(what.domain, {})
+        memory = self.kept.setdefault(what.memory, {})
 
         def compute() -> RunResult:
             return run(
@@ -218,9 +233,9 @@ class Job:
             return self._spread(what, fuel, compute, sorted(theirs))
         if self.shared is None:
             return compute()
-        key = self._key(what, sorted(theirs), self._history.get(what.domain, ""))
+        key = self._key(what, sorted(theirs), self._history.get(what.memory, ""))
         result = self.shared.in_turn(_in_turn(what), key, self.candidate, fuel, compute, memory)
-        self._history[what.domain] = key
+        self._history[what.memory] = key
         return result
 
     def _alone(self, what: Planned) -> RunResult:
@@ -250,7 +265,7 @@ def _in_turn(p: Planned) -> Planned:
 
 def _of_original(p: Planned) -> Planned:
     """The run that one of the candidate is compared with."""
-    return replace(p, who="original", sanitize=False, most=0)
+    return replace(p, who="original", sanitize=False, most=0, series=0)
 
 
 __all__ = ["Job", "Outcome", "Planned"]

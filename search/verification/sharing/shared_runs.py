@@ -47,8 +47,8 @@ Data = str | SpecialRows
 @dataclass(frozen=True)
 class Planned:
     """A run that will be needed: of the ``original``, of the ``candidate`` against it, or of the candidate ``alone``,
-    whose errors are bounded. Where the candidate finds what the launch before it left, its runs in a domain come in
-    ``turn``, all in one process.
+    whose errors are bounded. Where the candidate finds what the launch before it left, the runs of a ``series`` in a
+    domain come in ``turn``, all in one process.
 
     ``sanitize`` as for :func:`ktc.ir.interp.run`. ``fuel``: statements of the original beyond which it is not needed;
     ``most``: of the candidate, beyond which it is cut short (0: as :meth:`Job.run` says). ``kernel``: the name of a
@@ -62,10 +62,16 @@ class Planned:
     fuel: int = field(default=FUEL, compare=False)
     kernel: str = ""
     most: int = field(default=0, compare=False)
+    series: int = 0
 
     def comes_with(self, other: Planned) -> bool:
         """Whether the two are runs that come in turn, in one process."""
-        return self.who == other.who == TURN and (self.kernel, self.domain) == (other.kernel, other.domain)
+        return self.who == other.who == TURN and self.memory == other.memory
+
+    @property
+    def memory(self) -> tuple[str, str, int]:
+        """Which runs find what each other left: those of one kernel, domain and series."""
+        return self.kernel, self.domain, self.series
 
     @property
     def name(self) -> str:
@@ -76,14 +82,14 @@ class Planned:
         data = self.data
         special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only]
         sizes = [list(s) for s in self.sizes]
-        return [self.who, sizes, self.domain, special, self.sanitize, self.kernel, self.fuel, self.most]
+        return [self.who, sizes, self.domain, special, self.sanitize, self.kernel, self.series, self.fuel, self.most]
 
     @staticmethod
     def from_json(m: list[Any]) -> Planned:
-        who, sizes, domain, data, sanitize, kernel, fuel, most = m
+        who, sizes, domain, data, sanitize, kernel, series, fuel, most = m
         if not isinstance(data, str):
             data = SpecialRows(tuple(data[0]), data[1], data[2])
-        return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel, kernel, most)
+        return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel, kernel, most, series)
 
 
 def planned(
@@ -95,8 +101,9 @@ def planned(
     fuel: int = FUEL,
     kernel: str = "",
     most: int = 0,
+    series: int = 0,
 ) -> Planned:
-    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel, kernel, most)
+    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel, kernel, most, series)
 
 
 @dataclass
@@ -116,8 +123,8 @@ class SharedRuns:
     _seen: tuple[int, int] = (0, 0)
     _ahead: dict[str, tuple[RunResult, int]] = field(default_factory=dict)
     _working_ahead: bool = False
-    _taken: dict[tuple[str, str], list[Planned]] = field(default_factory=dict)
-    """What has had its turn, by kernel and domain."""
+    _taken: dict[tuple[str, str, int], list[Planned]] = field(default_factory=dict)
+    """What has had its turn, by kernel, domain and series."""
 
     def perform(self, what: Planned) -> None:
         """Make a planned run, if its kernel is known."""
@@ -189,7 +196,7 @@ class SharedRuns:
     def in_turn(
         self, what: Planned, key: str, kernel: Kernel, fuel: int, compute: Callable[[], RunResult], memory: Kept
     ) -> RunResult:
-        """A run of this verdict's candidate that finds in ``memory`` what the run before it in that domain left.
+        """A run of this verdict's candidate that finds in ``memory`` what the run before it in its series left.
         ``key`` says all that its result depends on, runs before it among them, but for the ``fuel``."""
         path, left = self.own / f"{key}.run", self.own / f"{key}.kept"
         if not self.leads:
@@ -197,7 +204,7 @@ class SharedRuns:
             if result.ended and run_files.save_memory(left, memory):
                 run_files.save(path, kernel, result, fuel)
             return result
-        before = self._taken.setdefault((what.kernel, what.domain), [])
+        before = self._taken.setdefault(what.memory, [])
         turns = self.turns(what)
         expected = turns[: len(before) + 1] == [*before, what]
         before.append(what)
