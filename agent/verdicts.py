@@ -128,7 +128,10 @@ class Verdicts:
         c, found = case.candidate, case.coming.result()
         if (name := _name(c, case.judged)) not in self._heard:
             self._heard.add(name)
-            rungs = [{"name": r.name, "status": r.status, "detail": r.detail} for r in found.rungs]
+            rungs = [
+                {"name": r.name, "status": r.status, "detail": r.detail, "seconds": round(r.seconds, 3)}
+                for r in found.rungs
+            ]
             told = {"status": found.status, "reason": found.reason, "seconds": found.seconds, "rungs": rungs}
             self.tell("verified", script=c.script, knobs=case.judged, **told)
         if found.status == "UNKNOWN" and case.open:
