@@ -122,6 +122,14 @@ class Runtime(Protocol):
         """A device array of ``n`` elements, each ``value``; none of them travels."""
         ...
 
+    def repeated(self, block: np.ndarray, n: int) -> object:
+        """A device array of ``n`` elements that repeats ``block``, which travels once."""
+        ...
+
+    def copy(self, array: object) -> object:
+        """Another device array with the same content, made on the device."""
+        ...
+
     def to_host(self, array: object, like: np.ndarray) -> np.ndarray: ...
 
     def copy_into(self, target: object, source: object) -> None:

@@ -112,6 +112,15 @@ class CpuRuntime(TimedRuntime):
         """An array of ``n`` elements, each ``value``."""
         return np.full(n, value, value.dtype)
 
+    def repeated(self, block: np.ndarray, n: int) -> np.ndarray:
+        """An array that repeats ``block``."""
+        return np.resize(block, n)
+
+    def copy(self, array: object) -> np.ndarray:
+        """Another array with the same content."""
+        assert isinstance(array, np.ndarray)
+        return array.copy()
+
     def to_host(self, array: object, like: np.ndarray) -> np.ndarray:
         assert isinstance(array, np.ndarray)
         return array.reshape(like.shape).copy()

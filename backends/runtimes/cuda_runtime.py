@@ -180,6 +180,19 @@ class CudaRuntime(TimedRuntime):
         """An array that is filled on the device."""
         return self.cp.full(n, value, value.dtype)
 
+    def repeated(self, block: np.ndarray, n: int) -> Any:
+        """An array that repeats ``block``, which travels once."""
+        part = self.to_device(block)
+        made = self.cp.empty(n, part.dtype)
+        times = n // part.size
+        made[: times * part.size].reshape(times, part.size)[...] = part
+        made[times * part.size :] = part[: n - times * part.size]
+        return made
+
+    def copy(self, array: Any) -> Any:
+        """Another array with the same content."""
+        return array.copy()
+
     def to_host(self, array: Any, like: np.ndarray) -> np.ndarray:
         return self.cp.asnumpy(array).view(like.dtype).reshape(like.shape)
 

@@ -159,21 +159,42 @@ class ClRuntime(TimedRuntime):
         except self.cl.Error:
             return None
 
+    def _buffer(self, size: int) -> ClArray:
+        return ClArray(self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, max(size, 1)), size)
+
     def to_device(self, array: np.ndarray) -> ClArray:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        flags = self.cl.mem_flags.READ_WRITE
-        buffer = self.cl.Buffer(self.context, flags, max(flat.nbytes, 1))
+        made = self._buffer(flat.nbytes)
         if flat.nbytes:
-            self.cl.enqueue_copy(self.queue, buffer, flat)
-        return ClArray(buffer, flat.nbytes)
+            self.cl.enqueue_copy(self.queue, made.buffer, flat)
+        return made
 
     def full(self, n: int, value: np.generic) -> ClArray:
         """An array that is filled on the device."""
-        size = n * value.itemsize
-        buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, max(size, 1))
-        if size:
-            self.cl.enqueue_fill_buffer(self.queue, buffer, value, 0, size)
-        return ClArray(buffer, size)
+        made = self._buffer(n * value.itemsize)
+        if made.nbytes:
+            self.cl.enqueue_fill_buffer(self.queue, made.buffer, value, 0, made.nbytes)
+        return made
+
+    def repeated(self, block: np.ndarray, n: int) -> ClArray:
+        """An array that repeats ``block``, which travels once; then as much as is there is copied behind it."""
+        made = self._buffer(n * block.itemsize)
+        part = np.ascontiguousarray(block[:n]).view(np.uint8)
+        done = part.nbytes
+        if done:
+            self.cl.enqueue_copy(self.queue, made.buffer, part)
+        while done < made.nbytes:
+            more = min(done, made.nbytes - done)
+            self.cl.enqueue_copy(self.queue, made.buffer, made.buffer, byte_count=more, src_offset=0, dst_offset=done)
+            done += more
+        return made
+
+    def copy(self, array: object) -> ClArray:
+        """Another buffer with the same content."""
+        assert isinstance(array, ClArray)
+        made = self._buffer(array.nbytes)
+        self.copy_into(made, array)
+        return made
 
     def to_host(self, array: object, like: np.ndarray) -> np.ndarray:
         assert isinstance(array, ClArray)

@@ -10,6 +10,7 @@ import functools
 import math
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
@@ -57,9 +58,35 @@ def numpy_dtype(name: str) -> np.dtype:
     )
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """An array that repeats ``block`` (of one dimension) until it is as large as ``shape`` says; made by
+    :meth:`whole`."""
+
+    block: np.ndarray
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.block.dtype
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.block.itemsize
+
+    def whole(self) -> np.ndarray:
+        import numpy as np
+
+        return np.resize(self.block, self.size).reshape(self.shape)
+
+
 def make_array(
     dtype: str, shape: tuple[int, ...], init: str, bounds: tuple[float, float] | None, key: str, seed: int, exact: bool
-) -> np.ndarray:
+) -> np.ndarray | Repeated:
     """One buffer. ``key`` (the argument's name) and ``seed`` fix its content.
 
     ``exact`` replaces random floats by non-zero integers of magnitude at most ``EXACT_LIMIT``; integer buffers are
@@ -85,7 +112,7 @@ def make_array(
         values = INITS[init](rng, count, bounds, floating) if init != "distinct-rows" else _rows(rng, shape, bounds)
     with np.errstate(over="ignore", invalid="ignore"):
         block = np.asarray(values).astype(np_dtype)
-    return (block if count == size else np.resize(block, size)).reshape(shape)
+    return block.reshape(shape) if count == size else Repeated(block, shape)
 
 
 def initial_array(p: Param) -> np.ndarray:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
 
+from .input_data import Repeated, given_array, make_array, marked
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -243,15 +245,27 @@ class Workload:
         Outputs hold poison (NaN; 0x5A in integers). ``exact`` asks for small non-zero integers in every float, so that
         sums and products are exact in any order.
         """
+        made = self.describe_inputs(sizes, variant, seed, exact)
+        return {name: v.whole() if isinstance(v, Repeated) else v for name, v in made.items()}
+
+    def describe_inputs(
+        self, sizes: Mapping[str, int], variant: str | None = None, seed: int = 0, exact: bool = False
+    ) -> dict[str, Any]:
+        """As :meth:`make_inputs`, with large arrays that repeat a block as :class:`Repeated`."""
         made = ((a, a.is_null(sizes)) for a in self.args)
-        return {a.name: None if null else self.make_input(a, sizes, variant, seed, exact) for a, null in made}
+        return {a.name: None if null else self._describe_input(a, sizes, variant, seed, exact) for a, null in made}
 
     def make_input(
         self, a: ArgSpec, sizes: Mapping[str, int], variant: str | None = None, seed: int = 0, exact: bool = False
     ) -> np.ndarray | int | float:
         """One argument as :meth:`make_inputs` gives it."""
+        made = self._describe_input(a, sizes, variant, seed, exact)
+        return made.whole() if isinstance(made, Repeated) else made
+
+    def _describe_input(
+        self, a: ArgSpec, sizes: Mapping[str, int], variant: str | None, seed: int, exact: bool
+    ) -> np.ndarray | Repeated | int | float:
         from . import size_expressions
-        from .input_data import given_array, make_array, marked
 
         def number(v: Any) -> Any:
             return size_expressions.evaluate(v, sizes) if isinstance(v, str) else v
@@ -267,7 +281,9 @@ class Workload:
         bounds = (number(a.range[0]), number(a.range[1])) if a.range else None
         init = "poison" if a.role == "out" and not a.init else a.init or "normal"
         values = make_array(dtype, shape, init, bounds, a.name, seed, exact)
-        return values if a.mark is None else marked(values, a.mark, a.name, seed)
+        if a.mark is None:
+            return values
+        return marked(values.whole() if isinstance(values, Repeated) else values, a.mark, a.name, seed)
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
         """Values of the scalar arguments, host ones too, at ``sizes``."""

@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from ktc.backends.base import Runtime
 from ktc.backends.runtimes import open_runtime
+from ktc.search.workers.device_arguments import on_device
 from ktc.search.workers.worker_protocol import code_from_json, inputs_from_json
 
 
@@ -27,7 +26,7 @@ def launch(job: Path) -> None:
     runtime = open_runtime(wanted["device"])
     executable = runtime.compile(code_from_json(wanted["code"]))
     values, _ = inputs_from_json(wanted["inputs"], job.parent)
-    args = {k: runtime.to_device(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    args = {n: on_device(runtime, v) for n, v in values.items()}
     executable.launch(args)
     runtime.synchronize()
     with _counted(runtime):

@@ -18,7 +18,6 @@ from .oracle import Oracle, text_of
 from .sharing.shared_runs import TURN, Data, Planned, SharedRuns, planned
 from .verdict import Failure
 
-
 SERIES = 4
 """Instances of a series in the first domain, each launched twice: a process makes one series while others make others.
 In every other domain all launches are one series, of the same instances."""
@@ -45,11 +44,11 @@ class Job:
     """``steps`` holds, for the instances that ended so far, how many statements the candidate executed.
 
     ``kept`` is its working memory in each domain and series: launch after launch finds it as the one before left it,
-    whatever that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
-    sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other instances.
-    ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of the runs;
-    ``name``: by which they know a member that runs in the candidate's place. ``next_rung``: the runs that the rung
-    after the exact one will need.
+    whatever that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only
+    where the sanitizer looked, so it looks at the other runs as well. ``only``: the candidate runs for no other
+    instances. ``large``: these are so large that one domain has to do. ``shared``: other processes may make some of
+    the runs; ``name``: by which they know a member that runs in the candidate's place. ``next_rung``: the runs that the
+    rung after the exact one will need.
     """
 
     original: Kernel

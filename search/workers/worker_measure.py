@@ -27,6 +27,7 @@ from ktc.search.verification.floats.condition_numbers import conditions, ill_con
 from ktc.search.verification.floats.moments import spreads
 from ktc.search.verification.floats.sum_lengths import terms_added
 
+from .device_arguments import Array, on_device, whole
 from .timing import rotation, timing
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
 
@@ -53,7 +54,7 @@ class Resident:
     sets: list[dict[str, Any]]
     outputs: tuple[str, ...]
     bytes: int
-    host: dict[str, Any]  # the arguments in host memory; where launches read that, the first set has them of it
+    host: dict[str, Any]  # the arguments as they were described; where launches read host memory, of the first set
 
     def reset(self, runtime: Runtime, count: int | None = None) -> list[dict[str, Any]]:
         """The first ``count`` sets (all), with their outputs as they were at the start."""
@@ -109,7 +110,7 @@ class Measurer:
         """Launch once on fresh buffers; the outputs come back as files."""
         _, exe = self._executable(m["code"])
         values, outputs = self._inputs(m["inputs"])
-        args = self._upload(values)
+        args = {n: on_device(self.runtime, v) for n, v in values.items()}
         exe.launch(args)
         self.runtime.synchronize()
         got = {n: self.runtime.to_host(args[n], values[n]) for n in outputs}
@@ -206,9 +207,6 @@ class Measurer:
         self._data.move_to_end(key)
         return self._data[key]
 
-    def _upload(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {k: self.runtime.to_device(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-
     def _resident(self, m: Mapping[str, Any], cold: bool) -> Resident:
         """The inputs on the device, uploaded once and kept for the requests that follow."""
         key = json.dumps([m, cold], sort_keys=True)
@@ -216,13 +214,17 @@ class Measurer:
             while len(self._sets) >= KEPT_SETS:
                 self._sets.popitem(last=False)
             values, outputs = self._inputs(m)
-            size = sum(v.nbytes for v in values.values() if isinstance(v, np.ndarray))
             in_place, device = self.runtime.reads_host, self.runtime.device  # what nobody writes is needed once there
+            values = whole(values) if in_place else values
+            size = sum(v.nbytes for v in values.values() if isinstance(v, Array))
             copies = rotation(size, device.l2_bytes, device.global_bytes, alone=in_place) if cold else 1
-            pristine = {n: values[n] if in_place else self.runtime.to_device(values[n]) for n in outputs}
             read = {n: v for n, v in values.items() if n not in outputs and _as_it_is(v)} if in_place else {}
-            first = read | self._upload({n: v for n, v in values.items() if n not in read})
-            sets = [first, *(self._upload(values) for _ in range(1, copies))]
+            first = read | {n: on_device(self.runtime, v) for n, v in values.items() if n not in read}
+            pristine = {n: values[n] if in_place else self.runtime.copy(first[n]) for n in outputs}
+            held = {n for n, v in values.items() if isinstance(v, Array)}
+            sets = [first]
+            for _ in range(1, copies):
+                sets.append({n: self.runtime.copy(v) if n in held else v for n, v in first.items()})
             self._sets[key] = Resident(pristine, sets, tuple(outputs), size, values)
         self._sets.move_to_end(key)
         return self._sets[key]
@@ -236,7 +238,7 @@ class Measurer:
         kept = []
         for e, how in ((base, repeat), (exe, None)):
             args = data.reset(self.runtime, 1)[0]
-            spare = self.runtime.to_device(data.host[how.swap[0]]) if how is not None and how.launches > 1 else None
+            spare = on_device(self.runtime, data.host[how.swap[0]]) if how is not None and how.launches > 1 else None
             at = launch_in_step(e, args, how, spare)
             self.runtime.synchronize()
             held = {**args, how.swap[1]: spare} if how is not None and spare is not None and at == how.swap[0] else args
@@ -249,9 +251,10 @@ class Measurer:
         found = [n for n in data.outputs if apart(n)]
         once = repeat is None or repeat.launches == 1
         few = any(data.host[n].size < FEW_ELEMENTS for n in found) and once
-        wide = spreads(self.runtime, source, data.host, data.outputs) if few else {}
+        host = whole(data.host) if found else {}
+        wide = spreads(self.runtime, source, host, data.outputs) if few else {}
         found = [n for n in found if apart(n, wide.get(n))]
-        known = conditions(self.runtime, source, data.host, found) if found and once else {}
+        known = conditions(self.runtime, source, host, found) if found and once else {}
         found = [n for n in found if n not in known or ill_conditioned(kept[1][n], known[n])]
         return next((apart(n, wide.get(n)) for n in found), "")
 
@@ -274,7 +277,7 @@ def _as_it_is(value: Any) -> bool:
 def _terms(code: Emitted, data: Resident) -> dict[str, float]:
     """About how many terms an element of each output is the sum of: what ``code`` adds up, or has there to add by
     atomics, shared out among the elements."""
-    arrays = [v.size for v in data.host.values() if isinstance(v, np.ndarray)]
+    arrays = [v.size for v in data.host.values() if isinstance(v, Array)]
     numbers = {n: int(v) for n, v in data.host.items() if isinstance(v, int | np.integer)}
     added, free = terms_added(code.kernel, numbers), unordered(code.kernel)
     most = {n: max(added, max(arrays, default=0) if n in free else 0) for n in data.outputs}

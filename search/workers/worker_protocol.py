@@ -160,12 +160,13 @@ def inputs_to_json(inputs: Inputs, folder: Path) -> dict[str, Any]:
 
 
 def inputs_from_json(m: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """Argument values by name, and the names of the arrays that are written."""
+    """Argument values by name, large arrays that repeat a block as :class:`Repeated`, and the names of the arrays that
+    are written."""
     if "workload" in m:
         from ktc.ir.workload import Workload
 
         work = Workload.load(m["workload"])
-        values = work.make_inputs(m["sizes"], variant=m["variant"], seed=m["seed"])
-        return dict(values), [a.name for a in work.args if a.role in ("out", "inout")]
+        values = work.describe_inputs(m["sizes"], variant=m["variant"], seed=m["seed"])
+        return values, [a.name for a in work.args if a.role in ("out", "inout")]
     values = {k: load_array(v, folder) if isinstance(v, dict) else v for k, v in m["values"].items()}
     return values, list(m["outputs"])

@@ -103,7 +103,9 @@ def planned(
     most: int = 0,
     series: int = 0,
 ) -> Planned:
-    return Planned(who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel, kernel, most, series)
+    return Planned(
+        who, tuple((n, int(v)) for n, v in sizes.items()), domain, data, sanitize, fuel, kernel, most, series
+    )
 
 
 @dataclass

@@ -242,6 +242,17 @@ def test_device_table_is_found_by_reported_names():
     assert all(row.source and row.dram_bytes_per_s > 1e11 for row in DEVICES)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("n", [3, 7, 20, 21, 50])
+def test_arrays_that_repeat_a_block_and_copies_are_what_they_say(runtime, dtype, n):
+    block, like = np.arange(7).astype(dtype), np.empty(n, dtype)
+    array = runtime.repeated(block, n)
+    assert np.array_equal(runtime.to_host(array, like), np.resize(block, n))
+    other = runtime.copy(array)
+    runtime.copy_into(array, runtime.repeated(np.zeros(1, dtype), n))
+    assert not runtime.to_host(array, like).any() and np.array_equal(runtime.to_host(other, like), np.resize(block, n))
+
+
 def test_arrays_are_filled_on_the_device() -> None:
     runtime = open_runtime("numba")
     array = runtime.full(5, np.float32(1.5))

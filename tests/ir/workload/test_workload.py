@@ -134,7 +134,9 @@ def test_exact_inputs_are_small_nonzero_integers(dtype: str) -> None:
 def test_large_arrays_have_no_equal_rows() -> None:
     from ktc.ir.workload.input_data import make_array
 
-    rows = make_array("f32", (1300, 4096), "normal", None, "x", 0, exact=False)
+    made = make_array("f32", (1300, 4096), "normal", None, "x", 0, exact=False)
+    rows = made.whole()
+    assert (made.size, made.nbytes, made.shape) == (rows.size, rows.nbytes, rows.shape) and made.dtype == rows.dtype
     assert len(np.unique(rows[:, :8], axis=0)) == len(rows)
 
 

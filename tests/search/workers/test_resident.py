@@ -4,9 +4,14 @@ import itertools
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from ktc.backends.runtimes import OPENERS
+from ktc.ir.workload import Workload
+from ktc.ir.workload.input_data import BLOCK
 from ktc.search.workers import worker_measure
 from ktc.search.workers.worker_measure import Measurer
+from tests import devices
 from tests.paths import KERNELS
 
 
@@ -27,6 +32,18 @@ def test_sets_that_take_turns_share_nothing(tmp_path):
     inputs = {"workload": str(KERNELS / "dense/saxpy"), "sizes": {"n": 4 << 20}, "variant": None, "seed": 0}
     first, second, *_ = m._resident(inputs, True).sets
     assert not np.shares_memory(first["x"], second["x"])
+
+
+@pytest.mark.parametrize("device", OPENERS)
+def test_every_set_holds_what_the_workload_says_of_large_arrays(tmp_path, device):
+    devices.working(device)
+    m, sizes = Measurer(device, tmp_path), {"n": BLOCK + 1000}
+    inputs = {"workload": str(KERNELS / "dense/saxpy"), "sizes": sizes, "variant": None, "seed": 0}
+    wanted, held = Workload.load(KERNELS / "dense/saxpy").make_inputs(sizes), m._resident(inputs, True)
+    assert len(held.sets) > 1
+    for args in (*held.sets, held.pristine):
+        for name in set(args) & {"x", "y"}:
+            assert np.array_equal(m.runtime.to_host(args[name], wanted[name]), wanted[name])
 
 
 def test_checksums_of_large_arrays_see_every_part(tmp_path):
