@@ -16,6 +16,7 @@ from ktc.ir.interp.domains.domain import Unsupported
 from ktc.ir.interp.sanitizer.endless_loops import Rounds
 from ktc.ir.nodes import Body, Break, Continue, For, If, Produce, Return, Stmt, While
 
+from .foreseen_rounds import check_fuel
 from .frames import Active, Frame, merge
 from .producer_loops import Producer
 from .rounds_at_once import ran_at_once
@@ -106,6 +107,8 @@ def _loop(
         if rounds.number == 1:
             state.repeated.add(id(s))
         rounds.begin(live)
+        if isinstance(s, For):
+            check_fuel(machine, s, frame, live, rounds.number)
         live = machine.body(body, frame, live, ctx)
         if len(ctx.continued):
             live = merge(live if live is not None else _NONE, ctx.continued)

@@ -65,6 +65,11 @@ class Findings:
         self._found: dict[tuple[str, int, str], Finding] = {}
         self._fatal = fatal
 
+    @property
+    def may_end_the_run(self) -> bool:
+        """Whether there are findings that end the run at once."""
+        return self._fatal is not None
+
     def add(
         self,
         kind: str,
