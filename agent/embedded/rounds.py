@@ -33,7 +33,7 @@ IDEAS_AHEAD = 2
 """Scripts whose first configuration is being compiled while another one is measured: a product takes longer to compile
 than to measure."""
 
-NEAR = 2.0
+NEAR = 1.5
 """A template races with the fastest once its own best takes at most so many times as long. One that is further off at
 its first configuration rarely comes in front at another, and all its measurements were the leader's: of 31 that a
 tridiagonal solver had in 11 s, 14 went to templates that are 3 to 45 times slower."""
