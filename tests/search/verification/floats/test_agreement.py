@@ -27,7 +27,7 @@ def test_a_swapped_pair_is_found(dtype: type) -> None:
 def test_infinities_and_nan_have_places() -> None:
     want = np.array([1.0, np.inf, np.nan, -np.inf], np.float32)
     assert disagreement("y", want, want.copy()) == ""
-    for at, value in ((1, -np.inf), (2, 1.0), (0, np.nan)):
+    for at, value in ((1, -np.inf), (1, 5.0), (2, 1.0), (0, np.nan), (0, np.inf)):
         got = want.copy()
         got[at] = value
         assert disagreement("y", want, got).startswith(f"y[{at}]")
