@@ -21,6 +21,9 @@ from .build import Builder, Candidate
 from .planner import Proposal
 from .report import OptimizeReport, ScenarioResult
 
+LEAST_SECONDS, SHARE_OF_RUN = 2.0, 0.1
+"""Seconds for finding out which guesses of a draft the winner needs: so many at least, or a share of the run's."""
+
 EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
 
 
@@ -36,9 +39,12 @@ def write(report: OptimizeReport, out: Path, builder: Builder, work: Workload) -
     emitted = _emit(builder, report.best_script, report.best_knobs, profile)
     code = emitted.text
     files = {"kernel": _put(out / f"kernel.out.{ext}", code)}
-    guesses = least_assuming(builder.original, report.best_script, emitted, profile).conditions
+    seconds = max(LEAST_SECONDS, SHARE_OF_RUN * report.seconds)
+    rests = least_assuming(builder.original, report.best_script, emitted, profile, seconds)
+    guesses = rests.conditions
     if guesses and report.best_script:
-        why = f"the winner rests on what the draft guessed, and its launcher tests it: {'; '.join(guesses)}"
+        most = "" if rests.least else "no more than this of "
+        why = f"the winner rests on {most}what the draft guessed, and its launcher tests it: {'; '.join(guesses)}"
         report = replace(report, notes=(*report.notes, why), guesses=guesses)
     sweeps = emitted.kernel.sweeps // builder.original.sweeps
     if sweeps > 1:

@@ -7,6 +7,8 @@ asks of its launcher is all that the text needs.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,10 +28,11 @@ from .printing import printed
 @dataclass(frozen=True)
 class Resting:
     """A printed kernel and what it rests on: ``emitted`` knows, of the facts that nobody vouches for, ``facts``
-    alone."""
+    alone. ``least``: without each of them the text was seen to be another; else there was no time to look."""
 
     emitted: Emitted
     facts: tuple[Fact, ...]
+    least: bool = True
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -38,12 +41,14 @@ class Resting:
         return tuple(dict.fromkeys([*(f.text for f in self.facts), *asked]))
 
 
-def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str) -> Resting:
+def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str, seconds: float = math.inf) -> Resting:
     """``emitted``, which ``script`` made of ``original`` for ``target``, with as few doubtful facts as its text allows.
 
     Facts are taken away all at once, then those of a kind, then one after the other, and stay away where nothing of the
-    text changes.
+    text changes. Each time the script is applied anew, which may raise the kernel anew: nothing is begun after
+    ``seconds``.
     """
+    until = time.monotonic() + seconds
     doubtful = unvouched(original)
     if not doubtful:
         return Resting(emitted, ())
@@ -51,7 +56,7 @@ def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str)
     found = emitted
     spared: list[Fact] = []
     open_ = [doubtful]
-    while open_:
+    while open_ and time.monotonic() < until:
         fewer = open_.pop(0)
         again = _again(original, frozenset((f.sym, f.kind) for f in (*spared, *fewer)), script, target, values)
         if again is not None and again.text == emitted.text:
@@ -59,7 +64,7 @@ def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str)
             spared += fewer
         else:
             open_ += _parts(fewer)
-    return Resting(found, tuple(f for f in doubtful if f not in spared))
+    return Resting(found, tuple(f for f in doubtful if f not in spared), least=not open_)
 
 
 def _parts(facts: tuple[Fact, ...]) -> list[tuple[Fact, ...]]:

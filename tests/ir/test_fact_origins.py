@@ -9,7 +9,7 @@ import pytest
 import ktc
 from ktc import emission
 from ktc.backends.launchers.launch_geometry import geometry
-from ktc.driver.reliance import Resting
+from ktc.driver.reliance import Resting, least_assuming
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of, launch_tests, unvouched, unvouched_pairs, without
 from ktc.ir.kernel import Kernel, Param
@@ -160,6 +160,15 @@ def test_what_a_kernel_rests_on_is_what_its_text_would_lack(folder: Path) -> Non
     assert "y aligned to 16 bytes" in found.conditions and "cols % 4 == 0" in found.conditions
     assert not any("1024" in c for c in found.conditions), "the range of rows plays no part"
     assert resting(folder, "raise").conditions == ()
+
+
+def test_without_time_to_look_a_kernel_rests_on_all_that_was_guessed(folder: Path) -> None:
+    program = ktc.load(str(folder)).apply(VECTORS).ok
+    given = program.original, program.script, program.lower("cuda"), "cuda"
+    hurried, found = least_assuming(*given, seconds=0.0), least_assuming(*given)
+    assert found.least and not hurried.least
+    assert hurried.facts == unvouched(program.original) and set(found.facts) < set(hurried.facts)
+    assert hurried.emitted.text == found.emitted.text
 
 
 def test_narrow_index_on_a_drafted_range_is_tested_at_the_launch(folder: Path) -> None:
