@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ktc.passes.core.language import parse_script
-from ktc.passes.core.script import Script
+from ktc.passes.core.script import Script, Step
 
 
 @lru_cache(4096)
@@ -22,6 +22,11 @@ def built_on(script: str, other: str) -> bool:
     """Whether ``script`` is the steps of ``other`` and more; conditions (``where``) belong to each by itself."""
     steps, first = parsed(script).steps, parsed(other).steps
     return len(first) < len(steps) and steps[: len(first)] == first
+
+
+def steps_of(script: str) -> tuple[Step, ...]:
+    """The steps of ``script``, whatever its conditions."""
+    return parsed(script).steps
 
 
 def unconditional(script: str) -> str:

@@ -12,6 +12,7 @@ from ktc.ir.nodes import While
 from ktc.ir.support.quantities import duration
 from ktc.ir.walk import walk
 from ktc.ir.workload import Scenario, Workload
+from ktc.passes.core.catalogue import PASSES
 from ktc.search.limiters.limiter import Profile
 from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
@@ -22,7 +23,7 @@ from .lab import Lab, Tuned
 from .leaders import Leaders
 from .memory import Memory
 from .planner import Outcome, Planner, Proposal
-from .scripts import built_on
+from .scripts import built_on, steps_of
 from .stopping import Stopping
 from .verdicts import Case, Verdicts
 
@@ -54,6 +55,11 @@ class Finalist:
     knobs: Mapping[str, int]
     seconds: float
     interval: tuple[float, float] | None = None
+
+
+def is_of_results(rejected: Mapping[str, object]) -> bool:
+    """Whether a configuration was rejected for what it computes, not for how it ended."""
+    return not str(rejected["verdict"]).startswith(("crash", "hang"))
 
 
 @dataclass
@@ -235,6 +241,19 @@ class Run:
 
     def _built_on_wrong(self, script: str) -> bool:
         return any(built_on(script, wrong) for wrong in self._withdrawn.values() if wrong)
+
+    def why_futile(self, c: Candidate) -> str:
+        """Why ``c`` is not worth measuring: its last step approximates functions, and made another script wrong that is
+        right without it. '' where nothing says so."""
+        last = steps_of(c.script)[-1:]
+        if not last or "fast_math" not in PASSES[last[0].name].flags:
+            return ""
+        right = {steps_of(script) for (at, script), o in self.outcomes.items() if at and o.status == "tuned"}
+        wrong = {str(r["script"]): steps_of(str(r["script"])) for r in self.rejected if is_of_results(r)}
+        for script, steps in wrong.items():
+            if steps[-1:] == last and steps[:-1] in right and script != c.script:
+                return f"its last step made a script wrong that is right without it: {script}"
+        return ""
 
     def is_verified(self, f: Finalist) -> bool:
         """Whether the ladder accepted this very configuration (see :mod:`.verdicts`), and nothing below is on trial."""

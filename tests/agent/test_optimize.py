@@ -180,6 +180,26 @@ def test_a_template_that_was_wrong_does_not_race_with_those_that_are_right(work,
     assert measurements(events) == {WIDE: 1, SPLIT: 11}
 
 
+APPROXIMATES = "fast-math{fns=exp}"
+
+
+@pytest.mark.parametrize(("status", "tried"), [("wrong", False), ("crash", True)])
+def test_approximations_that_made_a_right_script_wrong_are_not_tried_on_others(tmp_path, status, tried):
+    (tmp_path / "kernel.ktir").write_text(ROWS.replace("= in[", "= exp(in[row] as f32) as f16 * in["))
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    work = Workload.load(tmp_path / "workload.toml")
+
+    def device(script, knobs, scenario):
+        return status if APPROXIMATES in script else seconds(script, knobs, scenario)
+
+    scripts = [f"{SPLIT} | {APPROXIMATES}", SPLIT, WIDE, f"{WIDE} | {APPROXIMATES}"]
+    report, _, events = run(work, tmp_path, lab=FakeLab(device), scenarios=("few",), budget=16, planner=Fixed(*scripts))
+    measured = measurements(events)
+    assert {SPLIT, WIDE, scripts[0]} <= set(measured) and (scripts[3] in measured) == tried
+    why = [o.detail for o in report.outcomes if o.script == scripts[3] and o.status == "withdrawn"]
+    assert why == [] if tried else why == [f"its last step made a script wrong that is right without it: {scripts[0]}"]
+
+
 def test_nothing_new_is_begun_after_the_time_limit(work, tmp_path):
     lab = FakeLab(seconds)
     report, _, _ = run(work, tmp_path, lab=lab, time_limit=1e-9, scenarios=["many"])
