@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.script import Script, Step
 
@@ -27,6 +28,11 @@ def built_on(script: str, other: str) -> bool:
 def steps_of(script: str) -> tuple[Step, ...]:
     """The steps of ``script``, whatever its conditions."""
     return parsed(script).steps
+
+
+def approximates(step: Step) -> bool:
+    """Whether ``step`` puts approximations in the place of functions: worth it where it is faster."""
+    return "fast_math" in PASSES[step.name].flags
 
 
 def unconditional(script: str) -> str:

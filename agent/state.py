@@ -12,7 +12,6 @@ from ktc.ir.nodes import While
 from ktc.ir.support.quantities import duration
 from ktc.ir.walk import walk
 from ktc.ir.workload import Scenario, Workload
-from ktc.passes.core.catalogue import PASSES
 from ktc.search.limiters.limiter import Profile
 from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
@@ -23,7 +22,7 @@ from .lab import Lab, Tuned
 from .leaders import Leaders
 from .memory import Memory
 from .planner import Outcome, Planner, Proposal
-from .scripts import built_on, steps_of
+from .scripts import approximates, built_on, steps_of
 from .stopping import Stopping
 from .verdicts import Case, Verdicts
 
@@ -246,7 +245,7 @@ class Run:
         """Why ``c`` is not worth measuring: its last step approximates functions, and made another script wrong that is
         right without it. '' where nothing says so."""
         last = steps_of(c.script)[-1:]
-        if not last or "fast_math" not in PASSES[last[0].name].flags:
+        if not last or not approximates(last[0]):
             return ""
         right = {steps_of(script) for (at, script), o in self.outcomes.items() if at and o.status == "tuned"}
         wrong = {str(r["script"]): steps_of(str(r["script"])) for r in self.rejected if is_of_results(r)}

@@ -20,6 +20,7 @@ from .build import Candidate
 from .lab import Comparison
 from .planner import Proposal
 from .report import StepShare
+from .scripts import approximates
 from .state import Finalist, Run
 
 LEAST_SECONDS = 5.0
@@ -30,7 +31,8 @@ SHARE_OF_RUN = 0.2
 
 AS_FAST = 0.98
 """What is as fast: by the interval of a duel it may be as fast or faster, and is no slower than this. A duel that is
-too noisy to say so drops nothing."""
+too noisy to say so drops nothing but approximations, which have to show that they are worth it: there the median
+counts."""
 
 WHY = "a winner without what it does not need"
 
@@ -69,7 +71,8 @@ def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
             measured[step] = StepShare(step, None, less)
             continue
         f, ratio = less
-        idle = ratio[1] >= AS_FAST and ratio[2] >= 1.0
+        least = ratio[0] if approximates(_steps(won.finalist)[place]) else ratio[1]
+        idle = least >= AS_FAST and ratio[2] >= 1.0
         if idle and (verdict := _accepted(run, f, until)) and not run.is_withdrawn(f.candidate):
             won = replace(won, finalist=f, verdict=verdict)
             dropped.append(step)

@@ -10,8 +10,9 @@ from ktc.agent.report import StepShare
 from ktc.ir.workload import Workload
 from ktc.page.run_report import report_of
 from ktc.runs import load_run
+from tests.agent.agent_kernels import ROWS
 from tests.agent.fake_lab import FakeLab
-from tests.agent.test_optimize import WIDE, Fixed, run, work
+from tests.agent.test_optimize import WIDE, WORKLOAD, Fixed, run, work
 
 __all__ = ["work"]
 
@@ -44,13 +45,25 @@ def test_a_step_without_effect_is_dropped_and_the_others_have_their_share(work, 
     assert any(not any("cache-hints" in t for t in k.trace) for k in lab.gated), "what is left was verified itself"
 
 
-def test_a_noisy_duel_drops_nothing(work, tmp_path):
-    class Noisy(FakeLab):
-        def compare(self, c, knobs, scenario, rival=None):
-            found = super().compare(c, knobs, scenario, rival)
-            spread = (0.8, 1.2) if rival is not None else (0.99, 1.01)
-            return replace(found, ratio=(found.ratio[0], *(found.ratio[0] * x for x in spread)))
+class Noisy(FakeLab):
+    def compare(self, c, knobs, scenario, rival=None):
+        found = super().compare(c, knobs, scenario, rival)
+        spread = (0.8, 1.2) if rival is not None else (0.99, 1.01)
+        return replace(found, ratio=(found.ratio[0], *(found.ratio[0] * x for x in spread)))
 
+
+@pytest.mark.parametrize(("gain", "kept"), [(1.0, False), (1.1, True)])
+def test_an_approximation_has_to_show_in_a_noisy_duel_that_it_is_worth_it(tmp_path, gain, kept):
+    (tmp_path / "kernel.ktir").write_text(ROWS.replace("= in[", "= exp(in[row] as f32) as f16 * in["))
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    script = f"{WIDE} | fast-math{{fns=exp}}"
+    lab = Noisy(lambda script, *given: seconds(script, *given) / (gain if "fast-math" in script else 1))
+    work = Workload.load(tmp_path / "workload.toml")
+    report, _, _ = run(work, tmp_path, Fixed(script), lab, scenarios=["many"], budget=3)
+    assert report.best_script == (script if kept else WIDE)
+
+
+def test_a_noisy_duel_drops_nothing(work, tmp_path):
     report, _, _ = only(work, tmp_path, Noisy(seconds))
     (many,) = report.scenarios
     assert many.script == BOUNDED and many.shares[-1].factor == pytest.approx(1.0)
