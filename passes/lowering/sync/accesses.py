@@ -6,8 +6,9 @@ Inside one block-level iteration, a loop's access is *owned* when the same distr
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.polynomial import polynomial
@@ -19,6 +20,7 @@ from ktc.ir.nodes import (
     Atomic,
     Binary,
     Body,
+    Const,
     Dist,
     Eval,
     Expr,
@@ -36,6 +38,7 @@ from ktc.ir.nodes import (
     While,
     bodies,
     fresh,
+    i32,
 )  # fmt: skip
 from ktc.ir.storage import is_visible
 from ktc.ir.support.memo import by_identity
@@ -75,6 +78,14 @@ class Access:
     in_flight: bool = False  # an asynchronous copy that nobody has waited for: a barrier does not complete it
     loop: int = 0  # the loop over threads in whose iterations it is: its ``id``, 0 if in none of all axes
     sure: bool = False  # whether every iteration of that loop makes it, or those that have such an element
+
+    def is_same_threads(self, other: Access) -> bool:
+        """Whether one thread makes this access of an element and ``other``: they are the same function of the same
+        iterations, which tells iterations apart. So it does where one of them is a write that each iteration makes,
+        for iterations are independent; ``if (key[t] == wanted) first[b] = t`` is any thread's."""
+        if self.owner != other.owner or self.owner == "*":
+            return False
+        return any(a.write and a.sure and a.loop for a in (self, other)) or not self.spreads or tells_apart(self.owner)
 
     @property
     def spreads(self) -> tuple[Spread, ...]:
@@ -220,6 +231,45 @@ def _in(env: dict[Sym, Expr], x: Expr) -> Expr:
 def _placeholder(k: int) -> Expr:
     """A canonical variable standing for the k-th enclosing loop's index."""
     return Knob(f"#{k}")
+
+
+def _iteration(e: Expr) -> bool:
+    """Whether ``e`` is such a variable of a loop over threads."""
+    return isinstance(e, Knob) and e.name[:1] == "#" and e.name[1:].isdigit()
+
+
+@lru_cache(4096)
+def tells_apart(owner: object) -> bool:
+    """Whether the index of ``owner`` is another one for each iteration of the loops over threads around it: each of
+    them is a term of its own, or split into a quotient and its remainder."""
+    spreads, key = owner  # type: ignore[misc]
+    if not isinstance(key, tuple):
+        return True  # an element of this one access
+    told: set[Expr] = set()
+    split: dict[tuple[Expr, Expr], set[str]] = {}
+    for index in key:
+        terms: dict[tuple[int, tuple[Expr, ...]], list[Expr]] = {}
+        for factors, times in polynomial(index).items():
+            iterations = [f for f in factors if _iteration(f)]
+            if len(iterations) == 1:
+                scale = abs(times), tuple(f for f in factors if f is not iterations[0])
+                terms.setdefault(scale, []).append(iterations[0])
+        told |= {found[0] for found in terms.values() if len(found) == 1}
+        for x in walk_expr(index):
+            if isinstance(x, Binary) and x.op in _SPLITS:
+                split.setdefault(_SPLITS[x.op](x), set()).add("part" if x.op in ("/", ">>") else "rest")
+    for (whole, _), parts in split.items():
+        told |= {x for x in walk_expr(whole) if _iteration(x)} if len(parts) == 2 else set()
+    return len(told) >= len(spreads)
+
+
+_SPLITS: dict[str, Callable[[Binary], tuple[Expr, Expr]]] = {
+    "/": lambda e: (e.a, e.b),
+    "%": lambda e: (e.a, e.b),
+    ">>": lambda e: (e.a, i32(1 << int(e.b.value)) if isinstance(e.b, Const) else e.b),
+    "&": lambda e: (e.a, i32(int(e.b.value) + 1) if isinstance(e.b, Const) else e.b),
+}
+"""What a quotient, or a remainder, is of, and by what it is divided."""
 
 
 def _of_block(s: Par, env: dict[Sym, Expr], changing: set[Sym]) -> Expr:

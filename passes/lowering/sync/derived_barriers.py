@@ -46,7 +46,7 @@ def conflict(before: list[Access], after: list[Access], *, at_once: bool = False
             if a.buffer != b.buffer or not (a.write or b.write):
                 continue
             mine = _is_own(b, own[0].get((a.loop, a.buffer), ())) or _is_own(a, own[1].get((b.loop, b.buffer), ()))
-            if (a.owner != b.owner or a.owner == "*") and not mine and not (at_once and apart(a.slot, b.slot)):
+            if not a.is_same_threads(b) and not mine and not (at_once and apart(a.slot, b.slot)):
                 return True
     return False
 
