@@ -6,6 +6,7 @@ Inside one block-level iteration, a loop's access is *owned* when the same distr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -81,11 +82,17 @@ class Access:
 
     def is_same_threads(self, other: Access) -> bool:
         """Whether one thread makes this access of an element and ``other``: they are the same function of the same
-        iterations, which tells iterations apart. So it does where one of them is a write that each iteration makes,
-        for iterations are independent; ``if (key[t] == wanted) first[b] = t`` is any thread's."""
+        iterations, which tells iterations apart. So does any function of all of them where one is a write that each
+        iteration makes, for iterations are independent; ``if (key[t] == wanted) first[b] = t`` is any thread's."""
         if self.owner != other.owner or self.owner == "*":
             return False
-        return any(a.write and a.sure and a.loop for a in (self, other)) or not self.spreads or tells_apart(self.owner)
+        return not self.spreads or tells_apart(self.owner) or self.is_written_by_one or other.is_written_by_one
+
+    @property
+    def is_written_by_one(self) -> bool:
+        """Whether each iteration of a loop over threads writes this element of its own: iterations are independent, and
+        the element is a function of all of them (not one that all write alike)."""
+        return self.write and self.sure and self.loop != 0 and bool(self.spreads) and names_all(self.owner)
 
     @property
     def spreads(self) -> tuple[Spread, ...]:
@@ -261,6 +268,20 @@ def tells_apart(owner: object) -> bool:
     for (whole, _), parts in split.items():
         told |= {x for x in walk_expr(whole) if _iteration(x)} if len(parts) == 2 else set()
     return len(told) >= len(spreads)
+
+
+@lru_cache(4096)
+def names_all(owner: object) -> bool:
+    """Whether the index of ``owner`` is a function of every loop over threads around it."""
+    spreads, key = owner  # type: ignore[misc]
+    if not isinstance(key, tuple):
+        return True  # an element of this one access
+    named = {n for index in key for x in walk_expr(index) if isinstance(x, Knob) for n in _NAMED.findall(x.name)}
+    return len(named) >= len(spreads)
+
+
+_NAMED = re.compile(r"(?:^|')#(\d+)(?:$|')")
+"""The variables of loops over threads in the name of one, or of a serial loop whose range depends on them."""
 
 
 _SPLITS: dict[str, Callable[[Binary], tuple[Expr, Expr]]] = {

@@ -66,7 +66,7 @@ def _written_by_one(found: list[Access]) -> dict[tuple[int, Sym], list[Access]]:
     """
     out: dict[tuple[int, Sym], list[Access]] = {}
     for a in found:
-        if a.write and a.sure and a.loop:
+        if a.is_written_by_one:
             out.setdefault((a.loop, a.buffer), []).append(a)
     return out
 

@@ -54,6 +54,29 @@ def test_nobody_waits_for_what_its_own_thread_wrote(index: str) -> None:
     assert barriers(index) == 0
 
 
+def test_others_wait_where_all_threads_write_one_element_alike() -> None:
+    """In the next round one of them may be ahead of those that still read."""
+    kernel = parse_kernel("""
+kernel k(out: f32*, shared_by_all: f32*, host n: i32)
+  par b in 0..n @ [block.x]
+    for r in 0..4
+      par t in 0..64 @ [thread.x 64]
+        shared_by_all[b] = r as f32
+      par u in 0..64 @ [thread.x 64]
+        out[b * 64 + u] = out[b * 64 + u] + shared_by_all[b]
+""")
+    lowered = materialise(kernel)
+    args = {"out": np.zeros(128, np.float32), "shared_by_all": np.zeros(2, np.float32), "n": 2}
+    found = run(lowered, args)
+    assert {f.kind for f in found.findings} <= {"redundant-store"} and found.outputs["out"].tolist() == [6.0] * 128
+
+
+def test_what_every_iteration_writes_is_its_own_wherever_that_is() -> None:
+    text = KERNEL.replace("      if x[b * 128 + t] == wanted\n  ", "").replace("WRITTEN", "b * 128 + (t ^ 5)")
+    lowered = materialise(parse_kernel(text.replace("READ", "b * 128 + (u ^ 5)")))
+    assert not any(isinstance(s, Barrier) for s in walk(lowered.body))
+
+
 def test_a_kernel_that_looks_for_a_key_waits_before_the_place_is_read() -> None:
     """``if (keys[t] == start) first = pick[t]; __syncthreads(); if (keys[t] == end) length = pick[t] - first``."""
     kernel = parse_kernel("""
