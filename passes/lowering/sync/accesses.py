@@ -245,13 +245,20 @@ def _iteration(e: Expr) -> bool:
     return isinstance(e, Knob) and e.name[:1] == "#" and e.name[1:].isdigit()
 
 
+def _loops_and_index(owner: object) -> tuple[int, tuple[Expr, ...] | None]:
+    """How many loops over threads are around an access, and its index; None of an element that no other access has."""
+    assert isinstance(owner, tuple)
+    spreads, key = owner
+    return len(spreads), key if isinstance(key, tuple) else None
+
+
 @lru_cache(4096)
 def tells_apart(owner: object) -> bool:
     """Whether the index of ``owner`` is another one for each iteration of the loops over threads around it: each of
     them is a term of its own, or split into a quotient and its remainder."""
-    spreads, key = owner  # type: ignore[misc]
-    if not isinstance(key, tuple):
-        return True  # an element of this one access
+    loops, key = _loops_and_index(owner)
+    if key is None:
+        return True
     told: set[Expr] = set()
     split: dict[tuple[Expr, Expr], set[str]] = {}
     for index in key:
@@ -267,17 +274,17 @@ def tells_apart(owner: object) -> bool:
                 split.setdefault(_SPLITS[x.op](x), set()).add("part" if x.op in ("/", ">>") else "rest")
     for (whole, _), parts in split.items():
         told |= {x for x in walk_expr(whole) if _iteration(x)} if len(parts) == 2 else set()
-    return len(told) >= len(spreads)
+    return len(told) >= loops
 
 
 @lru_cache(4096)
 def names_all(owner: object) -> bool:
     """Whether the index of ``owner`` is a function of every loop over threads around it."""
-    spreads, key = owner  # type: ignore[misc]
-    if not isinstance(key, tuple):
-        return True  # an element of this one access
+    loops, key = _loops_and_index(owner)
+    if key is None:
+        return True
     named = {n for index in key for x in walk_expr(index) if isinstance(x, Knob) for n in _NAMED.findall(x.name)}
-    return len(named) >= len(spreads)
+    return len(named) >= loops
 
 
 _NAMED = re.compile(r"(?:^|')#(\d+)(?:$|')")
