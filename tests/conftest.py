@@ -69,9 +69,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if TURN not in os.environ:
         return
     slow, turn = rotation.slow_tests(), int(os.environ[TURN])
-    due = [item for item in items if rotation.is_due(item.nodeid, slow, turn)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(due)])
-    items[:] = due
+    due: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        due[rotation.is_due(item.nodeid, slow, turn)].append(item)
+    config.hook.pytest_deselected(items=due[False])
+    items[:] = due[True]
 
 
 def pytest_collection_finish() -> None:

@@ -221,10 +221,9 @@ class Measurer:
             read = {n: v for n, v in values.items() if n not in outputs and _as_it_is(v)} if in_place else {}
             first = read | {n: on_device(self.runtime, v) for n, v in values.items() if n not in read}
             pristine = {n: values[n] if in_place else self.runtime.copy(first[n]) for n in outputs}
-            held = {n for n, v in values.items() if isinstance(v, Array)}
             sets = [first]
             for _ in range(1, copies):
-                sets.append({n: self.runtime.copy(v) if n in held else v for n, v in first.items()})
+                sets.append({n: self.runtime.copy(v) if isinstance(values[n], Array) else v for n, v in first.items()})
             self._sets[key] = Resident(pristine, sets, tuple(outputs), size, values)
         self._sets.move_to_end(key)
         return self._sets[key]

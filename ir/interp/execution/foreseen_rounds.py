@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ktc.ir.arith.counted_loops import Counting, counting, why_unsteady
+from ktc.ir.interp.sanitizer.endless_loops import FIRST
 from ktc.ir.nodes import Break, Call, Continue, For, Return, Var
 from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import all_exprs, loads_in, walk
@@ -20,9 +21,6 @@ from .frames import Active, Frame
 
 if TYPE_CHECKING:
     from .statements import Machine
-
-FIRST = 64
-"""Rounds before a loop is looked at; then whenever their number has doubled."""
 
 
 @dataclass(frozen=True)

@@ -93,12 +93,12 @@ def pieces(size: int) -> Iterator[slice]:
     return (slice(start, start + CHUNK) for start in range(0, size, CHUNK))
 
 
-def _shared_out(work: Callable[[slice], Result], size: int) -> Iterator[Result]:
+def _shared_out(work: Callable[[slice], Result], size: int) -> list[Result]:
     """What ``work`` gives for each piece, in their order. The cores share them: numpy's loops hold no lock."""
     if size <= CHUNK:
-        return map(work, pieces(size))
+        return [work(part) for part in pieces(size)]
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-        return iter(list(pool.map(work, pieces(size))))
+        return list(pool.map(work, pieces(size)))
 
 
 def misplaced_special(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -131,6 +131,6 @@ def _rms(a: np.ndarray) -> float:
             squared = float(np.dot(x, x))
         return squared, x.size
 
-    found = list(_shared_out(squares, a.size))
+    found = _shared_out(squares, a.size)
     total, count = sum(squared for squared, _ in found), sum(n for _, n in found)
     return (total / count) ** 0.5 if count else 0.0
