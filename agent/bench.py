@@ -120,7 +120,8 @@ class Bench:
 
         def measured(config: Mapping[str, int], incumbent: object) -> Outcome:
             self.between()
-            return self.station.evaluate(at(config), scenario, max(0.0, until - time.monotonic()))
+            meanwhile = self.between if self.gates else None  # verdicts come from elsewhere
+            return self.station.evaluate(at(config), scenario, max(0.0, until - time.monotonic()), meanwhile)
 
         until = time.monotonic() + seconds
         ahead = 0 if self.device.is_cpu else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
@@ -27,45 +28,35 @@ FITTED = 4096
 LAST_RESORT = 3.0
 """Time limits, after the end of the first, that verdicts are waited for while nothing was accepted."""
 
+LEAST_GRACE_S, GRACE = 2.0, 0.2
+"""Once the time is over and something was accepted, verdicts on what is faster are waited for so many seconds, or this
+share of what the run took so far, if that is more; duels go on meanwhile."""
+
+CLOSE = 1.1
+"""What the search timed at more than so many times the fastest that has met the original does not become faster in a
+duel."""
+
+LOOKS_S = 0.1
+"""Who waits for several verdicts looks for so long at one."""
+
 
 def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     """The winner of ``scenario``: the largest ratio among the verified finalists, or the original itself.
 
     Faster means that the whole 95 % interval of the ratio lies above 1. Where the first leaves nothing to gain, no
-    other is looked at. Once the time is over, the verdicts on the fastest are waited for as long again, and
-    :data:`LAST_RESORT` times as long while nothing at all is accepted.
+    other is looked at.
     """
     run.tell("finals", scenario=scenario.name)
     original, *rest = run.finalists[scenario.name]
-    if run.is_late(scenario):  # those that were asked about come first: nothing new is begun but for want of any
-        rest.sort(key=lambda f: run.verdicts.of(f.candidate, f.knobs) is None)
-    elif run.lab.gates:
-        for f in rest[:FINALISTS]:
-            run.verdicts.begin(f.candidate, f.knobs)
     met: list[Winner] = []
-    stopping = run.stopping.get(scenario.name, Stopping())
-
-    def meet(f: Finalist, seconds: float = math.inf) -> None:
-        verdict = run.gate_final(f.candidate, f.knobs, seconds) if not run.is_withdrawn(f.candidate) else ""
+    until = time.monotonic() + max(LEAST_GRACE_S, GRACE * (time.monotonic() - run.started))
+    while (f := _next(run, scenario, rest, met, until)) is not None:
+        rest.remove(f)
+        verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
         if verdict and (found := compare(run, f, scenario)) is not None:
             met.append(Winner(f, found, verdict))
-
-    open_: list[Finalist] = []
-    for f in rest:
-        if len(met) == FINALISTS or any(stopping.is_near(m.found.after.median) for m in met):
-            break
-        late = run.is_late(scenario)
-        asked = not late or run.verdicts.of(f.candidate, f.knobs) is not None
-        wait = 0.0 if late and met else run.patience(scenario)  # what met is faster: they come in that order
-        if not asked or not run.is_decided(f, wait):
-            open_.append(f)
-        elif run.is_verified(f) or not late:
-            meet(f)
-    for f in open_:  # time is over
-        left = run.patience(scenario, LAST_RESORT)
-        if run.was_decided(f) or (not met and left):
-            meet(f, left)
-        if run.verdicts.asked(f.candidate) and not run.was_decided(f) and not run.is_withdrawn(f.candidate):
+    for f in _contenders(run, rest, met):
+        if run.verdicts.asked(f.candidate) and not run.was_decided(f):
             run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({duration(f.seconds)})")
     while (best := _fastest(run, met)) is not None:
         won = without_idle_steps(run, scenario, best)
@@ -73,6 +64,50 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             return _result(run, scenario, won.finalist, won.found, won.verdict, won.shares)
     why = "" if met else ": no candidate ran" if not rest else ": no candidate passed the finals"
     return _result(run, scenario, original, _unchanged(run, scenario, original), f"the original is kept{why}")
+
+
+def _next(
+    run: Run, scenario: Scenario, field: Sequence[Finalist], met: Sequence[Winner], until: float
+) -> Finalist | None:
+    """The one of ``field`` that meets the original next, with a verdict; None once no other can win, or is known to be
+    right in time.
+
+    The fastest comes first, and its verdict is waited for. Once the time of ``scenario`` is over, those that have
+    theirs come first; verdicts on what is faster are then waited for ``until`` (of :func:`time.monotonic`), and while
+    nothing at all is accepted, :data:`LAST_RESORT` time limits more.
+    """
+    if any(run.stopping.get(scenario.name, Stopping()).is_near(m.found.after.median) for m in met):
+        return None
+    while close := _contenders(run, field, met):
+        late = run.is_late(scenario)
+        decided = [f for f in close if run.was_decided(f) and (run.is_verified(f) or not late)]
+        if decided and (late or decided[0] is close[0]):
+            return decided[0]
+        open_ = [f for f in close if not run.was_decided(f)]
+        if late and met:  # a verdict that nobody works on beside the duels is not begun any more
+            begun = (f for f in open_ if run.lab.gates or run.verdicts.of(f.candidate, f.knobs) is not None)
+            open_ = [f for f in begun if f.seconds < _least(met)]
+        left = until - time.monotonic() if late and met else run.patience(scenario, LAST_RESORT if late else 1.0)
+        if not open_ or left <= 0:
+            return None
+        each = {f.candidate.key: f for f in reversed(open_)}  # the fastest of each template: they fail together
+        asked = sorted(each.values(), key=lambda f: f.seconds)[: FINALISTS if run.lab.gates else 1]
+        for f in asked:
+            run.verdicts.begin(f.candidate, f.knobs)
+        for f in asked:
+            run.is_decided(f, min(left, LOOKS_S))
+    return None
+
+
+def _contenders(run: Run, field: Sequence[Finalist], met: Sequence[Winner]) -> list[Finalist]:
+    """Those of ``field`` that may be faster than what has ``met`` the original, the fastest first."""
+    most = (CLOSE if len(met) < FINALISTS else 1.0) * _least(met)
+    return [f for f in field if (f.interval or (f.seconds,))[0] < most and not run.is_withdrawn(f.candidate)]
+
+
+def _least(met: Sequence[Winner]) -> float:
+    """What the search timed the fastest at of those that have met the original, in seconds."""
+    return min((m.finalist.seconds for m in met), default=math.inf)
 
 
 def _unchanged(run: Run, scenario: Scenario, original: Finalist) -> Comparison:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from ktc.driver.printing import printed
@@ -18,6 +18,7 @@ from ktc.search.limiters.ncu import Unavailable, count
 from ktc.search.records.outcome import Outcome
 from ktc.search.workers.executor import Deadlines, FromWorkload, LocalExecutor, Measured, Reply, open_executor
 from ktc.search.workers.head_start import HeadStart
+from ktc.search.workers.worker_process import LISTENS_S
 
 from .gate import verifying_processes
 
@@ -85,9 +86,15 @@ class Station:
             self._compiling[code.text] = self.executor.compile(code)
         return self._compiling[code.text]
 
-    def evaluate(self, kernel: Kernel, scenario: Scenario, seconds: float = math.inf) -> Outcome:
+    def evaluate(
+        self,
+        kernel: Kernel,
+        scenario: Scenario,
+        seconds: float = math.inf,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Outcome:
         """Check ``kernel`` (knobs bound) against the original on small awkward sizes, then time it on the scenario;
-        ``seconds``: how many are left for it."""
+        ``seconds``: how many are left for it; ``meanwhile`` as for :meth:`LocalExecutor.time`."""
         try:
             code = printed(kernel, self.device.profile)
         except KtcError as e:
@@ -96,14 +103,18 @@ class Station:
         if scenario.name not in self._loaded:  # meanwhile
             self._loaded.add(scenario.name)
             self.executor.load(self._inputs(scenario))
+        while meanwhile is not None and not wait([compiling], LISTENS_S).done:
+            meanwhile()
         compiled = compiling.result()
         if not compiled.ok:
             return _failed(compiled.status, compiled.data)
         self._wait_for(code)
-        wrong = self._differs(code, None, count=1)
+        wrong = self._differs(code, None, 1, meanwhile)
         if wrong is not None:
             return wrong
-        said = self.executor.time(code, self._inputs(scenario), budget_s=MEASURE_S, within_s=seconds)
+        said = self.executor.time(
+            code, self._inputs(scenario), budget_s=MEASURE_S, within_s=seconds, meanwhile=meanwhile
+        )
         if said.timing is None:
             return _failed(said.status, said.details)
         t = said.timing
@@ -133,15 +144,18 @@ class Station:
         if self.device.is_cpu:
             self.executor.deadlines = PATIENCE if code.text == self._original().text else CPU_PATIENCE
 
-    def _differs(self, code: Emitted, scenario: Scenario | None, count: int) -> Outcome | None:
+    def _differs(
+        self, code: Emitted, scenario: Scenario | None, count: int, meanwhile: Callable[[], object] | None = None
+    ) -> Outcome | None:
         """The differential check on the device: a failed outcome, or None when nothing speaks against the candidate.
 
         ``unknown`` (no awkward size satisfies the candidate's guards) is decided on the sizes of the finals.
         """
         sizes = [dict(scenario.sizes)] if scenario is not None else None
         reply = self.executor.verify(
-            self._original(), code, str(self.work.path), variant=self.variant, sizes=sizes, count=count, seed=self.seed
-        )
+            self._original(), code, str(self.work.path), variant=self.variant, sizes=sizes, count=count, seed=self.seed,
+            meanwhile=meanwhile,
+        )  # fmt: skip
         if not reply.ok:
             return _failed(reply.status, reply.data)
         verdict = reply.data["verdict"]

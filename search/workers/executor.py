@@ -21,7 +21,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,9 @@ from .worker_protocol import (
     load_array,
     timing_from_json,
 )  # fmt: skip
+
+Meanwhile = Callable[[], object]
+"""What who waits for an answer does until it comes."""
 
 MOST_COMPILING = 4
 """Processes that compile at a time: more would only compile what is measured much later."""
@@ -91,6 +94,7 @@ class Executor(Protocol):
     def verify(
         self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
         sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
+        meanwhile: Meanwhile | None = None,
     ) -> Reply: ...  # fmt: skip
 
     def time(
@@ -102,6 +106,7 @@ class Executor(Protocol):
         budget_s: float = 0.3,
         cold: bool = True,
         within_s: float = math.inf,
+        meanwhile: Meanwhile | None = None,
     ) -> Measured: ...
 
     def gate(
@@ -213,17 +218,19 @@ class LocalExecutor:
     def verify(
         self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
         sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
+        meanwhile: Meanwhile | None = None,
     ) -> Reply:  # fmt: skip
         """The differential gate in the measuring process; ``data['accepted']`` and ``data['verdict']``.
 
         ``twin``: the texts are twins, compared to the bit (:mod:`ktc.search.verification.device.twin`).
+        ``meanwhile``: as for :meth:`time`.
         """
         request = {
             "do": "verify", "original": code_to_json(original), "code": code_to_json(candidate), "workload": workload,
             "variant": variant, "sizes": None if sizes is None else [dict(s) for s in sizes], "count": count,
             "seed": seed, "twin": twin,
         }  # fmt: skip
-        return self._on_device(request, self.deadlines.verify)
+        return self._on_device(request, self.deadlines.verify, meanwhile=meanwhile)
 
     def time(
         self,
@@ -234,14 +241,16 @@ class LocalExecutor:
         budget_s: float = 0.3,
         cold: bool = True,
         within_s: float = math.inf,
+        meanwhile: Meanwhile | None = None,
     ) -> Measured:
         """Time ``code`` (interleaved with ``baseline``) for about ``budget_s`` seconds. What is much slower than what
-        was timed before counts as hung soon after ``within_s``."""
+        was timed before counts as hung soon after ``within_s``. ``meanwhile`` is called again and again until the
+        answer comes; it may not ask the measuring process for anything."""
         request = {
             "do": "time", "code": code_to_json(code), "inputs": inputs_to_json(inputs, self.folder),
             "budget_s": budget_s, "cold": cold, "baseline": code_to_json(baseline) if baseline is not None else None,
         }  # fmt: skip
-        reply = self._on_device(request, self.deadlines.run + 3 * budget_s, within_s)
+        reply = self._on_device(request, self.deadlines.run + 3 * budget_s, within_s, meanwhile)
         d = dict(reply.data)
         if not reply.ok:
             return Measured(reply.status, details=d)
@@ -276,7 +285,13 @@ class LocalExecutor:
 
     # ------------------------------------------------------------------------------------------------------ supervision
 
-    def _on_device(self, request: Mapping[str, Any], deadline_s: float, within_s: float = math.inf) -> Reply:
+    def _on_device(
+        self,
+        request: Mapping[str, Any],
+        deadline_s: float,
+        within_s: float = math.inf,
+        meanwhile: Meanwhile | None = None,
+    ) -> Reply:
         """Ask the measuring process. A crash is tried once more in a fresh, trusted process before it is held against
         the candidate; a hang is not: the next process's canary shows that the device is well."""
         duel = request.get("baseline") is not None
@@ -284,26 +299,29 @@ class LocalExecutor:
         with self._lock:
             deadline_s = self._patience.limit(kind, deadline_s, within_s)
             start = time.monotonic()
-            reply = self._once(request, deadline_s)
+            reply = self._once(request, deadline_s, meanwhile)
             if reply.ok:
                 self._patience.learn(kind, time.monotonic() - start)
             if reply.status == "crash" and reply.data.get("retry", True):
-                reply = self._once(request, deadline_s)
+                reply = self._once(request, deadline_s, meanwhile)
             return reply
 
-    def _once(self, request: Mapping[str, Any], deadline_s: float) -> Reply:
+    def _once(self, request: Mapping[str, Any], deadline_s: float, meanwhile: Meanwhile | None) -> Reply:
         try:
             worker = self._worker if self._worker is not None and self._worker.alive else self._start()
         except KtcError as e:
             return Reply("lost", {"message": e.message, "code": e.code})
         try:
-            reply = reply_of(worker.ask(request, deadline_s))
+            reply = reply_of(worker.ask(request, deadline_s, meanwhile))
         except WorkerHung:
             reply = Reply("hang", {"message": f"no answer within {deadline_s:g} s", "fatal": True})
         except WorkerDied as e:
             reply = Reply("crash", {"message": f"the process that ran it was {e.how}", "fatal": True})
         except ProtocolError as e:
             reply = Reply("crash", {"message": f"the process that ran it answered nonsense: {e}", "fatal": True})
+        except BaseException:  # of who waits: the answer that is still to come is nobody's
+            self._end_measuring()
+            raise
         if reply.data.get("fatal"):
             worker.kill()
             self._worker = None

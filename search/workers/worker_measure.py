@@ -7,7 +7,7 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,10 @@ from ktc.ir.kernel import Repeat
 from ktc.ir.text import parse_kernel
 from ktc.search.bounds.attained_rates import attained_rates
 from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
-from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
 from ktc.search.verification.floats.any_order import unordered
-from ktc.search.verification.floats.condition_numbers import conditions, ill_conditioned
-from ktc.search.verification.floats.moments import spreads
-from ktc.search.verification.floats.sum_lengths import terms_added
 
 from .device_arguments import Array, on_device, whole
+from .reference import Reference
 from .timing import rotation, timing
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
 
@@ -45,6 +42,9 @@ kernel canary(y: f32* restrict, x: f32 const* restrict, n: i32)
 KEPT_CODE, KEPT_DATA, KEPT_SETS = 64, 3, 2
 """Executables and input sets kept between requests."""
 
+KEPT_BYTES = 2 << 30
+"""Of what a program gave that others meet: more is computed and fetched again for each."""
+
 
 @dataclass(frozen=True)
 class Resident:
@@ -55,6 +55,7 @@ class Resident:
     outputs: tuple[str, ...]
     bytes: int
     host: dict[str, Any]  # the arguments as they were described; where launches read host memory, of the first set
+    references: dict[object, Reference] = field(default_factory=dict)  # of the program that others met last
 
     def reset(self, runtime: Runtime, count: int | None = None) -> list[dict[str, Any]]:
         """The first ``count`` sets (all), with their outputs as they were at the start."""
@@ -151,10 +152,8 @@ class Measurer:
             paced = in_step(source.kernel, code.kernel)
             if paced is None:
                 return {"status": "wrong", "message": "a launch does no whole number of the source's sweeps"}
-            # a broken baseline fails, too
-            out["disagreement"] = self._disagreement(
-                (source, base), exe, on_device, paced.repeat
-            )  # a broken baseline fails
+            expected = self._baseline((source, base), on_device, paced.repeat)  # a broken baseline fails, too
+            out["disagreement"] = expected.disagreement(self._outputs(exe, on_device))
             sweeps = sweeps // source.kernel.sweeps
             on_device.reset(self.runtime)
             first, second, ratio = self.runtime.time_pair((base, sets), (exe, sets), budget_s=m["budget_s"])
@@ -172,7 +171,7 @@ class Measurer:
             out["timing"] = timing_to_json(found.shared(sweeps))
         if changed := {n for n in after if after[n] != before[n]}:
             free = changed <= unordered(code.kernel)  # sums by atomics come in any order
-            apart = self._disagreement((code, exe), exe, on_device, None) if free else ""
+            apart = self._reference((code, exe), on_device).disagreement(self._outputs(exe, on_device)) if free else ""
             if apart or not free:
                 message = f"the results change from one launch to the next{': ' * bool(apart)}{apart}"
                 return {"status": "wrong", "message": message}
@@ -228,34 +227,36 @@ class Measurer:
         self._sets.move_to_end(key)
         return self._sets[key]
 
-    def _disagreement(
-        self, original: tuple[Emitted, Executable], exe: Executable, data: Resident, repeat: Repeat | None
-    ) -> str:
-        """How the outputs of ``exe`` on the timed inputs differ from those of ``original``, launched as ``repeat``
-        says; '' if they agree."""
-        source, base = original
-        kept = []
-        for e, how in ((base, repeat), (exe, None)):
-            args = data.reset(self.runtime, 1)[0]
-            spare = on_device(self.runtime, data.host[how.swap[0]]) if how is not None and how.launches > 1 else None
-            at = launch_in_step(e, args, how, spare)
-            self.runtime.synchronize()
-            held = {**args, how.swap[1]: spare} if how is not None and spare is not None and at == how.swap[0] else args
-            kept.append({n: self.runtime.to_host(held[n], data.host[n]) for n in data.outputs})
-        terms = _terms(source, data)
-
-        def apart(n: str, spread: np.ndarray | None = None) -> str:
-            return disagreement(n, kept[0][n], kept[1][n], spread, terms.get(n, 0.0))
-
-        found = [n for n in data.outputs if apart(n)]
+    def _reference(
+        self, program: tuple[Emitted, Executable], data: Resident, repeat: Repeat | None = None
+    ) -> Reference:
+        """What ``program`` gives on the timed inputs, launched as ``repeat`` says."""
+        code, exe = program
         once = repeat is None or repeat.launches == 1
-        few = any(data.host[n].size < FEW_ELEMENTS for n in found) and once
-        host = whole(data.host) if found else {}
-        wide = spreads(self.runtime, source, host, data.outputs) if few else {}
-        found = [n for n in found if apart(n, wide.get(n))]
-        known = conditions(self.runtime, source, host, found) if found and once else {}
-        found = [n for n in found if n not in known or ill_conditioned(kept[1][n], known[n])]
-        return next((apart(n, wide.get(n)) for n in found), "")
+        return Reference(self.runtime, code, data.host, self._outputs(exe, data, repeat), once)
+
+    def _baseline(self, program: tuple[Emitted, Executable], data: Resident, repeat: Repeat | None) -> Reference:
+        """The same, kept with the inputs for those that meet ``program`` next, unless it is large."""
+        key = (program[0].text, program[0].entry, repeat)
+        if key not in data.references:
+            made = self._reference(program, data, repeat)
+            if made.bytes > KEPT_BYTES:
+                return made
+            data.references.clear()
+            data.references[key] = made
+        return data.references[key]
+
+    def _outputs(self, exe: Executable, data: Resident, repeat: Repeat | None = None) -> dict[str, np.ndarray]:
+        """The outputs of ``exe`` on the timed inputs, on the host, after as many launches as ``repeat`` says."""
+        args = data.reset(self.runtime, 1)[0]
+        spare = (
+            on_device(self.runtime, data.host[repeat.swap[0]]) if repeat is not None and repeat.launches > 1 else None
+        )
+        at = launch_in_step(exe, args, repeat, spare)
+        self.runtime.synchronize()
+        swapped = repeat is not None and spare is not None and at == repeat.swap[0]
+        held = {**args, repeat.swap[1]: spare} if repeat is not None and swapped else args
+        return {n: self.runtime.to_host(held[n], data.host[n]) for n in data.outputs}
 
     def _fingerprint(self, exe: Executable, data: Resident) -> tuple[dict[str, str], float]:
         """Checksums of the outputs of one launch on pristine inputs, by name; and how long it took, in seconds."""
@@ -271,13 +272,3 @@ class Measurer:
 def _as_it_is(value: Any) -> bool:
     """Whether a launch may be given this argument itself, where it reads host memory."""
     return not isinstance(value, np.ndarray) or bool(value.flags.c_contiguous and value.flags.writeable)
-
-
-def _terms(code: Emitted, data: Resident) -> dict[str, float]:
-    """About how many terms an element of each output is the sum of: what ``code`` adds up, or has there to add by
-    atomics, shared out among the elements."""
-    arrays = [v.size for v in data.host.values() if isinstance(v, Array)]
-    numbers = {n: int(v) for n, v in data.host.items() if isinstance(v, int | np.integer)}
-    added, free = terms_added(code.kernel, numbers), unordered(code.kernel)
-    most = {n: max(added, max(arrays, default=0) if n in free else 0) for n in data.outputs}
-    return {n: most[n] / max(data.host[n].size, 1) for n in data.outputs}

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ class WorkerDied(Exception):
 
 BEGIN_S = 1.0
 """Seconds in which a pipe takes a short request."""
+
+
+LISTENS_S = 0.05
+"""Who waits for an answer looks so often what else has come."""
 
 
 class WorkerHung(Exception):
@@ -65,8 +69,11 @@ class Worker:
             self._send(pack(request), time.monotonic() + BEGIN_S)
             self._begun = request
 
-    def ask(self, request: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
-        """Send one request, unless it was begun, and wait for its answer.
+    def ask(
+        self, request: Mapping[str, Any], deadline_s: float, meanwhile: Callable[[], object] | None = None
+    ) -> dict[str, Any]:
+        """Send one request, unless it was begun, and wait for its answer; ``meanwhile`` is called every
+        :data:`LISTENS_S` seconds.
 
         Raises:
             WorkerDied, WorkerHung, ProtocolError: the worker must be killed and replaced.
@@ -79,7 +86,7 @@ class Worker:
         except BrokenPipeError:
             raise WorkerDied(self._how()) from None
         self._begun = None
-        line = self._read_line(end)
+        line = self._read_line(end, meanwhile)
         self.served += 1
         reply = unpack(line)
         if "status" not in reply:
@@ -95,10 +102,14 @@ class Worker:
             with contextlib.suppress(BlockingIOError):
                 data = data[os.write(fd, data) :]
 
-    def _read_line(self, end: float) -> bytes:
+    def _read_line(self, end: float, meanwhile: Callable[[], object] | None) -> bytes:
         assert self.process.stdout is not None
         fd = self.process.stdout.fileno()
         while b"\n" not in self._buffer:
+            while meanwhile is not None and not any(select.select([fd], [], [], LISTENS_S)):
+                if time.monotonic() > end:
+                    raise WorkerHung
+                meanwhile()
             self._wait([fd], [], end)
             piece = os.read(fd, 1 << 20)
             if not piece:

@@ -433,6 +433,42 @@ def test_the_fastest_is_not_passed_over_while_what_it_was_built_on_is_on_trial(w
     assert report.scenarios[0].script == grown
 
 
+def test_what_is_verified_while_slower_ones_meet_the_original_is_not_passed_over(work, tmp_path):
+    """The fastest is known to be right when the time is over and three others have met the original."""
+
+    class Late(LateLab):
+        def __init__(self, seconds):
+            super().__init__(seconds)
+            self.answer = Future()
+
+        def gate(self, kernel):
+            return self.answer if any("block.y" in t for t in kernel.trace) else super().gate(kernel)
+
+        def compare(self, c, *rest):
+            if len(self.compared) == 2:
+                self.answer.set_result(Verdict("TESTED", "fake", "because"))
+            return super().compare(c, *rest)
+
+    def device(script, knobs, scenario):
+        return 1e-4 if script == SPLIT else 1.2e-4 + 1e-9 * sum(knobs.values()) if script else 8e-3
+
+    lab = Late(device)
+    report, _, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), lab, scenarios=["many"], time_limit=2.0)
+    assert report.scenarios[0].script == SPLIT
+
+
+def test_what_is_far_slower_does_not_meet_the_original(work, tmp_path):
+    """The search has timed it, and a duel of a long kernel takes seconds."""
+
+    def device(script, knobs, scenario):
+        return 8e-3 if not script else 1e-3 if script == WIDE and knobs["T"] == 256 else 1.2e-3
+
+    report, lab, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), FakeLab(device), scenarios=["many"])
+    assert report.scenarios[0].script == WIDE
+    met = [c for c in lab.compared if len(c) == 2]
+    assert met and all(script == WIDE for script, _ in met)
+
+
 def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
     class Open(LateLab):
         def gate(self, kernel):

@@ -6,11 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ktc.backends import emit
 from ktc.backends.runtimes import OPENERS
+from ktc.ir.text import parse_kernel
 from ktc.ir.workload import Workload
 from ktc.ir.workload.input_data import BLOCK
-from ktc.search.workers import worker_measure
+from ktc.search.workers import reference, worker_measure
 from ktc.search.workers.worker_measure import Measurer
+from ktc.search.workers.worker_protocol import Raw, code_to_json, inputs_to_json
 from tests import devices
 from tests.paths import KERNELS
 
@@ -86,3 +89,30 @@ def test_a_launch_that_is_long_only_the_first_time_is_timed_as_others(tmp_path, 
     monkeypatch.setattr(worker_measure.time, "perf_counter", lambda: now[0])
     said = m.time({"code": {}, "inputs": inputs, "cold": False, "budget_s": 0.15})
     assert abs(said["timing"]["median"] - 1e-3) < 1e-6
+
+
+SUM = """
+kernel total(out: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(1) block(1)
+  var sum: f32 = 0.0
+  for i in 0..n
+    sum += x[i]{more}
+  out[0] = sum
+"""
+
+
+def test_what_a_baseline_gives_is_found_out_once_for_all_that_meet_it(tmp_path, monkeypatch):
+    """Its results and condition numbers are kept; each rival's own results are still compared with them."""
+    m = Measurer("numba", tmp_path)
+    asked = []
+    conditions = reference.conditions
+    monkeypatch.setattr(reference, "conditions", lambda *args: asked.append(args) or conditions(*args))
+    out, x = np.zeros(1, np.float32), np.random.default_rng(0).normal(size=4096).astype(np.float32)
+    inputs = inputs_to_json(Raw({"out": out, "x": x, "n": x.size}, ("out",)), tmp_path)
+    texts = [SUM.replace("{more}", more) for more in ("", " + 0.01", " * 1.0", " + 0.02")]
+    source, *rivals = (code_to_json(emit(parse_kernel(text), "numba")) for text in texts)
+    said = [
+        m.time({"code": rival, "baseline": source, "inputs": inputs, "cold": False, "budget_s": 0.01})["disagreement"]
+        for rival in rivals
+    ]
+    assert [bool(s) for s in said] == [True, False, True] and len(asked) == 1

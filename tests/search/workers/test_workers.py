@@ -131,6 +131,22 @@ def test_printing_does_not_disturb_the_pipe(cpu):
     assert reply.ok and not out["y"].any()
 
 
+def test_who_waits_for_an_answer_hears_what_else_comes(cpu):
+    heard = []
+    said = cpu.time(python("__import__('time').sleep(0.1)"), INPUTS, budget_s=0.05, meanwhile=lambda: heard.append(1))
+    assert said.ok and len(heard) > 1
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_not_that_to_the_next_question(cpu):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cpu.time(python("__import__('time').sleep(0.2)"), INPUTS, budget_s=0.05, meanwhile=interrupt)
+    reply, out = cpu.run(code_for(cpu), INPUTS)
+    assert reply.ok and np.array_equal(out["y"], 2 * X)
+
+
 def test_results_that_change_between_launches_are_wrong(cpu):
     said = cpu.time(python("y[0] = float(__import__('time').perf_counter_ns() % 1000003)"), INPUTS, budget_s=0.05)
     assert said.status == "wrong"
