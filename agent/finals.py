@@ -101,8 +101,12 @@ def _next(
 
 def _contenders(run: Run, field: Sequence[Finalist], met: Sequence[Winner]) -> list[Finalist]:
     """Those of ``field`` that may be faster than what has ``met`` the original, the fastest first."""
-    most = (CLOSE if len(met) < FINALISTS else 1.0) * _least(met)
-    return [f for f in field if (f.interval or (f.seconds,))[0] < most and not run.is_withdrawn(f.candidate)]
+    least = _least(met)
+
+    def may_be_faster(f: Finalist) -> bool:
+        return f.seconds < least or (len(met) < FINALISTS and (f.interval or (f.seconds,))[0] < CLOSE * least)
+
+    return [f for f in field if may_be_faster(f) and not run.is_withdrawn(f.candidate)]
 
 
 def _least(met: Sequence[Winner]) -> float:
@@ -163,7 +167,7 @@ def held_out(
     """
     out = []
     for s in scenarios:
-        left = run.seconds_left + run.time_limit  # verdicts were waited for as long again
+        left = run.seconds_left + run.time_limit  # verdicts and duels took some of it
         if left <= 0:
             run.notes.append(f"{s.name} is not compared: the time limit was over twice (--time-limit)")
             continue

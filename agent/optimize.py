@@ -73,8 +73,9 @@ def optimize(
             ``ensemble``, or a planner object.
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
-            verdicts on the fastest are waited for as long again (three times as long while nothing is accepted). Once
-            it is over, scenarios that were not begun are left out, and after twice the time held-out ones, too.
+            verdicts on what is faster than the best are waited for, a fifth as long again and at least two seconds
+            (three times as long while nothing is accepted). Once it is over, scenarios that were not begun are left
+            out, and after twice the time held-out ones, too.
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
         progress: called with events as they happen: begin, original, bound, profile, propose, refused, verify,
             verified, rejected, tune, rung, improvement, withdrawn (an improvement that is none), finals, held_out,
@@ -99,7 +100,7 @@ def optimize(
         what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
         raise KtcError("E-BUDGET", f"a budget of {what}", hint="give more than that", exit_code=2)
     out = _folder(Path(out_dir), resume)
-    opening = Opening(device, ahead) if lab is None else None
+    opening = Opening(device, work, variant, ahead) if lab is None else None
     try:
         original = work.load_kernel(variant)
         doubts = check_original(original, work, variant, seed)
@@ -150,7 +151,7 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
         raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario to tune for in {run.work.path}", hint=hint)
     d, limit = run.lab.device, run.time_limit if run.time_limit < math.inf else None
     what = {"kernel": run.work.kernel_name, "device": {"backend": d.backend, "name": d.name}}
-    run.tell("begin", **what, planner=run.planner.name, budget=run.budget, time_limit=limit,
+    run.tell("begin", at=time.time(), **what, planner=run.planner.name, budget=run.budget, time_limit=limit,
              scenarios=[s.name for s in tuned],
              held_out=0 if names else sum(s.heldout for s in run.work.scenarios))  # fmt: skip
     weight = sum(s.weight or 1.0 for s in tuned)

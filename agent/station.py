@@ -59,11 +59,9 @@ class Station:
         opening: Opening | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.executor, self.device = _opened(original, opening or Opening(device))
+        self.executor, self.device = _opened(original, opening or Opening(device, work, variant))
         if self.device.is_cpu:
             self.executor.deadlines = CPU_PATIENCE
-        else:
-            self.executor.expect(str(work.path), variant)
         self._compiling: dict[str, Future[Reply]] = {}
         self._base: Emitted | None = None
         self._loaded: set[str] = set()  # scenarios whose arguments the measuring process has had
@@ -205,15 +203,16 @@ class Station:
 
 
 class Opening:
-    """An executor that is being opened, while others prepare what it will run; ``device`` as :class:`LocalExecutor`
-    takes it."""
+    """An executor that is being opened, while others prepare what it will run: candidates of a ``variant`` of ``work``;
+    ``device`` as :class:`LocalExecutor` takes it."""
 
-    def __init__(self, device: str | None, ahead: HeadStart | None = None) -> None:
+    def __init__(self, device: str | None, work: Workload, variant: str | None, ahead: HeadStart | None = None) -> None:
         self.named = bool(device)
         self._pool = ThreadPoolExecutor(1, "ktc-open")
         self._coming = self._pool.submit(
-            open_executor, device, gates=verifying_processes(), deadlines=PATIENCE, ahead=ahead
-        )
+            open_executor, device, gates=verifying_processes(), deadlines=PATIENCE, ahead=ahead,
+            expects=(str(work.path), variant),
+        )  # fmt: skip
         self._pool.submit(self._measure_rates)
         self._pool.shutdown(wait=False)
 

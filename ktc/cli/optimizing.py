@@ -42,8 +42,8 @@ TimeLimit = Annotated[
     Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Begin nothing new after so many seconds; verdicts on the fastest may take as long again, three times as "
-        "long while none is accepted.",
+        help="Begin nothing new after so many seconds; verdicts on what is faster than the best may take a fifth as "
+        "long again, three times as long while none is accepted.",
         unset="no limit",
     ),
 ]

@@ -55,6 +55,9 @@ from .worker_protocol import (
 Meanwhile = Callable[[], object]
 """What who waits for an answer does until it comes."""
 
+GPUS = ("cuda", "hip")
+"""Names of devices that are no processors."""
+
 MOST_COMPILING = 4
 """Processes that compile at a time: more would only compile what is measured much later."""
 
@@ -139,7 +142,11 @@ class LocalExecutor:
         gates: int = 1,
         deadlines: Deadlines | None = None,
         ahead: HeadStart | None = None,
+        expects: tuple[str, str | None] | None = None,
     ) -> None:
+        """``expects``: a workload (its path) and the variant of it whose candidates are going to be compiled and
+        verified: where the device is no processor, all that do so are started at once, while it is being opened if its
+        name says so much."""
         self.name = device or "auto"
         self.deadlines = deadlines or Deadlines()
         first = ahead.take() if ahead is not None and ahead.device == self.name else None
@@ -159,9 +166,14 @@ class LocalExecutor:
         )
         self._gates = Crew("gate", gates, self.name, self.folder, self.deadlines.start)
         self._questions = Assistance(self._gates, self.folder / "runs")
+        known = self.name in GPUS
         try:
+            if known and expects is not None:
+                self.expect(*expects)
             with self._lock:
                 self.device = self._hello(self._start(first))
+            if not known and expects is not None and not self.device.is_cpu:
+                self.expect(*expects)
             self.name = self.device.extra.get("opened", self.name)  # a process that follows takes the same device
             self._compilers.device = self.name
         except BaseException:
@@ -366,13 +378,14 @@ def open_executor(
     gates: int = 1,
     deadlines: Deadlines | None = None,
     ahead: HeadStart | None = None,
+    expects: tuple[str, str | None] | None = None,
 ) -> LocalExecutor:
     """The executor for ``device`` (None: the best there is) on this machine.
 
     ``compilers`` (None: :func:`compiling_processes`) and ``gates``: most processes that compile and that verify;
-    ``ahead``: a measuring process that has started already.
+    ``ahead``: a measuring process that has started already; ``expects`` as for :class:`LocalExecutor`.
     """
-    return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines, ahead=ahead)
+    return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines, ahead=ahead, expects=expects)
 
 
 __all__ = [

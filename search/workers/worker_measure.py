@@ -24,7 +24,7 @@ from ktc.search.verification.device.repeated_launches import in_step, launch_in_
 from ktc.search.verification.floats.any_order import unordered
 
 from .device_arguments import Array, on_device, whole
-from .reference import Reference
+from .expected_results import ExpectedResults
 from .timing import rotation, timing
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
 
@@ -55,7 +55,7 @@ class Resident:
     outputs: tuple[str, ...]
     bytes: int
     host: dict[str, Any]  # the arguments as they were described; where launches read host memory, of the first set
-    references: dict[object, Reference] = field(default_factory=dict)  # of the program that others met last
+    expected: dict[object, ExpectedResults] = field(default_factory=dict)  # of the program that others met last
 
     def reset(self, runtime: Runtime, count: int | None = None) -> list[dict[str, Any]]:
         """The first ``count`` sets (all), with their outputs as they were at the start."""
@@ -171,7 +171,7 @@ class Measurer:
             out["timing"] = timing_to_json(found.shared(sweeps))
         if changed := {n for n in after if after[n] != before[n]}:
             free = changed <= unordered(code.kernel)  # sums by atomics come in any order
-            apart = self._reference((code, exe), on_device).disagreement(self._outputs(exe, on_device)) if free else ""
+            apart = self._results((code, exe), on_device).disagreement(self._outputs(exe, on_device)) if free else ""
             if apart or not free:
                 message = f"the results change from one launch to the next{': ' * bool(apart)}{apart}"
                 return {"status": "wrong", "message": message}
@@ -227,24 +227,24 @@ class Measurer:
         self._sets.move_to_end(key)
         return self._sets[key]
 
-    def _reference(
+    def _results(
         self, program: tuple[Emitted, Executable], data: Resident, repeat: Repeat | None = None
-    ) -> Reference:
+    ) -> ExpectedResults:
         """What ``program`` gives on the timed inputs, launched as ``repeat`` says."""
         code, exe = program
         once = repeat is None or repeat.launches == 1
-        return Reference(self.runtime, code, data.host, self._outputs(exe, data, repeat), once)
+        return ExpectedResults(self.runtime, code, data.host, self._outputs(exe, data, repeat), once)
 
-    def _baseline(self, program: tuple[Emitted, Executable], data: Resident, repeat: Repeat | None) -> Reference:
+    def _baseline(self, program: tuple[Emitted, Executable], data: Resident, repeat: Repeat | None) -> ExpectedResults:
         """The same, kept with the inputs for those that meet ``program`` next, unless it is large."""
         key = (program[0].text, program[0].entry, repeat)
-        if key not in data.references:
-            made = self._reference(program, data, repeat)
+        if key not in data.expected:
+            made = self._results(program, data, repeat)
             if made.bytes > KEPT_BYTES:
                 return made
-            data.references.clear()
-            data.references[key] = made
-        return data.references[key]
+            data.expected.clear()
+            data.expected[key] = made
+        return data.expected[key]
 
     def _outputs(self, exe: Executable, data: Resident, repeat: Repeat | None = None) -> dict[str, np.ndarray]:
         """The outputs of ``exe`` on the timed inputs, on the host, after as many launches as ``repeat`` says."""

@@ -20,7 +20,7 @@ from .device_arguments import Array, whole
 
 
 @dataclass
-class Reference:
+class ExpectedResults:
     """The outputs (host arrays, by name) of ``source`` on ``arguments`` (as they were described). ``once``: they are
     those of one launch, which is what spreads and condition numbers are known of."""
 
@@ -80,4 +80,4 @@ def terms_of(code: Emitted, arguments: Mapping[str, Any], outputs: tuple[str, ..
     return {n: most[n] / max(arguments[n].size, 1) for n in outputs}
 
 
-__all__ = ["Reference", "terms_of"]
+__all__ = ["ExpectedResults", "terms_of"]
