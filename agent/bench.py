@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario, Workload
@@ -76,7 +77,8 @@ class Bench:
         folder = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
         self.gates = 0 if self.device.is_cpu else verifying_processes()  # what is measured on a CPU is alone there
         self.between: Callable[[], object] = lambda: None
-        self._gate = Gate(work, original, variant, seed, folder, self.station.gate if self.gates else None)
+        ask = self.station.gate if self.gates else None
+        self._gate = Gate(work, original, variant, seed, folder, ask, prints_loops(self.device.profile))
         self._profiler = Profiler(self.device, self.station.count if counters else None)
         self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}

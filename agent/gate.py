@@ -13,6 +13,7 @@ from ktc.ir.kernel import Kernel, bind
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.workload import Workload
+from ktc.passes.lowering.cores.tasks import as_tasks
 from ktc.search.verification import Verdict, verdict_cache, verdict_key, verify
 from ktc.search.workers.executor import Reply
 
@@ -28,7 +29,8 @@ def verifying_processes() -> int:
 @dataclass(frozen=True)
 class Gate:
     """``folder`` keeps verdicts by content (None: none are kept). ``ask(original, candidate)`` has a candidate verified
-    elsewhere, both as text (None: nothing may run beside this process)."""
+    elsewhere, both as text (None: nothing may run beside this process). ``as_loops``: the device runs tasks of one
+    thread, with loops where a schedule has threads (docs/cpu.md), and that is what is verified."""
 
     work: Workload
     original: Kernel
@@ -36,10 +38,13 @@ class Gate:
     seed: int
     folder: Path | None
     ask: Callable[[str, str], Future[Reply]] | None
+    as_loops: bool = False
 
     def __call__(self, kernel: Kernel) -> Future[Verdict]:
         """The verdict on ``kernel``, which is held to the original's accuracy."""
         kernel = strict(kernel)
+        if self.as_loops and kernel.is_parallel:
+            kernel = as_tasks(kernel)
         if self.ask is None:
             return _done(self._here(kernel))
         key = self._key(kernel)

@@ -59,8 +59,8 @@ def if_(machine: Machine, s: If, frame: Frame, act: Active, loop: Loop | None) -
 
 
 def for_(machine: Machine, s: For, frame: Frame, act: Active, loop: Loop | None) -> Active:
-    form = machine.apart.counts(s) if machine.state.threads is not None else None
-    if form is not None and ran_at_once(machine, s, form, frame, act):
+    rounds = machine.apart.rounds(s) if machine.state.threads is not None else None
+    if rounds is not None and ran_at_once(machine, s, rounds, frame, act):
         return act
     ahead = s.body and isinstance(s.body[0], Produce) and machine.state.geometry is not None
     producer = Producer(machine, s, frame, act) if ahead else None

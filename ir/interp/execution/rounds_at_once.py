@@ -9,6 +9,7 @@ Statement by statement, all rounds of one run before all rounds of the next. Tha
 where no round touches what another one writes:
 
 - variables that a round assigns are its own;
+- what a round only updates is updated round by round (:mod:`.accumulations`);
 - an array of the thread's own is only read, or accessed where one dimension alone tells the rounds apart: its index is
   the same in all accesses, and by its coefficients another one in every round;
 - an array of others is stored to by one statement, and not read.
@@ -51,6 +52,7 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, walk
 
+from .accumulations import Accumulation, accumulation
 from .frames import Active, Frame, is_uniform
 
 if TYPE_CHECKING:
@@ -59,19 +61,33 @@ if TYPE_CHECKING:
 MOST_LANES = 1 << 15
 """Lanes of a child frame; beyond, a statement takes as long as its lanes, however few statements there are."""
 
+LEAST_ROUNDS = 16
+"""Rounds that fit in a frame, at least, where those of a loop that accumulates run at once."""
+
+FAR = np.iinfo(np.int64).max
+"""The largest number that rounds are counted to here."""
+
 ALLOWED = (Decl, Assign, Store, If, For, AsyncCopy, MatrixLoad, Mma)
 REFUSED_CALLS = ("printf", "trap", "null_access")
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """A loop whose rounds may run at once: how it counts, and by ``id`` the statements that accumulate."""
+
+    form: Counting
+    updates: Mapping[int, Accumulation]
+
+
 @dataclass
 class Apart:
-    """The loops of a kernel whose rounds do not depend on each other, with how they count; found when first asked."""
+    """The loops of a kernel whose rounds do not depend on each other; found when first asked."""
 
     knobs: Mapping[str, int]
-    found: dict[int, tuple[For, Counting | None]] = field(default_factory=dict)
+    found: dict[int, tuple[For, Rounds | None]] = field(default_factory=dict)
 
-    def counts(self, s: For) -> Counting | None:
-        """How ``s`` counts; None where its rounds have to run one after another."""
+    def rounds(self, s: For) -> Rounds | None:
+        """Those of ``s``; None where they have to run one after another."""
         known = self.found.get(id(s))
         if known is None:
             known = self.found[id(s)] = s, _independent(s, self.knobs)
@@ -83,43 +99,54 @@ def apart_in(kernel: Kernel) -> Apart:
     return Apart(kernel.knob_values)
 
 
-def ran_at_once(machine: Machine, s: For, form: Counting, frame: Frame, act: Active) -> bool:
+def ran_at_once(machine: Machine, s: For, rounds: Rounds, frame: Frame, act: Active) -> bool:
     """Run all rounds of ``s`` for the lanes of ``act``, of which some may have more than others. False, with nothing
-    done, where they do not begin alike, or no two rounds fit in a frame: it has :data:`MOST_LANES` lanes at most."""
-    state, ev = machine.state, machine.ev
+    done, where they do not count alike, or no two rounds fit in a frame: it has :data:`MOST_LANES` lanes at most."""
+    state, ev, form = machine.state, machine.ev, rounds.form
     first, by = ev(form.lo, frame, act), ev(form.by, frame, act)
-    if not (is_uniform(first) and is_uniform(by)) or by <= 0:
+    if not is_uniform(by) or by <= 0:
         return False
     frame.declare(s.var, first, act)
-    end = ev(form.hi, frame, act)
-    n = frame.count(act)
-    numbers = range(int(first), int(end.max(initial=first)), int(by))
+    step, n, last = int(by), frame.count(act), ev(form.hi, frame, act)
+    if first.dtype == np.uint64 and max(first.max(initial=0), last.max(initial=0)) > FAR:
+        return False
+    begin, end = first.astype(np.int64), last.astype(np.int64)
+    number = int((-((begin - end) // step)).max(initial=0))
     together = MOST_LANES // max(n, 1)  # rounds
-    if together < min(2, len(numbers)):
+    if together < min(2, number) or (rounds.updates and not _pays(s, together, number)):
         return False
     state.stmt = s
     state.burn(n)
-    if len(numbers):
+    if number:
         state.saw(s.cond, np.bool_(True))
-    if len(numbers) > 1:
+    if number > 1:
         state.repeated.add(id(s))
-    for at in range(0, len(numbers) if n else 0, together):
-        part = numbers[at : at + together]
-        some = np.arange(part.start, part.stop, part.step).astype(first.dtype)
+    machine.accumulating.update(rounds.updates)
+    for at in range(0, number if n else 0, together):
+        many = min(together, number - at)
         if at:  # what does not fit in one frame takes as long as its rounds: they count
-            state.spend(len(some))
-        lanes, rounds = np.tile(frame.lanes(act), len(some)), np.repeat(some, n)
-        if not is_uniform(end):
-            there = rounds < np.tile(end, len(some))
-            lanes, rounds = lanes[there], rounds[there]
+            state.spend(many)
+        lanes = np.tile(frame.lanes(act), many)
+        values = np.repeat(np.arange(at, at + many) * step, n) + (begin if begin.ndim == 0 else np.tile(begin, many))
+        if not is_uniform(begin) or not is_uniform(end):
+            there = values < (end if end.ndim == 0 else np.tile(end, many))
+            lanes, values = lanes[there], values[there]
         child = Frame(len(lanes), frame, lanes, fixed=True)
-        child.values[s.var] = rounds
+        child.values[s.var] = values.astype(first.dtype)
         machine.body(s.body, child, None)
+    for key in rounds.updates:
+        del machine.accumulating[key]
     state.saw(s.cond, np.bool_(False))
     return True
 
 
-def _independent(s: For, knobs: Mapping[str, int]) -> Counting | None:
+def _pays(s: For, together: int, number: int) -> bool:
+    """Whether rounds that accumulate run sooner at once, ``together`` in a frame: not where their lanes alone are so
+    many that a statement takes as long as they are, or where the loops inside fill a frame by themselves."""
+    return together >= number if any(isinstance(x, For) for x in s.body) else together >= LEAST_ROUNDS
+
+
+def _independent(s: For, knobs: Mapping[str, int]) -> Rounds | None:
     form = counting(s)
     if form is None or why_unsteady(s, form) or any(loads_in(s.cond)) or any(loads_in(s.step)):
         return None
@@ -128,7 +155,20 @@ def _independent(s: For, knobs: Mapping[str, int]) -> Counting | None:
     own = set(declared(s.body))
     if any(isinstance(x.type, Array) for x in own):
         return None
-    return form if all(_apart(x, s, own, knobs) for x in assigned(s.body) - own) else None
+    updates: dict[int, Accumulation] = {}
+    for x in assigned(s.body) - own:
+        if _apart(x, s, own, knobs):
+            continue
+        found = accumulation(x, s, own, lambda stored, loop: _told_apart(stored, loop, knobs))
+        if found is None:
+            return None
+        updates[id(found.stmt)] = found
+    return Rounds(form, updates)
+
+
+def _told_apart(stored: Store, loop: For, knobs: Mapping[str, int]) -> bool:
+    """Whether the rounds of ``loop`` store to other elements each."""
+    return _another_each_round([_Place(stored.index)], loop, set(declared(loop.body)), knobs)
 
 
 def _refused(e: Expr) -> bool:
@@ -234,4 +274,4 @@ def _weighted(digits: list[tuple[int, int]], width: int) -> bool:
     return True
 
 
-__all__ = ["Apart", "apart_in", "ran_at_once"]
+__all__ = ["Apart", "Rounds", "apart_in", "ran_at_once"]

@@ -49,6 +49,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Array, Vec, scalar_of
 
+from .accumulations import Accumulation, accumulate
 from .control_flow import CONTROL, Executor, Loop
 from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, spread
@@ -69,6 +70,8 @@ class Machine:
         self.copies = CopyQueue()
         self.group_copies = GroupCopies(self)
         self.products: list[Callable[[], None]] = []
+        self.accumulating: dict[int, Accumulation] = {}
+        """By ``id``, the statements whose lanes are rounds of a loop that update one thing after another."""
 
     def body(self, body: Body, frame: Frame, act: Active, loop: Loop | None = None) -> Active:
         state = self.state
@@ -121,10 +124,16 @@ class Machine:
         owner.assign(sym, value if is_uniform(value) else np.asarray(value), lanes)
 
     def _assign(self, s: Assign, frame: Frame, act: Active, loop: Loop | None) -> Active:
+        if self.accumulating and (a := self.accumulating.get(id(s))) is not None:
+            accumulate(self, a, frame, act)
+            return act
         self.assign(s.sym, self.ev(s.value, frame, act), frame, act)
         return act
 
     def _store(self, s: Store, frame: Frame, act: Active, loop: Loop | None) -> Active:
+        if self.accumulating and (a := self.accumulating.get(id(s))) is not None:
+            accumulate(self, a, frame, act)
+            return act
         ev, state = self.ev, self.state
         index = [ev(i, frame, act) for i in s.index]
         value = ev(s.value, frame, act)

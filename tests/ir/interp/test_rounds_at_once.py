@@ -45,8 +45,30 @@ INDEPENDENT = {
     "rows of memory": "for a in 0..4\n  out[a * 128 + i] = x[a]",
 }
 
-DEPENDENT = {
+UPDATES = {
     "a sum": "var s: f32 = 0.0\nfor a in 0..8\n  s += x[a]\nout[i] = s",
+    "a sum and a maximum": "var s: f32 = 0.0\nvar m: f32 = x[0]\nfor a in 0..8\n  s = fma(x[a], x[i], s)\n"
+    "  m = max(x[a], m)\nout[i] = s + m",
+    "of what only some have": "var s: f32 = 0.0\nfor a in i / 8..i % 19 step 3\n  if x[a] < 5.0\n    s = x[a] - s\n"
+    "out[i] = s",
+    "narrowed each time": "var s: f16 = 0.0_f16\nfor a in 0..20\n  s = f16(f32(s) + x[a] * 0.3)\nout[i] = f32(s)",
+    "a tile": "array r: local f32[2, 3]\nfor p in 0..2\n  for q in 0..3\n    r[p, q] = 0.0\n"
+    "for a in 0..20\n  for p in 0..2\n    for q in 0..3\n      r[p, q] += x[a + p] * x[a * 2 + q]\n"
+    "out[i] = r[0, 1] + r[1, 2]",
+    "elements as they come": "array r: local f32[4]\nfor p in 0..4\n  r[p] = 0.0\n"
+    "for a in 0..20\n  r[a * a % 4] = x[a] - r[a * a % 4]\nout[i] = r[0] + r[1]",
+    "in memory": "for a in 0..20\n  out[i] = out[i] * 0.5 + x[a]",
+}
+
+DEPENDENT = {
+    "a sum that is read": "var s: f32 = 0.0\nfor a in 0..8\n  s += x[a]\n  out[a * 128 + i] = s",
+    "a sum of two": "var s: f32 = 0.0\nfor a in 0..8\n  s += x[a]\n  s += x[a + 1]\nout[i] = s",
+    "a sum that decides": "var s: f32 = 0.0\nfor a in 0..8\n  if s < 3.0\n    s += x[a]\nout[i] = s",
+    "a sum of its own bits": "var s: f32 = 0.0\nfor a in 0..8\n  s += x[i32(s)]\nout[i] = s",
+    "a choice": "var s: f32 = 0.0\nfor a in 0..8\n  s = x[a] > 3.0 ? s : x[a]\nout[i] = s",
+    "an element of several rounds": "array r: local f32[9]\nfor a in 0..8\n  for b in 0..2\n"
+    "    r[a + b] = r[a + b] - x[a]",
+    "another element each time": "array r: local f32[9]\nfor a in 0..8\n  r[a] = r[a + 1] + x[a]",
     "one place": "array r: local f32[8]\nfor a in 0..8\n  r[0] = x[a]",
     "the place before": "array r: local f32[9]\nfor a in 0..8\n  r[a + 1] = r[a]",
     "two places of one dimension": "array r: local f32[9]\nfor a in 0..8\n  r[a] = x[a]\n  r[a + 1] = x[a]",
@@ -63,12 +85,13 @@ DEPENDENT = {
 
 def loops(kernel: Kernel) -> list[bool]:
     """Whether each loop's rounds may run at once, in order."""
-    return [apart_in(kernel).counts(s) is not None for s in walk(kernel.body) if isinstance(s, For)]
+    return [apart_in(kernel).rounds(s) is not None for s in walk(kernel.body) if isinstance(s, For)]
 
 
-@pytest.mark.parametrize("name", INDEPENDENT)
+@pytest.mark.parametrize("name", [*INDEPENDENT, *UPDATES])
 def test_rounds_that_need_no_other(name: str) -> None:
-    assert all(loops(thread_program(INDEPENDENT[name]))), INDEPENDENT[name]
+    body = (INDEPENDENT | UPDATES)[name]
+    assert all(loops(thread_program(body))), body
 
 
 @pytest.mark.parametrize("name", DEPENDENT)
@@ -79,7 +102,7 @@ def test_rounds_that_need_another(name: str) -> None:
 def both_ways(monkeypatch: pytest.MonkeyPatch, kernel: Kernel, args: dict, **how):
     together = run(kernel, args, **how)
     with monkeypatch.context() as alone:
-        alone.setattr(Apart, "counts", lambda self, s: None)
+        alone.setattr(Apart, "rounds", lambda self, s: None)
         one_by_one = run(kernel, args, **how)
     assert together.steps <= one_by_one.steps
     return together, one_by_one
@@ -96,6 +119,25 @@ def test_the_same_bits_and_the_same_coverage(monkeypatch: pytest.MonkeyPatch, na
     assert np.array_equal(a.outputs["out"], b.outputs["out"]) and a.unreached == b.unreached
     assert {(f.kind, f.buffer) for f in a.findings} == {(f.kind, f.buffer) for f in b.findings}
     assert a.once == b.once and a.outcomes == b.outcomes and a.steps < b.steps
+
+
+@pytest.mark.parametrize("domain", ["int", "field", "float", "bound", "terms"])
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_come_in_the_order_of_the_rounds(monkeypatch: pytest.MonkeyPatch, name: str, domain: str) -> None:
+    """In several parts, too: as many lanes as a frame may have are less than those of all rounds."""
+    monkeypatch.setattr(rounds_at_once, "MOST_LANES", 128 * 17)
+    x = np.random.default_rng(0).uniform(-9, 9, 150).astype(np.float32)
+    args = {"out": np.ones(128, np.float32), "x": x}
+    a, b = both_ways(monkeypatch, thread_program(UPDATES[name]), args, domain=domain)
+    assert a.outputs["out"].tobytes() == b.outputs["out"].tobytes() and not a.findings and not b.findings
+    assert a.unreached == b.unreached and a.once == b.once and a.outcomes == b.outcomes
+
+
+def test_threads_that_race_for_an_element_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = thread_program("for a in 0..20\n  out[i / 2] = out[i / 2] * 0.5 + x[a]")
+    a, b = both_ways(monkeypatch, kernel, {"out": np.ones(128, np.float32), "x": np.ones(150, np.float32)})
+    first, second = ([(f.kind, f.count, f.block, f.thread) for f in r.findings] for r in (a, b))
+    assert first == second and "race" in {kind for kind, *_ in first}
 
 
 def test_more_rounds_than_fit_run_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
