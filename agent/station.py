@@ -127,9 +127,10 @@ class Station:
             KtcError: it cannot be printed, or it failed.
         """
         code = printed(kernel, self.device.profile)
-        small = self.call_bytes(scenario) <= CHECKED_BYTES
-        wrong = self._differs(code, scenario if small else None, count=4)
         other = printed(rival, self.device.profile) if rival is not None else self._original()
+        small = self.call_bytes(scenario) <= CHECKED_BYTES
+        self._wait_for(self._original() if small else other)  # which runs at these sizes to compare results, too
+        wrong = self._differs(code, scenario if small else None, count=4)
         self._wait_for(other)
         said = self.executor.time(code, self._inputs(scenario), baseline=other, budget_s=DUEL_S)
         if said.timing is None or said.baseline is None or said.ratio is None:

@@ -77,9 +77,9 @@ def cache_products(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -
         other = next((x for x in (p.a, p.b) if runs_along(kernel, p, x) and layout.across.var in used_of(x)), None)
         if unit is not None:
             right = unit.type.bytes * trips.get(p.loop.var.name, 1024) * trips.get(layout.across.var.name, 1024)  # type: ignore[attr-defined]
+            yield from nest.blocks(kernel, trips, cores, unit)
             ideas = [nest.rows(trips, cores), *nest.panels(kernel, trips, cores)]
             yield from ideas if FAR * right <= cores.last_cache else ideas[::-1]
-            yield from nest.blocks(kernel, trips, cores, unit)
         elif other is not None:
             yield from nest.panels(kernel, trips, cores, other)
             yield from nest.blocks(kernel, trips, cores, other, " transpose=yes")

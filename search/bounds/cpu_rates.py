@@ -33,14 +33,17 @@ from .rates import CacheRates, Rates
 
 PARTS, STEPS, ELEMENTS, ROUNDS = 64, 24, 2048, 512
 
+CHAINS = 8
+"""Operations in flight: two units that need four cycles each, whether or not the compiler interleaves iterations."""
+
 FMA = (
     "\nkernel fma(out: f32* restrict noalias, m: f32, n: i32)\n"
     "  par p in 0..n @ [block.x]\n"
     f"    for r in 0..{ROUNDS}\n"
-    f"      par i in 0..{ELEMENTS} @ [seq]\n"
-    f"        var v: f32 = out[p * {ELEMENTS} + i]\n"
-    + "        v = fma(v, m, m)\n" * STEPS
-    + f"        out[p * {ELEMENTS} + i] = v\n"
+    f"      par i in 0..{ELEMENTS // CHAINS} @ [seq]\n"
+    + "".join(f"        var v{c}: f32 = out[p * {ELEMENTS} + {c * ELEMENTS // CHAINS} + i]\n" for c in range(CHAINS))
+    + "".join(f"        v{c} = fma(v{c}, m, m)\n" for c in range(CHAINS)) * STEPS
+    + "".join(f"        out[p * {ELEMENTS} + {c * ELEMENTS // CHAINS} + i] = v{c}\n" for c in range(CHAINS))
 )
 """With m = 0.5 every value tends to 1: none of them leaves the ordinary ones."""
 

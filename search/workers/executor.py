@@ -307,7 +307,8 @@ class LocalExecutor:
         """Ask the measuring process. A crash is tried once more in a fresh, trusted process before it is held against
         the candidate; a hang is not: the next process's canary shows that the device is well."""
         duel = request.get("baseline") is not None
-        kind = json.dumps([request["do"], duel, request.get("inputs") or request.get("workload")], sort_keys=True)
+        inputs = request.get("inputs") or [request.get("workload"), request.get("sizes"), request.get("count")]
+        kind = json.dumps([request["do"], duel, inputs], sort_keys=True)
         with self._lock:
             deadline_s = self._patience.limit(kind, deadline_s, within_s)
             start = time.monotonic()

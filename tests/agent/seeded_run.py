@@ -49,7 +49,7 @@ def events_of(planner: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     lab = FakeLab(seconds, device=H100)
     optimize(
         folder / "workload.toml", planner=planner, lab=lab, out_dir=folder / "out", budget=BUDGET, seed=seed,
-        progress=lambda e: events.append({k: v for k, v in e.items() if k not in ("elapsed", "seconds")}),
+        progress=lambda e: events.append({k: v for k, v in e.items() if k not in ("elapsed", "seconds", "at")}),
     )  # fmt: skip
     return [*events, {"measured": lab.measured}]
 

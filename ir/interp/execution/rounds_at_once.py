@@ -122,7 +122,7 @@ def ran_at_once(machine: Machine, s: For, rounds: Rounds, frame: Frame, act: Act
     if number > 1:
         state.repeated.add(id(s))
     machine.accumulating.update(rounds.updates)
-    for at in range(0, number if n else 0, together):
+    for at in range(0, number if n else 0, max(together, 1)):
         many = min(together, number - at)
         if at:  # what does not fit in one frame takes as long as its rounds: they count
             state.spend(many)

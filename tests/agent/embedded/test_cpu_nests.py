@@ -64,8 +64,8 @@ BLOCKS = (
 )
 
 FIRST = {
-    "a product": (PRODUCT, "tile{loops=i,j sizes=$R:(4,8),$C:("),
-    "a product, rows innermost": (ACROSS, "interchange{outer=j} | tile{loops=i,j sizes=$R:(4,8),$C:("),
+    "a product": (PRODUCT, BLOCKS),
+    "a product, rows innermost": (ACROSS, "interchange{outer=j} | tile{loops=i,j sizes=$R:(64,128),$C:(32,64)}"),
     "a product of rows": (
         ROWS,
         "tile{loops=i,j sizes=$R:(32,64,128),$C:(128,256,512)} | tile{loops=q sizes=$K:(128,256)}",
@@ -179,10 +179,11 @@ def test_caches_that_are_not_known_are_those_of_most_processors() -> None:
 
 def test_a_right_factor_that_the_last_cache_does_not_keep_is_read_in_panels() -> None:
     large = {"n": 4096, "m": 4096, "k": 4096}
-    first, second = ideas(parse_kernel(HEAD + PRODUCT), large)[:2]
+    blocks, first, second = ideas(parse_kernel(HEAD + PRODUCT), large)[:3]
+    assert blocks.startswith(BLOCKS)
     assert "$K:(128,256)" in first and first.count("interchange{") == 2 and "stage-shared" not in first
     assert (
-        second == ideas(parse_kernel(HEAD + PRODUCT))[0].replace(",$C:(256)", ",$C:(256,1024,4096)")
+        second == ideas(parse_kernel(HEAD + PRODUCT))[1].replace(",$C:(256)", ",$C:(256,1024,4096)")
         or "tail=cut} | register-tile" in second
     )
     assert "stage-shared{array=b loop=q_tile transpose=yes}" in ideas(parse_kernel(HEAD + ROWS), large)[0]
