@@ -10,8 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from ktc.ir.kernel import Kernel, bind
+from ktc.ir.nodes import Reduce, Scan
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, parse_kernel, print_kernel
+from ktc.ir.walk import walk
 from ktc.ir.workload import Workload
 from ktc.passes.lowering.cores.tasks import as_tasks
 from ktc.search.verification import Verdict, verdict_cache, verdict_key, verify
@@ -30,7 +32,8 @@ def verifying_processes() -> int:
 class Gate:
     """``folder`` keeps verdicts by content (None: none are kept). ``ask(original, candidate)`` has a candidate verified
     elsewhere, both as text (None: nothing may run beside this process). ``as_loops``: the device runs tasks of one
-    thread, with loops where a schedule has threads (docs/cpu.md), and that is what is verified."""
+    thread, with loops where a schedule has threads (docs/cpu.md), and that is what is verified; but for reductions,
+    whose sums have an order by threads, and on such a device one by vectors that is as exact."""
 
     work: Workload
     original: Kernel
@@ -43,7 +46,7 @@ class Gate:
     def __call__(self, kernel: Kernel) -> Future[Verdict]:
         """The verdict on ``kernel``, which is held to the original's accuracy."""
         kernel = strict(kernel)
-        if self.as_loops and kernel.is_parallel:
+        if self.as_loops and kernel.is_parallel and not any(isinstance(s, Reduce | Scan) for s in walk(kernel.body)):
             kernel = as_tasks(kernel)
         if self.ask is None:
             return _done(self._here(kernel))

@@ -5,13 +5,17 @@ from concurrent.futures import Future
 import pytest
 
 from ktc.agent.gate import Gate
+from ktc.ir.fold import is_const
+from ktc.ir.text import canonical, parse_kernel
 from ktc.ir.workload import Workload
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from ktc.passes.lowering import materialise
 from ktc.search.verification import verify
 from ktc.search.workers.executor import LocalExecutor, Reply
 from tests.agent.agent_kernels import STREAM
 from tests.agent.test_bench import WORKLOAD
+from tests.paths import KERNELS
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,30 @@ def test_another_process_says_what_this_one_would(lab, work, tmp_path):
     assert [v.result().status for v in asked] == ["TESTED", "REJECTED", "PROVED"] and asked[1].result().failure
     again = gate(wide)
     assert again.done() and again.result().cached and not asked[0].result().cached
+
+
+def test_where_loops_are_printed_as_they_stand_what_is_verified_is_tasks_of_one_thread():
+    """A schedule by threads that none of them could run on their own is one thread's loop there; reductions keep the
+    order that their threads give them."""
+    work = Workload.load(KERNELS / "dense/saxpy")
+    original = work.load_kernel()
+    threads = apply_script(original, parse_script("raise | distribute{loop=i map=[thread.x 64, block.x]}")).kernel
+    seen = []
+
+    def gate(kernel, as_loops):
+        def ask(source, candidate):
+            seen.append(parse_kernel(candidate))
+            return Future()
+
+        Gate(work, original, None, 0, None, ask, as_loops)(kernel)
+        return seen[-1]
+
+    tasks, alike = materialise(gate(threads, True)), materialise(gate(threads, False))
+    assert all(is_const(n, 1) for n in tasks.launch.block) and is_const(alike.launch.block[0], 64)
+    assert verify(original, tasks, work).status == "TESTED"
+    rows = Workload.load(KERNELS / "training/softmax").load_kernel()
+    raised = apply_script(rows, parse_script("raise")).kernel
+    assert canonical(gate(raised, True)) == canonical(raised)
 
 
 def test_a_process_that_fails_accepts_nothing(work):
