@@ -21,7 +21,7 @@ from ktc.ir.interp.domains.poison import RUNS
 from ktc.ir.interp.execution.frames import Frame
 from ktc.ir.interp.execution.kernel_structure import structure_of
 from ktc.ir.interp.execution.launch_numbers import Args, environment, geometry_of, hardware
-from ktc.ir.interp.execution.run_state import Geometry, OutOfFuel, Reach, State, bad_argument
+from ktc.ir.interp.execution.run_state import Footprints, Geometry, OutOfFuel, Reach, State, bad_argument
 from ktc.ir.interp.execution.statements import Machine
 from ktc.ir.interp.memory import textures
 from ktc.ir.interp.memory.memory_spaces import Buffer, base_of
@@ -64,6 +64,7 @@ def run(
     fuel: int = FUEL,
     undefined: Collection[str] = (),
     measure: bool = False,
+    footprints: bool = False,
     fatal: Callable[[Finding], bool] | None = None,
     kept: Kept | None = None,
     before: RunResult | None = None,
@@ -78,6 +79,7 @@ def run(
         fuel: statements before the run is declared endless.
         undefined: buffers whose initial contents mean nothing (pure outputs): reading them before writing is a defect.
         measure: note how far each buffer is reached (see :class:`RunResult`).
+        footprints: note what each load reads.
         fatal: which finding ends the run at once, as the last of its findings; the outputs mean nothing then.
         kept: working memory as earlier launches in this domain left it (zeros where there is none); what this launch
             leaves, if it comes to its end, is put there.
@@ -91,7 +93,9 @@ def run(
     values = copy(domain_named(domain))
     values.bits_travel = partial(only_travel, kernel)  # type: ignore[method-assign]
     ordered = before is not None and before.ok and floats_are_values(kernel)
-    job = _Job(kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered)
+    job = _Job(
+        kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints
+    )
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
         ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
@@ -130,6 +134,7 @@ class _Job:
     kept: Kept | None = None
     ordered: bool = False
     """Whether all accesses are known to be ordered, or not concurrent."""
+    footprints: bool = False
     left: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """The working memory after the last run."""
 
@@ -144,6 +149,7 @@ class _Job:
             self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, written=self.structure.written
         )
         state.reach = Reach() if self.measure else None
+        state.footprints = Footprints() if self.footprints else None
         root = Frame(1)
         if not kernel.is_parallel:
             state.geometry = self._geometry(kernel)
@@ -372,6 +378,9 @@ class _Job:
         result = RunResult(
             outputs, state.findings.list(), written, stored, state.steps, state.work, missed, once, state.outcomes
         )
+        if state.footprints is not None:
+            seen = tuple((sym.name, where) for sym, where in state.footprints.read.values())
+            result = dataclasses.replace(result, reads=seen)
         if state.reach is None:
             return result
         spans = {p.sym.name: state.reach.span[p.sym] for p in self.kernel.params if p.sym in state.reach.span}

@@ -23,7 +23,8 @@ class RunResult:
     ``unreached``: the first statement of every branch and loop body that no thread entered. ``once``: the loops that no
     thread went round twice, among them those that it never entered. With ``measure``:
     ``reach`` is the lowest and highest index of each buffer (of its scalars) that any thread asked for, in bounds or
-    not, and ``accesses`` how many scalars all threads moved.
+    not, and ``accesses`` how many scalars all threads moved. With ``footprints``: ``reads`` has, of each load of a
+    parameter's buffer, that parameter's name and which of its scalars it read.
     """
 
     outputs: dict[str, np.ndarray]
@@ -37,6 +38,7 @@ class RunResult:
     outcomes: Mapping[int, int] = field(default_factory=dict)
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
     accesses: int = 0
+    reads: tuple[tuple[str, np.ndarray], ...] = ()
 
     @property
     def ok(self) -> bool:

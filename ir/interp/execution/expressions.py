@@ -172,6 +172,8 @@ class Evaluator:
         width = self.state.int_of(e.width)
         a = access(self.state, e.buffer, frame, act, index, width)
         value = a.read()
+        if self.state.footprints is not None and a.buffer.owner is None:
+            self.state.footprints.note(e, a.buffer.size, a.pos)
         is_one = not a.is_vector and (e.width != 1 or isinstance(e.type, Vec))  # a vector of one
         return np.reshape(value, (-1, 1)) if is_one else value
 

@@ -14,7 +14,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.interp.domains.domain import Domain
 from ktc.ir.interp.memory.memory_spaces import Buffer
 from ktc.ir.interp.sanitizer.findings import Findings
-from ktc.ir.nodes import Expr, Stmt, Sym
+from ktc.ir.nodes import Expr, Load, Stmt, Sym
 
 from .frames import Active, Frame
 from .true_counts import count_true
@@ -67,6 +67,17 @@ class Reach:
 
 
 @dataclass
+class Footprints:
+    """Which scalars of its buffer each load read, by the load's ``id``."""
+
+    read: dict[int, tuple[Sym, np.ndarray]] = field(default_factory=dict)
+
+    def note(self, e: Load, size: int, places: np.ndarray) -> None:
+        _, seen = self.read.setdefault(id(e), (e.buffer, np.zeros(size, bool)))
+        seen[places] = True
+
+
+@dataclass
 class State:
     """One run. ``env`` holds integer parameters and knobs by name (for launch and shape expressions)."""
 
@@ -97,6 +108,7 @@ class State:
     reached: set[int] = field(default_factory=set)
     """``id`` of every statement that was first in a body that ran."""
     reach: Reach | None = None
+    footprints: Footprints | None = None
     repeated: set[int] = field(default_factory=set)
     """``id`` of every loop whose body some thread ran twice in a row."""
     outcomes: dict[int, int] = field(default_factory=dict)
@@ -106,6 +118,11 @@ class State:
     """By ``id`` of a loop that ran long: what decides how often it runs (see ``sanitizer.endless_loops``)."""
     doubtful: bool = False
     """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
+
+    @property
+    def is_noting(self) -> bool:
+        """Whether each access is looked at."""
+        return self.reach is not None or self.footprints is not None
 
     def int_of(self, e: Expr | int) -> int:
         """A width or extent: knobs and integer parameters only."""

@@ -163,7 +163,7 @@ def read_only(state: State, sym: Sym, index: list) -> Any:
     """The elements of a parameter that nobody writes to, where all of them are there; None where there is more to it
     (:class:`Access`)."""
     b = state.buffers.get(sym)
-    if b is None or b.shadow is not None or b.written is not None or b.owner is not None or state.reach is not None:
+    if b is None or b.shadow is not None or b.written is not None or b.owner is not None or state.is_noting:
         return None
     if len(index) != 1 or not isinstance(sym.type, Ptr) or isinstance(sym.type.elem, Vec):
         return None

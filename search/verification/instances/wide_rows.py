@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 from ktc.ir.interp import geometry_of
+from ktc.ir.interp.run import COOPERATIVE_LANES
 from ktc.ir.kernel import Kernel
+from ktc.ir.loop_nodes import is_cooperative
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
@@ -14,6 +17,9 @@ from ktc.search.verification.integers.reaching import one_round
 
 from .instances import MAX_ELEMENTS, MOST_ROWS, MOST_THREADS, WIDE, Instance, Maker
 from .sizes import BEYOND, multiple
+
+MOST_RESIDENT = COOPERATIVE_LANES // 4
+"""Threads of all blocks that wait for each other: each statement takes as long as they are."""
 
 
 def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[Instance]:
@@ -33,7 +39,8 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
 
     def made(width: int, count: int) -> Instance | None:
         wide = {**base, n: multiple(max(width, threads) + BEYOND, maker.step[n])}
-        return maker.make({**wide, **{m: multiple(count, maker.step[m]) for m in outer}})
+        found = maker.make({**wide, **{m: multiple(count, maker.step[m]) for m in outer}})
+        return found if found is not None and _resident(candidate, scalars_of(workload, found.sizes)) else None
 
     for n in rows[:1]:
         tile = max((t for t in maker.tiles if t <= MOST_THREADS), default=1)
@@ -44,6 +51,12 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
         few = found is not None and any(found.sizes[m] <= threads for m in outer)
         return [i for i in (found, many if few else None) if i is not None]
     return []
+
+
+def _resident(candidate: Kernel, scalars: Mapping[str, int | float]) -> bool:
+    """Whether blocks that wait for each other are few enough for a run."""
+    waiting = [geometry_of(k, scalars) for k in launch_kernels(candidate) if is_cooperative(k.body)]
+    return all(g.blocks * g.threads <= MOST_RESIDENT for g in waiting)
 
 
 __all__ = ["wide_rows"]

@@ -37,6 +37,7 @@ from ktc.search.verification.verdict import Failure
 
 from .exact import defect, endless, told
 from .special_rung import special_failure, special_runs
+from .unread_peaks import unread_failure
 
 STEPS = 12_000
 """Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""
@@ -162,6 +163,10 @@ def floats(job: Job) -> Outcome:
         failure = special_failure(job, special)
         if failure:
             return told(failure)
+        for instance in _longest_rows(job) if _spreadable(job) and decides(job.original) else ():
+            failure = unread_failure(job, instance)
+            if failure:
+                return told(failure)
     except KtcError as e:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise
@@ -292,6 +297,12 @@ def _longest(found: list[Instance]) -> list[Instance]:
 def _broadest(found: list[Instance]) -> list[Instance]:
     """Where the least size is largest: what only later rows do, with long ones, shows there."""
     return [max(found, key=lambda i: (min(i.sizes.values(), default=0), i.cost))] if found else []
+
+
+def _longest_rows(job: Job) -> list[Instance]:
+    """Of the instances that the exact layer ran, those that take most, and where each size is largest."""
+    found = _found(job)
+    return _distinct(*_busiest(job, found)[:1], *_longest(found))
 
 
 def _distinct(*found: Instance) -> list[Instance]:
