@@ -9,7 +9,7 @@ Statement by statement, all rounds of one run before all rounds of the next. Tha
 where no round touches what another one writes:
 
 - variables that a round assigns are its own;
-- what a round only updates is updated round by round (:mod:`.accumulations`);
+- what a round only updates is updated round by round (:mod:`.running_updates`);
 - an array of the thread's own is only read, or accessed where one dimension alone tells the rounds apart: its index is
   the same in all accesses, and by its coefficients another one in every round;
 - an array of others is stored to by one statement, and not read.
@@ -52,8 +52,8 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, walk
 
-from .accumulations import Accumulation, accumulation
 from .frames import Active, Frame, is_uniform
+from .running_updates import Accumulation, accumulation
 
 if TYPE_CHECKING:
     from .statements import Machine

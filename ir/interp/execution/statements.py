@@ -49,7 +49,6 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Array, Vec, scalar_of
 
-from .accumulations import Accumulation, accumulate
 from .control_flow import CONTROL, Executor, Loop
 from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, spread
@@ -57,6 +56,7 @@ from .parallel import par, reduce, scan
 from .producer_loops import bulk_copy
 from .rounds_at_once import apart_in
 from .run_state import State
+from .running_updates import Accumulation, accumulate
 from .tensor_statements import matrix_load, mma, tile_mma
 
 

@@ -146,8 +146,13 @@ def _split(e: Expr, s: Assign | Store, old: Sym, terms: dict[Sym, Expr]) -> Expr
         return Var(term)
     if not _is_plain(e):
         return None
-    parts = {id(x): _split(x, s, old, terms) for x in children(e)}
-    return None if None in parts.values() else with_children(e, lambda x: parts[id(x)])
+    parts: dict[int, Expr] = {}
+    for x in children(e):
+        part = _split(x, s, old, terms)
+        if part is None:
+            return None
+        parts[id(x)] = part
+    return with_children(e, lambda x: parts[id(x)])
 
 
 def _is_old(e: Expr, s: Assign | Store) -> bool:
