@@ -121,7 +121,8 @@ def ran_at_once(machine: Machine, s: For, rounds: Rounds, frame: Frame, act: Act
         state.saw(s.cond, np.bool_(True))
     if number > 1:
         state.repeated.add(id(s))
-    machine.accumulating.update(rounds.updates)
+    outer = machine.accumulating  # loops around this one may have the same updates
+    machine.accumulating = {**outer, **rounds.updates}
     for at in range(0, number if n else 0, max(together, 1)):
         many = min(together, number - at)
         if at:  # what does not fit in one frame takes as long as its rounds: they count
@@ -134,8 +135,7 @@ def ran_at_once(machine: Machine, s: For, rounds: Rounds, frame: Frame, act: Act
         child = Frame(len(lanes), frame, lanes, fixed=True)
         child.values[s.var] = values.astype(first.dtype)
         machine.body(s.body, child, None)
-    for key in rounds.updates:
-        del machine.accumulating[key]
+    machine.accumulating = outer
     state.saw(s.cond, np.bool_(False))
     return True
 

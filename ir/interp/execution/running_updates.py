@@ -265,6 +265,7 @@ def _updated(machine: Machine, a: Accumulation, before: Any, terms: Terms, turns
     now = all_of_it[turns.longest_first]
     for lanes in turns:
         many = len(lanes)
+        machine.state.burn(many)  # the update, and the round that it stands for
         machine.state.burn(many)
         scratch = Frame(many)
         scratch.values = {a.old: now[:many], **{sym: _of(v, lanes) for sym, v in terms.items()}}

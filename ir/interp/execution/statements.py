@@ -5,7 +5,7 @@ Every executor returns the lanes that go on to the next statement; those of cont
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ class Machine:
         self.copies = CopyQueue()
         self.group_copies = GroupCopies(self)
         self.products: list[Callable[[], None]] = []
-        self.accumulating: dict[int, Accumulation] = {}
+        self.accumulating: Mapping[int, Accumulation] = {}
         """By ``id``, the statements whose lanes are rounds of a loop that update one thing after another."""
 
     def body(self, body: Body, frame: Frame, act: Active, loop: Loop | None = None) -> Active:

@@ -23,6 +23,7 @@ from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.scenario_facts import scalars_of
+from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.launchable import impossible
 from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
 from ktc.search.verification.integers.statement_context import stays_in_type
@@ -77,10 +78,11 @@ def unproved_launch(job: Job) -> str:
 
 
 def unproved_wrap(job: Job) -> str:
-    """An index of which neither is known: that it keeps to its type, or a thread for which it leaves it."""
+    """An index of which neither is known: that it keeps to its type, or a thread for which it leaves it. What guards
+    promise is known where a solver is there; without one, those that may fail are taken for the right ones."""
     for what, names in _environments(job.workload):
         found = wraps(job.candidate, names)
-        if found and not wraps(job.original, names) and _guards_hold(job.candidate, names):
+        if found and not wraps(job.original, names) and (smt.available() or _guards_hold(job.candidate, names)):
             open_ = next((w for w in found if not stays_in_type(job.candidate, w.stmt, w.expr, names)), None)
             if open_ is not None:
                 return f"it is not known whether {print_expr(open_.expr)} stays within {open_.expr.type} {what}"

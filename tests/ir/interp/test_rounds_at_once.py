@@ -57,6 +57,7 @@ UPDATES = {
     "out[i] = r[0, 1] + r[1, 2]",
     "elements as they come": "array r: local f32[4]\nfor p in 0..4\n  r[p] = 0.0\n"
     "for a in 0..20\n  r[a * a % 4] = x[a] - r[a * a % 4]\nout[i] = r[0] + r[1]",
+    "loops in each other": "for t in 0..16 step 4\n  for a in t..min(t + 4, 14)\n    out[i] = out[i] * 0.5 + x[a]",
     "in memory": "for a in 0..20\n  out[i] = out[i] * 0.5 + x[a]",
 }
 

@@ -55,6 +55,15 @@ def test_what_instances_do_not_show(what: str) -> None:
     assert found.status == "fail" and found.failure is not None and found.failure.kind == kind
 
 
+@pytest.mark.skipif(not smt.available(), reason="z3-solver is not installed")
+@pytest.mark.parametrize(("most", "status"), [(2130706431, "pass"), (4000000000, "unknown")])
+def test_a_guard_excuses_only_the_index_that_it_bounds(most: int, status: str) -> None:
+    """What may fail says nothing by being there: with elements up to four billion, 32 bits wrap."""
+    head, body = NARROW.split("\n  for ", 1)
+    guarded = f"{head}\n  assume n * d as i64 + d <= {most}_i64 origin guessed\n  for {body}"
+    assert judged(guarded).status == status
+
+
 def test_what_the_original_risks_its_rewrite_may() -> None:
     assert judged(NARROW, NARROW).status == "pass"
 
