@@ -135,6 +135,8 @@ def ran_at_once(machine: Machine, s: For, rounds: Rounds, frame: Frame, act: Act
         child = Frame(len(lanes), frame, lanes, fixed=True)
         child.values[s.var] = values.astype(first.dtype)
         machine.body(s.body, child, None)
+        for _ in range(many - (at == 0) if rounds.updates else 0):  # the next round's updates wait for these
+            state.burn(n)
     machine.accumulating = outer
     state.saw(s.cond, np.bool_(False))
     return True

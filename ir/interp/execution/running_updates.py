@@ -263,10 +263,10 @@ def _updated(machine: Machine, a: Accumulation, before: Any, terms: Terms, turns
     """What is there after all turns, where ``before`` was."""
     all_of_it = np.array(spread(before, len(turns.starts)))
     now = all_of_it[turns.longest_first]
-    for lanes in turns:
+    for turn, lanes in enumerate(turns):
         many = len(lanes)
-        machine.state.burn(many)  # the update, and the round that it stands for
-        machine.state.burn(many)
+        if turn:  # the first one counts as the statement
+            machine.state.burn(many)
         scratch = Frame(many)
         scratch.values = {a.old: now[:many], **{sym: _of(v, lanes) for sym, v in terms.items()}}
         now[:many] = machine.ev(a.value, scratch, None)
