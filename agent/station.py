@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ktc.search.limiters.ncu import Unavailable, count
 from ktc.search.records.outcome import Outcome
 from ktc.search.workers.executor import Deadlines, FromWorkload, LocalExecutor, Measured, Reply, open_executor
 from ktc.search.workers.head_start import HeadStart
-from ktc.search.workers.worker_process import LISTENS_S
+from ktc.search.workers.worker_process import LISTENS_S, Meanwhile
 
 from .gate import verifying_processes
 
@@ -89,7 +89,7 @@ class Station:
         kernel: Kernel,
         scenario: Scenario,
         seconds: float = math.inf,
-        meanwhile: Callable[[], object] | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> Outcome:
         """Check ``kernel`` (knobs bound) against the original on small awkward sizes, then time it on the scenario;
         ``seconds``: how many are left for it; ``meanwhile`` as for :meth:`LocalExecutor.time`."""
@@ -144,7 +144,7 @@ class Station:
             self.executor.deadlines = PATIENCE if code.text == self._original().text else CPU_PATIENCE
 
     def _differs(
-        self, code: Emitted, scenario: Scenario | None, count: int, meanwhile: Callable[[], object] | None = None
+        self, code: Emitted, scenario: Scenario | None, count: int, meanwhile: Meanwhile | None = None
     ) -> Outcome | None:
         """The differential check on the device: a failed outcome, or None when nothing speaks against the candidate.
 

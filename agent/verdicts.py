@@ -18,6 +18,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
+from ktc.search.workers.worker_process import LISTENS_S
 
 from .build import Candidate
 from .gate import bound
@@ -25,9 +26,6 @@ from .lab import Lab
 from .limits import portable_block
 
 Knobs = Mapping[str, int]
-
-LISTENS_S = 0.05
-"""Who waits for one verdict looks so often whether another has come."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,7 @@ from .assistance import Assistance
 from .crew import Crew, reply_of
 from .head_start import CANARY, HeadStart
 from .worker_deadlines import Deadlines, Patience
-from .worker_process import Worker, WorkerDied, WorkerHung
+from .worker_process import Meanwhile, Worker, WorkerDied, WorkerHung
 from .worker_protocol import (
     FromWorkload,
     Inputs,
@@ -51,9 +51,6 @@ from .worker_protocol import (
     load_array,
     timing_from_json,
 )  # fmt: skip
-
-Meanwhile = Callable[[], object]
-"""What who waits for an answer does until it comes."""
 
 GPUS = ("cuda", "hip")
 """Names of devices that are no processors."""

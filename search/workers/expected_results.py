@@ -35,7 +35,7 @@ class ExpectedResults:
     _asked: set[str] = field(default_factory=set)  # outputs whose condition numbers were asked for
 
     def __post_init__(self) -> None:
-        self._terms = terms_of(self.source, self.arguments, tuple(self.outputs))
+        self._terms = _terms_of(self.source, self.arguments, tuple(self.outputs))
 
     @property
     def bytes(self) -> int:
@@ -70,7 +70,7 @@ class ExpectedResults:
         return {n: self._conditions[n] for n in found if n in self._conditions}
 
 
-def terms_of(code: Emitted, arguments: Mapping[str, Any], outputs: tuple[str, ...]) -> dict[str, float]:
+def _terms_of(code: Emitted, arguments: Mapping[str, Any], outputs: tuple[str, ...]) -> dict[str, float]:
     """About how many terms an element of each output is the sum of: what ``code`` adds up, or has there to add by
     atomics, shared out among the elements."""
     arrays = [v.size for v in arguments.values() if isinstance(v, Array)]
@@ -80,4 +80,4 @@ def terms_of(code: Emitted, arguments: Mapping[str, Any], outputs: tuple[str, ..
     return {n: most[n] / max(arguments[n].size, 1) for n in outputs}
 
 
-__all__ = ["ExpectedResults", "terms_of"]
+__all__ = ["ExpectedResults"]

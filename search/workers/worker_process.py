@@ -32,6 +32,9 @@ BEGIN_S = 1.0
 """Seconds in which a pipe takes a short request."""
 
 
+Meanwhile = Callable[[], object]
+"""What who waits for an answer does until it comes."""
+
 LISTENS_S = 0.05
 """Who waits for an answer looks so often what else has come."""
 
@@ -69,9 +72,7 @@ class Worker:
             self._send(pack(request), time.monotonic() + BEGIN_S)
             self._begun = request
 
-    def ask(
-        self, request: Mapping[str, Any], deadline_s: float, meanwhile: Callable[[], object] | None = None
-    ) -> dict[str, Any]:
+    def ask(self, request: Mapping[str, Any], deadline_s: float, meanwhile: Meanwhile | None = None) -> dict[str, Any]:
         """Send one request, unless it was begun, and wait for its answer; ``meanwhile`` is called every
         :data:`LISTENS_S` seconds.
 
@@ -102,15 +103,11 @@ class Worker:
             with contextlib.suppress(BlockingIOError):
                 data = data[os.write(fd, data) :]
 
-    def _read_line(self, end: float, meanwhile: Callable[[], object] | None) -> bytes:
+    def _read_line(self, end: float, meanwhile: Meanwhile | None) -> bytes:
         assert self.process.stdout is not None
         fd = self.process.stdout.fileno()
         while b"\n" not in self._buffer:
-            while meanwhile is not None and not any(select.select([fd], [], [], LISTENS_S)):
-                if time.monotonic() > end:
-                    raise WorkerHung
-                meanwhile()
-            self._wait([fd], [], end)
+            self._wait([fd], [], end, meanwhile)
             piece = os.read(fd, 1 << 20)
             if not piece:
                 raise WorkerDied(self._how())
@@ -120,10 +117,13 @@ class Worker:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
-    def _wait(self, read: list[int], write: list[int], end: float) -> None:
-        left = end - time.monotonic()
-        if left <= 0 or not any(select.select(read, write, [], left)):
-            raise WorkerHung
+    def _wait(self, read: list[int], write: list[int], end: float, meanwhile: Meanwhile | None = None) -> None:
+        while (left := end - time.monotonic()) > 0:
+            if any(select.select(read, write, [], left if meanwhile is None else min(left, LISTENS_S))):
+                return
+            if meanwhile is not None:
+                meanwhile()
+        raise WorkerHung
 
     def _how(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -235,6 +235,8 @@ def _update_elements(machine: Machine, a: Accumulation, s: Store, terms: Terms, 
     where = access(machine.state, s.buffer, frame, act, index, 1)
     places = np.broadcast_to(where.pos, lanes.shape)
     inside = np.flatnonzero(np.broadcast_to(where.ok, lanes.shape)) if where.ok is not None else np.arange(len(lanes))
+    if not len(inside):
+        return  # all of them are reported, and nothing is there to update
     turns = _turns(places[inside], by_lane=True)
     turns = replace(turns, order=inside[turns.order])
 
