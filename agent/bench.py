@@ -89,6 +89,10 @@ class Bench:
         self.station.close()
         self.ledger.close()
 
+    def is_as_expected(self) -> bool:
+        """As :meth:`.station.Station.is_as_expected`."""
+        return self.station.is_as_expected()
+
     # -------------------------------------------------------------------------------------------------- the protocol
 
     def gate(self, kernel: Kernel) -> Future[Verdict]:

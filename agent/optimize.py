@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ktc.agent.embedded.rounds import TOO_SLOW, facts_at, observe, search
+from ktc.agent.embedded.rounds import TOO_SLOW, begin_ahead, facts_at, observe, search
 from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
@@ -100,7 +100,7 @@ def optimize(
         what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
         raise KtcError("E-BUDGET", f"a budget of {what}", hint="give more than that", exit_code=2)
     out = _folder(Path(out_dir), resume)
-    opening = Opening(device, work, variant, ahead) if lab is None else None
+    opening = Opening(device, work, variant, ahead, early=True) if lab is None else None
     try:
         original = work.load_kernel(variant)
         doubts = check_original(original, work, variant, seed)
@@ -115,14 +115,12 @@ def optimize(
         if opening is not None:
             opening.abandon()
         raise
-    if lab is None:
-        ledger = out / LEDGER
-        lab = Bench(work, original, variant=variant, ledger=ledger, seed=seed, opening=opening, counters=counters)
-    builder.as_loops = prints_loops(lab.device.profile)
-    try:
-        trajectory = Trajectory(out / TRAJECTORY, progress or _silent)
-        about = About.of(work, variant, chosen, budget, time_limit, lab.device)
-        about.save(out)
+    trajectory = Trajectory(out / TRAJECTORY, progress or _silent)
+
+    def begun_on(lab: Lab, builder: Builder) -> tuple[Run, list[Scenario]]:
+        """The run and the scenarios to tune for, with all prepared that needs no device."""
+        builder.as_loops = prints_loops(lab.device.profile)
+        About.of(work, variant, chosen, budget, time_limit, lab.device).save(out)
         run = Run(
             work, original, lab, mind, budget, trajectory, memory, builder,
             time_limit=time_limit, started=began,
@@ -131,7 +129,25 @@ def optimize(
         run.notes += [*([said] if said else []), *doubts, *chosen_by]
         run.raise_kernel()
         trajectory.saw(work, run.raised or run.original, {"backend": lab.device.backend, "name": lab.device.name})
-        results = _every_scenario(run, scenarios)
+        tuned = _tuned(run, scenarios)
+        _tell_begin(run, tuned, 0 if scenarios else sum(s.heldout for s in work.scenarios))
+        begin_ahead(run, tuned[0])
+        return run, tuned
+
+    def bench(opening: Opening | None) -> Bench:
+        ledger = out / LEDGER
+        return Bench(
+            work, original, variant=variant, device=device, ledger=ledger, seed=seed, opening=opening, counters=counters
+        )
+
+    lab = lab or bench(opening)
+    try:
+        run, tuned = begun_on(lab, builder)
+        if isinstance(lab, Bench) and not lab.is_as_expected():
+            lab.close()
+            lab = bench(None)
+            run, tuned = begun_on(lab, Builder(original))
+        results = _every_scenario(run, tuned, bool(scenarios))
         report = _report(run, results, chosen, variant)
     finally:
         lab.close()
@@ -142,18 +158,30 @@ def optimize(
     return report
 
 
-def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResult]:
-    """Tune each scenario for its share of the budget, then the finals, then the held-out scenarios."""
+def _tuned(run: Run, names: Sequence[str] | None) -> list[Scenario]:
+    """The scenarios to tune for: those of these ``names``, else all with a weight that this device can afford.
+
+    Raises:
+        KtcError: E-WORKLOAD-SCENARIO: there is none.
+    """
     wanted = [run.work.scenario(n) for n in names or ()]
     tuned = wanted or _affordable(run, [s for s in run.work.scenarios if s.tuned], at_least=1)
     if not tuned:
         hint = "give one a positive weight"
         raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario to tune for in {run.work.path}", hint=hint)
+    return tuned
+
+
+def _tell_begin(run: Run, tuned: Sequence[Scenario], held_out: int) -> None:
     d, limit = run.lab.device, run.time_limit if run.time_limit < math.inf else None
     what = {"kernel": run.work.kernel_name, "device": {"backend": d.backend, "name": d.name}}
     run.tell("begin", at=time.time(), **what, planner=run.planner.name, budget=run.budget, time_limit=limit,
-             scenarios=[s.name for s in tuned],
-             held_out=0 if names else sum(s.heldout for s in run.work.scenarios))  # fmt: skip
+             scenarios=[s.name for s in tuned], held_out=held_out)  # fmt: skip
+
+
+def _every_scenario(run: Run, tuned: Sequence[Scenario], named: bool) -> list[ScenarioResult]:
+    """Tune each scenario for its share of the budget, then the finals, then the held-out scenarios; ``named``: the
+    user chose these scenarios, and wants no other."""
     weight = sum(s.weight or 1.0 for s in tuned)
     for s in tuned:
         if run.finalists and run.seconds_left <= 0:
@@ -166,14 +194,14 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
         try:
             search(run, s, max(0, round(share)), deadline)
         except KtcError as error:
-            if error.code != TOO_SLOW or s in wanted or (s is tuned[-1] and not run.finalists):
+            if error.code != TOO_SLOW or named or (s is tuned[-1] and not run.finalists):
                 raise
             run.notes.append(f"{s.name} is left out: {error.message}")
     tuned = [s for s in tuned if s.name in run.finalists]
     results = [shoot_out(run, s) for s in tuned]
     for s in tuned:
         remember(run, s, facts_at(run, s))
-    unseen = _affordable(run, [s for s in run.work.scenarios if s.heldout]) if not names else []
+    unseen = _affordable(run, [s for s in run.work.scenarios if s.heldout]) if not named else []
     return results + held_out(run, unseen, tuned, results)
 
 

@@ -86,6 +86,7 @@ class Run:
     failed: dict[tuple[str, str], tuple[Failed, ...]] = field(default_factory=dict)  # as totals: what was not timed
     failed_now: int = 0  # those of them that this process tried
     raised: Kernel | None = None
+    begun: set[str] = field(default_factory=set)  # scenarios whose first idea is being compiled and verified
     stopping: dict[str, Stopping] = field(default_factory=dict)
     first_improvement: float = 0.0  # seconds from the start to the first verified one; 0: there is none
     verdicts: Verdicts = field(init=False)

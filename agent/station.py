@@ -69,6 +69,14 @@ class Station:
     def close(self) -> None:
         self.executor.close()
 
+    def is_as_expected(self) -> bool:
+        """Whether the device that was opened, for which this waits, is the one that all was prepared for.
+
+        Raises:
+            KtcError: it cannot be opened.
+        """
+        return self.device.backend == EVERYWHERE or self.executor.confirm() == self.device
+
     # ------------------------------------------------------------------------------------------------ configurations
 
     def prepare(self, kernel: Kernel) -> None:
@@ -207,12 +215,20 @@ class Opening:
     """An executor that is being opened, while others prepare what it will run: candidates of a ``variant`` of ``work``;
     ``device`` as :class:`LocalExecutor` takes it."""
 
-    def __init__(self, device: str | None, work: Workload, variant: str | None, ahead: HeadStart | None = None) -> None:
+    def __init__(
+        self,
+        device: str | None,
+        work: Workload,
+        variant: str | None,
+        ahead: HeadStart | None = None,
+        early: bool = False,
+    ) -> None:
+        """``early``: the executor may be had before its device is open (:class:`LocalExecutor`)."""
         self.named = bool(device)
         self._pool = ThreadPoolExecutor(1, "ktc-open")
         self._coming = self._pool.submit(
             open_executor, device, gates=verifying_processes(), deadlines=PATIENCE, ahead=ahead,
-            expects=(str(work.path), variant),
+            expects=(str(work.path), variant), early=early,
         )  # fmt: skip
         self._pool.submit(self._measure_rates)
         self._pool.shutdown(wait=False)

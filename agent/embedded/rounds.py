@@ -78,7 +78,7 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
     Nothing new is begun once ``deadline`` (of :func:`time.monotonic`) is over, or the best is near the speed of light.
     """
     if budget > 0:
-        _begin_ahead(run, scenario)
+        begin_ahead(run, scenario)
     measure_original(run, scenario, run.seconds_left)
     if budget < 1:
         return
@@ -90,11 +90,12 @@ def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf
         run.notes.append(f"{scenario.name}: {why}")
 
 
-def _begin_ahead(run: Run, scenario: Scenario) -> None:
+def begin_ahead(run: Run, scenario: Scenario) -> None:
     """Have the original compiled, and what the planner comes to first compiled and verified, by processors that have
-    nothing to do while the original is measured."""
-    if not run.lab.gates:
+    nothing to do while the device is opened and the original is measured; once for each scenario."""
+    if not run.lab.gates or scenario.name in run.begun:
         return
+    run.begun.add(scenario.name)
     original = run.builder.build(THE_ORIGINAL)
     if isinstance(original, Candidate):
         run.lab.prepare(original, scenario)

@@ -6,11 +6,12 @@ A device counts when it has built and run a kernel (:mod:`.device_trial`); one t
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktc.backends.base import Runtime
+from ktc.backends.base import DeviceInfo, Runtime
 from ktc.ir.diagnostics import KtcError
 
 
@@ -55,6 +56,9 @@ OPENERS: dict[str, tuple[Callable[[str], Runtime], str]] = {
 }
 """How each kind is opened, and how to get it; in the order in which ``auto`` tries them.
 Of those that are the processor itself it takes the fastest."""
+
+FIRST = "first choice"
+"""Why a device was taken that was tried before all others."""
 
 ALIASES = {"cpu": "numba", "hip": "cuda", "gpu": "cuda", "": "auto"}
 
@@ -106,9 +110,29 @@ def open_runtime(name: str | None = None, *, expendable: bool = False) -> Runtim
     raise KtcError(code, what, hint="; ".join(reasons), exit_code=3)
 
 
+def expected_device(name: str | None) -> DeviceInfo | None:
+    """The device that :func:`open_runtime` comes to if all goes well, where that is known at once: one that the CUDA
+    driver describes. None: nobody knows before it is open.
+
+    Raises:
+        KtcError: E-DEVICE-NAME (usage).
+    """
+    from .cuda_driver import described
+
+    kind, rest = _named(name)
+    if kind not in ("auto", "cuda") or not (rest or "0").isdigit() or importlib.util.find_spec("cupy") is None:
+        return None
+    try:
+        device = described(int(rest or 0))
+    except KtcError:
+        return None  # opening says why
+    opened = {"picked": FIRST, "opened": f"cuda:{rest}" if rest else "cuda"}
+    return dataclasses.replace(device, extra={**device.extra, **opened})
+
+
 def _picked(runtime: Runtime, name: str, reasons: list[str], line: str = "") -> Runtime:
     """``runtime`` with what is said of the choice of it; ``line``: of how fast it was."""
-    extra = {"picked": "; ".join(reasons) or "first choice", "opened": name} | ({"contest": line} if line else {})
+    extra = {"picked": "; ".join(reasons) or FIRST, "opened": name} | ({"contest": line} if line else {})
     runtime.device = dataclasses.replace(runtime.device, extra={**runtime.device.extra, **extra})
     return runtime
 
@@ -172,4 +196,4 @@ def _probed(name: str, prove: Callable[[Runtime, str], None]) -> DeviceProbe:
     return DeviceProbe(name, "ok", f"{runtime.device.name} ({platform})")
 
 
-__all__ = ["OPENERS", "DeviceProbe", "open_device", "open_runtime", "probe"]
+__all__ = ["OPENERS", "DeviceProbe", "expected_device", "open_device", "open_runtime", "probe"]

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ktc.backends.base import CompileFailure, DeviceInfo, Emitted, Executable
-from ktc.backends.device_table import peaks_of
+from ktc.backends.base import CompileFailure, Emitted, Executable
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import is_cooperative
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import Ptr, Scalar
 
-from . import tensor_map
+from . import cuda_driver, tensor_map
 from .checksum import cuda_checksum
 from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, integers, need, scalar, signature
 from .module_symbols import Symbols
@@ -133,24 +132,8 @@ class CudaRuntime(TimedRuntime):
         self.cp: Any = import_cupy()
         cp = self.cp
         cp.cuda.Device(ordinal).use()
-        props = cp.cuda.runtime.getDeviceProperties(ordinal)
-        self.arch = f"sm_{props['major']}{props['minor']}"
-        name = props["name"].decode()
-        peaks = peaks_of(name)
-        self.device = DeviceInfo(
-            "cuda", name, f"cuda-{self.arch.replace('_', '')}", props["multiProcessorCount"],
-            props["maxThreadsPerBlock"],
-            props.get("sharedMemPerBlockOptin", props["sharedMemPerBlock"]), props["warpSize"],
-            l2_bytes=props["l2CacheSize"], global_bytes=props["totalGlobalMem"],
-            dram_bytes_per_s=peaks.dram_bytes_per_s if peaks else 0.0, f32_flops=peaks.f32_flops if peaks else 0.0,
-            extra={
-                "arch": self.arch,
-                "driver": str(cp.cuda.runtime.driverGetVersion()),
-                "shared_per_sm": str(props.get("sharedMemPerMultiprocessor", 0)),
-                "registers_per_sm": str(props.get("regsPerMultiprocessor", 0)),
-                "max_threads_per_sm": str(props.get("maxThreadsPerMultiProcessor", 0)),
-            },
-        )  # fmt: skip
+        self.device = cuda_driver.described(ordinal)
+        self.arch = self.device.extra["arch"]
         self.stream = cp.cuda.Stream(non_blocking=True)
         self.stream.use()
         self._scratch: Any = None

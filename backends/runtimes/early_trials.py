@@ -30,7 +30,9 @@ def trial_of(name: str) -> subprocess.Popen[str]:
 def begin(name: str) -> None:
     """Begin the trial that opening ``name`` (as :func:`.open_runtime` takes it) begins with, if that is a GPU's."""
     first = "cuda" if name in ("auto", "") else name
-    if first.partition(":")[0] != "cuda" or importlib.util.find_spec("cupy") is None or _anything_proved():
+    if first in _begun or first.partition(":")[0] != "cuda" or importlib.util.find_spec("cupy") is None:
+        return
+    if _anything_proved():
         return
     with contextlib.suppress(OSError):
         _begun[first] = _start(first)

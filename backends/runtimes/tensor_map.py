@@ -7,7 +7,6 @@ nor arguments of their size.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,8 @@ from ktc.ir.fragments import PANEL
 from ktc.ir.producer_launch import TensorMap
 from ktc.ir.types import BF16, F16, Scalar, scalar_of
 
+from .cuda_driver import driver
+
 BYTES, ALIGNMENT = 128, 64
 """Of a CUtensorMap (cuda.h)."""
 
@@ -26,15 +27,6 @@ ELEMENT = {F16: 6, BF16: 9}
 """CUtensorMapDataType, by element."""
 U16 = 1
 SWIZZLE_128B, L2_PROMOTION_128B = 3, 2
-
-
-@functools.cache
-def driver() -> ctypes.CDLL:
-    """The CUDA driver. Raises KtcError E-DEVICE-CUDA where there is none."""
-    try:
-        return ctypes.CDLL("libcuda.so.1")
-    except OSError as e:
-        raise KtcError("E-DEVICE-CUDA", f"no CUDA driver: {e}", exit_code=3) from None
 
 
 def encode(m: TensorMap, address: int, env: Mapping[str, int]) -> np.ndarray:

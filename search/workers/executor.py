@@ -36,7 +36,7 @@ from ktc.search.bounds.rates import Rates
 
 from .assistance import Assistance
 from .crew import Crew, reply_of
-from .head_start import CANARY, HeadStart
+from .head_start import CANARY, EXPECT, HeadStart, opening
 from .worker_deadlines import Deadlines, Patience
 from .worker_process import Meanwhile, Worker, WorkerDied, WorkerHung
 from .worker_protocol import (
@@ -51,9 +51,6 @@ from .worker_protocol import (
     load_array,
     timing_from_json,
 )  # fmt: skip
-
-GPUS = ("cuda", "hip")
-"""Names of devices that are no processors."""
 
 MOST_COMPILING = 4
 """Processes that compile at a time: more would only compile what is measured much later."""
@@ -140,10 +137,11 @@ class LocalExecutor:
         deadlines: Deadlines | None = None,
         ahead: HeadStart | None = None,
         expects: tuple[str, str | None] | None = None,
+        early: bool = False,
     ) -> None:
         """``expects``: a workload (its path) and the variant of it whose candidates are going to be compiled and
-        verified: where the device is no processor, all that do so are started at once, while it is being opened if its
-        name says so much."""
+        verified: where the device is no processor, all that do so are started at once. ``early``: do not wait until the
+        device is open where it is known which one will be; :meth:`confirm` does."""
         self.name = device or "auto"
         self.deadlines = deadlines or Deadlines()
         first = ahead.take() if ahead is not None and ahead.device == self.name else None
@@ -163,16 +161,17 @@ class LocalExecutor:
         )
         self._gates = Crew("gate", gates, self.name, self.folder, self.deadlines.start)
         self._questions = Assistance(self._gates, self.folder / "runs")
-        known = self.name in GPUS
+        self._opening: Worker | None = None
+        self._confirmed = False
         try:
-            if known and expects is not None:
+            self._opening = first or opening(self.name, self.folder)
+            expected = self._expected(self._opening)
+            if expected is not None:
+                self._named(expected)
+            if expected is None or not early:
+                self.confirm()
+            if expects is not None and not self.device.is_cpu:
                 self.expect(*expects)
-            with self._lock:
-                self.device = self._hello(self._start(first))
-            if not known and expects is not None and not self.device.is_cpu:
-                self.expect(*expects)
-            self.name = self.device.extra.get("opened", self.name)  # a process that follows takes the same device
-            self._compilers.device = self.name
         except BaseException:
             self.close()
             raise
@@ -190,6 +189,18 @@ class LocalExecutor:
         self._gates.dismiss()
         self._end_measuring()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def confirm(self) -> DeviceInfo:
+        """Wait until the device is open; from then on ``device`` is the one that was opened.
+
+        Raises:
+            KtcError: from opening it (exit code 3); E-WORKER-START when the worker does not start.
+        """
+        with self._lock:
+            if not self._confirmed:
+                self._named(self._hello(self._measuring()))
+                self._confirmed = True
+        return self.device
 
     # ------------------------------------------------------------------------------------------------------- compiling
 
@@ -288,9 +299,9 @@ class LocalExecutor:
             self._end_measuring()
 
     def _end_measuring(self) -> None:
-        if self._worker is not None:
-            self._worker.kill()
-        self._worker = None
+        for worker in filter(None, (self._opening, self._worker)):
+            worker.kill()
+        self._opening = self._worker = None
 
     # ------------------------------------------------------------------------------------------------------ supervision
 
@@ -318,7 +329,7 @@ class LocalExecutor:
 
     def _once(self, request: Mapping[str, Any], deadline_s: float, meanwhile: Meanwhile | None) -> Reply:
         try:
-            worker = self._worker if self._worker is not None and self._worker.alive else self._start()
+            worker = self._measuring()
         except KtcError as e:
             return Reply("lost", {"message": e.message, "code": e.code})
         try:
@@ -337,10 +348,18 @@ class LocalExecutor:
             self._worker = None
         return reply
 
-    def _start(self, worker: Worker | None = None) -> Worker:
-        """A measuring process (``worker``, if there is one) that got the canary right. Raises KtcError E-WORKER-START,
-        or the device's own error."""
-        worker = worker or Worker("measure", self.name, self.folder)
+    def _named(self, device: DeviceInfo) -> None:
+        """What follows from which device it is: a process that is started later takes the same one."""
+        self.device = device
+        self.name = self._compilers.device = device.extra.get("opened", self.name)
+
+    def _measuring(self) -> Worker:
+        """The measuring process, or a new one where it has ended."""
+        return self._worker if self._worker is not None and self._worker.alive else self._start()
+
+    def _start(self) -> Worker:
+        """A measuring process that got the canary right. Raises KtcError E-WORKER-START, or the device's own error."""
+        worker, self._opening = self._opening or Worker("measure", self.name, self.folder), None
         try:
             reply = reply_of(worker.ask(CANARY, self.deadlines.start))
         except (WorkerHung, WorkerDied, ProtocolError) as e:
@@ -360,6 +379,14 @@ class LocalExecutor:
         self._worker = worker
         return worker
 
+    def _expected(self, worker: Worker) -> DeviceInfo | None:
+        """The device that ``worker`` is opening, if it is known; where it cannot say, its next answer says why."""
+        try:
+            found = worker.ask(EXPECT, self.deadlines.start).get("device")
+        except (WorkerHung, WorkerDied, ProtocolError):
+            return None
+        return device_from_json(found) if found is not None else None
+
     def _hello(self, worker: Worker) -> DeviceInfo:
         try:
             return device_from_json(worker.ask({"do": "hello"}, self.deadlines.start)["device"])
@@ -377,13 +404,17 @@ def open_executor(
     deadlines: Deadlines | None = None,
     ahead: HeadStart | None = None,
     expects: tuple[str, str | None] | None = None,
+    early: bool = False,
 ) -> LocalExecutor:
     """The executor for ``device`` (None: the best there is) on this machine.
 
     ``compilers`` (None: :func:`compiling_processes`) and ``gates``: most processes that compile and that verify;
-    ``ahead``: a measuring process that has started already; ``expects`` as for :class:`LocalExecutor`.
+    ``ahead``: a measuring process that has started already; ``expects`` and ``early`` as for
+    :class:`LocalExecutor`.
     """
-    return LocalExecutor(device, compilers=compilers, gates=gates, deadlines=deadlines, ahead=ahead, expects=expects)
+    return LocalExecutor(
+        device, compilers=compilers, gates=gates, deadlines=deadlines, ahead=ahead, expects=expects, early=early
+    )
 
 
 __all__ = [

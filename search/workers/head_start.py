@@ -10,8 +10,11 @@ from pathlib import Path
 
 from .worker_process import Worker
 
+EXPECT = {"do": "expect"}
+"""What a measuring process is asked first: which device it is going to open, if it knows."""
+
 CANARY = {"do": "canary"}
-"""What a measuring process is asked first: to launch a kernel whose results are known."""
+"""What it is asked next: to launch a kernel whose results are known."""
 
 
 class HeadStart:
@@ -24,8 +27,7 @@ class HeadStart:
     def __init__(self, device: str | None) -> None:
         self.device = device or "auto"
         self.folder = Path(tempfile.mkdtemp(prefix="ktc-workers-"))
-        self._worker: Worker | None = Worker("measure", self.device, self.folder)
-        self._worker.begin(CANARY)
+        self._worker: Worker | None = opening(self.device, self.folder)
 
     def take(self) -> Worker | None:
         """The process, from now on the caller's; None where it was taken before, or has ended."""
@@ -42,6 +44,15 @@ class HeadStart:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def opening(device: str, folder: Path) -> Worker:
+    """A measuring process that opens ``device``; it has to be asked for :data:`EXPECT` first, then for
+    :data:`CANARY`."""
+    worker = Worker("measure", device, folder)
+    worker.begin(EXPECT)
+    worker.begin(CANARY)
+    return worker
+
+
 @contextmanager
 def head_start(device: str | None) -> Iterator[HeadStart | None]:
     """A :class:`HeadStart`, which nobody may take in the end; None where nothing can be started: whoever opens the
@@ -56,4 +67,4 @@ def head_start(device: str | None) -> Iterator[HeadStart | None]:
             ahead.abandon()
 
 
-__all__ = ["CANARY", "HeadStart", "head_start"]
+__all__ = ["CANARY", "EXPECT", "HeadStart", "head_start", "opening"]

@@ -40,15 +40,30 @@ def serve(role: str, device: str, folder: Path, pipe: int) -> None:
     handlers: dict[str, Handler] | None = None
     for line in sys.stdin.buffer:
         try:
-            if handlers is None:
-                handlers = handlers_of(role, device, folder)
             request = unpack(line)
-            reply = {"status": "ok", **handlers[request["do"]](request)}
+            if request["do"] == "expect":
+                found = expected(device)
+            else:
+                handlers = handlers or handlers_of(role, device, folder)
+                found = handlers[request["do"]](request)
+            reply = {"status": "ok", **found}
         except BaseException as e:
             reply = describe(e)
         data = pack(reply)
         while data:
             data = data[os.write(pipe, data) :]
+
+
+def expected(device: str) -> dict[str, Any]:
+    """What is known of ``device`` before it is opened (None: nothing). What may take longest, its first trial on this
+    machine, has begun by then."""
+    from ktc.backends.runtimes import early_trials, expected_device
+
+    from .worker_protocol import device_to_json
+
+    early_trials.begin(device)
+    found = expected_device(device)
+    return {"device": device_to_json(found) if found is not None else None}
 
 
 def handlers_of(role: str, device: str, folder: Path) -> dict[str, Handler]:

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class Worker:
         os.close(keep)
         self._log = folder / f"{role}.log"
         self._buffer = b""
-        self._begun: Mapping[str, Any] | None = None
+        self._begun: deque[Mapping[str, Any]] = deque()
         self.served = 0
 
     @property
@@ -67,10 +68,11 @@ class Worker:
         return self.process.poll() is None
 
     def begin(self, request: Mapping[str, Any]) -> None:
-        """Send a request that is asked for later, as the next one; nothing where the worker has ended."""
+        """Send a request that is asked for later, after those begun before and ahead of all others; nothing where the
+        worker has ended."""
         with contextlib.suppress(OSError, WorkerHung):
             self._send(pack(request), time.monotonic() + BEGIN_S)
-            self._begun = request
+            self._begun.append(request)
 
     def ask(self, request: Mapping[str, Any], deadline_s: float, meanwhile: Meanwhile | None = None) -> dict[str, Any]:
         """Send one request, unless it was begun, and wait for its answer; ``meanwhile`` is called every
@@ -80,13 +82,13 @@ class Worker:
             WorkerDied, WorkerHung, ProtocolError: the worker must be killed and replaced.
         """
         end = time.monotonic() + deadline_s
-        assert self._begun in (None, request), "another request was begun"
+        begun = self._begun.popleft() if self._begun else None
+        assert begun in (None, request), "another request was begun"
         try:
-            if self._begun is None:
+            if begun is None:
                 self._send(pack(request), end)
         except BrokenPipeError:
             raise WorkerDied(self._how()) from None
-        self._begun = None
         line = self._read_line(end, meanwhile)
         self.served += 1
         reply = unpack(line)

@@ -6,11 +6,13 @@ import pytest
 
 from ktc.agent.optimize import optimize
 from ktc.agent.station import CPU_PATIENCE, PATIENCE, Station
+from ktc.backends.base import DeviceInfo
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.search.records.outcome import Outcome
+from ktc.search.workers.executor import LocalExecutor
 from tests.agent.agent_kernels import STREAM
 
 WORKLOAD = """
@@ -100,3 +102,39 @@ def test_the_original_is_waited_for_longer_than_its_rewrites(tmp_path):
         assert asked == [PATIENCE, CPU_PATIENCE, PATIENCE]
     finally:
         station.close()
+
+
+GPU = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10, extra={"arch": "sm_90"})
+
+
+def expecting_a_gpu(monkeypatch, times):
+    """Have the first executors expect :data:`GPU`, whatever their measuring process opens."""
+    asked, expected = [], LocalExecutor._expected
+
+    def first(self, worker):
+        found = expected(self, worker)
+        asked.append(found)
+        return found if len(asked) > times else GPU
+
+    monkeypatch.setattr(LocalExecutor, "_expected", first)
+
+
+def test_what_was_prepared_for_another_device_than_the_one_that_opens_is_dropped(tmp_path, monkeypatch):
+    (tmp_path / "kernel.ktir").write_text(STREAM)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    expecting_a_gpu(monkeypatch, times=1)
+    events = []
+    found = optimize(
+        tmp_path, device="numba", planner="rules", budget=1, out_dir=tmp_path / "out", progress=events.append
+    )
+    assert [e["device"]["backend"] for e in events if e["event"] == "begin"] == ["cuda", "numba"]
+    assert found.device["backend"] == "numba" and found.scenarios[0].before.median > 0
+
+
+def test_an_expected_device_that_does_not_open_is_the_error_of_opening_it(tmp_path, monkeypatch):
+    (tmp_path / "kernel.ktir").write_text(STREAM)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    expecting_a_gpu(monkeypatch, times=1)
+    with pytest.raises(KtcError, match="opencl|OpenCL") as error:
+        optimize(tmp_path, device="opencl:nothing", planner="rules", budget=1, out_dir=tmp_path / "out")
+    assert error.value.exit_code == 3

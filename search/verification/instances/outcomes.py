@@ -43,7 +43,7 @@ def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]
     mine = sources_of(coverage.candidate)
     known = (always.get(id(e)) is not None or (_kind(e) in before and mine.of(e) <= before[_kind(e)]) for _, e in found)
     open_ = [found[k] for k, settled in enumerate(known) if not settled]
-    if open_ and smt.available():
+    if open_:
         context = smt.Context(coverage.candidate)
         open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]
     return [*limits, *open_]

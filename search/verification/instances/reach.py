@@ -38,7 +38,7 @@ def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
     for parent, branch, first in _bodies(kernel.body):
         if id(first) not in missed or _inside(first, gone, kernel) or _text(parent, branch) in known:
             continue
-        if smt.available() and _never(kernel.body, first, smt.Context(kernel)):
+        if _never(kernel.body, first, smt.Context(kernel)):
             gone.add(id(first))
             continue
         found.append(first)

@@ -1,6 +1,6 @@
 """How operators of the IR read on unbounded integers: operations on z3's terms, by operator and function.
 
-Terms are ``Any``: z3 is an extra, imported where it is used.
+Terms are ``Any``: z3 takes a while to import, which is done where a question is asked.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _exceeded(kernel: Kernel, names: Mapping[str, Interval]) -> dict[str, tuple[
     """Limits that may be exceeded, as far as anything is known: by which expression, and arguments at the ends of their
     ranges that show it, where there are such. Only where there are none a proof is looked for, which may take long."""
     found = {what: (e, _exceeding(kernel, what, names)) for what, e in _out_of_range(kernel, names).items()}
-    if not smt.available() or all(low == high for low, high in names.values()):
+    if all(low == high for low, high in names.values()):
         return found
     return {what: (e, a) for what, (e, a) in found.items() if a is not None or not _proved(kernel, names, what, e)}
 

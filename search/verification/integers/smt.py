@@ -1,4 +1,4 @@
-"""Index arithmetic and guards as formulas: equal for every size, or not. Needs z3 (the extra ``ktc[prove]``).
+"""Index arithmetic and guards as formulas: equal for every size, or not. z3 answers.
 
 Integers are unbounded here: of signed ones a program may not rely on more, and that unsigned arithmetic stays within
 its type is proved first. What is not integer arithmetic (a value that was loaded, a variable that changes) is an
@@ -48,14 +48,6 @@ WRAPPING = ("+", "-", "*", "<<")
 """Operators of which the result may be beyond the type of the operands."""
 
 INDEX = {"thread": "block_dim", "block": "grid_dim"}
-
-
-def available() -> bool:
-    try:
-        import z3  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 @dataclass
@@ -320,4 +312,4 @@ def _and(*formulas: Any) -> Any:
     return z3.And(*formulas)
 
 
-__all__ = ["Context", "available"]
+__all__ = ["Context"]

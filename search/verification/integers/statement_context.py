@@ -19,7 +19,7 @@ def stays_in_type(kernel: Kernel, target: Stmt, e: Expr, names: Mapping[str, Int
     """Whether ``e``, integer arithmetic directly in ``target``, has a value of its type for parameters in these ranges,
     by everything known on the way there. What is known of a definition is what unbounded integers give: each of them,
     and each part of ``e``, must be found to stay in its type, too."""
-    if not smt.available() or isinstance(target, For):
+    if isinstance(target, For):
         return False
     context = smt.Context(kernel)
     context.learn_ranges(names)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Call, Load
+from ktc.ir.nodes import Atomic, Call, Load
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr, print_stmt
@@ -23,7 +22,6 @@ from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.scenario_facts import scalars_of
-from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.launchable import impossible
 from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
 from ktc.search.verification.integers.statement_context import stays_in_type
@@ -78,11 +76,10 @@ def unproved_launch(job: Job) -> str:
 
 
 def unproved_wrap(job: Job) -> str:
-    """An index of which neither is known: that it keeps to its type, or a thread for which it leaves it. What guards
-    promise is known where a solver is there; without one, those that may fail are taken for the right ones."""
+    """An index of which neither is known: that it keeps to its type, or a thread for which it leaves it."""
     for what, names in _environments(job.workload):
         found = wraps(job.candidate, names)
-        if found and not wraps(job.original, names) and (smt.available() or _guards_hold(job.candidate, names)):
+        if found and not wraps(job.original, names):
             open_ = next((w for w in found if not stays_in_type(job.candidate, w.stmt, w.expr, names)), None)
             if open_ is not None:
                 return f"it is not known whether {print_expr(open_.expr)} stays within {open_.expr.type} {what}"
@@ -139,13 +136,6 @@ def narrow_scope(job: Job) -> str:
         if isinstance(s.buffer.type, Ptr) and s.buffer.name not in known:
             return f"atomics on {s.buffer.name} are atomic within a block only, and other blocks may share it"
     return ""
-
-
-def _guards_hold(kernel: Kernel, names: Mapping[str, Interval]) -> bool:
-    """Whether the bounds that a launcher checks hold at the largest sizes."""
-    largest = kernel.environment({n: high for n, (_, high) in names.items()})
-    bounds = (a.expr for a in kernel.assumptions if isinstance(a.expr, Binary) and a.expr.op in ("<", "<="))
-    return all(evaluate(e, largest) not in (False, 0) for e in bounds)
 
 
 CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, failing_launch, approximated, stale_read)

@@ -9,7 +9,7 @@ import pytest
 from ktc.backends import emit
 from ktc.backends.base import CompileFailure, Emitted
 from ktc.backends.device_table import DEVICES, peaks_of
-from ktc.backends.runtimes import OPENERS, open_device, open_runtime, probe
+from ktc.backends.runtimes import OPENERS, expected_device, open_device, open_runtime, probe
 from ktc.backends.runtimes.common import geometry, scalar
 from ktc.backends.runtimes.cuda_runtime import graph_launches
 from ktc.backends.runtimes.file_cache import Cache, key_of
@@ -44,6 +44,17 @@ def runtime(request, tmp_path_factory, monkeypatch):
     opened = devices.working(request.param).device.extra["opened"]
     monkeypatch.setenv("KTC_CACHE", str(tmp_path_factory.mktemp("cache")))
     return open_device(opened)
+
+
+@pytest.mark.parametrize("name", OPENERS)
+def test_a_device_is_the_one_that_was_expected(name):
+    opened = devices.working(name).device
+    assert expected_device(opened.extra["opened"]) in (None, opened)
+
+
+@pytest.mark.parametrize("name", ["opencl", "numba", "cuda:12345"])
+def test_of_what_no_driver_describes_nothing_is_expected(name):
+    assert expected_device(name) is None
 
 
 def test_auto_takes_a_gpu_else_the_fastest_way_to_the_processor_and_says_why():

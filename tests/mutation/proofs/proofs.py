@@ -70,22 +70,22 @@ def equivalent(
     same_body = candidate.body == mutant.body
     if candidate.is_sequence != mutant.is_sequence:
         return ""
-    if smt.available() and not candidate.is_sequence and (found := other_array(candidate, mutant)):
+    if not candidate.is_sequence and (found := other_array(candidate, mutant)):
         return found
     if canonical(candidate).launch != canonical(mutant).launch:
-        comparable = same_body and candidate.assumptions == mutant.assumptions and smt.available()
+        comparable = same_body and candidate.assumptions == mutant.assumptions
         kept = comparable and not _wraps(mutant) - _wraps(candidate)
         return other_threads(candidate, mutant, _promised(candidate, workload)) if kept else ""
     if any(a not in candidate.assumptions for a in mutant.assumptions):
         return ""
     dropped = [a for a in candidate.assumptions if a not in mutant.assumptions]
     if dropped:
-        return _without(dropped, mutant, original) if same_body and smt.available() else ""
+        return _without(dropped, mutant, original) if same_body else ""
     if normal(candidate) == normal(mutant):
         return "the same normal form"
     if candidate.is_sequence:
         return same_launches(candidate, mutant, lambda a, b: equivalent(a, b, None, workload))
-    if not smt.available() or _wraps(mutant) - _wraps(candidate):
+    if _wraps(mutant) - _wraps(candidate):
         return ""
     context = smt.Context(candidate, extents=_promised(candidate, workload))
     return _Search(candidate, mutant).bodies(candidate.body, mutant.body, context, ())

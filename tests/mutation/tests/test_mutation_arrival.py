@@ -33,7 +33,6 @@ kernel k(y: f32* noalias, x: f32 const* readonly, n: i32 range 1..1000, parts: f
 
 
 def proof(*before: tuple[str, str]) -> str:
-    pytest.importorskip("z3")
     text = LAST
     for old, new in before:
         assert old in text
@@ -68,7 +67,6 @@ kernel k(h: i32*, x: i32 const* readonly, n: i32 range 1..1000)
     ],
 )
 def test_the_only_thread_of_a_launch_needs_no_atomic(before: tuple[str, str], held: bool) -> None:
-    pytest.importorskip("z3")
     text = COUNTS.replace(*before) if before[0] else COUNTS
     plain = text.replace("atomic add h[x[i] % 7], 1", "h[x[i] % 7] = h[x[i] % 7] + 1")
     found = equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(plain)))

@@ -17,7 +17,6 @@ ROWS = "raise | vectorize{loop=col} [V=4]"
 
 def dropped(script: str) -> str:
     """The proof that the candidate of ``script`` for a stencil needs no guards."""
-    pytest.importorskip("z3")
     made = replayed("stencil/hotspot", None, script)
     kept = tuple(a for a in made.candidate.assumptions if a.origin != "guessed")
     assert kept != made.candidate.assumptions
@@ -60,13 +59,11 @@ CLAMP = "    s = max(0.0, s)\n"
     ],
 )
 def test_what_comes_before_a_difference_need_not_be_followed(old: str, new: str, same: bool) -> None:
-    pytest.importorskip("z3")
     made = (canonical(parse_kernel(t)) for t in (LONG, LONG.replace(old, new)))
     assert ("every thread" in equivalent(*made)) == same
 
 
 def test_but_what_is_left_for_the_next_round_is_asked_for() -> None:
-    pytest.importorskip("z3")
     text = LONG.replace("    var s: f32 = x[i * 1024 + tid]\n", "    s = max(s - 5.0, x[i * 1024 + tid])\n")
     text = text.replace("  array t", "  var s: f32 = -9.0\n  array t")
     assert not equivalent(*(canonical(parse_kernel(t)) for t in (text, text.replace(CLAMP, ""))))

@@ -85,7 +85,6 @@ kernel k(y: f32* noalias, e: e4m3 const* noalias readonly, d: e5m2 const* noalia
      ("480.0", "e4m3", False)],
 )  # fmt: skip
 def test_a_rounding_may_be_left_out_where_the_type_holds_the_value(first: str, narrow: str, holds: bool) -> None:
-    pytest.importorskip("z3")
     text = STARTS.format(first=first, narrow=narrow)
     one, other = (canonical(parse_kernel(t)) for t in (text, text.replace(f"f32({narrow}(m))", "m")))
     assert bool(equivalent(one, other)) is holds
@@ -103,6 +102,5 @@ kernel k(y: f32* noalias, h: f16 const* noalias readonly, z: f32 const* noalias 
 
 def test_what_a_mutant_gives_a_variable_counts_as_well() -> None:
     """Held against the candidate's types alone, both differences would be zero."""
-    pytest.importorskip("z3")
     one, other = (canonical(parse_kernel(OTHERS.format(first=f))) for f in ("0.0", "z[0]"))
     assert not equivalent(*(k.with_(flags=frozenset({"reassociates"})) for k in (one, other)))

@@ -44,7 +44,6 @@ FEWER = {
 
 
 def proof(change: tuple[str, str], *before: tuple[str, str]) -> str:
-    pytest.importorskip("z3")
     text = TILES
     for old, new in before:
         assert old in text
@@ -154,7 +153,6 @@ kernel k(y: f32*, x: f32 const* readonly, n: i32 range 1..100000)
     ],
 )
 def test_a_block_of_zeros_adds_nothing_to_an_atomic_sum(before: tuple[str, str], held: bool) -> None:
-    pytest.importorskip("z3")
     text = BLOCKS.replace("    array w: shared f32[2]\n", "") if "array" in before[1] else BLOCKS
     text = text.replace(*before) if before[0] else text
     more = text.replace("b < (n", "b <= (n")
@@ -176,7 +174,8 @@ def test_swizzled_tiles_are_zeros_as_well() -> None:
 
 @pytest.mark.parametrize("op", ["^", "|", "&"])
 def test_what_is_known_of_bits_holds_for_all_bits(op: str) -> None:
-    z3 = pytest.importorskip("z3")
+    import z3
+
     from ktc.search.verification.integers.formulas import BITS
 
     done = {"^": int.__xor__, "|": int.__or__, "&": int.__and__}[op]
@@ -209,7 +208,6 @@ kernel k(y: f32*, x: f32 const* readonly, n: i32 range 1..100000, W: i32 range 1
 @pytest.mark.parametrize(("filled", "held"), [("2", True), ("$W", True), ("W", False), ("i32(u8(2))", False)])
 def test_a_size_is_no_knob_of_the_same_name(filled: str, held: bool) -> None:
     """An array of which a size says how much is filled anew keeps something of the round before."""
-    pytest.importorskip("z3")
     text = NAMESAKES.replace("FILLED", filled)
     found = equivalent(*(canonical(parse_kernel(t)) for t in (text, text.replace("b < (n", "b <= (n"))))
     assert ("add zeros" in found) if held else not found, found

@@ -10,7 +10,6 @@ from ktc.ir.fold import add, cdiv
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, Launched, Var, i32
 from ktc.ir.text import parse_kernel
-from ktc.search.verification.integers import smt
 from tests.mutation.campaign import OPERATORS
 from tests.mutation.operators.operators import apply, places
 from tests.mutation.proofs.launches import AGAIN, BOUND, EITHER
@@ -45,8 +44,7 @@ def mutants(name: str) -> list[str]:
 
 
 def test_a_butterfly_in_one_launch_is_proved_as_in_a_kernel() -> None:
-    if smt.available():
-        assert all("symbolic threads" in why for why in mutants("delta-plus-one")) and mutants("delta-plus-one")
+    assert all("symbolic threads" in why for why in mutants("delta-plus-one")) and mutants("delta-plus-one")
 
 
 def test_which_launches_come() -> None:
@@ -77,7 +75,7 @@ ADDED = "z3: the threads that are added do nothing"
 @pytest.mark.parametrize("blocks", [cdiv(N, i32(32)), cdiv(add(N, i32(70)), i32(64))])
 def test_blocks_that_a_guard_stops_may_come(blocks: Expr) -> None:
     """For a negative size no block comes, however the extent is rounded."""
-    assert equivalent(PAIR, of_blocks(blocks)) == ADDED or not smt.available()
+    assert equivalent(PAIR, of_blocks(blocks)) == ADDED
 
 
 @pytest.mark.parametrize("blocks", [cdiv(N, i32(65)), i32(64)])
@@ -89,7 +87,7 @@ def test_blocks_that_do_something_must_come(blocks: Expr) -> None:
 def test_blocks_may_not_be_so_many_that_indices_wrap(largest: int, why: str) -> None:
     """64 threads in each of n blocks."""
     few, many = (bounded(k, largest) for k in (PAIR, of_blocks(N)))
-    assert equivalent(few, many) == why or not smt.available()
+    assert equivalent(few, many) == why
 
 
 def of_blocks(blocks: Expr) -> Kernel:

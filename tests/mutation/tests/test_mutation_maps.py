@@ -31,7 +31,6 @@ WIDE = f"""{HEAD}  launch grid(cdiv(nx - 2, 64), cdiv(ny - 2, 8)) block(32, 8)
 
 def proof(original: str, text: str, *changes: tuple[str, str]) -> str:
     """The proof that ``text``, changed so, does without its guard what ``original`` does."""
-    pytest.importorskip("z3")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
@@ -105,7 +104,6 @@ ELEMENT = "i32(blockIdx.x) * 2000 + i"
 
 
 def in_place(*changes: tuple[str, str], read: str = ELEMENT, written: str = ELEMENT) -> str:
-    pytest.importorskip("z3")
     text, original = PAIRS, ROUNDS.replace("READ", read).replace("WRITTEN", written)
     for old, new in changes:
         assert old in text

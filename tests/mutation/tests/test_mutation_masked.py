@@ -22,7 +22,6 @@ GUARD = "    if blockIdx.y + c * gridDim.y < n as u32\n      base"
 
 
 def proof(text: str = ROWS, new: str = "    if blockIdx.y + c * gridDim.y <= n as u32\n      base") -> bool:
-    pytest.importorskip("z3")
     assert GUARD in text
     found = equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(GUARD, new))))
     assert not found or "read under that guard" in found
@@ -56,7 +55,6 @@ kernel k(y: f32* noalias align 16, x: f32 const* noalias readonly align 16, n: i
 
 
 def test_lanes_of_copies_that_nobody_reads_are_lanes_that_there_are() -> None:
-    pytest.importorskip("z3")
     guard = "    if t + v * 256 < n\n"
     assert guard in LANES
     for text, same in ((LANES, True), (LANES.replace("own[v, l]", "own[v, l + v]"), False)):

@@ -23,7 +23,6 @@ TURNED = ("block % (8 * tokens) % rows", "block % rows")
 
 
 def proof(text: str, old: str = TURNED[0], new: str = TURNED[1]) -> str:
-    pytest.importorskip("z3")
     assert old in text
     return equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(old, new))))
 

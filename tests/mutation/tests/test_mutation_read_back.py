@@ -32,7 +32,6 @@ READ = "  s = kept[0]\n"
 
 
 def proof(text: str) -> str:
-    pytest.importorskip("z3")
     assert text.count(READ) == 1
     a, b = (canonical(parse_kernel(t)) for t in (text, text.replace(READ, "")))
     return equivalent(a, b)
@@ -44,7 +43,6 @@ def test_what_its_only_reader_stored_itself_need_not_be_read_back() -> None:
 
 def test_what_comes_before_the_barrier_costs_the_proof_nothing() -> None:
     """A row's maximum and sum by 1024 threads: all of it together would cost more than a proof may."""
-    pytest.importorskip("z3")
     work = Workload.load(ROOT / "kernels/training/cross_entropy")
     rows = apply_script(work.load_kernel("bf16"), parse_script("raise | rows-mapping{loop=block_x rows=1 lanes=1024}"))
     candidate = canonical(materialise(rows.kernel))

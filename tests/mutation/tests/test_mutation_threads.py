@@ -28,7 +28,6 @@ LATE = TILE.replace("  barrier\n", "  if column >= 16\n    out[row] = 1.0\n  bar
 
 
 def proof(old: str, new: str, text: str = TILE) -> str:
-    pytest.importorskip("z3")
     assert old in text
     return equivalent(*(canonical(parse_kernel(t)) for t in (text, text.replace(old, new))))
 
@@ -65,7 +64,6 @@ kernel k(y: f32* noalias, x: f32 const* noalias, n: i32 range 1..4096)
 
 @pytest.mark.parametrize(("at", "read"), [("0", True), ("n - 1", True), ("n", False), ("i", False)])
 def test_threads_that_are_added_read_what_is_there(at: str, read: bool) -> None:
-    pytest.importorskip("z3")
     args = (ArgSpec("y", "f32", "out", ("n",)), ArgSpec("x", "f32", "in", ("n",)), scalar("n", "n"))
     text = FIRST.replace("AT", at)
     few, many = (canonical(parse_kernel(t)) for t in (text, text.replace("cdiv(n, 64)", "n")))

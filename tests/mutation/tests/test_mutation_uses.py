@@ -36,7 +36,6 @@ kernel k(b: f32* noalias, a: f32 const* noalias readonly, n: i32 range 1..10000)
 
 
 def proof(change: tuple[str, str], *before: tuple[str, str]) -> str:
-    pytest.importorskip("z3")
     text = TILE
     for old, new in before:
         assert old in text

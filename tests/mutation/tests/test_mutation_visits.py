@@ -28,7 +28,6 @@ kernel k(y: f32*, x: f32 const* readonly, n: i32 range 1..1000)
 
 
 def proof(old: str, new: str, text: str = LARGEST) -> str:
-    pytest.importorskip("z3")
     assert old in text
     return equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(old, new))))
 
@@ -218,7 +217,6 @@ kernel k(y: f32*, x: f32 const* align 16, n: i32 range 1..100000)
 
 
 def test_what_was_loaded_ahead_is_an_element_like_others() -> None:
-    pytest.importorskip("z3")
 
     def same(old: str, new: str, text: str = AHEAD) -> bool:
         assert old in text

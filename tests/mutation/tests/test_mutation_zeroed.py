@@ -32,7 +32,6 @@ FEWER = (GUARD, "* 2 + d < (n + 62) / 64")
 
 
 def proof(change: tuple[str, str], *before: tuple[str, str]) -> str:
-    pytest.importorskip("z3")
     text = TREE
     for old, new in before:
         assert old in text

@@ -40,12 +40,10 @@ def judged(*edits: tuple[str, str]):
     ],
 )
 def test_what_is_lost_at_sizes_of_small_instances_is_a_doubt(edit: tuple[str, str]) -> None:
-    pytest.importorskip("z3")
     assert not judged(edit).ok
 
 
 def test_quotients_that_are_always_zero_and_others_pass() -> None:
-    pytest.importorskip("z3")
     for edit in (
         ("z[i] =", "z[i - i32(threadIdx.x) / 256] ="),
         ("z[i] =", "z[i - (i32(threadIdx.x) >> 8)] ="),
@@ -77,7 +75,6 @@ def launched(grid: str, assume: str = "", ranges: str = "1..1000000") -> Kernel:
 
 
 def test_what_the_launcher_checks_and_what_the_original_risks() -> None:
-    pytest.importorskip("z3")
     names = {"n": (1, 1000000)}
     usual = launched("grid(n)")
     assert impossible(usual, launched("grid(1, n)"), names)
@@ -119,7 +116,6 @@ def test_a_clamp_that_no_data_comes_to_is_a_doubt(edit: tuple[str, str]) -> None
 
 
 def test_a_maximum_begins_below_all_that_there_is() -> None:
-    pytest.importorskip("z3")
     s = replayed(
         "training/softmax", "f32", "raise | rows-mapping{loop=block_x rows=$ROWS lanes=$LANES} [ROWS=2 LANES=32]"
     )

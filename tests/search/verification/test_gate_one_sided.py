@@ -204,7 +204,6 @@ kernel each(y: f32*, x: f32 const*, n: i32)
     [("1", "2", "TESTED"), ("3", "4", "TESTED"), ("1 + n / 2000003", "2", "UNKNOWN"), ("1 + n / 11", "2", "TESTED")],
 )
 def test_a_loop_that_halves_to_zero_at_once_says_no_more(first: str, divisor: str, status: str) -> None:
-    pytest.importorskip("z3")
     original = parse_kernel(EACH.replace("VALUE", "abs(x[i])"))
     candidate = parse_kernel(HALVING.replace("FIRST", first).replace("DIVISOR", divisor))
     assert verify(original, candidate, elementwise("f32", 1 << 20)).status == status

@@ -6,7 +6,7 @@ import pytest
 
 from ktc.search.workers import head_start as module
 from ktc.search.workers.executor import LocalExecutor
-from ktc.search.workers.head_start import CANARY, HeadStart, head_start
+from ktc.search.workers.head_start import CANARY, EXPECT, HeadStart, head_start
 
 
 @pytest.fixture
@@ -52,15 +52,25 @@ def test_nothing_is_started_where_nothing_can_be(monkeypatch):
         assert ahead is None
 
 
-def test_a_worker_answers_what_was_begun_and_no_other_request(cache):
+def test_a_worker_answers_what_was_begun_in_its_order_and_no_other_request(cache):
     ahead = HeadStart("numba")
     try:
         worker = ahead.take()
         assert worker is not None
-        with pytest.raises(AssertionError):
-            worker.ask({"do": "hello"}, 60.0)
+        assert worker.ask(EXPECT, 60.0) == {"status": "ok", "device": None}  # a processor's is known once it is open
         assert worker.ask(CANARY, 60.0)["status"] == "ok"
         assert worker.ask({"do": "hello"}, 60.0)["status"] == "ok"
     finally:
         if worker is not None:
             worker.kill()
+
+
+def test_another_request_than_the_one_begun_is_a_mistake(cache):
+    ahead = HeadStart("numba")
+    worker = ahead.take()
+    assert worker is not None
+    try:
+        with pytest.raises(AssertionError, match="another request was begun"):
+            worker.ask({"do": "hello"}, 60.0)
+    finally:
+        worker.kill()

@@ -9,7 +9,7 @@ from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import ArgSpec
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
-from ktc.search.verification.integers import interval_arithmetic, ranges, smt
+from ktc.search.verification.integers import interval_arithmetic, ranges
 from ktc.search.verification.integers.ranges import wraps
 from ktc.search.verification.job import Job
 from ktc.search.verification.rungs.static import static
@@ -55,7 +55,6 @@ def test_what_instances_do_not_show(what: str) -> None:
     assert found.status == "fail" and found.failure is not None and found.failure.kind == kind
 
 
-@pytest.mark.skipif(not smt.available(), reason="z3-solver is not installed")
 @pytest.mark.parametrize(("most", "status"), [(2130706431, "pass"), (4000000000, "unknown")])
 def test_a_guard_excuses_only_the_index_that_it_bounds(most: int, status: str) -> None:
     """What may fail says nothing by being there: with elements up to four billion, 32 bits wrap."""
@@ -179,10 +178,7 @@ def test_the_last_round_of_a_loop_is_followed(guard: str, status: str) -> None:
     assert judged(LOOP.replace("FOUND", guard)).status == status
 
 
-NEVER = "pass" if smt.available() else "unknown"
-
-
-@pytest.mark.parametrize(("guard", "status"), (("x[0] > 0.0", "unknown"), ("d > 0", "fail"), ("d > 70000", NEVER)))
+@pytest.mark.parametrize(("guard", "status"), (("x[0] > 0.0", "unknown"), ("d > 0", "fail"), ("d > 70000", "pass")))
 def test_what_hangs_on_data_is_not_known_to_happen(guard: str, status: str) -> None:
     text = LOOP.replace(
         "    let far: i32 = i * 40000\n    if FOUND\n", f"    if {guard}\n      let far: i32 = i * 40000\n"
@@ -228,7 +224,6 @@ BOTH = _workload(
 )
 
 
-@pytest.mark.skipif(not smt.available(), reason="needs z3")
 @pytest.mark.parametrize(("guard", "status"), [("if b < cdiv(n * d, 64)", "pass"), ("if b < cdiv(n, 64)", "fail")])
 def test_blocks_behind_others_are_counted_from_zero(guard: str, status: str) -> None:
     """Intervals alone do not know that ``b`` is no less than what is taken from it."""
