@@ -135,6 +135,6 @@ def test_an_expected_device_that_does_not_open_is_the_error_of_opening_it(tmp_pa
     (tmp_path / "kernel.ktir").write_text(STREAM)
     (tmp_path / "workload.toml").write_text(WORKLOAD)
     expecting_a_gpu(monkeypatch, times=1)
-    with pytest.raises(KtcError, match="opencl|OpenCL") as error:
+    with pytest.raises(KtcError, match=r"opencl|OpenCL") as error:
         optimize(tmp_path, device="opencl:nothing", planner="rules", budget=1, out_dir=tmp_path / "out")
     assert error.value.exit_code == 3
