@@ -83,9 +83,10 @@ class Observation:
     """Everything a planner may look at. ``raised`` is the parallel form, when the kernel can be raised at all.
 
     ``facts`` holds one entry a scenario, of the raised kernel where there is one. ``remembered`` are scripts that won
-    on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None if it applies;
-    ``built`` is the kernel after it, where somebody keeps those;
-    ``runs`` says whether any values of its knobs suit the device and the sizes. ``profile``: what limits ``leader``,
+    on kernels with similar facts. ``find_sites`` asks every pass, which takes a while: who plans without does not wait
+    for it. ``attempt`` builds a script without compiling it: the refusal, or None if it applies; ``built`` is the
+    kernel after it, where somebody keeps those; ``runs`` says whether any values of its knobs suit the device and the
+    sizes. ``profile``: what limits ``leader``,
     the fastest script so far ('': the original), where that is known; ``profile_of`` says it of any that was measured.
     ``rules`` are what models learnt from kernels like this one, each with its record. ``precedent``: how many schedules
     that won on other kernels are better precedents here than that of a script (None: it won nowhere), where any won.
@@ -96,7 +97,7 @@ class Observation:
     raised: Kernel | None
     facts: tuple[KernelFacts, ...]
     device: DeviceInfo
-    sites: tuple[Site, ...] = ()
+    find_sites: Callable[[], tuple[Site, ...]] = tuple
     history: tuple[Outcome, ...] = ()
     remembered: tuple[Proposal, ...] = ()
     attempt: Callable[[str], Refused | None] = lambda script: None
@@ -110,6 +111,11 @@ class Observation:
     precedent: Callable[[str], int | None] | None = None
     scenario: str = ""
     elsewhere: tuple[str, ...] = ()
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """Every step that applies to the kernel as it is."""
+        return self.find_sites()
 
     @property
     def limiters(self) -> tuple[str, ...]:

@@ -267,7 +267,7 @@ def _plain_view(run: Run, scenario: Scenario) -> Observation:
         raised=run.raised,
         facts=(seen,),
         device=run.lab.device,
-        sites=tuple(s for group in sites(run.raised or run.original).values() for s in group),
+        find_sites=lambda: tuple(s for group in sites(run.raised or run.original).values() for s in group),
         remembered=remembered(recalled(run, scenario, seen)),
         attempt=run.builder.attempt,
         built=run.builder.kernel,

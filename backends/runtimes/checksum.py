@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .nvrtc import Cubin, compile_cubin
+
 LANES = 1 << 16
 """Work-items; each sums every LANES-th word."""
 
@@ -42,17 +44,25 @@ __kernel void checksum(__global const uint* words, ulong n, __global ulong* sums
 )
 
 
+def cubin_of_checksum(arch: str) -> Cubin:
+    """The kernel for ``arch`` (``sm_90``), through the cache."""
+    return compile_cubin(CUDA, "checksum", arch)
+
+
 @functools.cache
-def _cuda_kernel(cp: Any) -> Any:
-    return cp.RawKernel(CUDA, "checksum")
+def _cuda_kernel(cp: Any, arch: str) -> Any:
+    cubin = cubin_of_checksum(arch)
+    module = cp.cuda.function.Module()
+    module.load(cubin.code)
+    return module.get_function(cubin.symbol)
 
 
-def cuda_checksum(cp: Any, array: Any) -> str:
-    """Checksum of a CuPy array of any type, on the current stream."""
+def cuda_checksum(cp: Any, arch: str, array: Any) -> str:
+    """Checksum of a CuPy array of any type, on a device of ``arch``, in the current stream."""
     raw = array.reshape(-1).view(cp.uint8)
     whole = raw.size // 4
     sums = cp.zeros(LANES, cp.uint64)
-    _cuda_kernel(cp)((LANES // 256,), (256,), (raw, np.uint64(whole), sums))
+    _cuda_kernel(cp, arch)((LANES // 256,), (256,), (raw, np.uint64(whole), sums))
     return _text(cp.asnumpy(sums), cp.asnumpy(raw[whole * 4 :]))
 
 

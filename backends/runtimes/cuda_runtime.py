@@ -30,6 +30,9 @@ STATIC_SHARED_LIMIT = 48 * 1024
 GRAPH_SECONDS = 400e-6
 """A graph replays launches for about this long, so that event resolution (0.5 us) and graph start-up do not matter."""
 
+FILL_ELEMENTS = 1 << 18
+"""So many equal elements travel to the device; the others are copies of theirs."""
+
 NATIVE = frozenset(map(np.dtype, NUMPY_SCALAR.values()))
 """dtypes that CuPy knows."""
 
@@ -161,27 +164,33 @@ class CudaRuntime(TimedRuntime):
 
     def full(self, n: int, value: np.generic) -> Any:
         """An array that is filled on the device."""
-        return self.cp.full(n, value, value.dtype)
+        return self.repeated(np.full(min(n, FILL_ELEMENTS), value), n)
 
     def repeated(self, block: np.ndarray, n: int) -> Any:
-        """An array that repeats ``block``, which travels once."""
-        part = self.to_device(block)
+        """An array that repeats ``block``, which travels once: what is there is copied behind itself, again and again.
+        (CuPy's own ways compile a kernel each.)"""
+        part = self.to_device(block.reshape(-1)[:n])
         made = self.cp.empty(n, part.dtype)
-        times = n // part.size
-        made[: times * part.size].reshape(times, part.size)[...] = part
-        made[times * part.size :] = part[: n - times * part.size]
+        self.copy_bytes(made.data.ptr, part.data.ptr, part.nbytes)
+        done = part.nbytes
+        while done < made.nbytes:
+            more = min(done, made.nbytes - done)
+            self.copy_bytes(made.data.ptr + done, made.data.ptr, more)
+            done += more
         return made
 
     def copy(self, array: Any) -> Any:
         """Another array with the same content."""
-        return array.copy()
+        made = self.cp.empty_like(array)
+        self.copy_into(made, array)
+        return made
 
     def to_host(self, array: Any, like: np.ndarray) -> np.ndarray:
         return self.cp.asnumpy(array).view(like.dtype).reshape(like.shape)
 
     def copy_into(self, target: Any, source: Any) -> None:
         """Overwrite one device array with another of its shape."""
-        target[...] = source
+        self.copy_bytes(target.data.ptr, source.data.ptr, target.nbytes)
 
     def copy_bytes(self, target: int, source: int, size: int) -> None:
         """Copy between device addresses, in the stream."""
@@ -189,7 +198,7 @@ class CudaRuntime(TimedRuntime):
 
     def checksum(self, array: Any) -> str:
         """A position-dependent checksum of the array's bits, computed on the device."""
-        return cuda_checksum(self.cp, array)
+        return cuda_checksum(self.cp, self.arch, array)
 
     def synchronize(self) -> None:
         """Wait; a fault of an earlier launch raises KtcError E-DEVICE-FAULT (the context is then lost)."""

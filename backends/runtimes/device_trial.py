@@ -77,11 +77,12 @@ def trial_code(target: str, unseen: bool = False) -> Emitted:
     return Emitted(TEXTS[target] + remark, "trial", target, parse_kernel(KERNEL))
 
 
-def run_trial(runtime: Runtime) -> str:
-    """Build and run the kernel on ``runtime``, in this process. Why it did not work; '' if it did."""
+def run_trial(runtime: Runtime, code: Emitted | None = None) -> str:
+    """Build and run the kernel on ``runtime``, in this process: ``code``, or a text of it that no cache knows. Why it
+    did not work; '' if it did."""
     x = np.arange(1000, dtype=np.float32)
     try:
-        exe = runtime.compile(trial_code(runtime.device.backend, unseen=True))
+        exe = runtime.compile(code or trial_code(runtime.device.backend, unseen=True))
         args = {"y": runtime.to_device(np.zeros_like(x)), "x": runtime.to_device(x), "n": x.size}
         exe.launch(args)
         runtime.synchronize()

@@ -52,6 +52,9 @@ FMA = (
 """As many chains of dependent steps as hide a step's latency, of finite values: with m = 0 all stay 0."""
 
 
+KERNELS = (COPY, READ, FMA)
+
+
 def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) -> Rates:
     """The rates of ``runtime``'s device, a GPU (:mod:`.cpu_rates` has a CPU's).
 

@@ -223,7 +223,7 @@ class LocalExecutor:
 
     def expect(self, workload: str, variant: str | None) -> None:
         """Have all processes ready that will compile and verify candidates of ``workload``."""
-        self._compilers.begin(self._compilers.size, {"do": "ping"})
+        self._compilers.begin(self._compilers.size, {"do": "ready", "arch": self.device.extra.get("arch", "")})
         self._gates.begin(self._gates.size, {"do": "load", "workload": workload, "variant": variant})
 
     # ------------------------------------------------------------------------------------------------------- measuring

@@ -17,7 +17,15 @@ class Compiler:
         self._runtimes: dict[str, Any] = {}
 
     def handlers(self) -> dict[str, Any]:
-        return {"compile": self.compile, "ping": lambda m: {}}
+        return {"compile": self.compile, "ready": self.ready}
+
+    def ready(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Load what compiling for ``arch`` takes."""
+        if m["arch"]:
+            from ktc.backends.runtimes.nvrtc import get_ready
+
+            get_ready(m["arch"])
+        return {}
 
     def compile(self, m: Mapping[str, Any]) -> dict[str, Any]:
         """Compile ``code`` for ``arch``; raises CompileFailure."""

@@ -24,20 +24,13 @@ from ktc.search.verification.device.repeated_launches import in_step, launch_in_
 from ktc.search.verification.floats.any_order import unordered
 
 from .device_arguments import Array, on_device, whole
+from .early_compiles import CANARY
 from .expected_results import ExpectedResults
 from .timing import rotation, timing
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
 
 if TYPE_CHECKING:
     from ktc.ir.workload import Workload
-
-CANARY = """
-kernel canary(y: f32* restrict, x: f32 const* restrict, n: i32)
-  launch grid(cdiv(n, 64)) block(64)
-  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
-  if i < n
-    y[i] = x[i] * 3.0 + 1.0
-"""
 
 KEPT_CODE, KEPT_DATA, KEPT_SETS = 64, 3, 2
 """Executables and input sets kept between requests."""

@@ -133,7 +133,7 @@ def proposals(bench: Bench, work: Any, sizes: Mapping[str, int]) -> Iterator[str
         raised=raised,
         facts=(facts(raised, work.scalars(sizes)),),
         device=bench.runtime.device,
-        sites=tuple(s for group in sites(raised).values() for s in group),
+        find_sites=lambda: tuple(s for group in sites(raised).values() for s in group),
         attempt=lambda script: apply_script(original, parse_script(script)).refused,
     )
     for p in Rules().propose(seen, PROPOSALS):

@@ -83,7 +83,7 @@ def observed(work: Workload, builder: Builder, s: Scenario, device: DeviceInfo) 
     return Observation(
         builder.original, raised, (facts(kernel, at),), device,
         attempt=builder.attempt, built=builder.kernel, runs=runs,
-        sites=tuple(x for group in sites(kernel).values() for x in group),
+        find_sites=lambda: tuple(x for group in sites(kernel).values() for x in group),
     )  # fmt: skip
 
 
