@@ -21,7 +21,10 @@ import numpy as np
 
 from ktc.backends.base import CompileFailure, DeviceInfo, Emitted, Runtime
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.text import parse_kernel
+from ktc.ir.fold import add, cast, cdiv, lt, mul
+from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.nodes import Binary, Const, Decl, HwIndex, If, Load, Store, Var, fresh, i32
+from ktc.ir.types import F32, I32, Ptr
 
 from .early_trials import trial_of
 from .file_cache import cache_root, key_of, write_atomic
@@ -29,13 +32,21 @@ from .file_cache import cache_root, key_of, write_atomic
 SECONDS = 120
 """The first build of a driver may load and fill a great deal, on a machine that is slow or busy."""
 
-KERNEL = """
-kernel trial(y: f32* restrict, x: f32 const* restrict, n: i32)
-  launch grid(cdiv(n, 64)) block(64)
-  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
-  if i < n
-    y[i] = x[i] * 3.0 + 1.0
-"""
+
+def _kernel() -> Kernel:
+    """``y[i] = x[i] * 3 + 1`` in blocks of 64 threads, made of nodes: the trial waits for no parser."""
+    y, x = fresh("y", Ptr(F32, restrict=True)), fresh("x", Ptr(F32, const=True, restrict=True))
+    n, i = fresh("n", I32), fresh("i", I32)
+    first = mul(HwIndex("block", "x"), HwIndex("block_dim", "x"))
+    value = Binary("+", Binary("*", Load(x, (Var(i),)), Const(3.0, F32)), Const(1.0, F32))
+    body = (
+        Decl(i, cast(add(first, HwIndex("thread", "x")), I32), const=True),
+        If(lt(Var(i), Var(n)), (Store(y, (Var(i),), value),)),
+    )
+    launch = Launch((cdiv(Var(n), i32(64)), i32(1), i32(1)), (i32(64), i32(1), i32(1)))
+    return Kernel("trial", tuple(map(Param, (y, x, n))), launch, body)
+
+
 _CUDA = """__global__ void trial(float* y, const float* x, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i] * 3.0f + 1.0f;
@@ -74,15 +85,15 @@ _SWITCHES = ("POCL_", "OCL_", "NUMBA_", "CUDA_", "HIP_", "ROCM_", "LD_LIBRARY_PA
 def trial_code(target: str, unseen: bool = False) -> Emitted:
     """The kernel for ``target``; ``unseen``: a text that no cache has the result of."""
     remark = f"{_REMARKS.get(target, '//')} {time.time_ns()} {os.getpid()}\n" if unseen else ""
-    return Emitted(TEXTS[target] + remark, "trial", target, parse_kernel(KERNEL))
+    return Emitted(TEXTS[target] + remark, "trial", target, _kernel())
 
 
-def run_trial(runtime: Runtime, code: Emitted | None = None) -> str:
-    """Build and run the kernel on ``runtime``, in this process: ``code``, or a text of it that no cache knows. Why it
-    did not work; '' if it did."""
+def run_trial(runtime: Runtime, unseen: bool = True) -> str:
+    """Build and run the kernel on ``runtime``, in this process; ``unseen``: from a text that no cache knows. Why it did
+    not work; '' if it did."""
     x = np.arange(1000, dtype=np.float32)
     try:
-        exe = runtime.compile(code or trial_code(runtime.device.backend, unseen=True))
+        exe = runtime.compile(trial_code(runtime.device.backend, unseen))
         args = {"y": runtime.to_device(np.zeros_like(x)), "x": runtime.to_device(x), "n": x.size}
         exe.launch(args)
         runtime.synchronize()

@@ -29,13 +29,19 @@ def trial_of(name: str) -> subprocess.Popen[str]:
 
 def begin(name: str) -> None:
     """Begin the trial that opening ``name`` (as :func:`.open_runtime` takes it) begins with, if that is a GPU's."""
+    first = untried_gpu(name)
+    if first and first not in _begun:
+        with contextlib.suppress(OSError):
+            _begun[first] = _start(first)
+
+
+def untried_gpu(name: str) -> str:
+    """The GPU that opening ``name`` tries first; '' where there can be none, or where something has worked on this
+    machine before: then it is likely that this GPU has."""
     first = "cuda" if name in ("auto", "") else name
-    if first in _begun or first.partition(":")[0] != "cuda" or importlib.util.find_spec("cupy") is None:
-        return
-    if _anything_proved():
-        return
-    with contextlib.suppress(OSError):
-        _begun[first] = _start(first)
+    if first.partition(":")[0] != "cuda" or importlib.util.find_spec("cupy") is None:
+        return ""
+    return "" if any((cache_root() / "devices").glob("*.json")) else first
 
 
 def give_up() -> None:
@@ -53,9 +59,4 @@ def _start(name: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def _anything_proved() -> bool:
-    """Whether some device was proved on this machine; then it is likely that this one was."""
-    return any((cache_root() / "devices").glob("*.json"))
-
-
-__all__ = ["begin", "give_up", "trial_of"]
+__all__ = ["begin", "give_up", "trial_of", "untried_gpu"]

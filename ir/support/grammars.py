@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,11 +46,26 @@ def load_grammar(path: Path, start: str, *, postlex: PostLex | None = None, plac
     with contextlib.suppress(OSError):
         if kept.exists():
             return build(str(kept))
-        fresh = folder / f"{kept.name}.{os.getpid()}"
-        parser = build(str(fresh))
-        os.replace(fresh, kept)
-        return parser
+        with _alone(kept.with_suffix(".lock")):
+            if kept.exists():
+                return build(str(kept))
+            fresh = folder / f"{kept.name}.{os.getpid()}"
+            parser = build(str(fresh))
+            os.replace(fresh, kept)
+            return parser
     return build(False)
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Of processes that need the same tables one builds them, and the others wait for it; all that a search starts
+    would, at the first start on a machine. Where files cannot be locked each builds its own."""
+    with lock.open("wb") as file:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def pass_single_children_on(parser: Lark) -> int:

@@ -1,42 +1,49 @@
-"""Kernels that every measuring process runs, compiled while its device is being opened.
+"""What the first measuring process on a machine compiles, compiled by a process of its own while the device is opened:
+``python -m ktc.search.workers.early_compiles DEVICE``.
 
-NVRTC needs no device, but its first compilation in a process takes about as long as loading CuPy.
+That are the tables of the grammar that kernels travel in, which every process reads, and the kernels that show what a
+GPU attains. All of it lands in caches: where this process fails, whoever needs such a thing makes it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
+import subprocess
+import sys
 
-from ktc.backends.base import DeviceInfo
+from ktc.backends.runtimes import early_trials, expected_device
+from ktc.ir.support.child_python import python_environment, python_module
 
-CANARY = """
-kernel canary(y: f32* restrict, x: f32 const* restrict, n: i32)
-  launch grid(cdiv(n, 64)) block(64)
-  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
-  if i < n
-    y[i] = x[i] * 3.0 + 1.0
-"""
-"""What a measuring process launches first: its results are known."""
+_begun: list[subprocess.Popen[bytes]] = []
+"""Processes that nobody waits for."""
 
 
-def begin(device: DeviceInfo) -> None:
-    """Compile those kernels for ``device`` beside what this process does, where it takes no device to do so."""
-    if device.backend == "cuda":
-        threading.Thread(target=_compile, args=(device.backend, device.extra["arch"]), daemon=True).start()
+def begin(device: str) -> None:
+    """Start that process, where ``device`` is a GPU and nothing is in caches yet."""
+    if early_trials.untried_gpu(device):
+        with contextlib.suppress(OSError):
+            _begun.append(subprocess.Popen(
+                python_module("ktc.search.workers.early_compiles", device), stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=python_environment(),
+            ))  # fmt: skip
 
 
-def _compile(backend: str, arch: str) -> None:
+def main(argv: list[str]) -> int:
+    """Compile for the device ``argv[0]``, which the CUDA driver describes."""
     from ktc.backends import emit
     from ktc.backends.runtimes.checksum import cubin_of_checksum
     from ktc.backends.runtimes.nvrtc import cubin_of
     from ktc.ir.text import parse_kernel
     from ktc.search.bounds.measured_rates import KERNELS
 
-    with contextlib.suppress(Exception):  # whoever needs such a kernel compiles it, and says why that fails
-        for text in (CANARY, *KERNELS):
-            cubin_of(emit(parse_kernel(text), backend), arch)
-        cubin_of_checksum(arch)
+    kernels = [parse_kernel(text) for text in KERNELS]
+    device = expected_device(argv[0])
+    if device is not None:
+        cubin_of_checksum(device.extra["arch"])
+        for kernel in kernels:
+            cubin_of(emit(kernel, device.backend), device.extra["arch"])
+    return 0
 
 
-__all__ = ["CANARY", "begin"]
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

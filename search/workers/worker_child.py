@@ -63,11 +63,9 @@ def expected(device: str) -> dict[str, Any]:
     from .worker_protocol import device_to_json
 
     early_trials.begin(device)
+    early_compiles.begin(device)
     found = expected_device(device)
-    if found is None:
-        return {"device": None}
-    early_compiles.begin(found)
-    return {"device": device_to_json(found)}
+    return {"device": device_to_json(found) if found is not None else None}
 
 
 def handlers_of(role: str, device: str, folder: Path) -> dict[str, Handler]:

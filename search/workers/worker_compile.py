@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ktc.ir.text import load_parser
+
 from .worker_protocol import code_from_json
 
 
@@ -20,7 +22,8 @@ class Compiler:
         return {"compile": self.compile, "ready": self.ready}
 
     def ready(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """Load what compiling for ``arch`` takes."""
+        """Load what reading a kernel and compiling it for ``arch`` takes."""
+        load_parser()
         if m["arch"]:
             from ktc.backends.runtimes.nvrtc import get_ready
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.text import load_parser, parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification import SharedRuns, assistant, verify
 
@@ -33,7 +33,8 @@ class Gate:
         return {"gate": self.gate, "assist": self.assist, "load": self.load}
 
     def load(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the workload and its kernel before a candidate comes."""
+        """Read the workload and its kernel, and load what reading a candidate takes, before one comes."""
+        load_parser()
         self._loaded(str(m["workload"]), m["variant"])
         return {}
 

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ktc.backends import emit
 from ktc.backends.base import Emitted, Executable, Runtime
 from ktc.backends.runtimes import open_runtime
+from ktc.backends.runtimes.device_trial import run_trial
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Repeat
-from ktc.ir.text import parse_kernel
 from ktc.search.bounds.attained_rates import attained_rates
 from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
 from ktc.search.verification.floats.any_order import unordered
 
 from .device_arguments import Array, on_device, whole
-from .early_compiles import CANARY
 from .expected_results import ExpectedResults
 from .timing import rotation, timing
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
@@ -81,13 +79,8 @@ class Measurer:
 
     def canary(self, m: Mapping[str, Any]) -> dict[str, Any]:
         """A kernel with a known answer: is the device sane?"""
-        x = np.arange(1000, dtype=np.float32)
-        code = emit(parse_kernel(CANARY), self.target)
-        args = {"y": self.runtime.to_device(np.zeros_like(x)), "x": self.runtime.to_device(x), "n": x.size}
-        self.runtime.compile(code).launch(args)
-        self.runtime.synchronize()
-        if not np.array_equal(self.runtime.to_host(args["y"], x), x * 3 + 1):
-            raise KtcError("E-DEVICE-CANARY", "the device computes wrong results", exit_code=3)
+        if why := run_trial(self.runtime, unseen=False):
+            raise KtcError("E-DEVICE-CANARY", f"of a kernel with a known answer, {why}", exit_code=3)
         return {}
 
     def rates(self, m: Mapping[str, Any]) -> dict[str, Any]:
