@@ -173,7 +173,7 @@ class Bench:
         return self._work(scenario).bytes
 
     def knows_rates(self) -> bool:
-        return not self.device.is_cpu or rates_of_today(self.device) is not None
+        return self.station.executor.knows_rates() or (self.device.is_cpu and rates_of_today(self.device) is not None)
 
     def bound(self, scenario: Scenario, beaten_by: float = 0.0) -> Bound | None:
         found = self._bound(scenario, self.station.executor.rates())

@@ -230,14 +230,7 @@ class Opening:
             open_executor, device, gates=verifying_processes(), deadlines=PATIENCE, ahead=ahead,
             expects=(str(work.path), variant), early=early,
         )  # fmt: skip
-        self._pool.submit(self._measure_rates)
         self._pool.shutdown(wait=False)
-
-    def _measure_rates(self) -> None:
-        """A GPU shows what it attains while nothing else is asked of it."""
-        executor = self._coming.result()
-        if not executor.device.is_cpu:
-            executor.rates()
 
     def result(self) -> LocalExecutor:
         """The executor, from now on the caller's. Raises KtcError: no such device, or its worker does not start."""

@@ -284,6 +284,10 @@ class LocalExecutor:
         request = {"do": "load", "inputs": inputs_to_json(inputs, self.folder), "cold": cold}
         self._on_device(request, self.deadlines.run)
 
+    def knows_rates(self) -> bool:
+        """Whether :meth:`rates` answers at once."""
+        return self._rates is not None
+
     def rates(self, anew: bool = False) -> Rates:
         """The rates that the device attains, measured once (or ``anew``); none where that fails."""
         with self._measuring_rates:

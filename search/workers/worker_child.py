@@ -59,11 +59,9 @@ def expected(device: str) -> dict[str, Any]:
     machine, has begun by then."""
     from ktc.backends.runtimes import early_trials, expected_device
 
-    from . import early_compiles
     from .worker_protocol import device_to_json
 
     early_trials.begin(device)
-    early_compiles.begin(device)
     found = expected_device(device)
     return {"device": device_to_json(found) if found is not None else None}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ktc.search.workers import early_compiles
 from ktc.search.workers import head_start as module
 from ktc.search.workers.executor import LocalExecutor
 from ktc.search.workers.head_start import CANARY, EXPECT, HeadStart, head_start
@@ -74,3 +75,19 @@ def test_another_request_than_the_one_begun_is_a_mistake(cache):
             worker.ask({"do": "hello"}, 60.0)
     finally:
         worker.kill()
+
+
+def test_what_every_process_reads_is_made_once_and_early(tmp_path, monkeypatch):
+    """A process of its own builds the tables of the kernels' grammar where nothing is in caches."""
+    monkeypatch.setenv("KTC_CACHE", str(tmp_path))
+    monkeypatch.setattr(early_compiles.early_trials, "untried_gpu", lambda name: name)
+    monkeypatch.setattr(early_compiles, "_begun", begun := [])
+    early_compiles.begin("numba")
+    assert begun[0].wait(60) == 0 and len(list((tmp_path / "grammars").glob("ktir-kernel-*.tables"))) == 1
+
+
+@pytest.mark.parametrize("name", ["numba", "opencl"])
+def test_nothing_is_made_early_for_other_devices(monkeypatch, name):
+    monkeypatch.setattr(early_compiles, "_begun", begun := [])
+    early_compiles.begin(name)
+    assert not begun
