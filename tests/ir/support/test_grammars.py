@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import lark
 import pytest
 from lark import Lark, Tree
 
@@ -22,7 +26,7 @@ def grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def kept(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "cache" / "grammars").glob("*"))
+    return list((tmp_path / "cache" / "grammars").glob("*.tables*"))
 
 
 def test_tables_are_kept_and_parse_the_same(grammar: Path, tmp_path: Path) -> None:
@@ -30,6 +34,21 @@ def test_tables_are_kept_and_parse_the_same(grammar: Path, tmp_path: Path) -> No
     assert [p.suffix for p in kept(tmp_path)] == [".tables"]
     again = load_grammar(grammar, "start").parse("a 1")
     assert first == again and again.meta.line == 1
+
+
+def test_who_needs_what_another_builds_waits_for_it(grammar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[bool] = []
+
+    def slow(text: str, **options: Any) -> Lark:
+        if not Path(options["cache"]).exists():
+            built.append(True)
+            time.sleep(0.3)
+        return Lark(text, **options)
+
+    monkeypatch.setattr(lark, "Lark", slow)
+    with ThreadPoolExecutor(4) as pool:
+        parsers = list(pool.map(lambda _: load_grammar(grammar, "start"), range(4)))
+    assert built == [True] and all(p.parse("a 1").children == parsers[0].parse("a 1").children for p in parsers)
 
 
 def test_another_grammar_has_other_tables(grammar: Path, tmp_path: Path) -> None:
