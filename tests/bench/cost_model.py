@@ -150,7 +150,7 @@ def _scripts(
         kernel,
         (seen_at,),
         bench.device,
-        tuple(s for group in sites(kernel or builder.original).values() for s in group),
+        lambda: tuple(s for group in sites(kernel or builder.original).values() for s in group),
         attempt=builder.attempt,
     )
     for p in Rules().propose(observation, PROPOSED):

@@ -50,10 +50,10 @@ def observe(source, sizes, history=(), remembered=()):
     kernel = builder.original
     raised = builder.build(Proposal("raise", ""))
     seen = raised.kernel if isinstance(raised, Candidate) else kernel
-    found = tuple(s for group in sites(seen).values() for s in group)
     observation = Observation(
-        kernel, seen if seen is not kernel else None, (facts(seen, sizes),), GPU, found, tuple(history),
-        tuple(remembered), builder.attempt,
+        kernel, seen if seen is not kernel else None, (facts(seen, sizes),), GPU,
+        lambda: tuple(s for group in sites(seen).values() for s in group), tuple(history), tuple(remembered),
+        builder.attempt,
     )  # fmt: skip
     return builder, observation
 
