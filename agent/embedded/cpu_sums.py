@@ -49,14 +49,24 @@ def column_tasks(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> 
         parted = after(kernel, first)
         rest = _second(parted, outer) if parted is not None else ""
         if rest:
-            same = f"{rest}=[seq {size}, block.{_axis(outer)}]"
-            steps = f"{first} | {tile} | map{{{j}=[seq] {same}}} | {last}"
+            levels = f"map{{{j}=[seq] {rest}=[seq {size}, block.{_axis(outer)}]}}"
+            steps = f"{first} | {tile} | {levels} | {last}"
             yield steps, "each task walks over its rows, the sums of columns beside it", COLUMNS_GAIN
+            several = (
+                f"{first} | {tile} | tile{{loops={i} sizes={ROWS} tail=cut}} | {levels} | "
+                f"register-tile{{loop={i}_tile.*}} | unroll{{loop={i} factor={ROWS}}}"
+            )
+            if after(kernel, several) is not None:
+                why = "the same, some rows at a time: more of memory is on its way, sums are loaded less often"
+                yield several, why, COLUMNS_GAIN
         yield f"{tile} | map{{{j}=[seq]}} | {last}", "each task walks over the rows of its columns", COLUMNS_GAIN / 2
 
 
 TILE = 4096
 """Columns whose sums a task keeps, at most: 16 KB of them in the first cache."""
+
+ROWS = "$U:(2,4)"
+"""Rows that a task adds to its sums at a time."""
 
 
 def part_sums(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:

@@ -216,7 +216,7 @@ def _climb(
     if any(r.name == "exact" and r.status == "pass" for r in rungs):
         missing = not_exercised(judged)
         if missing and judged.instances:
-            learn_from_smaller_knobs(judged)
+            learn_from_smaller_knobs(judged, not_exercised)
             missing = not_exercised(judged)
         rungs += [Rung("coverage", "unknown", missing)] if missing else []
     unknown = next((r for r in rungs if r.status == "unknown"), None)

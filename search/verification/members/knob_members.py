@@ -9,9 +9,10 @@ runs have exercised.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
@@ -45,6 +46,11 @@ COUNT = 2
 ALONE = 64_000
 """Statements of the candidate in a run by itself."""
 
+SOME = (33, 70)
+"""Other sizes, in steps, while one grows: what one loop of a nest does is seen only where all loops around it run."""
+
+Missing = Callable[[Job], str]
+
 Exercised = tuple[set[int], set[int], set[tuple[int, int]], set[int]]
 """Branches, loops that went round twice, conditions with outcomes, axes with several blocks or threads."""
 
@@ -53,21 +59,22 @@ NOTHING: Exercised = (set(), set(), set(), set())
 Values = Mapping[str, int]
 
 
-def learn_from_smaller_knobs(job: Job) -> None:
+def learn_from_smaller_knobs(job: Job, missing: Missing) -> None:
     """Adds to what ``job`` has exercised what the candidate exercises with smaller values of its knobs, if it does what
-    the original does."""
+    the original does. ``missing`` says what of a candidate has not been exercised; '' once all is that can be."""
     candidate = job.candidate
     names = _used(candidate)
     least = next(_values(candidate, names, {}), None)
     if not names or least is None or least == _real(candidate, names):
         return
-    first = _run(job, least)
+    first = _run(job, least, missing)
     runs = [first]
     for name in names:
         if first is None:
             return
         tried = (v for v in _down_to(candidate, name, least[name]))
-        others = (_run(job, v) for at in tried if (v := next(_values(candidate, names, {name: at}), None)) is not None)
+        values = (next(_values(candidate, names, {name: at}), None) for at in tried)
+        others = (_run(job, v, missing) for v in values if v is not None)
         runs.append(next((run for run in others if run is not None and _exercises(run, first, job)), None))
         if runs[-1] is None:
             return
@@ -106,20 +113,21 @@ def _with(kernel: Kernel, values: Values) -> Kernel:
     return kernel.with_(knobs=tuple(knobs))
 
 
-def _run(job: Job, values: Values) -> Job | None:
+def _run(job: Job, values: Values, missing: Missing) -> Job | None:
     """The candidate with other knobs against the original; None if it is not known to do the same."""
     kernel = _with(job.candidate, values)
     if check_ir(kernel):
         return None
     usual = instances(job.original, kernel, job.workload, count=COUNT)
-    telling = _telling(job, kernel)
+    telling = _telling(job, kernel, missing)
     chosen = [*(i for i in usual if i not in telling), *telling]
     made = Job(job.original, kernel, job.oracle, chosen, job.workload, only=True)
     return made if telling and exact(made).status == "pass" else None
 
 
-def _telling(job: Job, kernel: Kernel) -> list[Instance]:
-    """Instances at which the candidate with other knobs, run by itself, exercises what ``job`` has not."""
+def _telling(job: Job, kernel: Kernel, missing: Missing) -> list[Instance]:
+    """Instances at which the candidate with other knobs, run by itself, exercises what ``job`` has not: the cheapest
+    ones, until nothing is missing."""
     maker = Maker((job.original, kernel), job.workload, LARGER * MAX_ELEMENTS)
     alone, found = Job(job.original, kernel, job.oracle, [], job.workload), []
     for instance in sorted(_growing(maker), key=lambda i: i.cost):
@@ -133,20 +141,34 @@ def _telling(job: Job, kernel: Kernel) -> list[Instance]:
             return []
         if result.ok:
             alone.coverage.note(instance, result)
-            found += [instance] if _new(alone, job) != before else []
+            if _new(alone, job) != before:
+                found.append(instance)
+                if not missing(_having_learnt(job, alone)):
+                    break
     return found
 
 
+def _having_learnt(job: Job, run: Job) -> Job:
+    """``job`` as it would be if all that ``run`` exercises counted."""
+    learnt = copy.copy(job)
+    learnt.coverage = dataclasses.replace(job.coverage, outcomes=dict(job.coverage.outcomes))
+    _learn(learnt, [run])
+    return learnt
+
+
 def _growing(maker: Maker) -> Iterator[Instance]:
-    """Each size twice as large again and again, and a bit, the others small."""
-    base = maker.few()
-    for name in maker.names if base else ():
-        value = base[name]
-        while value <= maker.longest(name):
-            made = maker.make({**base, name: value + BEYOND * maker.step[name]})
-            if made is not None:
-                yield made
-            value *= 2
+    """Each size twice as large again and again, and a bit, the others small; where there are others, once more with so
+    many of them that several tasks have a round of a few to do."""
+    few = maker.few()
+    some = ({n: max(v, least * maker.step[n]) for n, v in few.items()} for least in SOME if len(few) > 1)
+    for base in (few, *some) if few else ():
+        for name in maker.names:
+            value = few[name]
+            while value <= maker.longest(name):
+                made = maker.make({**base, name: value + BEYOND * maker.step[name]})
+                if made is not None:
+                    yield made
+                value *= 2
 
 
 def _exercises(run: Job, first: Job, job: Job) -> bool:
