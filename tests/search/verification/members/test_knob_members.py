@@ -9,6 +9,8 @@ import pytest
 from ktc.api import load
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.search.verification import ladder, verify
+from ktc.search.verification.instances.instances import Maker
+from ktc.search.verification.members import knob_members
 
 SOURCE = """
 __global__ void twice(float* out, const float* x, int n) {
@@ -76,3 +78,34 @@ def test_what_is_wrong_in_it_is_no_less_wrong(tmp_path: Path, far: str) -> None:
     """Some of it is right for the smallest values of the knobs."""
     verdict = judged(tmp_path, far)
     assert not verdict.ok
+
+
+def test_nothing_larger_is_run_than_what_is_missing_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+    last: list[tuple[int, int]] = []  # the largest size that was run, and the one that told the most
+    real, telling = knob_members.run, knob_members._telling
+
+    def run(kernel, args, **options):
+        ran.append(args["n"])
+        return real(kernel, args, **options)
+
+    def followed(job, kernel, missing):
+        ran.clear()
+        found = telling(job, kernel, missing)
+        last.extend((max(ran), i.sizes["n"]) for i in found[-1:])
+        return found
+
+    monkeypatch.setattr(knob_members, "run", run)
+    monkeypatch.setattr(knob_members, "_telling", followed)
+    assert judged(tmp_path, "{0}").ok
+    assert last and all(most == told for most, told in last)
+
+
+def test_sizes_grow_alone_and_beside_others_that_are_not_small() -> None:
+    """What the inner of two loops does for long rows is seen only where there are rows enough for the outer one."""
+    program = load("training/column_sum", variant="f32")
+    assert program.original is not None and program.workload is not None
+    maker = Maker((program.original, program.lowered()), program.workload, 100_000)
+    sizes = [dict(i.sizes) for i in knob_members._growing(maker)]
+    assert {"n": 3, "d": 1543} in sizes and {"n": 33, "d": 1543} in sizes and {"n": 775, "d": 33} in sizes
+    assert all(s["n"] * s["d"] <= 100_000 for s in sizes)
