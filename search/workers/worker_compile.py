@@ -23,11 +23,11 @@ class Compiler:
 
     def ready(self, m: Mapping[str, Any]) -> dict[str, Any]:
         """Load what reading a kernel and compiling it for ``arch`` takes."""
-        load_parser()
         if m["arch"]:
             from ktc.backends.runtimes.nvrtc import get_ready
 
             get_ready(m["arch"])
+        load_parser()  # may wait for who builds its tables
         return {}
 
     def compile(self, m: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ class Gate:
 
     def load(self, m: Mapping[str, Any]) -> dict[str, Any]:
         """Read the workload and its kernel, and load what reading a candidate takes, before one comes."""
-        load_parser()
         self._loaded(str(m["workload"]), m["variant"])
+        load_parser()
         return {}
 
     def gate(self, m: Mapping[str, Any]) -> dict[str, Any]:
