@@ -18,7 +18,7 @@ from .lab import Comparison, Timed
 from .planner import Outcome, Proposal
 from .report import ScenarioResult, StepShare
 from .scripts import unconditional
-from .state import FINALISTS, Finalist, Run
+from .state import FINALISTS, LONG_S, Finalist, Run
 from .step_shares import Winner, without_idle_steps
 from .stopping import Stopping
 
@@ -49,11 +49,14 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     run.tell("finals", scenario=scenario.name)
     original, *rest = run.finalists[scenario.name]
     met: list[Winner] = []
+    beaten = 0  # by the best, in a duel
     until = time.monotonic() + max(LEAST_GRACE_S, GRACE * (time.monotonic() - run.started))
-    while (f := _next(run, scenario, rest, met, until)) is not None:
+    while beaten < FINALISTS and (f := _next(run, scenario, rest, met, until)) is not None:
         rest.remove(f)
         verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
-        if verdict and (found := compare(run, f, scenario)) is not None:
+        if verdict and not _may_win(run, f, scenario, met):
+            beaten += 1
+        elif verdict and (found := compare(run, f, scenario)) is not None:
             met.append(Winner(f, found, verdict))
     for f in _contenders(run, rest, met):
         if run.verdicts.asked(f.candidate) and not run.was_decided(f):
@@ -64,6 +67,20 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             return _result(run, scenario, won.finalist, won.found, won.verdict, won.shares)
     why = "" if met else ": no candidate ran" if not rest else ": no candidate passed the finals"
     return _result(run, scenario, original, _unchanged(run, scenario, original), f"the original is kept{why}")
+
+
+def _may_win(run: Run, f: Finalist, scenario: Scenario, met: Sequence[Winner]) -> bool:
+    """Whether ``f`` is faster than the best that has ``met`` the original, by a duel of these two where a launch of the
+    original is long; elsewhere it meets the original whatever it is."""
+    best = _fastest(run, met)
+    if best is None or best.found.before.median < LONG_S:
+        return True
+    run.clean_device()
+    try:
+        found = run.lab.compare(f.candidate, f.knobs, scenario, (best.finalist.candidate, best.finalist.knobs))
+    except KtcError:
+        return True  # the duel with the original says what is the matter
+    return found.verdict != "ok" or found.ratio[0] > 1.0
 
 
 def _next(

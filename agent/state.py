@@ -29,6 +29,13 @@ from .verdicts import Case, Verdicts
 Progress = Callable[[Mapping[str, object]], None]
 """Called with ``{"event": ..., "elapsed": s, ...}``; see :func:`ktc.agent.optimize.optimize` for the events."""
 
+LONG_S = 1.0
+"""A launch that takes so long costs more than what it may tell, where something faster is there already."""
+
+HOPELESS = 20.0
+"""What is expected to take so many times what the fastest takes has no chance: expectations are right to their order of
+magnitude."""
+
 RAISED = Proposal("raise", "")
 """The parallel form, as every planner's scripts begin with it."""
 
@@ -254,6 +261,16 @@ class Run:
             if steps[-1:] == last and steps[:-1] in right and script != c.script:
                 return f"its last step made a script wrong that is right without it: {script}"
         return ""
+
+    def why_hopeless(self, p: Proposal, scenario: Scenario) -> str:
+        """Why ``p`` is not worth measuring on ``scenario``: its launches would be long, and what is there is far faster
+        than what its planner expects of it. '' where nothing says so."""
+        original, *rest = self.finalists[scenario.name]
+        best = min((f.seconds for f in rest), default=math.inf)
+        expected = original.seconds / p.predicted if p.predicted else 0.0
+        if expected < LONG_S or expected < HOPELESS * best:
+            return ""
+        return f"expected to take {duration(expected)}, where {duration(best)} was measured"
 
     def is_verified(self, f: Finalist) -> bool:
         """Whether the ladder accepted this very configuration (see :mod:`.verdicts`), and nothing below is on trial."""

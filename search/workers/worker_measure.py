@@ -19,6 +19,7 @@ from ktc.backends.runtimes.device_trial import run_trial
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Repeat
 from ktc.search.bounds.attained_rates import attained_rates
+from ktc.search.verification.device.kept_launches import KeptLaunches
 from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
 from ktc.search.verification.floats.any_order import unordered
 
@@ -67,6 +68,7 @@ class Measurer:
         self._sets: OrderedDict[str, Resident] = OrderedDict()
         self._data: OrderedDict[str, tuple[dict[str, Any], list[str]]] = OrderedDict()
         self._workloads: dict[str, Workload] = {}
+        self._kept = KeptLaunches()
 
     def handlers(self) -> dict[str, Any]:
         return {
@@ -114,7 +116,8 @@ class Measurer:
         if m.get("twin"):
             verdict = twin_differential(self.runtime, a, b, workload, executables=pair, **same)
         else:
-            verdict = differential(self.runtime, a, b, workload, count=m["count"], executables=pair, **same)
+            same |= {"count": m["count"], "kept": self._kept}
+            verdict = differential(self.runtime, a, b, workload, executables=pair, **same)
         return {"verdict": json.loads(json.dumps(dataclasses.asdict(verdict), default=str)), "accepted": verdict.ok}
 
     def load(self, m: Mapping[str, Any]) -> dict[str, Any]:

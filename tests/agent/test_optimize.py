@@ -469,6 +469,35 @@ def test_what_is_far_slower_does_not_meet_the_original(work, tmp_path):
     assert met and all(script == WIDE for script, _ in met)
 
 
+@pytest.mark.parametrize("seconds", [8e-3, 8.0])
+def test_where_a_launch_of_the_original_is_long_only_what_beats_the_best_meets_it(work, tmp_path, seconds):
+    def device(script, knobs, scenario):
+        return seconds * (1.0 if not script else 1e-3 if script == WIDE else 1.05e-3)
+
+    report, lab, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), FakeLab(device), scenarios=["many"])
+    assert report.scenarios[0].script == WIDE
+    met = [c[0] for c in lab.compared if len(c) == 2]
+    assert met == [WIDE] * (1 if seconds > 1.0 else 3)
+
+
+@pytest.mark.parametrize(("seconds", "predicted", "tried"), [(8.0, 2.0, False), (8e-3, 2.0, True), (8.0, None, True)])
+def test_what_is_expected_to_take_long_is_not_tried_where_something_is_far_faster(
+    work, tmp_path, seconds, predicted, tried
+):
+    def device(script, knobs, scenario):
+        return seconds * (1.0 if not script else 1e-3 if script == WIDE else 0.5)
+
+    class Expecting(Fixed):
+        def propose(self, observation, k):
+            found = super().propose(observation, k)
+            return [dataclasses.replace(p, predicted=predicted) if p.script == SPLIT else p for p in found]
+
+    report, *_ = run(work, tmp_path, Expecting(WIDE, SPLIT), FakeLab(device), scenarios=["many"])
+    assert report.scenarios[0].script == WIDE
+    found = next(o for o in report.outcomes if o.script == SPLIT)
+    assert (found.status == "tuned") == tried and ("expected to take 4" in found.detail) != tried
+
+
 def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
     class Open(LateLab):
         def gate(self, kernel):

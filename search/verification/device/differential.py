@@ -23,6 +23,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,9 @@ from ktc.search.verification.floats.sum_lengths import terms_added
 from ktc.search.verification.instances.instances import MAX_ELEMENTS
 from ktc.search.verification.verdict import Failure, Rung, Verdict
 
-from .arena import POISONS, launch_checked
+from .arena import POISONS, Launched, launch_checked
 from .interpreted import Drawn, as_computed, awkward_sizes, error_bounds, exact_values
+from .kept_launches import KeptLaunches
 from .repeated_launches import in_step, swapped
 from .special_launches import special_launches
 
@@ -74,6 +76,7 @@ def differential(
     count: int = 4,
     seed: int = 0,
     executables: tuple[Executable, Executable] | None = None,
+    kept: KeptLaunches | None = None,
 ) -> Verdict:
     """Run both programs on ``runtime`` and compare; TESTED, REJECTED, or UNKNOWN if no size fits the guards.
 
@@ -82,6 +85,7 @@ def differential(
         sizes: sets of sizes to try; default ``count`` awkward small ones (see
         :mod:`ktc.search.verification.instances.instances`).
         executables: (original, candidate) if they are compiled already.
+        kept: what originals gave on this ``runtime`` before, and are not launched for again.
 
     Raises:
         CompileFailure: the device compiler refused one of the texts.
@@ -99,6 +103,7 @@ def differential(
     if first is None:
         return Verdict("UNKNOWN", "device", "the two do different numbers of sweeps a launch", seconds=_since(began))
     kernels = (first, rewritten)
+    kept = kept if kept is not None else KeptLaunches()
     failure: Failure | None = None
     for s in chosen:
         for exact in (True, False):
@@ -107,7 +112,7 @@ def differential(
                 inputs = drawn.inputs(workload)
                 if exact and _elements(inputs) > REFERENCE_ELEMENTS:
                     break
-                failure = _check(runtime, original, exe, kernels, workload, drawn, inputs)
+                failure = _check(runtime, original, exe, kernels, workload, drawn, inputs, kept)
                 if failure is None or failure.kind != LOSS:
                     break
             if failure:
@@ -130,8 +135,13 @@ def _check(
     workload: Workload,
     drawn: Drawn,
     inputs: Mapping[str, Any],
+    kept: KeptLaunches,
 ) -> Failure | None:
-    want = [launch_checked(runtime, exe[0], workload, inputs, p, kernels[0].repeat) for p in POISONS]
+    def launched(poison: int) -> Launched:
+        launch = partial(launch_checked, runtime, exe[0], workload, inputs, poison, kernels[0].repeat)
+        return kept.get((original.text, workload.path, drawn, poison, kernels[0].repeat), launch)
+
+    want = [launched(p) for p in POISONS]
     got = [launch_checked(runtime, exe[1], workload, inputs, p) for p in POISONS]
     where = dict(drawn.sizes)
     trespass = next((g.trespass for g in got if g.trespass), "")

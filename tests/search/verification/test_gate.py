@@ -13,6 +13,8 @@ import pytest
 from ktc.ir.kernel import Assume, Kernel, bind
 from ktc.ir.text import parse_expr
 from ktc.search.verification import Verdict, differential, ladder, verify
+from ktc.search.verification.device.arena import Launched
+from ktc.search.verification.device.kept_launches import KeptLaunches
 from ktc.search.verification.floats import agreement
 from ktc.search.verification.floats.accuracy import lost_accuracy, outside_bound
 from ktc.search.verification.instances.instances import instances
@@ -262,6 +264,39 @@ def test_devices_reject(name: str) -> None:
     verdict = differential(InterpretedRuntime(), emitted(kernel(a)), emitted(candidate), workload, sizes=sizes)
     assert verdict.status == "REJECTED" and verdict.layer == "device", verdict
     assert not kind or verdict.failure.kind == kind, verdict
+
+
+def test_an_original_is_launched_once_for_all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, launched = device.launch_checked, []
+
+    def followed(runtime, exe, *rest):
+        launched.append(exe)
+        return real(runtime, exe, *rest)
+
+    monkeypatch.setattr(device, "launch_checked", followed)
+    a, b, workload = PAIRS["plain to tiled"]
+    runtime, kept, counts = InterpretedRuntime(), KeptLaunches(), []
+    original, right = emitted(kernel(a)), emitted(kernel(b))
+    wrong = emitted(kernel(b, ("acc: f32 = 0.0", "acc: f32 = 1.0")))
+    for candidate in (right, right, wrong):
+        pair = runtime.compile(original), runtime.compile(candidate)
+        launched.clear()
+        verdict = differential(runtime, original, candidate, workload, executables=pair, kept=kept)
+        assert (verdict.status == "TESTED") == (candidate is right), verdict
+        counts.append((sum(exe is pair[0] for exe in launched), sum(exe is pair[1] for exe in launched)))
+    (first, mine), again, last = counts
+    assert first == mine > 0 and again == (0, mine) and last[0] == 0 < last[1]
+
+
+def test_what_is_kept_of_launches_is_bounded() -> None:
+    kept, made = KeptLaunches(most_bytes=100), []
+
+    def launch(name: str, n: int) -> Launched:
+        return kept.get(name, lambda: made.append(name) or Launched({"y": np.zeros(n, np.uint8)}))
+
+    for name, n in (("a", 60), ("b", 30), ("a", 60), ("c", 60), ("b", 30), ("large", 200), ("large", 200)):
+        launch(name, n)
+    assert made == ["a", "b", "c", "b", "large", "large"]
 
 
 def test_a_device_judges_large_sizes_without_the_interpreter() -> None:
