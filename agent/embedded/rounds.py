@@ -355,8 +355,10 @@ def propose(
         elif built.key in field or built.key in fresh:
             twin = field.get(built.key) or fresh[built.key]
             run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)
-        elif why := run.why_futile(built) or run.why_hopeless(p, scenario):
+        elif why := run.why_futile(built):
             run.settle(built, "withdrawn", why)
+        elif why := run.why_hopeless(p, scenario):
+            run.settle(built, "withdrawn", why, scenario.name)
         elif run.is_withdrawn(built):
             if ("", built.script) not in run.outcomes:  # else it was rejected itself
                 run.settle(built, "withdrawn", "built on what was rejected")

@@ -11,7 +11,6 @@ import functools
 import glob
 import importlib.util
 import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +25,6 @@ HIP_SHIM = Path(__file__).parent.parent / "hip" / "include" / "hip_on_nvidia.h"
 HIP_HEADERS = ("hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bf16.h", "hip/hip_bfloat16.h", "hip/hip_fp8.h")
 HIP_GROUPS = ("hip/hip_cooperative_groups.h", "#include <cooperative_groups.h>\n")
 """A header of HIP's and what it is on an NVIDIA GPU."""
-
-
-_ONE_AT_A_TIME = threading.Lock()
-"""In a process: who asks for what another thread is compiling waits for it."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +124,12 @@ def compile_cubin(
         *nvrtc_options(options),
     )
     cache, key = Cache("cubin"), key_of(text, entry, headers, version(), *flags, *variables)
-    with _ONE_AT_A_TIME:
-        hit = cache.get(key)
-        if hit is not None:
-            return Cubin(hit[0], hit[1]["symbol"], hit[1]["log"], cached=True)
-        built = _compile(text, entry, flags, headers, variables)
-        cache.put(key, built.code, {"symbol": built.symbol, "log": built.log, "arch": arch, "entry": entry})
-        return built
+    hit = cache.get(key)
+    if hit is not None:
+        return Cubin(hit[0], hit[1]["symbol"], hit[1]["log"], cached=True)
+    built = _compile(text, entry, flags, headers, variables)
+    cache.put(key, built.code, {"symbol": built.symbol, "log": built.log, "arch": arch, "entry": entry})
+    return built
 
 
 def get_ready(arch: str) -> None:
