@@ -86,8 +86,8 @@ class Observation:
     on kernels with similar facts. ``find_sites`` asks every pass, which takes a while: who plans without does not wait
     for it. ``attempt`` builds a script without compiling it: the refusal, or None if it applies; ``built`` is the
     kernel after it, where somebody keeps those; ``runs`` says whether any values of its knobs suit the device and the
-    sizes. ``profile``: what limits ``leader``,
-    the fastest script so far ('': the original), where that is known; ``profile_of`` says it of any that was measured.
+    sizes. ``profile``: what limits ``leader``, the fastest script so far ('': the original), where that is known;
+    ``profile_of`` says it of any that was measured.
     ``rules`` are what models learnt from kernels like this one, each with its record. ``precedent``: how many schedules
     that won on other kernels are better precedents here than that of a script (None: it won nowhere), where any won.
     ``scenario``: the sizes to plan for and what others there are, in words; ``elsewhere``: the fastest there so far.

@@ -152,7 +152,6 @@ class LocalExecutor:
                 "E-WORKER-FOLDER", f"no temporary folder: {e.strerror}", exit_code=3, hint="set TMPDIR"
             ) from None
         self._lock = threading.Lock()
-        self._measuring_rates = threading.Lock()
         self._rates: Rates | None = None
         self._patience = Patience(self.deadlines.floor)
         self._worker: Worker | None = None
@@ -290,11 +289,10 @@ class LocalExecutor:
 
     def rates(self, anew: bool = False) -> Rates:
         """The rates that the device attains, measured once (or ``anew``); none where that fails."""
-        with self._measuring_rates:
-            if self._rates is None or anew:
-                reply = self._on_device({"do": "rates", "anew": anew}, self.deadlines.run)
-                self._rates = Rates.of(reply.data["rates"]) if reply.ok else self._rates or Rates()
-            return self._rates
+        if self._rates is None or anew:
+            reply = self._on_device({"do": "rates", "anew": anew}, self.deadlines.run)
+            self._rates = Rates.of(reply.data["rates"]) if reply.ok else self._rates or Rates()
+        return self._rates
 
     def renew(self) -> None:
         """End the measuring process; the next request starts another. For a process that ran a kernel which turned out
