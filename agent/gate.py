@@ -12,7 +12,7 @@ from pathlib import Path
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import Reduce, Scan
 from ktc.ir.support.memo import by_identity
-from ktc.ir.text import canonical, parse_kernel, print_kernel
+from ktc.ir.text import print_kernel
 from ktc.ir.walk import walk
 from ktc.ir.workload import Workload
 from ktc.passes.lowering.cores.tasks import as_tasks
@@ -31,16 +31,16 @@ def verifying_processes() -> int:
 @dataclass(frozen=True)
 class Gate:
     """``folder`` keeps verdicts by content (None: none are kept). ``ask(original, candidate)`` has a candidate verified
-    elsewhere, both as text (None: nothing may run beside this process). ``as_loops``: the device runs tasks of one
-    thread, with loops where a schedule has threads (docs/cpu.md), and that is what is verified; but for reductions,
-    whose sums have an order by threads, and on such a device one by vectors that is as exact."""
+    elsewhere, given the text of the original (None: nothing may run beside this process). ``as_loops``: the device runs
+    tasks of one thread, with loops where a schedule has threads (docs/cpu.md), and that is what is verified; but for
+    reductions, whose sums have an order by threads, and on such a device one by vectors that is as exact."""
 
     work: Workload
     original: Kernel
     variant: str | None
     seed: int
     folder: Path | None
-    ask: Callable[[str, str], Future[Reply]] | None
+    ask: Callable[[str, Kernel], Future[Reply]] | None
     as_loops: bool = False
 
     def __call__(self, kernel: Kernel) -> Future[Verdict]:
@@ -53,11 +53,8 @@ class Gate:
         key = self._key(kernel)
         if self.folder is not None and (known := verdict_cache.recall(self.folder, key)) is not None:
             return _done(known)
-        text = print_kernel(kernel)
-        if canonical(parse_kernel(text)) != canonical(kernel):
-            return _done(self._here(kernel))
         coming: Future[Verdict] = Future()
-        self.ask(self._source, text).add_done_callback(lambda asked: self._answer(coming, key, asked))
+        self.ask(self._source, kernel).add_done_callback(lambda asked: self._answer(coming, key, asked))
         return coming
 
     def _here(self, kernel: Kernel) -> Verdict:

@@ -187,8 +187,8 @@ class Station:
         inputs = FromWorkload(str(self.work.path), dict(sizes), self.variant, self.seed)
         return count(code, inputs, self.device, self.executor.name)
 
-    def gate(self, original: str, candidate: str) -> Future[Reply]:
-        """The verification ladder on the kernel with the text ``candidate``, in a process that has no device."""
+    def gate(self, original: str, candidate: Kernel) -> Future[Reply]:
+        """The verification ladder on ``candidate``, in a process that has no device."""
         return self.executor.gate(original, candidate, str(self.work.path), variant=self.variant, seed=self.seed)
 
     # ----------------------------------------------------------------------------------------------------- scenarios

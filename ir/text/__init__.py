@@ -24,21 +24,11 @@ if TYPE_CHECKING:
     from ktc.ir.nodes import Expr, Knob, Sym
 
 
-SMALLEST = "kernel k(n: i32)\n  launch grid(1) block(1)\n  let i: i32 = 0\n"
-
-
 def parse_kernel(text: str, file: str = "<ktir>") -> Kernel:
     """See :func:`ktc.ir.text.ktir_parser.parse_kernel`; lark is loaded on first use."""
     from . import ktir_parser
 
     return ktir_parser.parse_kernel(text, file)
-
-
-def load_parser() -> None:
-    """Have what :func:`parse_kernel` loads on first use loaded before a kernel comes."""
-    from . import ktir_parser
-
-    ktir_parser.parse_kernel(SMALLEST)
 
 
 def parse_expr(text: str, symbols: Mapping[str, Sym | Knob], file: str = "<expression>") -> Expr:
@@ -49,6 +39,6 @@ def parse_expr(text: str, symbols: Mapping[str, Sym | Knob], file: str = "<expre
 
 
 __all__ = [
-    "Printer", "by_stem", "canonical", "load_parser", "named_apart", "parse_expr", "parse_kernel", "print_body",
+    "Printer", "by_stem", "canonical", "named_apart", "parse_expr", "parse_kernel", "print_body",
     "print_expr", "print_kernel", "print_stmt", "print_type", "symbols", "unique_names",
 ]  # fmt: skip

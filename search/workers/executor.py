@@ -32,6 +32,8 @@ import numpy as np
 
 from ktc.backends.base import DeviceInfo, Emitted, Timing
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.ir.kernel_json import kernel_to_json
 from ktc.search.bounds.rates import Rates
 
 from .assistance import Assistance
@@ -107,7 +109,7 @@ class Executor(Protocol):
     ) -> Measured: ...
 
     def gate(
-        self, original: str, candidate: str, workload: str, *, variant: str | None, seed: int
+        self, original: str, candidate: Kernel, workload: str, *, variant: str | None, seed: int
     ) -> Future[Reply]: ...
 
     def expect(self, workload: str, variant: str | None) -> None: ...
@@ -210,13 +212,13 @@ class LocalExecutor:
 
     # ------------------------------------------------------------------------------------------------------- verifying
 
-    def gate(self, original: str, candidate: str, workload: str, *, variant: str | None, seed: int) -> Future[Reply]:
-        """The ladder on the kernel with the text ``candidate``, in a process of its own, which idle ones assist;
+    def gate(self, original: str, candidate: Kernel, workload: str, *, variant: str | None, seed: int) -> Future[Reply]:
+        """The ladder on ``candidate``, in a process of its own, which idle ones assist;
         ``data['verdict']``. ``original`` is the text of what the workload's source says.
         """
         request = {
-            "do": "gate", "original": original, "candidate": candidate, "workload": workload, "variant": variant,
-            "seed": seed,
+            "do": "gate", "original": original, "candidate": kernel_to_json(candidate), "workload": workload,
+            "variant": variant, "seed": seed,
         }  # fmt: skip
         return self._questions.ask(request, self.deadlines.gate, "hang")
 

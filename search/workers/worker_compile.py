@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ktc.ir.text import load_parser
-
 from .worker_protocol import code_from_json
 
 
@@ -22,12 +20,11 @@ class Compiler:
         return {"compile": self.compile, "ready": self.ready}
 
     def ready(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """Load what reading a kernel and compiling it for ``arch`` takes."""
+        """Load what compiling a kernel for ``arch`` takes."""
         if m["arch"]:
             from ktc.backends.runtimes.nvrtc import get_ready
 
             get_ready(m["arch"])
-        load_parser()  # may wait for who builds its tables
         return {}
 
     def compile(self, m: Mapping[str, Any]) -> dict[str, Any]:

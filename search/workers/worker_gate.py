@@ -9,7 +9,8 @@ from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import load_parser, parse_kernel, print_kernel
+from ktc.ir.kernel_json import kernel_from_json
+from ktc.ir.text import print_kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification import SharedRuns, assistant, verify
 
@@ -33,13 +34,12 @@ class Gate:
         return {"gate": self.gate, "assist": self.assist, "load": self.load}
 
     def load(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the workload and its kernel, and load what reading a candidate takes, before one comes."""
+        """Read the workload and its kernel before a candidate comes."""
         self._loaded(str(m["workload"]), m["variant"])
-        load_parser()
         return {}
 
     def gate(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """The ladder's verdict on the kernel with the text ``candidate``; other processes may assist.
+        """The ladder's verdict on the kernel ``candidate``; other processes may assist.
 
         Raises:
             KtcError: E-TEXT-CHANGED: the original is not (any more) what the workload's source says.
@@ -84,7 +84,7 @@ class Gate:
         workload, original = self._loaded(str(m["workload"]), m["variant"])
         if print_kernel(original) != m["original"]:
             raise KtcError("E-TEXT-CHANGED", f"the source of {Path(m['workload'])} has changed meanwhile")
-        return workload, original, parse_kernel(m["candidate"])
+        return workload, original, kernel_from_json(m["candidate"])
 
     def _loaded(self, path: str, variant: str | None) -> tuple[Workload, Kernel]:
         if self._known is None or self._known[0] != (path, variant):

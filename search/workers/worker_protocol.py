@@ -1,6 +1,6 @@
 """What supervisor and workers say to each other: one JSON object a line, big arrays in files with their SHA-256.
 
-No pickle anywhere. A kernel travels as its text form and is parsed on the other side.
+No pickle anywhere: kernels travel as JSON too (:mod:`ktc.ir.kernel_json`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ktc.backends.base import DeviceInfo, Emitted, Timing
-from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.kernel_json import kernel_from_json, kernel_to_json
 
 MAX_LINE = 64 << 20
 """Longest message accepted, in bytes: a worker gone mad must not fill the supervisor's memory."""
@@ -80,18 +80,18 @@ def unpack(line: bytes) -> dict[str, Any]:
 
 
 def code_to_json(code: Emitted) -> dict[str, Any]:
-    """Printed code with its kernel as text; :func:`code_from_json` reads it back."""
+    """Printed code and its kernel; :func:`code_from_json` reads it back."""
     return {
         "text": code.text, "entry": code.entry, "target": code.target, "options": list(code.options),
-        "notes": list(code.notes), "kernel": print_kernel(code.kernel),
+        "notes": list(code.notes), "kernel": kernel_to_json(code.kernel),
         "launches": list(map(code_to_json, code.launches)),
     }  # fmt: skip
 
 
 def code_from_json(m: Mapping[str, Any]) -> Emitted:
-    """Raises KtcError when the kernel's text does not parse."""
+    """Raises KtcError when the kernel is none."""
     return Emitted(
-        m["text"], m["entry"], m["target"], parse_kernel(m["kernel"]), tuple(m["options"]), tuple(m["notes"]),
+        m["text"], m["entry"], m["target"], kernel_from_json(m["kernel"]), tuple(m["options"]), tuple(m["notes"]),
         tuple(map(code_from_json, m.get("launches", ()))),
     )  # fmt: skip
 

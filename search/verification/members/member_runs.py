@@ -181,8 +181,7 @@ class MemberRuns:
         shared = job.shared
         name = shared.member(member.kernel, self.find is not None) if shared is not None else ""
         made = Job(
-            job.original, member.kernel, job.oracle, chosen, workload, only=only, large=large,
-            shared=shared if name else None, name=name,
+            job.original, member.kernel, job.oracle, chosen, workload, only=only, large=large, shared=shared, name=name,
         )  # fmt: skip
         made.theirs = job.theirs
         return made

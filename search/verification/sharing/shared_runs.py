@@ -26,7 +26,7 @@ from typing import Any
 
 from ktc.ir.interp import FUEL, Kept, RunResult
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import canonical, parse_kernel, print_kernel
+from ktc.ir.kernel_json import kernel_from_json, kernel_to_json
 from ktc.search.verification.floats.special_values import SpecialRows
 
 from . import run_files
@@ -138,19 +138,17 @@ class SharedRuns:
     # ---------------------------------------------------------------------------------------------------------- members
 
     def member(self, kernel: Kernel, general: bool) -> str:
-        """The name under which others find ``kernel``, which runs in the candidate's place; '' where its text does not
-        say all of it. ``general``: against the original that is general in the numbers of its source."""
-        text = print_kernel(kernel)
-        if canonical(parse_kernel(text)) != canonical(kernel):
-            return ""
-        name = f"{GENERAL if general else ''}{hashlib.sha256(text.encode()).hexdigest()}"
+        """The name under which others find ``kernel``, which runs in the candidate's place. ``general``: against the
+        original that is general in the numbers of its source."""
+        written = json.dumps(kernel_to_json(kernel)).encode()
+        name = f"{GENERAL if general else ''}{hashlib.sha256(written).hexdigest()}"
         with contextlib.suppress(OSError):
-            run_files.write_whole(self.own / f"{name}.ktir", [text.encode()])
+            run_files.write_whole(self.own / f"{name}.json", [written])
         return name
 
     def member_of(self, name: str) -> Kernel:
         """The member of that name. Raises OSError where there is none (any more)."""
-        return parse_kernel((self.own / f"{name}.ktir").read_text(encoding="utf-8"))
+        return kernel_from_json(json.loads((self.own / f"{name}.json").read_bytes()))
 
     # -------------------------------------------------------------------------------------------------------- originals
 

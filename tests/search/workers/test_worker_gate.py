@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ktc.ir.kernel_json import kernel_to_json
 from ktc.ir.text import print_kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification import SharedRuns
@@ -25,11 +26,11 @@ def questions(tmp_path) -> Path:
 
 def ask(questions: Path, number: int, **other: str) -> SharedRuns:
     """An open question; of the process that leads, its shared runs."""
-    text = print_kernel(Workload.load(AXPBY).load_kernel(None))
+    kernel = Workload.load(AXPBY).load_kernel(None)
     own = folder_of(number, questions)
     shared = [str(own), str(questions / "originals")]
-    asked = {"workload": str(AXPBY), "variant": None, "seed": 0, "original": text, "candidate": text}
-    post(own, {**asked, "shared": shared, **other})
+    kernels = {"original": print_kernel(kernel), "candidate": kernel_to_json(kernel)}
+    post(own, {"workload": str(AXPBY), "variant": None, "seed": 0, **kernels, "shared": shared, **other})
     return SharedRuns(own, questions / "originals", leads=True)
 
 
