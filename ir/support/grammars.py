@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import sys
 from collections.abc import Iterator
 from operator import itemgetter
@@ -43,28 +42,25 @@ def load_grammar(path: Path, start: str, *, postlex: PostLex | None = None, plac
         return build(False)
     key = f"{start} {placeholders} {lark.__version__} {sys.version_info[:2]}\n{text}"
     kept = folder / f"{path.stem}-{start}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.tables"
+    lock = kept.with_suffix(".lock")
     with contextlib.suppress(OSError):
-        if kept.exists():
-            return build(str(kept))
-        with _alone(kept.with_suffix(".lock")):
+        with _locked(lock, shared=True):
             if kept.exists():
                 return build(str(kept))
-            fresh = folder / f"{kept.name}.{os.getpid()}"
-            parser = build(str(fresh))
-            os.replace(fresh, kept)
-            return parser
+        with _locked(lock, shared=False):
+            return build(str(kept))  # lark reads what another process has written meanwhile
     return build(False)
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _locked(lock: Path, shared: bool) -> Iterator[None]:
     """Of processes that need the same tables one builds them, and the others wait for it; all that a search starts
     would, at the first start on a machine. Where files cannot be locked each builds its own."""
     with lock.open("wb") as file:
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
 
 

@@ -1,8 +1,8 @@
 """What the first measuring process on a machine compiles, compiled by a process of its own while the device is opened:
 ``python -m ktc.search.workers.early_compiles DEVICE``.
 
-That are the tables of the grammar that kernels travel in, which every process reads, and the kernels that show what a
-GPU attains. All of it lands in caches: where this process fails, whoever needs such a thing makes it.
+That are the tables of the grammar in which scripts state conditions, which the search reads first, and the kernels that
+show what a GPU attains. All of it lands in caches: where this process fails, whoever needs such a thing makes it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ def main(argv: list[str]) -> int:
     from ktc.backends import emit
     from ktc.backends.runtimes.checksum import cubin_of_checksum
     from ktc.backends.runtimes.nvrtc import cubin_of
-    from ktc.ir.text import parse_kernel
+    from ktc.ir.text import parse_expr, parse_kernel
     from ktc.search.bounds.measured_rates import KERNELS
 
+    parse_expr("1", {})
     kernels = [parse_kernel(text) for text in KERNELS]
     device = expected_device(argv[0])
     if device is not None:
