@@ -23,8 +23,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command line (default: this process's); returns the exit code."""
     if argv is None:
         from ktc.ir.support.child_python import leave_current_folder
+        from ktc.ir.support.collector import collect_seldom
 
         leave_current_folder(__name__ == "__main__")
+        collect_seldom()
     from ktc.cli.app import run
 
     args = sys.argv[1:] if argv is None else argv

@@ -22,19 +22,24 @@ BRUTE_BELOW = 200
 """Spaces smaller than this are enumerated when the budget allows it."""
 
 
-def make(name: str, space: Space, seed: int | None = None, *, budget: int | None = None) -> FeasibleSampler:
-    """The sampler called ``name``; ``auto`` is brute force where ``budget`` covers a small space, else ``gp``.
+def chosen(name: str, space: Space, budget: int | None = None) -> str:
+    """``name``; for ``auto``, ``brute`` where ``budget`` covers a small space, else ``gp``.
 
     Raises:
         KtcError: E-SAMPLER-UNKNOWN.
     """
-    from importlib import import_module
-
     if name == "auto":
         small = space.size < BRUTE_BELOW and (budget is None or budget >= space.size)
         name = "brute" if small else "gp"
     if name not in SAMPLERS:
         known = ", ".join(["auto", *SAMPLERS])
         raise KtcError("E-SAMPLER-UNKNOWN", f"no sampler named '{name}'", hint=f"known: {known}", exit_code=2)
-    module, cls, _ = SAMPLERS[name]
+    return name
+
+
+def make(name: str, space: Space, seed: int | None = None, *, budget: int | None = None) -> FeasibleSampler:
+    """The sampler that :func:`chosen` names, which raises the same."""
+    from importlib import import_module
+
+    module, cls, _ = SAMPLERS[chosen(name, space, budget)]
     return getattr(import_module(f".{module}", __name__), cls)(space, seed)

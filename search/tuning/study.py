@@ -1,18 +1,23 @@
-"""An in-memory Optuna study as a view of what is measured: ask it for a configuration, tell it an objective."""
+"""An in-memory Optuna study as a view of what is measured: ask it for a configuration, tell it an objective.
+
+Optuna is loaded when the study is first asked: what is measured before is known without it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ktc.search.samplers import make
+from ktc.search.samplers import chosen, make
 from ktc.search.space.knob_space import Config, Space
 
 if TYPE_CHECKING:
+    from optuna import Study
     from optuna.samplers import BaseSampler
 
 _PATIENCE = 30
@@ -37,42 +42,68 @@ class StudyView:
     """
 
     def __init__(self, space: Space, sampler: str | BaseSampler, seed: int, budget: int) -> None:
-        import optuna
+        self.space = space
+        self.taken: set[int] = set()
+        self._wanted = chosen(sampler, space, budget) if isinstance(sampler, str) else sampler
+        self._seed = seed
+        self._measured: list[tuple[int, float | None]] = []  # what the study is yet to be told
+        self._rng = np.random.default_rng(seed)
+        self._worst = -math.inf
 
-        from ktc.search.samplers.base import FeasibleSampler, distributions
+    @cached_property
+    def sampler(self) -> BaseSampler:
+        return make(self._wanted, self.space, self._seed) if isinstance(self._wanted, str) else self._wanted
+
+    @cached_property
+    def study(self) -> Study:
+        """Begins with nothing: :meth:`_catch_up` tells it what was measured."""
+        import optuna
 
         if optuna.logging.get_verbosity() == optuna.logging.INFO:  # its default: a line on stderr per study
             optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.space = space
-        self.sampler = make(sampler, space, seed, budget=budget) if isinstance(sampler, str) else sampler
-        self.study = optuna.create_study(sampler=self.sampler)
-        self.taken: set[int] = set()
-        self._ours = isinstance(self.sampler, FeasibleSampler)
-        self._distributions = distributions(space)
-        self._rng = np.random.default_rng(seed)
-        self._worst = -math.inf
+        return optuna.create_study(sampler=self.sampler)
+
+    @cached_property
+    def _ours(self) -> bool:
+        from ktc.search.samplers.base import FeasibleSampler
+
+        return isinstance(self.sampler, FeasibleSampler)
+
+    @cached_property
+    def _distributions(self) -> dict[str, Any]:
+        from ktc.search.samplers.base import distributions
+
+        return distributions(self.space)
 
     @property
     def exhaustive(self) -> bool:
         """Whether the sampler enumerates the space, so that local search around the best has nothing to add."""
-        return type(self.sampler).__name__ == "BruteForceSampler"
+        return self._wanted == "brute" or type(self._wanted).__name__ == "BruteForceSampler"
 
     def add(self, index: int, seconds: float | None) -> None:
         """A finished configuration that the study did not propose: remembered, a seed, another process's."""
-        import optuna
-
-        value, constraints = self._value(seconds)
-        config: Mapping[str, Any] = self.space.config(index)
-        trial = optuna.trial.create_trial(
-            params=dict(config), distributions=self._distributions, value=value, constraints=constraints
-        )
-        self.study.add_trial(trial)
+        self._measured.append((index, seconds))
         self.taken.add(index)
+        if "study" in self.__dict__:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Tell the study what was measured before it was asked."""
+        from optuna.trial import create_trial
+
+        for index, seconds in self._measured:
+            value, constraints = self._value(seconds)
+            config: Mapping[str, Any] = self.space.config(index)
+            self.study.add_trial(create_trial(
+                params=dict(config), distributions=self._distributions, value=value, constraints=constraints
+            ))  # fmt: skip
+        self._measured.clear()
 
     def ask(self) -> Proposal | None:
         """A feasible configuration that is not taken (it is now), or None when there is none left."""
         if len(self.taken) >= self.space.size:
             return None
+        self._catch_up()
         if self._ours:
             self.sampler.blocked = self.taken  # type: ignore[attr-defined]
         for _ in range(1 if self._ours else _PATIENCE):

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import early_compiles
 from .worker_process import Worker
 
 EXPECT = {"do": "expect"}
@@ -49,9 +48,12 @@ def opening(device: str, folder: Path) -> Worker:
     """A measuring process that opens ``device``; it has to be asked for :data:`EXPECT` first, then for
     :data:`CANARY`."""
     worker = Worker("measure", device, folder)
-    early_compiles.begin(device)
     worker.begin(EXPECT)
     worker.begin(CANARY)
+
+    from . import early_compiles  # loads what this process has time for now
+
+    early_compiles.begin(device)
     return worker
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ktc.ir.support.collector import collect_seldom
+
 from .sandbox import confine, writable_folders
 from .worker_limits import die_with, restrict
 
@@ -21,6 +23,7 @@ Handler = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def main(argv: list[str]) -> int:
     """Serve requests, confined. ``argv``: role, device, folder, and the pipe that ends with the parent."""
+    collect_seldom()
     role, device, folder, lifeline = argv
     pipe = os.dup(1)
     os.dup2(2, 1)
@@ -35,7 +38,7 @@ def main(argv: list[str]) -> int:
 
 def serve(role: str, device: str, folder: Path, pipe: int) -> None:
     """Answer requests until the input ends."""
-    from .worker_protocol import pack, unpack
+    from .messages import pack, unpack
 
     handlers: dict[str, Handler] | None = None
     for line in sys.stdin.buffer:

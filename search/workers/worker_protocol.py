@@ -1,4 +1,4 @@
-"""What supervisor and workers say to each other: one JSON object a line, big arrays in files with their SHA-256.
+"""What supervisor and workers say to each other: values as JSON, big arrays in files with their SHA-256.
 
 No pickle anywhere: kernels travel as JSON too (:mod:`ktc.ir.kernel_json`).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,12 +17,7 @@ import numpy as np
 from ktc.backends.base import DeviceInfo, Emitted, Timing
 from ktc.ir.kernel_json import kernel_from_json, kernel_to_json
 
-MAX_LINE = 64 << 20
-"""Longest message accepted, in bytes: a worker gone mad must not fill the supervisor's memory."""
-
-
-class ProtocolError(Exception):
-    """A message or buffer that is not what the other side should have sent."""
+from .messages import ProtocolError
 
 
 @dataclass(frozen=True)
@@ -60,23 +54,7 @@ class Reply:
         return self.status == "ok"
 
 
-# ------------------------------------------------------------------------------------------------------------- messages
-
-
-def pack(message: Mapping[str, Any]) -> bytes:
-    """One message as one line; NaN and infinities are written as Python reads them."""
-    return json.dumps(message, separators=(",", ":"), allow_nan=True).encode() + b"\n"
-
-
-def unpack(line: bytes) -> dict[str, Any]:
-    """Raises ProtocolError for anything that is not one JSON object."""
-    try:
-        message = json.loads(line)
-    except ValueError as e:
-        raise ProtocolError(f"not JSON: {line[:80]!r}") from e
-    if not isinstance(message, dict):
-        raise ProtocolError(f"not an object: {line[:80]!r}")
-    return message
+# --------------------------------------------------------------------------------------------------------- small values
 
 
 def code_to_json(code: Emitted) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from ktc.ir import device_nodes, expr_nodes, loop_nodes, stmt_nodes, symbols
 from ktc.ir.fields import children
 from ktc.ir.nodes import Binary, Decl, Load, Var, fresh, i32
-from ktc.ir.support.collector import collector_at_rest
+from ktc.ir.support.collector import NEW_OBJECTS, collect_seldom, collector_at_rest
 from ktc.ir.support.frozen import frozen, replaced, values_of
 from ktc.ir.types import F32, Ptr
 from ktc.ir.walk import map_expr, walk_expr
@@ -158,6 +158,15 @@ def test_the_collector_rests_until_the_last_block_ends() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_process_of_our_own_looks_for_cycles_seldom_and_still_does() -> None:
+    before = gc.get_threshold()
+    try:
+        collect_seldom()
+        assert gc.get_threshold() == (NEW_OBJECTS, *before[1:]) and gc.isenabled()
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_the_collector_works_again_after_an_error() -> None:
