@@ -120,7 +120,7 @@ def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
     if whole is None or whole.long:
         yield from _long_row(s, whole)
         return
-    maps = {"registers": f"[{vec}thread.x $T, {whole.unroll}]", "shared": f"[{vec}thread.x $T, seq]"}
+    maps = {"registers": f"[{vec}{whole.threads}, {whole.unroll}]", "shared": f"[{vec}thread.x $T, seq]"}
     fits = whole.where
     each = {k: _each(s, m) for k, m in maps.items()}
     loop = s.col_names[0]
@@ -147,7 +147,7 @@ def _long_row(s: Shape, whole: Whole | None) -> Iterator[Idea]:
     if _is_swept_again(s):
         if whole is not None:
             for tail, after, why in IN_REGISTERS:
-                held = _each(s, f"[{vec}thread.x $T, {whole.unroll}]", tail)
+                held = _each(s, f"[{vec}{whole.threads}, {whole.unroll}]", tail)
                 keep = f"{held} | row-cache{{loop={loop} keep=loaded}}{after}{whole.where}"
                 yield keep, f"a long row in the registers of a block's threads, read once{why}", 2.0
         rounds = _each(s, f"[{vec}thread.x $T:(512,1024), unroll $U:(4,8), seq]", " tail=cut")
@@ -171,7 +171,7 @@ def _whole(s: Shape, wide: bool) -> Whole | None:
     """What takes a block's threads through a whole row, of any length where it is not known."""
     trip = max((c.trip or 0 for c in s.cols), default=0)
     if not trip:
-        return Whole("unroll $U", "", long=False)
+        return Whole("thread.x $T", "unroll $U", "", long=False)
     return whole_row(trip, s.facts.elem_bytes, wide)
 
 

@@ -106,12 +106,16 @@ def _kept(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[t
     n = max((_length(kernel, s, f) for s in sweeps for f in seen), default=0)
     size = max((f.elem_bytes for f in seen), default=F32.bytes)
     keep = f"row-cache{{loop={nest.inside[0]} keep=loaded"
-    for outer, lanes, whole, why in (
-        ("[block.x]", "thread.x $T", whole_row(n, size, known), "a block a row, which its registers hold"),
-        (f"[{ROWS}]", f"thread.x {WARP}", whole_row(n, size, known, str(WARP), (WARP,)), "rows in a warp's registers"),
+    for outer, whole, why in (
+        (
+            ("[block.x]", whole_row(n, size, known), "a block a row, which its registers hold"),
+            (f"[{ROWS}]", whole_row(n, size, known, str(WARP), (WARP,)), "rows in a warp's registers"),
+        )
+        if n
+        else ()
     ):
-        if n and whole is not None:
-            inner = f"[{WIDE[0] if known else ''}{lanes}, {whole.unroll}]"
+        if whole is not None:
+            inner = f"[{WIDE[0] if known else ''}{whole.threads}, {whole.unroll}]"
             tail = " tail=cut" if whole.long and known else ""
             yield [f"{nest.mapped(outer, inner, tail)} | {keep}}}{whole.where}"], why
     shared = [nest.mapped("[block.x]", f"[{wide}{IN_SHARED}, seq]") for wide in (WIDE if known else WIDE[1:])]

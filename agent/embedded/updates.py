@@ -17,6 +17,7 @@ from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce, Stmt, Sym, bodies
+from ktc.ir.types import F32
 from ktc.ir.walk import walk
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.pipeline import apply_step
@@ -26,6 +27,7 @@ from ktc.passes.core.script import Step
 
 from .nest_shapes import Idea
 from .trials import after
+from .whole_rows import exact_threads
 
 Able = Callable[[str], bool]
 """Whether steps after ``raise`` can be lowered."""
@@ -33,7 +35,9 @@ Able = Callable[[str], bool]
 WIDE = ("vec $V, ", "")
 """Before the levels of what moves by one element: wide accesses if they can be, else single ones."""
 
-ROWS, LANES = "$ROWS:(4,8,16)", "$LANES:(32,64,128)"
+ROWS, LANES = "$ROWS:(4,8,16)", (32, 64, 128)
+ROWS_LEAST = 4
+"""Rows side by side in a block, at least."""
 TILES = (8, 16, 32, 64)
 """Iterations of a block: the more there are, the fewer atomics; the fewer, the more blocks."""
 
@@ -188,19 +192,20 @@ def _beside(kernel: Kernel, loop: Par, units: int, facts: Sequence[KernelFacts])
         yield from _fused(kernel, name, units)
         return
     side = {place_of(tiled, rows): f"thread.y {ROWS}, seq"}
+    across = _lanes(lanes, facts)
     over: dict[str, str] = {}
     for n in sums:
         over |= {place_of(tiled, s): "seq" for s in n.loops}
         first = n.lanes(tiled) or n.summed[-1]
-        over[place_of(tiled, first)] = f"{_sum_vectors(first, facts)}thread.x {LANES}, thread.y {ROWS}, seq"
+        over[place_of(tiled, first)] = f"{_sum_vectors(first, facts)}thread.x {across}, thread.y {ROWS}, seq"
     names = [place_of(tiled, s) for s in lanes]
     why = "rows on lanes, their updates as sums over a block's rows"
-    in_registers = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, unroll $U:(1,2,3,4,6,8)")
+    in_registers = dict.fromkeys(names, f"{{wide}}thread.x {across}, unroll $U:(1,2,3,4,6,8)")
     if len(lanes) > 1:
         fits = _whole_rows(lanes, facts)
         keep = f"row-cache{{loop={','.join(names)} keep=loaded}}"
         yield f"{head} | {_map(block | side | in_registers | over)} | {keep}{fits}", f"{why}, each row read once", 20.0
-    in_rounds = dict.fromkeys(names, f"{{wide}}thread.x {LANES}, seq")
+    in_rounds = dict.fromkeys(names, f"{{wide}}thread.x {across}, seq")
     yield f"{head} | {_map(block | side | in_rounds | over)}", why, 18.0
 
 
@@ -239,10 +244,24 @@ def _map(levels: dict[str, str]) -> str:
     return f"map{{{' '.join(f'{name}=[{each}]' for name, each in levels.items())}}}"
 
 
+def _trips(lanes: Sequence[Loop], facts: Sequence[KernelFacts]) -> list[int]:
+    """Lengths of rows at the sizes that are tuned for."""
+    stems = {s.var.name for s in lanes}
+    return [x.trip for f in facts for x in f.loops if x.stem in stems and x.trip]
+
+
+def _lanes(lanes: Sequence[Loop], facts: Sequence[KernelFacts]) -> str:
+    """Threads of a row: the knob with its domain."""
+    size = max((f.elem_bytes for f in facts), default=F32.bytes)
+    counts = {
+        t for n in _trips(lanes, facts) for t in exact_threads(n, size, LANES) if t <= BLOCK_THREADS // ROWS_LEAST
+    }
+    return f"$LANES:({','.join(map(str, sorted(counts or LANES)))})"
+
+
 def _whole_rows(lanes: Sequence[Loop], facts: Sequence[KernelFacts]) -> str:
     """Constraints by which a row is covered, in no more rounds than that takes."""
-    stems = {s.var.name for s in lanes}
-    trips = [x.trip for f in facts for x in f.loops if x.stem in stems and x.trip is not None]
+    trips = _trips(lanes, facts)
     return f" where V * LANES * U >= {max(trips)} where V * LANES * (U - 1) < {max(trips)}" if trips else ""
 
 
