@@ -74,13 +74,13 @@ class Rules:
                 yield p
 
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
-        yield from self._refinements(o, 0, EARLY)
+        yield from self._refinements(o, 0, EARLY if not _on_a_cpu(o) else REFINING_ON_A_CPU)
         waiting: list[Proposal] = []
         if o.raised is not None and _on_a_cpu(o):
             yield from self._on_cores(o, o.raised)
         elif o.raised is not None:
             yield from Expectations(o).hopeful(self._on_gpu(o, o.raised), waiting)
-        refining = REFINING if not _on_a_cpu(o) else EARLY
+        refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
         for place in range(REFINED):
             yield from self._refinements(o, place, refining)
         if o.raised is None or not _on_a_cpu(o):
@@ -296,6 +296,9 @@ decide, the third is worth its accuracy only on a winner, the last two are for a
 
 EARLY = ("fast-math",)
 """Of these, what is tried on the best script before any other idea."""
+
+REFINING_ON_A_CPU = (*EARLY, "cache-hints")
+"""The same where a compiler of loops does the rest itself: stores past the caches are for us to ask for."""
 
 REFINED = 2
 """Scripts that are refined, the best first, once there are no other ideas."""

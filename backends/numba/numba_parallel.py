@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ktc.ir.analysis.accumulators import is_own_place, joins, together
 from ktc.ir.analysis.block_tiles import over_blocks, tile_of
@@ -42,8 +42,9 @@ from .lane_helpers import TREES
 from .local_arrays import stack_bytes
 from .numba_expressions import ExprPrinter
 from .numba_statements import StmtPrinter
-from .numba_types import NARROW_FLOATS, unsupported, value_dtype
+from .numba_types import NARROW_FLOATS, storage_of, unsupported, value_dtype
 from .partial_results import NEUTRAL, begins_with_a_number, has_lanes, is_costly, pays
+from .streamed_stores import streamed
 
 LOOPS = (For, While, Par, Reduce, Scan)
 VECTOR = 8
@@ -89,8 +90,37 @@ class ParallelPrinter(StmtPrinter):
         return f"range({self.x.text(hi)})" if start == "0" else f"range({start}, {self.x.text(hi)})"
 
     def _par(self, s: Par) -> None:
+        if stores := streamed(self.x.facts.kernel, s.var, s.body):
+            self.streaming(s, self.x.text(s.lo), self.x.text(s.hi), stores)
+            return
         over = self._range(s.lo, s.hi)
         with self.block(f"for {self.x.ref(s.var)} in {self._rolled(s) or over}:"):
+            self.body(s.body)
+
+    def streaming(self, s: Par, lo: str, hi: str, stores: Sequence[Store]) -> None:
+        """The iterations of ``s`` from ``lo`` to ``hi``, in rounds whose ``stores`` go past the caches
+        (:mod:`.streamed_stores`)."""
+        x, i = self.x, self.x.ref(s.var)
+        begin, rounds, start, lane, part = (x.reserve(n) for n in ("begin", "rounds", "start", "lane", "part"))
+        self.line(f"{i} = {lo}")
+        place = f"{x.ref(stores[0].buffer)}, {x.text(stores[0].index[0])}"
+        self.line(f"{begin} = {i} + {x.need('before_line')}({place}, {hi} - {i})")
+        self.line(f"{rounds} = {begin} + ({hi} - {begin}) // LANES * LANES")
+        lanes = {t.buffer: x.reserve(f"{x.name(t.buffer)}_lanes") for t in stores}
+        for buffer, name in lanes.items():
+            self.line(f"{name} = {self.local(name, ['LANES'], storage_of(buffer.type))}")
+        with self.block(f"for {start} in range({begin}, {rounds}, LANES):"):
+            with self.block(f"for {lane} in range({x.need('rolled')}(LANES)):"):
+                self.line(f"{i} = {start} + {lane}")
+                self.held = {buffer: f"{name}[u64({lane})]" for buffer, name in lanes.items()}
+                self.body(s.body)
+                self.held = {}
+            self.line(f"{i} = {start}")
+            for t in stores:
+                self.line(f"{x.need('stream')}({x.ref(t.buffer)}, {x.text(t.index[0])}, {lanes[t.buffer]})")
+        self.line(f"{x.need('stores_done')}()")
+        rest = f"range({rounds} if {part} else {lo}, {hi} if {part} else {begin})"
+        with self.block(f"for {part} in range(2):"), self.block(f"for {i} in {rest}:"):
             self.body(s.body)
 
     def _rolled(self, s: Par) -> str | None:
@@ -248,7 +278,9 @@ class GridPrinter:
         head = ["first", "last"] if tiled else [self.x.ref(s.var)]
         with inner.block(f"def {fn}({', '.join([*args, *head])}):"):
             self._hoist_arrays(s.body, inner)
-            if tiled:
+            if tiled and (stores := streamed(self.kernel, s.var, s.body)):
+                inner.streaming(s, "first", "last", stores)
+            elif tiled:
                 with inner.block(f"for {self.x.ref(s.var)} in range(first, last):"):
                     inner.body(s.body)
             else:

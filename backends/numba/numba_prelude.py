@@ -13,6 +13,7 @@ from ktc.backends.field_text import NUMBA_TEXT
 from .lane_helpers import LANE_HELPERS
 from .local_arrays import LOCAL_ARRAYS
 from .narrow_floats import NARROW
+from .streamed_stores import STREAMED_STORES
 from .vector_math import VECTOR_MATH
 
 REDUCTIONS = {
@@ -297,11 +298,12 @@ def vote_all(lanes, t, mask):
             return False
     return True
 '''),
-} | LANE_HELPERS | LOCAL_ARRAYS | VECTOR_MATH  # fmt: skip
+} | LANE_HELPERS | LOCAL_ARRAYS | STREAMED_STORES | VECTOR_MATH  # fmt: skip
 
 
 _INTRINSIC = ("numba.extending", "intrinsic")
 _LLVM = (("llvmlite", "ir"), ("numba", "types"), ("numba.core", "cgutils"), _INTRINSIC)
+_ARRAYS = ("numba.np", "arrayobj")
 _HALF = (("llvmlite", "ir"), ("llvmlite.binding", "get_host_cpu_features"), ("numba", "types"), _INTRINSIC)
 IMPORTS: dict[str, tuple[tuple[str, str], ...]] = {
     "f16_to_f32": _HALF,
@@ -309,7 +311,10 @@ IMPORTS: dict[str, tuple[tuple[str, str], ...]] = {
     "fma": (_INTRINSIC,),
     "muladd": (("llvmlite", "ir"), _INTRINSIC),
     "rolled": _LLVM,
-    "local_array": (*_LLVM, ("numba.np", "arrayobj"), ("numba.np", "numpy_support")),
+    "local_array": (*_LLVM, _ARRAYS, ("numba.np", "numpy_support")),
+    "address": (*_LLVM, _ARRAYS),
+    "stream": (*_LLVM, _ARRAYS, ("platform", "machine")),
+    "stores_done": _LLVM,
 }
 """name: (module, what the helper imports of it)"""
 

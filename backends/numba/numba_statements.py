@@ -60,6 +60,8 @@ class StmtPrinter:
         self.lines: list[str] = []
         self.depth = 0
         self.leave = "return"
+        self.held: dict[Sym, str] = {}
+        """By buffer, where stores in the loop that is being written leave what is to go past the caches."""
         self._steps: list[str | None] = []
 
     def line(self, text: str) -> None:
@@ -159,7 +161,8 @@ class StmtPrinter:
             )
             return
         fused = self._multiply_add(Load(s.buffer, s.index), s.value)
-        self.line(f"{self.x.place(s.buffer, s.index)} = {fused or self.stored(s.buffer, s.value)}")
+        place = self.held.get(s.buffer) or self.x.place(s.buffer, s.index)
+        self.line(f"{place} = {fused or self.stored(s.buffer, s.value)}")
 
     def stored(self, buffer: Sym, value: Expr) -> str:
         """``value`` in the buffer's storage; the rounding of an outermost narrowing cast happens in the conversion."""
