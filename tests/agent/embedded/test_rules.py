@@ -216,6 +216,17 @@ def test_cheaper_functions_are_tried_on_the_best_before_other_ideas(bar):
     assert not any(p.script.startswith(f"{best} | ") for p in others)
 
 
+def test_on_a_cpu_stores_past_the_caches_are_tried_on_the_best_at_once():
+    """How wide its loops are and how often they are unrolled is the compiler's business there."""
+    ideas = {}
+    for where, device in (("gpu", GPU), ("cpu", DeviceInfo("numba", "a CPU", "numba", 2, 1024, 1 << 20))):
+        _, o = observe(SHAPES["stream"], SIZES["stream"], [Outcome("raise", "tuned", gain=2.0)])
+        ideas[where] = [p.script for p in Rules().propose(dataclasses.replace(o, device=device), 20)]
+    streaming = next(s for s in ideas["cpu"] if "cache-hints" in s)
+    assert ideas["cpu"].index(streaming) < ideas["gpu"].index(streaming)
+    assert not any("| unroll" in s for s in ideas["cpu"]) and any("| unroll" in s for s in ideas["gpu"])
+
+
 def test_memory_comes_first():
     won = Proposal("raise | vectorize{loop=i width=$V}", "won before", 2.0, "memory")
     _, o = observe(SHAPES["stream"], SIZES["stream"], remembered=[won])

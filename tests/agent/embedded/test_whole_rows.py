@@ -9,7 +9,14 @@ import pytest
 
 from ktc.agent.build import Builder, Candidate
 from ktc.agent.embedded.rules import Rules
-from ktc.agent.embedded.whole_rows import OTHER_BYTES, THREAD_BYTES, UNIT_BYTES, whole_row
+from ktc.agent.embedded.whole_rows import (
+    OTHER_BYTES,
+    THREAD_BYTES,
+    THREADS,
+    UNIT_BYTES,
+    exact_threads,
+    whole_row,
+)
 from ktc.agent.limits import space_for
 from ktc.agent.planner import Proposal
 from tests.agent.agent_kernels import REDUCTION
@@ -19,8 +26,12 @@ from tests.agent.embedded.test_rules import GPU, observe
 def _points(n: int) -> list[tuple[int, int, int]]:
     """Vectors, threads and rounds over rows of ``n``, of those that the first script allows."""
     _, o = observe(REDUCTION, {"n": 64, "d": n})
-    first = Rules().propose(o, 1)[0]
-    built = Builder(o.kernel).build(Proposal(first.script, ""))
+    return _points_of(Rules().propose(o, 1)[0].script, n)
+
+
+def _points_of(script: str, n: int) -> list[tuple[int, int, int]]:
+    _, o = observe(REDUCTION, {"n": 64, "d": n})
+    built = Builder(o.kernel).build(Proposal(script, ""))
     assert isinstance(built, Candidate)
     return [(c["V"], c["T"], c["U"]) for c in space_for(built.kernel, GPU, {"n": 64, "d": n})]
 
@@ -70,3 +81,18 @@ def test_a_script_whose_knobs_suit_no_size_is_not_proposed() -> None:
     found = [p.script for p in Rules().propose(o, 6)]
     fussy = dataclasses.replace(o, runs=lambda script: script != found[0])
     assert [p.script for p in Rules().propose(fussy, 6)][:5] == found[1:6]
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "exact"),
+    [(768, 4, {96, 192}), (5120, 2, {160, 320, 640}), (4096, 2, set()), (14336, 2, {224, 448, 896}), (50257, 4, set())],
+)
+def test_numbers_of_threads_that_leave_no_rest_of_a_row(n: int, size: int, exact: set[int]) -> None:
+    assert set(exact_threads(n, size, THREADS)) == set(THREADS) | exact
+
+
+def test_threads_that_leave_no_rest_are_asked_for_where_a_row_is_held() -> None:
+    _, o = observe(REDUCTION, {"n": 64, "d": 768})
+    held = next(p.script for p in Rules().propose(o, 4) if "where=registers" in p.script)
+    assert "thread.x $T:(32,64,96,128,192,256,512,1024), unroll" in held
+    assert {(4, 96, 2), (4, 192, 1)} <= set(_points_of(held, 768))
