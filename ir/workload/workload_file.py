@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,7 @@ def _build(f: TomlFile, doc: dict[str, Any], formulas_too: bool) -> Workload:
         raise f.fail(
             "a workload needs at least one [[scenario]]", hint='[[scenario]]\nname = "small"\nsizes = { n = 1024 }'
         )
+    _check_sizes(f, scenarios)
     if not any(a.role in ("out", "inout") for a in args):
         raise f.fail("no argument is an output", "args", hint='give one role = "out" or "inout"')
     if launches:
@@ -209,6 +210,19 @@ def _scenario(f: TomlFile, s: Mapping[str, Any], i: int) -> Scenario:
     if not isinstance(weight, int | float) or weight < 0:
         raise f.fail("weight is a number, 0 or more", "scenario", i, "weight")
     return Scenario(text_at(f, s, "name", "scenario", i), sizes, float(weight), bool(s.get("heldout", False)))
+
+
+def _check_sizes(f: TomlFile, scenarios: Sequence[Scenario]) -> None:
+    """Every scenario gives a number for every size that any of them has: what is computed from sizes needs them all."""
+    first = scenarios[0]
+    for i, s in enumerate(scenarios):
+        lacking, beyond = first.sizes.keys() - s.sizes.keys(), s.sizes.keys() - first.sizes.keys()
+        if lacking or beyond:
+            said = [f"lacks {', '.join(sorted(lacking))}"] if lacking else []
+            said += [f"has {', '.join(sorted(beyond))} besides"] if beyond else []
+            hint = f"sizes = {{ {', '.join(f'{name} = ...' for name in first.sizes)} }}"
+            what = f"scenario '{s.name}' {' and '.join(said)}: not the sizes of '{first.name}'"
+            raise f.fail(what, "scenario", i, "sizes", hint)
 
 
 def _checks(f: TomlFile, doc: Mapping[str, Any]) -> dict[str, Any]:

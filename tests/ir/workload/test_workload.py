@@ -153,6 +153,8 @@ def test_lse_inputs_have_infinities_of_both_signs() -> None:
         (("role = \"out\"", "role = \"outt\""), "E-WORKLOAD-SCHEMA", 12, "outt"),
         (("shape = [\"n\", \"2 * m\"]\nrole = \"in\"", "role = \"in\""), "E-WORKLOAD-SCHEMA", 14, "shape"),
         (("sizes = { n = 3, m = 5 }", "sizes = { n = \"x\" }"), "E-WORKLOAD-SCHEMA", 30, "integers"),
+        (("[reference]", "[[scenario]]\nname = \"two\"\nsizes = { n = 3, k = 5 }\n[reference]"),
+         "E-WORKLOAD-SCHEMA", 33, "'two' lacks m and has k besides"),
         (("name = \"m\"", "nmae = \"m\""), "E-WORKLOAD-SCHEMA", 24, "nmae"),
         (("name = \"m\"", "name = \"n\""), "E-WORKLOAD-SCHEMA", 24, "two args"),
         (("t = \"x + 1\"", "t = \"x +\""), "E-WORKLOAD-FORMULA", 32, "not an expression"),
