@@ -49,12 +49,20 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     run.tell("finals", scenario=scenario.name)
     original, *rest = run.finalists[scenario.name]
     met: list[Winner] = []
-    beaten = 0  # by the best, in a duel
+    faster: list[Finalist] = []  # than the best, in a duel
+    beaten = 0  # by the best
     until = time.monotonic() + max(LEAST_GRACE_S, GRACE * (time.monotonic() - run.started))
-    while beaten < FINALISTS and (f := _next(run, scenario, rest, met, until)) is not None:
+    while beaten < FINALISTS and (f := _next(run, scenario, rest, met, faster, until)) is not None:
+        if not run.was_decided(f):
+            if _may_win(run, f, scenario, met):
+                faster.append(f)
+            else:
+                rest.remove(f)
+                beaten += 1
+            continue
         rest.remove(f)
         verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
-        if verdict and not _may_win(run, f, scenario, met):
+        if verdict and f not in faster and _is_long(run, met) and not _may_win(run, f, scenario, met):
             beaten += 1
         elif verdict and (found := compare(run, f, scenario)) is not None:
             met.append(Winner(f, found, verdict))
@@ -70,10 +78,9 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
 
 
 def _may_win(run: Run, f: Finalist, scenario: Scenario, met: Sequence[Winner]) -> bool:
-    """Whether ``f`` is faster than the best that has ``met`` the original, by a duel of these two where a launch of the
-    original is long; elsewhere it meets the original whatever it is."""
+    """Whether ``f`` is faster than the best that has ``met`` the original, by a duel of these two."""
     best = _fastest(run, met)
-    if best is None or best.found.before.median < LONG_S:
+    if best is None:
         return True
     run.clean_device()
     try:
@@ -83,11 +90,23 @@ def _may_win(run: Run, f: Finalist, scenario: Scenario, met: Sequence[Winner]) -
     return found.verdict != "ok" or found.ratio[0] > 1.0
 
 
+def _is_long(run: Run, met: Sequence[Winner]) -> bool:
+    """Whether a launch of the original takes so long that only what beats the best of ``met`` is to meet it."""
+    best = _fastest(run, met)
+    return best is not None and best.found.before.median >= LONG_S
+
+
 def _next(
-    run: Run, scenario: Scenario, field: Sequence[Finalist], met: Sequence[Winner], until: float
+    run: Run,
+    scenario: Scenario,
+    field: Sequence[Finalist],
+    met: Sequence[Winner],
+    faster: Sequence[Finalist],
+    until: float,
 ) -> Finalist | None:
-    """The one of ``field`` that meets the original next, with a verdict; None once no other can win, or is known to be
-    right in time.
+    """The one of ``field`` that meets the original next, with a verdict; or, where nobody verifies beside the search,
+    the best of ``met``, before it has one, unless it is of those that were ``faster`` in that duel. None once no other
+    can win, or is known to be right in time.
 
     The fastest comes first, and its verdict is waited for. Once the time of ``scenario`` is over, those that have
     theirs come first; verdicts on what is faster are then waited for ``until`` (of :func:`time.monotonic`), and while
@@ -107,6 +126,8 @@ def _next(
         left = until - time.monotonic() if late and met else run.patience(scenario, LAST_RESORT if late else 1.0)
         if not open_ or left <= 0:
             return None
+        if not run.lab.gates and open_[0] not in faster and _fastest(run, met) is not None:
+            return open_[0]  # a duel takes half a second, and its verdict many
         each = {f.candidate.key: f for f in reversed(open_)}  # the fastest of each template: they fail together
         asked = sorted(each.values(), key=lambda f: f.seconds)[: FINALISTS if run.lab.gates else 1]
         for f in asked:

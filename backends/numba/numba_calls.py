@@ -38,7 +38,7 @@ FLOAT_CALLS: dict[str, tuple[str, str]] = {
     "hypot": ("math.hypot({0}, {1})", ""), "copysign": ("math.copysign({0}, {1})", ""),
     "min": ("fmin({0}, {1})", "fmin"), "max": ("fmax({0}, {1})", "fmax"), "fdim": ("fdim({0}, {1})", "fdim"),
     "fma": ("fma({0}, {1}, {2})", "fma"), "fast_div": ("({0}) / ({1})", ""), "fast_rcp": ("1.0 / ({0})", ""),
-    "fast_tanh": ("math.tanh({0})", ""),
+    "fast_tanh": ("math.tanh({0})", ""), "fast_exp": ("math.exp({0})", ""),
     "add_rn": ("({0}) + ({1})", ""), "sub_rn": ("({0}) - ({1})", ""), "mul_rn": ("({0}) * ({1})", ""),
     "div_rn": ("({0}) / ({1})", ""),
 }  # fmt: skip
@@ -46,7 +46,7 @@ FLOAT_CALLS: dict[str, tuple[str, str]] = {
 
 F32_CALLS: dict[str, tuple[str, str]] = {
     name: (f"{name}_f32({{0}})", f"{name}_f32")
-    for name in ("exp", "exp2", "log", "tanh", "fast_tanh", "erf", "sin", "cos")
+    for name in ("exp", "fast_exp", "exp2", "log", "tanh", "fast_tanh", "erf", "sin", "cos")
 } | {
     "pow": ("pow_f32({0}, {1})", "pow_f32"),
     "rsqrt": ("(f32(1.0) / math.sqrt({0}))", ""), "rcp": ("(f32(1.0) / ({0}))", ""),
@@ -54,7 +54,7 @@ F32_CALLS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 """The same in single precision, and for what is computed in it: no calls (:mod:`.vector_math`) and no doubles."""
 
-_ALIASES = {f"fast_{n}": n for n in ("exp", "exp2", "log", "log2", "sin", "cos", "pow")} | {
+_ALIASES = {f"fast_{n}": n for n in ("exp2", "log", "log2", "sin", "cos", "pow")} | {
     "fast_exp10": "exp10", "fast_log10": "log10", "sqrt_rn": "sqrt", "fma_rn": "fma", "rcp_rn": "rcp",
     "rsqrt_rn": "rsqrt",
 }  # fmt: skip

@@ -71,6 +71,8 @@ class ParallelPrinter(StmtPrinter):
     def __init__(self, exprs: ExprPrinter) -> None:
         super().__init__(exprs)
         self.allocated: set[Sym] = set()
+        self.streams = False
+        """Whether some loop so far has stores past the caches, which the task says are done at its end."""
 
     def stmt(self, s: Stmt) -> None:
         if isinstance(s, Par):
@@ -118,10 +120,15 @@ class ParallelPrinter(StmtPrinter):
             self.line(f"{i} = {start}")
             for t in stores:
                 self.line(f"{x.need('stream')}({x.ref(t.buffer)}, {x.text(t.index[0])}, {lanes[t.buffer]})")
-        self.line(f"{x.need('stores_done')}()")
+        self.streams = True
         rest = f"range({rounds} if {part} else {lo}, {hi} if {part} else {begin})"
         with self.block(f"for {part} in range(2):"), self.block(f"for {i} in {rest}:"):
             self.body(s.body)
+
+    def finish(self) -> None:
+        """The end of what one thread does."""
+        if self.streams:
+            self.line(f"{self.x.need('stores_done')}()")
 
     def _rolled(self, s: Par) -> str | None:
         """The range of an innermost loop with a constant number of iterations, enough to fill a vector register. One
@@ -249,6 +256,7 @@ class GridPrinter:
         self.grid.line(parallel)
         with self.grid.block(f"def {self.name}({', '.join(params)}):"):
             self._spread(self.kernel.body)
+            self.grid.finish()
         out: list[str] = []
         for f in [*self.functions, self.grid.lines]:
             out += [*f, "", ""]
@@ -285,6 +293,7 @@ class GridPrinter:
                     inner.body(s.body)
             else:
                 inner.body(s.body)
+            inner.finish()
         self.functions.append(inner.lines)
         if not tiled:
             where = f"{over}({hi})" if lo == "0" else f"{over}({lo}, {hi})"

@@ -14,13 +14,13 @@ stored. What comes before and behind these rounds is stored as usual::
                                                 y_lanes[lane] = f(i)
                                             i = start
                                             stream(y, i, y_lanes)
-                                        stores_done()
                                         for part in range(2):
                                             for i in range(rounds if part else lo, hi if part else begin):
                                                 y[i] = f(i)
 
-A program asks for it by the cache hint ``cs`` (``__stcs``; the pass ``cache-hints``): whether it pays depends on
-sizes. Arrays that the kernel also loads are stored as usual, for then their lines are in a cache.
+At the end of a task ``stores_done()`` makes them visible before what tells others that it has ended. A program asks for
+them by the cache hint ``cs`` (``__stcs``; the pass ``cache-hints``): whether they pay depends on sizes. Arrays that the
+kernel also loads are stored as usual, for then their lines are in a cache.
 """
 
 from __future__ import annotations
