@@ -58,7 +58,7 @@ _ALIASES = {f"fast_{n}": n for n in ("exp2", "log", "log2", "sin", "cos", "pow")
     "fast_exp10": "exp10", "fast_log10": "log10", "sqrt_rn": "sqrt", "fma_rn": "fma", "rcp_rn": "rcp",
     "rsqrt_rn": "rsqrt",
 }  # fmt: skip
-"""Fast versions that are computed exactly: a CPU gains little from the approximations."""
+"""Fast versions that are computed as the others are: a CPU gains little from approximations of them."""
 
 _EXACT = frozenset({"abs", "min", "max", "floor", "ceil", "trunc", "rint", "round", "copysign", "fdim"})
 """Results that need no rounding to a narrow type beyond what their arguments already have."""

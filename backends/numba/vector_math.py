@@ -60,8 +60,8 @@ def exp_f32_normal(x):
     "fast_exp_f32": (("exp_f32_normal",), '''
 @njit(forceinline=True, **OPTIONS)
 def fast_exp_f32(x):
-    """exp_f32(x), and zero where that is below 2e-38, as the fast exponentials of GPUs have no subnormal results."""
-    return f32(0.0) if x < f32(-86.75) else exp_f32_normal(x)
+    """exp_f32(x), and zero where that is below 4e-38, as the fast exponentials of GPUs have no subnormal results."""
+    return f32(0.0) if x < f32(-86.25) else exp_f32_normal(x)
 '''),
     "exp2_f32": (("muladd", "scaled"), f'''
 @njit(forceinline=True, **OPTIONS)
