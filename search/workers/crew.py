@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from .messages import ProtocolError
+from .worker_messages import ProtocolError
 from .worker_process import Worker, WorkerDied, WorkerHung
 from .worker_protocol import Reply
 

@@ -39,8 +39,8 @@ from ktc.search.bounds.rates import Rates
 from .assistance import Assistance
 from .crew import Crew, reply_of
 from .head_start import CANARY, EXPECT, HeadStart, opening
-from .messages import ProtocolError
 from .worker_deadlines import Deadlines, Patience
+from .worker_messages import ProtocolError
 from .worker_process import Meanwhile, Worker, WorkerDied, WorkerHung
 from .worker_protocol import (
     FromWorkload,

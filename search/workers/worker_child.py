@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
 
 def serve(role: str, device: str, folder: Path, pipe: int) -> None:
     """Answer requests until the input ends."""
-    from .messages import pack, unpack
+    from .worker_messages import pack, unpack
 
     handlers: dict[str, Handler] | None = None
     for line in sys.stdin.buffer:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ktc.ir.support.child_python import python_environment, python_module
 
-from .messages import MAX_LINE, ProtocolError, pack, unpack
+from .worker_messages import MAX_LINE, ProtocolError, pack, unpack
 
 SINGLE_THREADED = {"gate": {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
 """By role, the environment of processes of which there are as many as processors: none takes those of the others."""

@@ -17,7 +17,7 @@ import numpy as np
 from ktc.backends.base import DeviceInfo, Emitted, Timing
 from ktc.ir.kernel_json import kernel_from_json, kernel_to_json
 
-from .messages import ProtocolError
+from .worker_messages import ProtocolError
 
 
 @dataclass(frozen=True)

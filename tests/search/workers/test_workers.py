@@ -15,7 +15,7 @@ from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel
 from ktc.search.workers.executor import Deadlines, LocalExecutor, Patience, Raw
-from ktc.search.workers.messages import ProtocolError, unpack
+from ktc.search.workers.worker_messages import ProtocolError, unpack
 from ktc.search.workers.worker_protocol import code_from_json, code_to_json, load_array, save_array
 from tests import devices
 
