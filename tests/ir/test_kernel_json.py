@@ -52,7 +52,7 @@ def test_every_kernel_comes_back_in_every_field(k: Kernel) -> None:
     back = travelled(k)
     assert alike(k, back, {}) and canonical(back) == canonical(k)
     assert not {s.id for s in symbols(k)} & {s.id for s in symbols(back)}
-    assert kernel_to_json(back) == kernel_to_json(k)
+    assert json.dumps(kernel_to_json(back)) == json.dumps(kernel_to_json(k))  # of which a NaN equals itself
 
 
 @pytest.mark.parametrize("folder", ["serving/rope", "training/layernorm", "dense/sgemm_tiled", "fusion/norm_then_fp8"])
