@@ -64,7 +64,7 @@ _PLAIN = frozenset({int, float, str, bool, type(None)})
 
 
 @cache
-def _classes() -> dict[str, type]:
+def kernel_classes() -> dict[str, type]:
     """By name, the classes whose objects a kernel may hold."""
     return {
         name: cls for module in HOLDERS for name, cls in vars(module).items()
@@ -74,7 +74,7 @@ def _classes() -> dict[str, type]:
 
 def _maker(name: str, fields: tuple[str, ...], identities: dict[int, int]) -> Callable[..., Any]:
     """What makes a node of its fields' values, in their order; ``identities``: what symbols are here, by number."""
-    cls = _classes()[name]
+    cls = kernel_classes()[name]
     if fields != names_of(cls):
         raise ValueError(f"fields of another {name}")
     if cls is Sym:
@@ -118,7 +118,7 @@ class _Writer:
 
     def _add(self, node: Any) -> None:
         cls = type(node)
-        if _classes().get(cls.__name__) is not cls:
+        if kernel_classes().get(cls.__name__) is not cls:
             raise TypeError(f"a kernel holds a {cls.__name__}, which cannot travel")
         which = self._classes.setdefault(cls, len(self._classes))
         values = dict(values_of(node))
@@ -157,4 +157,4 @@ def _collect(value: Any, found: list[Any]) -> None:
         found.append(value)
 
 
-__all__ = ["kernel_from_json", "kernel_to_json"]
+__all__ = ["kernel_classes", "kernel_from_json", "kernel_to_json"]

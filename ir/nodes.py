@@ -100,12 +100,16 @@ from .stmt_nodes import (
 from .symbols import Sym, fresh
 from .types import VOID
 
+LOOPS_AND_EXITS = (For, While, Par, Reduce, Scan, Break, Continue, Return)
+"""What makes the body of a loop more than straight code: loops in it, and what leaves it."""
+
 __all__ = [
     "BODY_FIELDS",
     "COMPARISONS",
     "KNOB_MARK",
     "LEVELS",
     "LOGICAL",
+    "LOOPS_AND_EXITS",
     "MATCHES",
     "MIRRORED",
     "NEGATED",

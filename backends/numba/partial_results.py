@@ -25,22 +25,16 @@ from __future__ import annotations
 
 from ktc.ir.analysis.accumulators import together
 from ktc.ir.nodes import (
+    LOOPS_AND_EXITS,
     Acc,
     Body,
-    Break,
     Call,
     Cast,
     Const,
-    Continue,
     Expr,
-    For,
-    Par,
     Reduce,
-    Return,
-    Scan,
     Unary,
     Var,
-    While,
 )  # fmt: skip
 from ktc.ir.types import F32, U64, Scalar
 from ktc.ir.walk import all_exprs, initial_values, walk, walk_expr
@@ -48,8 +42,6 @@ from ktc.ir.walk import all_exprs, initial_values, walk, walk_expr
 from .lane_helpers import LANES, TREES
 from .numba_calls import is_polynomial
 from .numba_expressions import ExprPrinter
-
-_LOOPS_AND_EXITS = (For, While, Par, Reduce, Scan, Break, Continue, Return)
 
 NEUTRAL = {"+": "-0.0", "*": "1.0"}
 """What partial results begin with: a zero that leaves the sign of another as it is. An extreme begins with its own
@@ -63,7 +55,7 @@ def pays(s: Reduce, x: ExprPrinter) -> bool:
         return False
     high, low = x.facts.interval(s.hi).high, x.facts.interval(s.lo).low
     short = high is not None and low is not None and high - low < 2 * LANES
-    return not short and not any(isinstance(inner, _LOOPS_AND_EXITS) for inner in walk(s.body))
+    return not short and not any(isinstance(inner, LOOPS_AND_EXITS) for inner in walk(s.body))
 
 
 def has_lanes(a: Acc) -> bool:

@@ -27,41 +27,25 @@ from __future__ import annotations
 
 from ktc.ir.arith.affine import is_unit_stride
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import (
-    Alloc,
-    Atomic,
-    Body,
-    Break,
-    Continue,
-    Decl,
-    For,
-    Load,
-    Par,
-    Reduce,
-    Return,
-    Scan,
-    Store,
-    Sym,
-    While,
-)  # fmt: skip
+from ktc.ir.nodes import LOOPS_AND_EXITS, Alloc, Atomic, Body, Decl, Load, Store, Sym
 from ktc.ir.types import U64, Array, Ptr, Scalar, Vec
 from ktc.ir.walk import all_exprs, walk
 
 HINT = "cs"
 """The cache hint of what is not read soon."""
 
-_LOOPS_AND_EXITS = (For, While, Par, Reduce, Scan, Break, Continue, Return, Atomic)
-
 
 def streamed(kernel: Kernel, var: Sym, body: Body) -> list[Store]:
     """The stores of a loop over ``var`` that go past the caches: each of an array of its own, one element after the
     other, in every iteration of an innermost loop."""
-    inside = list(walk(body))
-    if var.type == U64 or any(isinstance(s, _LOOPS_AND_EXITS) or _makes_array(s) for s in inside):
-        return []
     asked = [s for s in body if isinstance(s, Store) and s.cache == HINT]
+    if not asked or var.type == U64:
+        return []
+    inside = list(walk(body))
+    if any(isinstance(s, (*LOOPS_AND_EXITS, Atomic)) or _makes_array(s) for s in inside):
+        return []
     written = [s.buffer for s in inside if isinstance(s, Store)]
-    loaded = {e.buffer for e in all_exprs(kernel.body) if isinstance(e, Load)} if asked else set()
+    loaded = {e.buffer for e in all_exprs(kernel.body) if isinstance(e, Load)}
     return [
         s for s in asked
         if written.count(s.buffer) == 1 and s.buffer not in loaded

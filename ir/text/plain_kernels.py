@@ -7,25 +7,12 @@ use; what was named before (the symbols of another kernel) comes back as the sam
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
-from ktc.ir import diagnostics, kernel, nodes, types
+from ktc.ir.kernel_json import kernel_classes
+from ktc.ir.support.frozen import names_of, values_of
 from ktc.ir.symbols import Sym, fresh
-
-
-@cache
-def _classes() -> dict[str, type]:
-    """The dataclasses that kernels are made of, by name."""
-    found = [c for module in (diagnostics, kernel, nodes, types) for c in vars(module).values() if isinstance(c, type)]
-    return {c.__name__: c for c in found if dataclasses.is_dataclass(c)}
-
-
-@cache
-def _fields(cls: type) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(cls) if f.init)
 
 
 class Writer:
@@ -57,9 +44,9 @@ class Writer:
         if isinstance(x, frozenset):
             return ["frozenset", *sorted(x)]
         cls: type = type(x)
-        if _classes().get(cls.__name__) is not cls:
+        if kernel_classes().get(cls.__name__) is not cls:
             raise TypeError(f"no plain form of a {cls.__name__}")
-        return [cls.__name__, *(self.plain(getattr(x, name)) for name in _fields(cls))]
+        return [cls.__name__, *(self.plain(value) for _, value in values_of(x))]
 
 
 class Reader:
@@ -85,8 +72,8 @@ class Reader:
             return tuple(map(self.value, rest))
         if kind == "frozenset":
             return frozenset(rest)
-        cls = _classes()[kind]
-        return cls(**dict(zip(_fields(cls), map(self.value, rest), strict=True)))
+        cls = kernel_classes()[kind]
+        return cls(**dict(zip(names_of(cls), map(self.value, rest), strict=True)))
 
     def _symbol(self, number: int, name: str, stem: str, of: Any) -> Sym:
         made = fresh(name, None, stem)  # type: ignore[arg-type]

@@ -26,30 +26,25 @@ from __future__ import annotations
 from ktc.ir.analysis.accumulators import combine, identity
 from ktc.ir.fold import add, cast, i32, lt, simplify, sub
 from ktc.ir.nodes import (
+    LOOPS_AND_EXITS,
     Acc,
     Alloc,
     Assign,
     Binary,
     Body,
-    Break,
     Cast,
     Const,
-    Continue,
     Decl,
     Expr,
     For,
     If,
     Load,
-    Par,
     Reduce,
-    Return,
-    Scan,
     Select,
     Stmt,
     Store,
     Sym,
     Var,
-    While,
     fresh,
 )
 from ktc.ir.types import F64, I32, U64, Array, Scalar, scalar_of
@@ -60,8 +55,6 @@ LANES = 32
 
 COMBINED = frozenset({"+", "*", "min", "max"})
 """Operations that have partial results, of floats: any order of integers is the compiler's own choice already."""
-
-_LOOPS_AND_EXITS = (For, While, Par, Reduce, Scan, Break, Continue, Return)
 
 
 def in_lanes(s: Reduce) -> Body:
@@ -164,7 +157,7 @@ def _pays(s: Reduce) -> bool:
     """Whether ``s`` gets partial results: an innermost loop, not known to be short."""
     count = simplify(sub(s.hi, cast(s.lo, s.var.type)))  # type: ignore[arg-type]
     short = isinstance(count, Const) and count.value < 2 * LANES
-    return not short and s.var.type != U64 and not any(isinstance(x, _LOOPS_AND_EXITS) for x in walk(s.body))
+    return not short and s.var.type != U64 and not any(isinstance(x, LOOPS_AND_EXITS) for x in walk(s.body))
 
 
 def _as(e: Expr, of: Sym) -> Expr:
