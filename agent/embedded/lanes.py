@@ -107,8 +107,12 @@ def _kept(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[t
     size = max((f.elem_bytes for f in seen), default=F32.bytes)
     keep = f"row-cache{{loop={nest.inside[0]} keep=loaded"
     for outer, whole, why in (
-        ("[block.x]", whole_row(n, size, known), "a block a row, which its registers hold"),
-        (f"[{ROWS}]", whole_row(n, size, known, str(WARP)), "rows in a warp's registers"),
+        (
+            ("[block.x]", whole_row(n, size, known), "a block a row, which its registers hold"),
+            (f"[{ROWS}]", whole_row(n, size, known, str(WARP), (WARP,)), "rows in a warp's registers"),
+        )
+        if n
+        else ()
     ):
         if whole is not None:
             inner = f"[{WIDE[0] if known else ''}{whole.threads}, {whole.unroll}]"

@@ -7,7 +7,7 @@ is then little beside the row, and what the registers of a compute unit hold is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.launch_limits import MAX_BLOCK_THREADS, WARP
@@ -53,13 +53,15 @@ def exact_threads(n: int, size: int, usual: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted({*usual, *exact}))
 
 
-def whole_row(n: int, size: int, wide: bool = True, threads: str = "T") -> Whole | None:
+def whole_row(
+    n: int, size: int, wide: bool = True, threads: str = "T", choices: Sequence[int] | None = None
+) -> Whole | None:
     """The levels for rows of ``n`` elements of ``size`` bytes, in single accesses unless ``wide``, by as many threads
-    as the knob ``threads`` says, or that many, if it is a number; None where a block cannot hold such a row, and for
-    none (``n`` = 0)."""
+    as the knob ``threads`` says (or that many, if it is a number), one of ``choices`` if these are given; None where a
+    block cannot hold such a row."""
     widths = [v for v in WIDTHS if v * size <= WIDEST_BYTES and n % v == 0] if wide else [1]
-    fixed = threads.isdigit()
-    choices = (int(threads),) if fixed else exact_threads(n, size, THREADS) if wide else THREADS
+    fixed = choices is not None
+    choices = choices or (exact_threads(n, size, THREADS) if wide else THREADS)
     points = {(v, t, -(-n // (v * t))) for v in widths for t in choices if v * t < 2 * n}
     few = {p for p in points if p[2] <= ROUNDS}
     long = {(v, t, u) for v, t, u in points if _in_registers(v, t, u, size)}
@@ -74,8 +76,8 @@ def whole_row(n: int, size: int, wide: bool = True, threads: str = "T") -> Whole
             where += f" where {threads} * ({access} * U + {OTHER_BYTES}) <= {UNIT_BYTES}"
     rounds = sorted({u for _, _, u in found})
     domain = "" if set(rounds) <= {1, 2, 4, 8} else f":({','.join(map(str, rounds))})"
-    counts = "" if choices == THREADS else f":({','.join(map(str, choices))})"
-    level = f"thread.x {threads}" if fixed else f"thread.x ${threads}{counts}"
+    counts = "" if fixed or choices == THREADS else f":({','.join(map(str, choices))})"
+    level = f"thread.x {threads}" if threads.isdigit() else f"thread.x ${threads}{counts}"
     return Whole(level, f"unroll $U{domain}", where, not few)
 
 
