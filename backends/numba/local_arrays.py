@@ -5,6 +5,12 @@ known is memory of the function instead: where the loops over it have constant e
 (vector) registers. Shapes may contain knobs: the maker of an array is a line at the top of the module::
 
     acc_array = local_array((TM, 64), np.float32)          in the function:   acc = acc_array()
+
+A larger one is on the heap, and what runs a task is given it. LLVM knows that what a function is given is apart from
+what is on its stack. Of other pointers it looks for evidence in the first hundred uses of an array, and finds none
+where loops are written out: then results that could stay in registers are stored in each iteration. ::
+
+    tile_array = given_array((TK, 512), np.float32)        in the function:   tile = tile_array(tile)
 """
 
 from __future__ import annotations
@@ -20,11 +26,21 @@ MOST_BYTES, ALL_BYTES = 16 * 1024, 128 * 1024
 """Of one array and of all: stacks of worker threads may be as small as half a megabyte."""
 
 LOCAL_ARRAYS: dict[str, tuple[tuple[str, ...], str]] = {
-    "local_array": ((), '''
+    "array_at": ((), '''
+def array_at(context, builder, array, shape, memory):
+    """The LLVM value of an array of type ``array``, of this shape, at the address ``memory``."""
+    item = array.dtype.bitwidth // 8
+    sizes = [context.get_constant(types.intp, n) for n in shape]
+    strides = [context.get_constant(types.intp, item * math.prod(shape[k + 1 :])) for k in range(len(shape))]
+    made = arrayobj.make_array(array)(context, builder)
+    data = builder.bitcast(memory, made.data.type)
+    arrayobj.populate_array(made, data, sizes, strides, context.get_constant(types.intp, item), None)
+    return made._getvalue()
+'''),
+    "local_array": (("array_at",), '''
 def local_array(shape, dtype):
     """A function that makes arrays of this shape in the caller's stack frame: valid until that returns."""
-    array, item = types.Array(numpy_support.from_dtype(np.dtype(dtype)), len(shape), "C"), np.dtype(dtype).itemsize
-    strides = [item * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    array = types.Array(numpy_support.from_dtype(np.dtype(dtype)), len(shape), "C")
 
     @intrinsic
     def make(typingctx):
@@ -32,13 +48,24 @@ def local_array(shape, dtype):
             with builder.goto_entry_block():  # cgutils.alloca_once would store zeros, which LLVM writes out one by one
                 memory = builder.alloca(ir.ArrayType(context.get_data_type(array.dtype), math.prod(shape)))
             memory.align = 64
-            made = arrayobj.make_array(array)(context, builder)
-            sizes, steps = ([context.get_constant(types.intp, n) for n in ns] for ns in (shape, strides))
-            data = builder.bitcast(memory, made.data.type)
-            arrayobj.populate_array(made, data, sizes, steps, context.get_constant(types.intp, item), None)
-            return made._getvalue()
+            return array_at(context, builder, array, shape, memory)
 
         return array(), build
+
+    return make
+'''),
+    "given_array": (("array_at",), '''
+def given_array(shape, dtype):
+    """A function that makes an array of this shape, which LLVM then knows, of one that the caller keeps."""
+    array = types.Array(numpy_support.from_dtype(np.dtype(dtype)), len(shape), "C")
+
+    @intrinsic
+    def make(typingctx, given):
+        def build(context, builder, sig, args):
+            memory = arrayobj.make_array(sig.args[0])(context, builder, args[0]).data
+            return array_at(context, builder, array, shape, memory)
+
+        return array(given), build
 
     return make
 '''),

@@ -284,8 +284,12 @@ class GridPrinter:
         lo, hi = self.x.text(s.lo), self.x.text(s.hi)
         inner.line(self.decorator)
         head = ["first", "last"] if tiled else [self.x.ref(s.var)]
+        made, memory = self._hoisted(s, inner)
+        args, given = [*args, *memory], [*given, *memory.values()]
         with inner.block(f"def {fn}({', '.join([*args, *head])}):"):
-            self._hoist_arrays(s.body, inner)
+            for name, expression in made.items():
+                if name != expression:
+                    inner.line(f"{name} = {expression}")
             if tiled and (stores := streamed(self.kernel, s.var, s.body)):
                 inner.streaming(s, "first", "last", stores)
             elif tiled:
@@ -309,16 +313,22 @@ class GridPrinter:
             self.grid.line(f"first = {base}i64({tile_var}) * {size}")
             self.grid.line(f"{fn}({', '.join([*given, 'first', f'min(first + {size}, {hi})'])})")
 
-    def _hoist_arrays(self, body: Body, inner: ParallelPrinter) -> None:
-        """Allocate the body's arrays once, in front, when their shapes are known there."""
-        local = set(declared(body))
-        for s in walk(body):
-            if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array | Vec):
-                t = s.sym.type
-                shape = t.shape if isinstance(t, Array) else (t.n,)
-                if not any(isinstance(n, Expr) and used_in((Decl(s.sym, n),)) & local for n in shape):
-                    inner.allocate(s.sym)
-                    inner.allocated.add(s.sym)
+    def _hoisted(self, s: Par, inner: ParallelPrinter) -> tuple[dict[str, str], dict[str, str]]:
+        """The arrays of the body whose shapes are known in front of it: name to expression, what the function makes
+        first and what it is given for that (:mod:`.local_arrays`)."""
+        local = {s.var, *declared(s.body)}
+        made: dict[str, str] = {}
+        given: dict[str, str] = {}
+        for x in walk(s.body):
+            if isinstance(x, Alloc | Decl) and isinstance(t := x.sym.type, Array | Vec):
+                name, shape = self.x.name(x.sym), t.shape if isinstance(t, Array) else (t.n,)
+                if not any(isinstance(n, Expr) and used_in((Decl(x.sym, n),)) & local for n in shape):
+                    inner.allocated.add(x.sym)
+                    if (on_stack := inner.on_stack(x.sym)) is not None:
+                        made[name] = on_stack
+                    else:
+                        given[name], made[name] = inner.given(x.sym)
+        return made, given
 
 
 def check_parallel(kernel: Kernel) -> None:

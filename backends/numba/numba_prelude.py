@@ -311,9 +311,11 @@ IMPORTS: dict[str, tuple[tuple[str, str], ...]] = {
     "fma": (_INTRINSIC,),
     "muladd": (("llvmlite", "ir"), _INTRINSIC),
     "rolled": _LLVM,
-    "local_array": (*_LLVM, _ARRAYS, ("numba.np", "numpy_support")),
+    "array_at": (_ARRAYS, ("numba", "types")),
+    "local_array": (*_LLVM, ("numba.np", "numpy_support")),
+    "given_array": (*_LLVM, ("numba.np", "numpy_support")),
     "address": (*_LLVM, _ARRAYS),
-    "stream": (*_LLVM, _ARRAYS, ("platform", "machine")),
+    "stream": (*_LLVM, _ARRAYS, ("llvmlite.binding", "get_host_cpu_features"), ("platform", "machine")),
     "stores_done": _LLVM,
 }
 """name: (module, what the helper imports of it)"""

@@ -35,10 +35,10 @@ from ktc.ir.nodes import (
     VecMake,
     While,
 )  # fmt: skip
-from ktc.ir.types import F32, F64, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.types import F32, F64, Array, Ptr, Scalar, Type, Vec, scalar_of
 
 from .counted_ranges import range_of
-from .local_arrays import ALL_BYTES, stack_bytes
+from .local_arrays import ALL_BYTES, constant, stack_bytes
 from .numba_expressions import ExprPrinter, scalar_type
 from .numba_types import NARROW_FLOATS, unsupported, value_dtype, zero_of
 
@@ -271,29 +271,61 @@ class StmtPrinter:
     # ---------------------------------------------------------------------------------------------------- allocation
 
     def allocate(self, sym: Sym, lead: str = "") -> None:
-        """Memory for an array or vector variable: the stack's for a small private one of constant shape, else
-        ``np.empty``; ``lead`` is an extra leading dimension (one row a thread)."""
-        shape: list[int | Expr] = []
-        t = sym.type
-        shared = isinstance(t, Array) and t.space != "local"
-        while isinstance(t, Array | Vec):
-            shape += t.shape if isinstance(t, Array) else (t.n,)
-            t = t.elem
-        dims = ([lead] if lead else []) + [self.x.count(n) for n in shape]
-        size = None if lead or shared else stack_bytes(tuple(shape), scalar_of(t).bytes, self.x.knobs)
-        if size is not None and self.x.on_stack + size <= ALL_BYTES:
-            self.x.on_stack += size
-            self.line(f"{self.x.name(sym)} = {self.local(self.x.name(sym), dims, value_dtype(t))}")
-        else:
-            counts = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
-            self.line(f"{self.x.name(sym)} = np.empty({counts}, {value_dtype(t)})")
+        """Memory for an array or vector variable: the stack's if it can be, else the heap's; ``lead`` is an extra
+        leading dimension (one row a thread)."""
+        on_stack = None if lead else self.on_stack(sym)
+        self.line(f"{self.x.name(sym)} = {on_stack or self.on_heap(sym, lead)}")
+
+    def on_stack(self, sym: Sym) -> str | None:
+        """A small private array of constant shape on the stack, as an expression; None for any other."""
+        shape, elem = _shape(sym.type)
+        shared = isinstance(sym.type, Array) and sym.type.space != "local"
+        size = None if shared else stack_bytes(shape, elem.bytes, self.x.knobs)
+        if size is None or self.x.on_stack + size > ALL_BYTES:
+            return None
+        self.x.on_stack += size
+        return self.local(self.x.name(sym), [self.x.count(n) for n in shape], value_dtype(elem))
+
+    def on_heap(self, sym: Sym, lead: str = "") -> str:
+        """Any array on the heap, as an expression."""
+        shape, elem = _shape(sym.type)
+        counts = _extents([*([lead] if lead else []), *(self.x.count(n) for n in shape)])
+        return f"np.empty({counts}, {value_dtype(elem)})"
 
     def local(self, name: str, dims: Sequence[str], dtype: str) -> str:
         """An array on the stack (:mod:`.local_arrays`), as an expression."""
+        return f"{self._maker(name, 'local_array', dims, dtype)}()"
+
+    def given(self, sym: Sym) -> tuple[str, str]:
+        """An array on the heap for a function that gets it from its caller: what the caller passes on under the array's
+        name, and what the function makes of that: the array, of a shape that LLVM knows if it is constant."""
+        shape, elem = _shape(sym.type)
+        name, dtype = self.x.name(sym), value_dtype(elem)
+        if any(constant(n, self.x.knobs) is None for n in shape):
+            return self.on_heap(sym), name
+        dims = [self.x.count(n) for n in shape]
+        made = self._maker(name, "given_array", dims, dtype)
+        return f"np.empty({' * '.join(dims)}, {dtype})", f"{made}({name})"
+
+    def _maker(self, name: str, helper: str, dims: Sequence[str], dtype: str) -> str:
+        """The function that makes the array ``name``, at the top of the module."""
         maker = self.x.reserve(f"{name}_array")
-        counts = f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
-        self.x.at_top.append(f"{maker} = {self.x.need('local_array')}({counts}, {dtype})")
-        return f"{maker}()"
+        self.x.at_top.append(f"{maker} = {self.x.need(helper)}({_extents(dims)}, {dtype})")
+        return maker
+
+
+def _extents(dims: Sequence[str]) -> str:
+    """A tuple of ``dims``."""
+    return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
+
+
+def _shape(t: Type) -> tuple[tuple[int | Expr, ...], Scalar]:
+    """The extents of an array of scalars or vectors, or of a vector, and the type of its elements."""
+    shape: tuple[int | Expr, ...] = ()
+    while isinstance(t, Array | Vec):
+        shape += t.shape if isinstance(t, Array) else (t.n,)
+        t = t.elem
+    return shape, scalar_of(t)
 
 
 _METHODS: dict[type[Stmt], Callable[..., None]] = {

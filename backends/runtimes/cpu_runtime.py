@@ -18,6 +18,7 @@ import numpy as np
 from ktc.backends.base import CompileFailure, DeviceInfo, Emitted, Executable
 from ktc.backends.numba.numba_types import STORAGE_DTYPE
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.child_python import rest_when_waiting
 from ktc.ir.types import Ptr
 
 from .common import Sampler, Scratch, TimedRuntime, need
@@ -58,8 +59,7 @@ class CpuRuntime(TimedRuntime):
     reads_host = True
 
     def __init__(self) -> None:
-        # Waiting OpenMP threads that spin starve each other when cores are shared: 20 ms a launch instead of 0.4.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        rest_when_waiting()  # OpenMP threads that spin starve each other when cores are shared: 20 ms a launch, not 0.4
         # Where numba has Intel's vector functions, exp of an element depends on whether it is in the vectorised part of
         # a loop, and so on sizes and addresses.
         os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")

@@ -13,6 +13,18 @@ INHERITED = (("isolated", "-I"), ("ignore_environment", "-E"), ("no_user_site", 
 """Flags of this interpreter that its children get: what it may not see, they may not see either."""
 
 
+RESTING = {"OMP_WAIT_POLICY": "PASSIVE", "OPENBLAS_THREAD_TIMEOUT": "4"}
+"""The environment in which threads that wait sleep. Those of numpy's OpenBLAS else run on for a tenth of a second after
+each product of matrices, and OpenMP's for a while after each loop, on cores that whatever is timed next should have."""
+
+
+def rest_when_waiting() -> None:
+    """Have this process's threads of :data:`RESTING` sleep when they wait, unless its user has said something else.
+    They read the environment as they are loaded: call it before numpy is."""
+    for name, value in RESTING.items():
+        os.environ.setdefault(name, value)
+
+
 def python_module(module: str, *args: str) -> list[str]:
     """The command line that runs ``module`` as a program, with a path that no current folder is on.
 
@@ -23,8 +35,8 @@ def python_module(module: str, *args: str) -> list[str]:
 
 
 def python_environment() -> dict[str, str]:
-    """This process's environment, with a ``PYTHONPATH`` of absolute folders alone."""
-    env = dict(os.environ)
+    """This process's environment, with a ``PYTHONPATH`` of absolute folders alone, and :data:`RESTING`."""
+    env = RESTING | dict(os.environ)
     if "PYTHONPATH" in env:
         env["PYTHONPATH"] = os.pathsep.join(filter(os.path.isabs, env["PYTHONPATH"].split(os.pathsep)))
         if not env["PYTHONPATH"]:

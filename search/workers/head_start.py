@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ktc.ir.support.child_python import rest_when_waiting
+
 from .worker_process import Worker
 
 EXPECT = {"do": "expect"}
@@ -47,6 +49,7 @@ class HeadStart:
 def opening(device: str, folder: Path) -> Worker:
     """A measuring process that opens ``device``; it has to be asked for :data:`EXPECT` first, then for
     :data:`CANARY`."""
+    rest_when_waiting()  # this process's threads too: on a CPU they run beside what is timed
     worker = Worker("measure", device, folder)
     worker.begin(EXPECT)
     worker.begin(CANARY)

@@ -103,6 +103,13 @@ def test_the_path_of_children_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "PYTHONPATH" not in python_environment()
 
 
+def test_threads_of_our_processes_rest_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
+    env = python_environment()
+    assert (env["OMP_WAIT_POLICY"], env["OPENBLAS_THREAD_TIMEOUT"]) == ("PASSIVE", "20")
+
+
 def test_only_what_is_relative_leaves_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["first", str(tmp_path / "a"), str(tmp_path), str(ROOT)])

@@ -173,8 +173,10 @@ def test_filling_a_large_array_is_a_call(runtime):
 
 
 @pytest.mark.skipif(not IS_X86, reason="reads x86 assembly")
-def test_a_product_in_packed_blocks_holds_its_results_in_registers(runtime):
-    """The loop over terms: products of vectors, what they read, and no store."""
+@pytest.mark.parametrize("part", [1, 2])
+def test_a_product_in_packed_blocks_holds_its_results_in_registers(runtime, part):
+    """The loop over terms: products of vectors, what they read, and no store; with all of the registers for results
+    and with half of them."""
     body = """\
   par i in 0..n @ [block.y]
     par j in 0..m @ [block.x]
@@ -184,7 +186,7 @@ def test_a_product_in_packed_blocks_holds_its_results_in_registers(runtime):
       y[i * m + j] = s
 """
     head = HEAD.replace("y: f32*", "w: f32 const* restrict, y: f32*")
-    columns = together(Cores.of(runtime.device), 4)
+    columns = together(Cores.of(runtime.device), 4) // part
     script = (
         "tile{loops=i,j sizes=8,64} | tile{loops=k sizes=32} | register-tile{loop=k_tile}"
         f" | stage-shared{{array=w loop=k_tile copy=rows fill=none}} | tile{{loops=i_1,j_1 sizes=4,{columns}}}"

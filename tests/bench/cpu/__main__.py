@@ -26,14 +26,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ktc.ir.support.child_python import python_environment, python_module
-from tests.bench.row_logs import append, logged
-from tests.code_hash import code_hash
+from ktc.ir.support.child_python import python_environment, python_module, rest_when_waiting
 
-from .contest import Contender, Contest
-from .entries import ENTRIES, Entry
-from .machine import this_machine
-from .report import line, table
+rest_when_waiting()  # before numpy is loaded: its threads would take a core from the contender after it
+
+from tests.bench.row_logs import append, logged  # noqa: E402
+from tests.code_hash import code_hash  # noqa: E402
+
+from .contest import Contender, Contest  # noqa: E402
+from .entries import ENTRIES, Entry  # noqa: E402
+from .machine import this_machine  # noqa: E402
+from .report import line, table  # noqa: E402
 
 OWN = "tests/bench/cpu"
 
