@@ -188,7 +188,7 @@ class Bench:
 
     def _footprint(self, scenario: Scenario, work: Work) -> int:
         """Bytes that launches go through before one finds the same again: of each set of arguments what it touches."""
-        whole = self.station.call_bytes(scenario)
+        whole = self.work.call_bytes(scenario.sizes, self.variant)
         sets = rotation(whole, self.device.l2_bytes, self.device.global_bytes)
         return sets * min(whole, max(work.bytes_in, work.bytes_out))
 

@@ -129,7 +129,7 @@ def optimize(
         run.notes += [*([said] if said else []), *doubts, *chosen_by]
         run.raise_kernel()
         trajectory.saw(work, run.raised or run.original, {"backend": lab.device.backend, "name": lab.device.name})
-        tuned = _tuned(run, scenarios)
+        tuned = _tuned(run, scenarios, variant)
         _tell_begin(run, tuned, 0 if scenarios else sum(s.heldout for s in work.scenarios))
         begin_ahead(run, tuned[0])
         return run, tuned
@@ -158,18 +158,39 @@ def optimize(
     return report
 
 
-def _tuned(run: Run, names: Sequence[str] | None) -> list[Scenario]:
+def _tuned(run: Run, names: Sequence[str] | None, variant: str | None) -> list[Scenario]:
     """The scenarios to tune for: those of these ``names``, else all with a weight that this device can afford.
 
     Raises:
         KtcError: E-WORKLOAD-SCENARIO: there is none.
     """
     wanted = [run.work.scenario(n) for n in names or ()]
-    tuned = wanted or _affordable(run, [s for s in run.work.scenarios if s.tuned], at_least=1)
+    tuned = _with_room(run, wanted or [s for s in run.work.scenarios if s.tuned], variant, bool(wanted))
+    tuned = wanted or _affordable(run, tuned, at_least=1)
     if not tuned:
         hint = "give one a positive weight"
         raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario to tune for in {run.work.path}", hint=hint)
     return tuned
+
+
+def _with_room(run: Run, scenarios: Sequence[Scenario], variant: str | None, all_of_them: bool) -> list[Scenario]:
+    """Those whose arguments the device's memory has room for.
+
+    Raises:
+        KtcError: E-WORKLOAD-ROOM: none of them, or not ``all_of_them``.
+    """
+    needed = {s.name: run.work.call_bytes(s.sizes, variant) for s in scenarios}
+    room = run.lab.device.global_bytes or math.inf
+    large = {name: f"{n / 1e9:.1f} GB" for name, n in needed.items() if n > room}
+    if large and (all_of_them or len(large) == len(needed)):
+        name, bytes_ = next(iter(large.items()))
+        message = f"the arguments at '{name}' take {bytes_}, and {run.lab.device.name} has {room / 1e9:.1f} GB"
+        hint = f"give the scenario smaller sizes, or arguments smaller shapes, in {run.work.path}"
+        raise KtcError("E-WORKLOAD-ROOM", message, hint=hint, exit_code=2)
+    if large:
+        listed = ", ".join(f"{name} ({bytes_})" for name, bytes_ in large.items())
+        run.notes.append(f"scenarios that the device's memory has no room for are left out: {listed}")
+    return [s for s in scenarios if s.name not in large]
 
 
 def _tell_begin(run: Run, tuned: Sequence[Scenario], held_out: int) -> None:

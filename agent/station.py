@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from ktc.driver.printing import printed
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.ir.types import SCALARS
-from ktc.ir.workload import Scenario, Workload, size_expressions
+from ktc.ir.workload import Scenario, Workload
 from ktc.search.limiters.counters import Launch
 from ktc.search.limiters.ncu import Unavailable, count
 from ktc.search.records.outcome import Outcome
@@ -136,7 +135,7 @@ class Station:
         """
         code = printed(kernel, self.device.profile)
         other = printed(rival, self.device.profile) if rival is not None else self._original()
-        small = self.call_bytes(scenario) <= CHECKED_BYTES
+        small = self.work.call_bytes(scenario.sizes, self.variant) <= CHECKED_BYTES
         self._wait_for(self._original() if small else other)  # which runs at these sizes to compare results, too
         wrong = self._differs(code, scenario if small else None, count=4)
         self._wait_for(other)
@@ -196,19 +195,6 @@ class Station:
     def scalars(self, scenario: Scenario) -> dict[str, int | float]:
         """Values of the scalar parameters, host ones too."""
         return self.work.scalars(scenario.sizes)
-
-    def call_bytes(self, scenario: Scenario) -> int:
-        """Of all array arguments."""
-        return sum(n for _, n in self.argument_bytes(scenario).values())
-
-    def argument_bytes(self, scenario: Scenario) -> dict[str, tuple[str, int]]:
-        """Array arguments: name -> (role, bytes), without making them."""
-        out = {}
-        for a in self.work.args:
-            if a.role != "scalar":
-                n = math.prod(size_expressions.evaluate(s, scenario.sizes) for s in a.shape)
-                out[a.name] = (a.role, n * SCALARS[self.work.dtype(a, self.variant)].bytes)
-        return out
 
 
 class Opening:

@@ -30,7 +30,7 @@ class Contest:
 
     def bytes_at(self, sizes: Mapping[str, int]) -> int:
         """What the arrays of a call take."""
-        return self._bench.station.call_bytes(Scenario("", dict(sizes)))
+        return self.work.call_bytes(sizes, self._bench.variant)
 
     def timed(self, script: str, knobs: Mapping[str, int], name: str, sizes: Mapping[str, int]) -> dict[str, Any]:
         """The entry of a recipe for ``script`` with ``knobs`` at the ``sizes`` that are called ``name``.

@@ -7,6 +7,7 @@ geometry are expressions over them (:mod:`ktc.ir.workload.size_expressions`), th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -284,6 +285,18 @@ class Workload:
         if a.mark is None:
             return values
         return marked(values.whole() if isinstance(values, Repeated) else values, a.mark, a.name, seed)
+
+    def call_bytes(self, sizes: Mapping[str, int], variant: str | None = None) -> int:
+        """Of all arrays of a call at ``sizes``."""
+        from . import size_expressions
+        from .input_data import numpy_dtype
+
+        there = [a for a in self.args if a.role != "scalar" and not a.is_null(sizes)]
+        return sum(
+            math.prod(size_expressions.evaluate(n, sizes) for n in a.shape)
+            * numpy_dtype(self.dtype(a, variant)).itemsize
+            for a in there
+        )
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
         """Values of the scalar arguments, host ones too, at ``sizes``."""

@@ -27,13 +27,29 @@ def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
     """``k`` with a parameter for each constant of its source that makes runs long, and these constants by name."""
     if k.launch is None:
         return k, {}
-    numbers = [evaluate(e, k.knob_values) for e in (*k.launch.grid, *k.launch.block)]
-    many = all(n is not None for n in numbers) and prod(int(n or 1) for n in numbers) > MOST_THREADS
-    found = with_sizes(k, bounds(k)) if many else of_any_size(k)
+    found = of_any_size(k)
+    if _threads(k) > MOST_THREADS:
+        said = {*bounds(k)}
+        found = with_sizes(k, said)
+        if _threads(k if found is None else found[0]) > MOST_THREADS:  # no guard says why there are so many
+            found = with_sizes(k, said | {int(n) for n in _numbers(k)[:3] if n is not None and n > 1})
     if found is None:
         return k, {}
     form, sizes = found
     return form, {s.name: int(n.value) for s, n in sizes.items() if isinstance(n, Const)}
+
+
+def _numbers(k: Kernel) -> list[int | None]:
+    """The extents of the grid and of a block, None for those that are no numbers."""
+    extents = () if k.launch is None else (*k.launch.grid, *k.launch.block)
+    values = [evaluate(e, k.knob_values) for e in extents]
+    return [None if v is None else int(v) for v in values]
+
+
+def _threads(k: Kernel) -> int:
+    """Of a launch that is made of numbers; 0 for any other."""
+    numbers = [n for n in _numbers(k) if n is not None]
+    return prod(numbers) if len(numbers) == 6 else 0
 
 
 def closed(d: Draft, whole: Kernel) -> None:

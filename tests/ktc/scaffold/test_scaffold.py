@@ -297,6 +297,29 @@ def test_a_template_that_nobody_instantiates_gets_arguments(ktc_run, tmp_path: P
     assert 'template = { T = "float" }' in (tmp_path / "workload.toml").read_text()
 
 
+COPIES = """
+__global__ void k(const float4* a, float* o) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  float4 x = a[i];
+  o[i] = x.x + x.y + x.z + x.w;
+}
+void go(float4* a, float* o) { k<<<N / 256, 256>>>(a, o); }
+"""
+
+
+@pytest.mark.parametrize("n", ["1 << 24", "1 << 28", "1 << 34"])
+def test_a_launch_of_millions_of_threads_says_how_long_buffers_are(n: str) -> None:
+    """Not all of it is run: its blocks are a size of their own meanwhile."""
+    d = draft(ktc.loads(COPIES.replace("N", f"({n}ll)")).kernel)
+    assert {b: e.value({}) for b, e in d.shapes.items()} == {"a": eval(n) * 4, "o": eval(n)} and not d.doubts
+
+
+def test_buffers_that_no_memory_has_room_for(ktc_run, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(COPIES.replace("N", "(1ll << 34)"))
+    done = ktc_run("optimize", "k.cu", "--device", "numba")
+    assert done.returncode == 2 and "E-WORKLOAD-ROOM" in done.stderr and "343.6 GB" in done.stderr
+
+
 STENCIL = """
 __global__ void step(float* out, const float* in, int nx, int ny) {
   int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
@@ -317,8 +340,8 @@ def test_sizes_that_a_border_needs_say_so() -> None:
 
 def test_a_buffer_of_unknown_size_is_nothing_to_run_on(ktc_run, tmp_path: Path) -> None:
     """What cannot be run cannot be measured: the draft has to be completed first."""
-    huge = "__global__ void k(float* o) { o[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f; }\n"
-    (tmp_path / "k.cu").write_text(huge + "void go(float* o) { k<<<1 << 24, 1024>>>(o); }")
+    endless = "__global__ void k(float* o, int n) { for (int i = threadIdx.x; i < n;) o[i] = 1.0f; }\n"
+    (tmp_path / "k.cu").write_text(endless + "void go(float* o, int n) { k<<<1, 32>>>(o, n); }")
     done = ktc_run("optimize", "k.cu", "--device", "numba")
     assert done.returncode == 2 and "E-DRAFT-INCOMPLETE" in done.stderr and "ktc-out/k/workload.toml" in done.stderr
     again = ktc_run("init", "k.cu")
