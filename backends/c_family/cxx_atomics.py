@@ -112,24 +112,27 @@ class CxxAtomics(CxxMemory):
         kinds = ATOMIC_TYPES.get(s.op, set())
         if t in kinds or (t == I64 and U64 in kinds):
             pointer = "" if t in kinds else "unsigned long long*"
-            return self._call(s, op, self._seen(place, pointer), value, compare)
+            return self._call(s, op, self._seen(s, place, t, pointer), value, compare)
         seen_as = viewed_as(s.op, t)
         if seen_as is not None:
             value, compare = (None if x is None else self._as(x, t, seen_as) for x in (value, compare))  # type: ignore[assignment]
-            call = self._call(s, op, self._seen(place, f"{self.type_name(seen_as)}*"), value, compare)
+            call = self._call(s, op, self._seen(s, place, t, f"{self.type_name(seen_as)}*"), value, compare)
             return call if s.dst is None else self._as(call, seen_as, t)
         name = loop_name(s.op, t, s.scope)
         if name not in self.helpers or compare is not None:
             self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}")
         self.need(name)
-        return f"{name}(&{place}, {value})"
+        return f"{name}({self._seen(s, place, t)}, {value})"
 
     def _call(self, s: Atomic, op: str, address: str, value: str, compare: str | None) -> str:
         args = [address, compare, value] if compare is not None else [address, value]
         return f"{ATOMICS[op]}{SCOPES[s.scope]}({', '.join(args)})"
 
-    def _seen(self, place: str, pointer: str) -> str:
-        return f"reinterpret_cast<{pointer}>(&{place})" if pointer else f"&{place}"
+    def _seen(self, s: Atomic, place: str, t: Scalar, pointer: str = "") -> str:
+        """The address of ``place``, of type ``t``, as a ``pointer`` if one is given: no atomic takes a volatile one."""
+        volatile = getattr(s.buffer.type, "volatile", False)
+        address = f"const_cast<{self.type_name(t)}*>(&{place})" if volatile else f"&{place}"
+        return f"reinterpret_cast<{pointer}>({address})" if pointer else address
 
     def _as(self, text: str, t: Scalar, to: Scalar) -> str:
         """The bits of ``text``, of type ``t``, as a ``to``."""

@@ -225,6 +225,9 @@ class Context:
         self.conditions: list[tuple[Frame, int, set[tuple[Expr, bool]]]] = []
         """What is known inside an operand: the function, the loops around it there, and what is known."""
         self.copied_members: set[Sym] = set()
+        self.const_cast_away: set[Sym] = set()
+        """Buffers that pointers to what may be written were made of, of pointers to what may not."""
+
         """Variables that are members of local copies of whole objects."""
         self.null_uses = False
         """Whether a pointer that may be ``nullptr`` is used."""

@@ -29,8 +29,9 @@ from .source_sizes import closed, opened
 COARSEST = (16, 8, 4, 2, 1)
 """What sizes are multiples of at most, in the probes of kernels whose loops are long."""
 
-USUAL = 1_500
-"""Statements of a probe that are enough, wherever smaller sizes make it as short: there are some twenty of them."""
+USUAL, ENOUGH = 1_500, 10_000
+"""Statements of a probe that are enough, wherever smaller sizes make it as short: there are some twenty of them; that
+are few enough if at smaller sizes there is one block."""
 
 
 def draft(k: Kernel) -> Draft:
@@ -98,6 +99,8 @@ def _why(d: Draft, probe: Prober) -> str:
         return ": it does not end soon at any size that was tried"
     if d.kernel.launch is not None and not probe.sizes():
         return f": no size that was tried gives a legal launch of at most {probe.most} threads"
+    if (e := probe.refused) is not None:
+        return f": {f'{e.loc}: ' if e.loc is not None else ''}{e.message}"
     return ""
 
 
@@ -142,12 +145,19 @@ def _looks(d: Draft, coarsest: int) -> tuple[Prober, list[Seen]]:
 
 def _units(d: Draft) -> list[int]:
     """What sizes are multiples of at most in the first probes, from the coarsest that makes them short; just one where
-    no size makes them any shorter."""
+    no size makes them any shorter. The last with which grids differ will do, too: if all probes have the same grid,
+    what grows with it looks like a constant."""
     units = [d.roles.coarsest, *COARSEST]
     lengths: list[float] = []
-    for unit in units:
+    before = 0
+    for k, unit in enumerate(units):
         probe = Prober(d.kernel, replace(d.roles, coarsest=unit))
-        lengths.append(max((probe.length(sizes) for sizes in probe.sizes()), default=0.0))
+        probes = probe.sizes()
+        if k > before and lengths[before] <= ENOUGH and probes and not probe.grids_differ(probes):
+            return units[before:]
+        lengths.append(max((probe.length(sizes) for sizes in probes), default=0.0))
         if lengths[-1] <= USUAL:
-            return units[len(lengths) - 1 :]
+            return units[k:]
+        if probe.grids_differ(probes):
+            before = k
     return units if min(lengths) < max(lengths) else units[:1]

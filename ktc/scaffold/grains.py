@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, If, Sym, Var, While
+from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, For, If, Select, Sym, Var, While
 from ktc.ir.types import Scalar
-from ktc.ir.walk import all_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
 from .given_values import spelled_out, symbols_behind
 
@@ -30,12 +30,40 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     common multiple of several). ``fixed``: parameters that have one value; ``sources``: what variables are given."""
     out: dict[str, int] = {}
     host = [*(e for _, e in k.launch.passed), *k.launch.grid] if k.launch is not None else []
-    for e, by in _divisions((*all_exprs(k.body), *host), fixed):
+    known = dict(_divisions((*all_exprs(k.body), *host), fixed))
+    for e, by in (*known.items(), *_covered(k, known, sources)):
         whole = spelled_out(e, sources)
         if isinstance(whole, Var) and whole.sym not in sources and whole.sym.name not in fixed:
             both = math.lcm(out.get(whole.sym.name, 1), by)
             out[whole.sym.name] = both if both <= MOST else by
     return out
+
+
+def _covered(
+    k: Kernel, divisions: Mapping[Expr, int], sources: Mapping[Sym, Sequence[Expr]]
+) -> Iterator[tuple[Expr, int]]:
+    """(size, number) of the sizes that tiles or blocks of so many elements cover, ``(n + 127) / 128``, and that nothing
+    is compared with: no element of the last tile is left out."""
+    rounded = {e: by for e, by in divisions.items() if _rounds_up(e, by)}
+    compared = set[Sym]()
+    for side, _ in _bounds(k):
+        inside = {s for e in walk_expr(side) if e in rounded for s in used(e)}
+        compared |= symbols_behind([side], sources) - inside
+    for e in all_exprs(k.body):
+        if isinstance(e, Select) or (isinstance(e, Call) and e.fn in ("min", "max")):
+            compared |= symbols_behind([e.cond] if isinstance(e, Select) else e.args, sources)
+    for e, by in rounded.items():
+        (size,) = used(e)
+        if not symbols_behind([Var(size)], sources) & compared:
+            yield Var(size), by
+
+
+def _rounds_up(e: Expr, by: int) -> bool:
+    """Whether ``e`` is a variable and ``by - 1``."""
+    if len(used(e)) != 1 or isinstance(e, Var):
+        return False
+    (name,) = (s.name for s in used(e))
+    return [evaluate(e, {name: n}) for n in (0, 1, 64)] == [by - 1, by, by + 63]
 
 
 def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[Expr]]) -> dict[str, int]:

@@ -45,6 +45,9 @@ MOST_SHARED = 48 << 10
 FUEL, SHORT_FUEL = 20_000, 1_000
 """Statements of a run; of one that only asks whether anything is stored."""
 
+WORK = 1 << 27
+"""Statements of a probe times its threads, from which on it takes more than a second."""
+
 UNITS = (32, 16, 8, 4, 2, 1, 64, 128, 256, 512, 1024, 2048, 4096)
 """Probes give sizes in multiples of these: the first that gives a small launch. Tiles and vectors divide 32; where a
 block takes hundreds of elements and the grid is rounded down, only the last give any."""
@@ -85,6 +88,7 @@ class Prober:
         self.kernel, self.roles = kernel, roles
         self.work = 0.0  # what its probes have cost
         self.endless = False  # whether one did not end
+        self.refused: KtcError | None = None  # why the first could not be run
         self.access: dict[str, str] = {}  # roles of buffers, where runs have shown more than the source says
         self.ties = {**roles.tied, **(ties or {})}
         """Integers that are no sizes of their own: an expression of other sizes, or a number."""
@@ -109,10 +113,14 @@ class Prober:
             rows = list(enumerate(MULTIPLES if self._free() else MULTIPLES[:1]))
             found = [{n: self._size(n, i, k, row, unit) for i, n in enumerate(self._free())} for k, row in rows]
             if all(self.launches(s) for s in found):
-                if not self.open_grid or len({geometry_of(self.kernel, self.scalars(s)).grid for s in found}) > 1:
+                if self.grids_differ(found):
                     return found
                 rest = rest or found
         return rest
+
+    def grids_differ(self, probes: Sequence[Mapping[str, int]]) -> bool:
+        """Whether launches of these sizes do not all have the same grid, where that depends on sizes at all."""
+        return not self.open_grid or len({geometry_of(self.kernel, self.scalars(s)).grid for s in probes}) > 1
 
     def _free(self) -> list[str]:
         return [n for n in self.roles.sizes if n not in self.ties]
@@ -196,14 +204,22 @@ class Prober:
         for p in buffers_of(self.kernel):
             args[p.sym.name] = self._content(p.sym.name, ELEMENTS, fills, least)
         try:
-            result = run(self.kernel, args, sanitize=False, fuel=FUEL, measure=True)
-        except (KtcError, MemoryError):
+            result = run(self.kernel, args, sanitize=False, fuel=self._fuel(args), measure=True)
+        except MemoryError:
+            return None
+        except KtcError as e:
+            self.refused = self.refused or e
             return None
         self.work += result.work
         if not result.ended:
             self.endless = True
             return None
         return Seen(dict(sizes), result.reach, result.accesses, result)
+
+    def _fuel(self, scalars: Mapping[str, int | float]) -> int:
+        """Statements of a probe: fewer where a large launch takes long for each."""
+        threads = max(1, (g := geometry_of(self.kernel, scalars)).blocks * g.threads)
+        return max(min(FUEL, WORK // threads), SHORT_FUEL)
 
     def idle(self, sizes: Mapping[str, int], fills: Mapping[str, Fill]) -> bool:
         """Whether the first, middle and last blocks of a launch of these sizes, however large, are seen to store
@@ -242,7 +258,7 @@ class Prober:
         roles = {p.sym.name: access_role(p, self.kernel) for p in buffers_of(self.kernel)} | self.access
         outputs = [n for n, role in roles.items() if role == "out"] if undefined is None else undefined
         try:
-            return run(self.kernel, args, fuel=FUEL, undefined=outputs)
+            return run(self.kernel, args, fuel=self._fuel(args), undefined=outputs)
         except (KtcError, MemoryError):
             return None
 

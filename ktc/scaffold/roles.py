@@ -90,7 +90,7 @@ def roles_of(k: Kernel) -> Roles:
     """The roles of the scalar parameters of ``k``."""
     integers = [p for p in k.params if _is_integer(p)]
     presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k)
-    fixed = presumed | _fixed(k, integers) | _rooms(k, integers)
+    fixed = presumed | _rooms(k, integers) | _fixed(k, integers)
     tied = {n: t for n, t in _tied(k) if n not in fixed}
     matter = shaping(k)
     matter |= {s for n, e in (k.launch.passed if k.launch else ()) if n in tied for s in used(e)}

@@ -22,6 +22,9 @@ from .probe import MOST_THREADS
 from .shapes import Extent, value_of
 from .windows import names_in
 
+_NAMED = re.compile(r"'size_(\d+)': (\d+)")
+"""A constant as a size, as it is shown with its value in a probe."""
+
 
 def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
     """``k`` with a parameter for each constant of its source that makes runs long, and these constants by name."""
@@ -57,6 +60,7 @@ def closed(d: Draft, whole: Kernel) -> None:
     given, d.kernel = d.given, whole
     if not given:
         return
+    d.doubts = [_NAMED.sub(lambda m: f"{m[2]} for {m[1]}", x) for x in d.doubts]
     told = Largest(whole, {}).extents_of()
     for b, e in d.shapes.items():
         if e is not None:

@@ -22,9 +22,9 @@ from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
 from ktc.ir.frontend.syntax.cxx_ast import qualifiers
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Alloc, Binary, Const, Expr, HwIndex, Stmt, Sym, i32
-from ktc.ir.types import Array, Type
-from ktc.ir.walk import all_exprs, rename, used_in
+from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Stmt, Sym, fresh, i32
+from ktc.ir.types import Array, Ptr, Type
+from ktc.ir.walk import all_exprs, assigned, rename, used_in
 
 
 class KernelLowering(Parameters):
@@ -94,7 +94,7 @@ class KernelLowering(Parameters):
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
-        params = (*params, *self.globals.values())
+        params, body = _writable((*params, *self.globals.values()), body, self.const_cast_away)
         used = used_in(body) if any(p.host for p in params) else set()
         kept = tuple(p for p in params if not p.host or p.sym in used or _in_launch(p.sym, launch))
         kept = (*kept, *self.texture_params())
@@ -137,6 +137,16 @@ def elements_of(bytes_: Expr, size: int) -> Expr:
                 x, n = without_implicit(x), int(y.value) // size
                 return x if n == 1 else Binary("*", x, Const(n, x.type))  # type: ignore[arg-type]
     return Binary("/", e, Const(size, e.type))  # type: ignore[arg-type]
+
+
+def _writable(params: tuple[Param, ...], body: Body, cast_away: set[Sym]) -> tuple[tuple[Param, ...], Body]:
+    """Parameters that ``const`` was cast away of and that are written, as what they are then: no pointers to const."""
+    written = assigned(body) & cast_away if cast_away else set()
+    new = {s: fresh(s.name, dataclasses.replace(s.type, const=False)) for s in written if isinstance(s.type, Ptr)}
+    if not new:
+        return params, body
+    kept = tuple(dataclasses.replace(p, sym=new[p.sym], readonly=False) if p.sym in new else p for p in params)
+    return kept, rename(body, new)
 
 
 def _in_launch(sym: Sym, launch: Launch | None) -> bool:

@@ -21,7 +21,7 @@ from ktc.ir.workload.size_expressions import evaluate
 
 from ..model import Draft
 from ..probe import Seen
-from ..shapes import fit
+from ..shapes import Extent, fit
 
 BYTES = {
     "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
@@ -67,20 +67,28 @@ def check_allocations(d: Draft, seen: list[Seen]) -> None:
         lengths = [(s.sizes, n) for s in seen if (n := _value(d, text, s.sizes)) is not None and n > 0]
         if not lengths or len(lengths) < len(seen):
             continue
-        beyond = drafted is not None and all(drafted.value(s) > n for s, n in lengths)
+        beyond = all(s.extent(name) > n for s, (_, n) in zip(seen, lengths))
         if not beyond and drafted is not None and drafted.plausible:
             continue
         shape = fit(lengths, d.names, d.roles.quotients)
         if shape is None or not shape.exact:
             continue
         d.shapes[name] = shape
-        if beyond and drafted is not None:
-            reached = drafted.shape[0] if len(drafted.shape) == 1 else " * ".join(f"({x})" for x in drafted.shape)
-            held = " * ".join(shape.shape)
+        if beyond:
+            reached, held = _reached(name, drafted, seen), " * ".join(shape.shape)
             d.doubts.append(
-                f"{name}: the kernel reaches {reached} elements, the host allocates {held} (line {allocation.line}): "
+                f"{name}: the kernel reaches {reached}, the host allocates {held} (line {allocation.line}): "
                 "it would read or write past the end"
             )
+
+
+def _reached(name: str, drafted: Extent | None, seen: list[Seen]) -> str:
+    """How far the kernel goes into ``name``: as an expression where that holds in all runs, else as in the first."""
+    if drafted is None or any(drafted.value(s.sizes) != s.extent(name) for s in seen):
+        sizes = ", ".join(f"{n} = {v}" for n, v in seen[0].sizes.items())
+        return f"{seen[0].extent(name)} elements{f' (at {sizes})' if sizes else ''}"
+    shape = drafted.shape[0] if len(drafted.shape) == 1 else " * ".join(f"({x})" for x in drafted.shape)
+    return f"{shape} elements"
 
 
 def _lengths(k: Kernel) -> dict[str, tuple[Allocation, str]]:

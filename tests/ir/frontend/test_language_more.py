@@ -134,3 +134,16 @@ def test_what_a_function_without_result_only_reads_is_no_copy() -> None:
     )
     copies = [s.sym.name for s in walk(k.body) if isinstance(s, Decl) and isinstance(s.init, Var)]
     assert copies == ["m", "n"]  # the kernel's own m, which bump changes, and what bump's n is made from it
+
+
+def test_dot_products_of_four_bytes_take_vectors_and_words(execute) -> None:
+    text = """__global__ void k(const char4* a, const uchar4* u, int* o, unsigned* w) {
+      o[0] = __dp4a(a[0], a[1], o[0]);
+      w[0] = __dp4a(u[0], u[1], 5u) + __dp4a(*(unsigned*)&u[0], *(unsigned*)&u[1], 0u);
+    }"""
+    args = {
+        "a": np.int8([1, -2, 3, -4, 5, 6, -7, -128]), "u": np.uint8([1, 2, 3, 4, 255, 6, 7, 200]),
+        "o": np.int32([10]), "w": np.uint32([0]),
+    }  # fmt: skip
+    got = execute(text, args)
+    assert got["o"].tolist() == [10 + 5 - 12 - 21 + 512] and got["w"].tolist() == [5 + 2 * (255 + 12 + 21 + 800)]

@@ -40,6 +40,9 @@ from ktc.ir.types import BF16, BOOL, F16, I32, U32, U64, VOID, Ptr, Scalar, Type
 from .builtin_rows import BuiltinRows
 from .special import FULL_MASK, NO_VALUE
 
+PACKED = ("dp4a",)
+"""Built-ins that take four integers as a vector or as the word that these are."""
+
 
 class Intrinsics(BuiltinRows):
     """Built-ins. Each kind of the table's third column has a method ``_b_<kind>``."""
@@ -55,6 +58,8 @@ class Intrinsics(BuiltinRows):
         if rows[0].kind == "move" and len(args) == 1:
             return moved(args[0])  # a place stays one
         args = [a if isinstance(a, PtrToPlace | TypeVal) else self.load(a, node) for a in args]
+        if rows[0].arg in PACKED:
+            args = [self._word(a) for a in args]
         best = self.best_row(rows, args)[0]
         if best is None:
             types = ", ".join(show(self.type_of(a)) for a in args)
@@ -65,6 +70,13 @@ class Intrinsics(BuiltinRows):
                 hint=f"it is {row_signature(rows[0])}",
             )
         return getattr(self, f"_b_{best.kind}")(best, args, node)
+
+    def _word(self, v: Value) -> Value:
+        """A vector of small integers as the word that it is; anything else as it is."""
+        t = v.expr.type if isinstance(v, RVal) else None
+        if not isinstance(t, Vec) or not isinstance(t.n, int) or t.n * scalar_of(t).bits != 32:
+            return v
+        return RVal(bitcast(v.expr, Scalar(scalar_of(t).kind, 32)))  # type: ignore[attr-defined]
 
     # ------------------------------------------------------------------ kinds
     def _b_call(self, row: Builtin, args: list[Value], node: Any) -> Value:

@@ -51,7 +51,7 @@ class Construction(Calls):
         if node.kind == "const_cast":
             v = self.eval(node.expr)
             if isinstance(to, Pointer) and isinstance(p := self.load(v, node), PtrVal):
-                return dataclasses.replace(p, volatile=to.volatile)
+                return self.qualified(p, to)
             return as_volatile(v, isinstance(to, Pointer | Reference) and to.volatile)
         if node.kind == "reinterpret_cast":
             v = self.eval(node.expr)

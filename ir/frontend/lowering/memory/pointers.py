@@ -292,12 +292,18 @@ class Pointers(Addressed):
                 v = dataclasses.replace(v, flat=True)
             if size_of(elem) is None and str(elem) == "void":
                 return v
-            return dataclasses.replace(v, elem=elem, const=to.const, volatile=to.volatile)
+            return self.qualified(dataclasses.replace(v, elem=elem), to)
         if isinstance(v, PtrToPlace):
             return PtrToPlace(v.place, to.elem)
         if isinstance(v, NullVal):
             return v
         self.fail("E-UNSUPPORTED-POINTER", f"cannot turn {describe(v)} into a pointer", node)
+
+    def qualified(self, p: PtrVal, to: Pointer) -> PtrVal:
+        """``p`` with the qualifiers of ``to``."""
+        if p.const and not to.const:
+            self.const_cast_away.add(p.buffer)
+        return dataclasses.replace(p, const=to.const, volatile=to.volatile)
 
     def retype_dynamic(self, buffer: Sym, elem: Type) -> None:
         """Overridden where dynamic shared memory is declared."""

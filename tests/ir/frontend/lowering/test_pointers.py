@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ktc.backends.emitter import emit
 from ktc.ir.frontend import load
@@ -187,3 +188,17 @@ def test_objects_with_arrays_are_copied_from_and_to_one_of_several_buffers(execu
         changed, kept = ("p", "q") if n > 2 else ("q", "p")
         assert got[changed].tolist() == [*start[changed][2:], *start[changed][:2]]
         assert got[kept].tolist() == start[kept].tolist()
+
+
+@pytest.mark.parametrize("cast", ["const_cast<float*>(a)", "(float*)a"])
+def test_what_const_is_cast_away_of_may_be_written(cast: str) -> None:
+    source = f"""
+__device__ void twice(float* p, int i) {{ p[i] *= 2.0f; }}
+__global__ void k(const float* a, const float* b, float* o) {{
+  twice({cast}, threadIdx.x);
+  o[threadIdx.x] = a[threadIdx.x] + *const_cast<float*>(b);
+}}
+"""
+    kernel = load(source)
+    assert [(p.sym.type.const, p.readonly) for p in kernel.params] == [(False, False), (True, True), (False, False)]
+    assert "__global__ void k(float* a, const float* b, float* o)" in emit(kernel, "cuda").text

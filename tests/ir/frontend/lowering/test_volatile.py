@@ -162,3 +162,18 @@ def test_no_pass_drops_or_hints_a_volatile_access() -> None:
 def test_nvcc_makes_volatile_accesses_of_them(source: str) -> None:
     ptx = check_compile(emit(load(source), "cuda"), output="ptx").artifact.decode()
     assert ptx.count("ld.volatile.shared") >= 3 and ptx.count("st.volatile.shared") >= 3
+
+
+def test_atomics_of_volatile_buffers_are_of_what_is_behind_them() -> None:
+    """No overload takes a volatile pointer: sources cast it away."""
+    source = """
+__global__ void lowest(volatile unsigned* cost, volatile float* sum, unsigned* o) {
+  o[threadIdx.x] = atomicMin((unsigned*)&cost[threadIdx.x], 7u);
+  atomicAdd(const_cast<float*>(sum) + threadIdx.x, 1.0f);
+}
+"""
+    kernel = load(source)
+    text = emit(kernel, "cuda").text
+    assert "atomicMin(const_cast<unsigned*>(&cost[threadIdx.x]), 7u)" in text
+    assert "atomicAdd(const_cast<float*>(&sum[threadIdx.x]), 1.0f)" in text
+    assert print_kernel(load(text)) == print_kernel(kernel)

@@ -1,0 +1,113 @@
+"""What a launch says of a draft: how long buffers are for millions of threads, which sizes a tile covers."""
+
+from __future__ import annotations
+
+import pytest
+
+import ktc
+from ktc.scaffold import Draft, draft
+
+
+def _shapes(d: Draft) -> dict[str, tuple[str, ...] | None]:
+    return {b: e and e.shape for b, e in d.shapes.items()}
+
+
+QUARTERS = """
+__global__ void k(const float4* a, float* o) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  float4 x = a[i];
+  o[i] = x.x + x.y + x.z + x.w;
+}
+void go(float4* a, float* o) { k<<<(N) / 256, 256>>>(a, o); }
+"""
+
+
+@pytest.mark.parametrize("n", [1 << 24, 1 << 28, 1 << 34])
+def test_a_launch_of_millions_of_threads_says_how_long_buffers_are(n: int) -> None:
+    """Not all of it is run: its blocks are a size of their own meanwhile."""
+    d = draft(ktc.loads(QUARTERS.replace("N", f"{n}ll")).kernel)
+    assert {b: e and e.value({}) for b, e in d.shapes.items()} == {"a": n * 4, "o": n} and not d.doubts
+
+
+def test_a_block_extent_that_dynamic_shared_memory_is_made_of_is_a_usual_one() -> None:
+    d = draft(
+        ktc.loads("""
+__global__ void k(float* out, const float* in, int n) {
+  extern __shared__ float s[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x] = i < n ? in[i] : 0.0f;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    float sum = 0;
+    for (int t = 0; t < blockDim.x; ++t) sum += s[t];
+    out[blockIdx.x] = sum;
+  }
+}
+void go(float* out, const float* in, int n, int threads) {
+  k<<<(n + threads - 1) / threads, threads, threads * sizeof(float)>>>(out, in, n);
+}
+""").kernel
+    )
+    assert _shapes(d)["in"] == ("n",) and d.roles.fixed["threads"] == 256 and not d.doubts
+
+
+def test_long_loops_do_not_make_one_block_of_a_grid() -> None:
+    """At sizes that make them short the grid would be the same in all runs, and what a block writes a constant."""
+    d = draft(
+        ktc.loads("""
+__global__ void k(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float sum = 0;
+  for (int back = 0; back < n; ++back)
+    if (i - back >= 0) sum += in[i - back];
+  out[i] = sum;
+}
+void go(float* out, const float* in, int n) { k<<<(n + 511) / 512, 512>>>(out, in, n); }
+""").kernel
+    )
+    assert _shapes(d) == dict.fromkeys(("out", "in"), ("512 * cdiv(n, 512)",)) and not d.doubts
+
+
+TILES = """
+__global__ void k(const float* a, float* o, int rows, int cols, int depth) {
+  __shared__ float s[16][4];
+  int r = blockIdx.y * 16 + threadIdx.y, c = blockIdx.x * 16 + threadIdx.x;
+  float sum = 0;
+  for (int t = 0; t < (depth + 3) / 4; ++t) {
+    if (threadIdx.x < 4) s[threadIdx.y][threadIdx.x] = a[r * depth + t * 4 + threadIdx.x];
+    __syncthreads();
+    for (int j = 0; j < 4; ++j) sum += s[threadIdx.y][j];
+    __syncthreads();
+  }
+  GUARD o[r * cols + c] = sum;
+}
+void go(const float* a, float* o, int rows, int cols, int depth) {
+  k<<<dim3((cols + 15) / 16, (rows + 16 - 1) / 16), dim3(16, 16)>>>(a, o, rows, cols, depth);
+}
+"""
+
+
+def test_what_tiles_cover_and_no_guard_ends_is_a_multiple_of_them() -> None:
+    d = draft(ktc.loads(TILES.replace("GUARD", "")).kernel)
+    assert _shapes(d) == {"a": ("rows", "depth"), "o": ("rows", "cols")} and not d.doubts
+    assert d.steps == {"rows": 16, "cols": 16, "depth": 4}
+
+
+def test_what_a_guard_ends_is_any_size() -> None:
+    d = draft(ktc.loads(TILES.replace("GUARD", "if (r < rows && c < cols)")).kernel)
+    assert _shapes(d)["o"] == ("rows", "cols") and d.steps.get("cols", 1) == 1
+
+
+def test_a_kernel_that_cannot_be_run_says_why() -> None:
+    d = draft(
+        ktc.loads("""
+__global__ void k(float* o) {
+  __shared__ float s[32];
+  s[threadIdx.x] = o[threadIdx.x];
+  unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&s[threadIdx.x])) / 4;
+  o[threadIdx.x] = at;
+}
+void go(float* o) { k<<<1, 32>>>(o); }
+""").kernel
+    )
+    assert any("<text>:5:" in x and "no meaning" in x for x in d.doubts), d.doubts
