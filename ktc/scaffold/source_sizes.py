@@ -11,10 +11,13 @@ import re
 from collections.abc import Mapping
 from math import prod
 
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import cdiv, evaluate, simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Const
-from ktc.passes.raising.check.constant_sizes import bounds, of_any_size, with_sizes
+from ktc.ir.nodes import Alloc, Const, Decl, Expr, Var
+from ktc.ir.types import Array
+from ktc.ir.walk import walk
+from ktc.passes.raising.check.constant_sizes import LONG, bounds, rounds, with_sizes
+from ktc.passes.raising.check.small_launches import least_statements
 
 from .largest_index import Largest
 from .model import Draft
@@ -27,19 +30,50 @@ _NAMED = re.compile(r"'size_(\d+)': (\d+)")
 
 
 def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
-    """``k`` with a parameter for each constant of its source that makes runs long, and these constants by name."""
+    """``k`` with a parameter for each constant of its source, or that it is passed, which makes runs long, and these
+    constants by name."""
     if k.launch is None:
         return k, {}
-    found = of_any_size(k)
     if _threads(k) > MOST_THREADS:
         said = {*bounds(k)}
         found = with_sizes(k, said)
         if _threads(k if found is None else found[0]) > MOST_THREADS:  # no guard says why there are so many
             found = with_sizes(k, said | {int(n) for n in _numbers(k)[:3] if n is not None and n > 1})
+    elif least_statements(k) > LONG:
+        open_grid, passed = _passed(k)
+        if passed:
+            return open_grid, passed
+        tiles = _tiles(k)
+        found = with_sizes(k, {n for n in rounds(k) if all(t % n for t in tiles)})
+    else:
+        return k, {}
     if found is None:
         return k, {}
     form, sizes = found
     return form, {s.name: int(n.value) for s, n in sizes.items() if isinstance(n, Const)}
+
+
+def _passed(k: Kernel) -> tuple[Kernel, dict[str, int]]:
+    """``k`` with a grid that covers the numbers that it is passed, where it does, and these numbers by name."""
+    assert k.launch is not None
+    params, open_ = {p.sym.name: p.sym for p in k.params}, dict[str, int]()
+    grid = list(k.launch.grid)
+    for axis, (blocks, threads) in enumerate(zip(_numbers(k)[:3], _numbers(k)[3:])):
+        for name, n in k.launch.given:
+            if threads and blocks and blocks > 1 and name in params and blocks in (n, -(-n // threads)):
+                size = Var(params[name])
+                grid[axis] = size if blocks == n else simplify(cdiv(size, k.launch.block[axis]))
+                open_[name] = int(n)
+    left = tuple((name, n) for name, n in k.launch.given if name not in open_)
+    return k.with_(launch=dataclasses.replace(k.launch, grid=tuple(grid), given=left)), open_  # type: ignore[arg-type]
+
+
+def _tiles(k: Kernel) -> set[int]:
+    """Extents of blocks and of the kernel's own arrays. What these are multiples of is part of a problem of any
+    size."""
+    arrays = [s.sym.type for s in walk(k.body) if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array)]
+    extents = [evaluate(n, k.knob_values) if isinstance(n, Expr) else n for t in arrays for n in t.shape]
+    return {int(n) for n in (*extents, *_numbers(k)[3:]) if n is not None and n > 1}
 
 
 def _numbers(k: Kernel) -> list[int | None]:
@@ -69,7 +103,9 @@ def closed(d: Draft, whole: Kernel) -> None:
             if not shape.factors and said and max(said) != shape.value({}):
                 d.shapes[b] = dataclasses.replace(shape, exact=False, loose=2.0)
     d.ties = {n: _at(v, given) if isinstance(v, str) else v for n, v in d.ties.items()}
-    d.roles = dataclasses.replace(d.roles, sizes=tuple(n for n in d.roles.sizes if n not in given))
+    params = {p.sym.name for p in whole.params}
+    fixed = {**d.roles.fixed, **{n: v for n, v in given.items() if n in params}}
+    d.roles = dataclasses.replace(d.roles, sizes=tuple(n for n in d.roles.sizes if n not in given), fixed=fixed)
     d.scenarios = [(name, {n: v for n, v in s.items() if n not in given}, more) for name, s, more in d.scenarios]
     for known in (d.steps, d.least, d.most):
         for n in given:

@@ -35,7 +35,7 @@ FEW_ROUNDS = 24
 def of_any_size(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
     """``kernel`` with a parameter for each constant that makes its loops long, and these constants; None where runs are
     short at small sizes, or long for another reason."""
-    return with_sizes(kernel, _rounds(kernel)) if least_statements(kernel) > LONG else None
+    return with_sizes(kernel, rounds(kernel)) if least_statements(kernel) > LONG else None
 
 
 def with_sizes(kernel: Kernel, constants: Iterable[int], derived: bool = True) -> tuple[Kernel, Numbers] | None:
@@ -60,7 +60,7 @@ def with_sizes(kernel: Kernel, constants: Iterable[int], derived: bool = True) -
     return kernel.with_(body=body, params=(*kernel.params, *params), launch=launch), numbers
 
 
-def _rounds(kernel: Kernel) -> Iterator[int]:
+def rounds(kernel: Kernel) -> Iterator[int]:
     """Constants that say how often loops go round."""
     named = definitions(kernel.body)
     for s in walk(kernel.body):
@@ -71,7 +71,7 @@ def _rounds(kernel: Kernel) -> Iterator[int]:
 def bounds(kernel: Kernel) -> Iterator[int]:
     """Constants that say how often loops go round, and which threads have something to do."""
     named = definitions(kernel.body)
-    yield from _rounds(kernel)
+    yield from rounds(kernel)
     for s in walk(kernel.body):
         for e in walk_expr(expand(s.cond, named)) if isinstance(s, If | While) else ():
             if isinstance(e, Binary) and e.op in COMPARISONS:
@@ -123,4 +123,4 @@ def said(numbers: Numbers) -> Region:
     return Region("assumed", f"loops of {names} rounds do what shorter ones do", "the check ran shorter ones")
 
 
-__all__ = ["bounds", "of_any_size", "said", "with_sizes"]
+__all__ = ["LONG", "bounds", "of_any_size", "rounds", "said", "with_sizes"]

@@ -111,3 +111,27 @@ void go(float* o) { k<<<1, 32>>>(o); }
 """).kernel
     )
     assert any("<text>:5:" in x and "no meaning" in x for x in d.doubts), d.doubts
+
+
+def test_a_number_that_is_passed_and_that_the_grid_covers_is_a_size_meanwhile() -> None:
+    """Tiles of 128 stay what they are, as large as their array and their blocks."""
+    d = draft(
+        ktc.loads("""
+__global__ void k(const float* a, float* o, int n) {
+  __shared__ float s[128];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float sum = 0;
+  for (int t = 0; t < gridDim.x; ++t) {
+    int from = t * blockDim.x + threadIdx.x;
+    s[threadIdx.x] = from < n ? a[from] : 0.0f;
+    __syncthreads();
+    for (int j = 0; j < 128; ++j) sum += s[j];
+    __syncthreads();
+  }
+  if (i < n) o[i] = sum;
+}
+void go(const float* a, float* o) { k<<<235, 128>>>(a, o, 30000); }
+""").kernel
+    )
+    assert {b: e and e.value({}) for b, e in d.shapes.items()} == {"a": 30000, "o": 30000} and not d.doubts
+    assert d.roles.fixed["n"] == 30000 and not d.roles.sizes
