@@ -105,12 +105,33 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
             f"several {r.name} a block and in neighbouring blocks, one access a thread",
             2.5,
         )
+    if s.has_reduction:
+        yield from _rows_of_warps(s, bool(vec))
     inner = s.rows[-1].name
     rows = f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}"
     wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
     if vec:
         yield f"{rows} | {wide}{fits}", f"several {inner} a block, wide accesses", 2.0
     yield f"{rows}{at_most(s, 'LANES')}", f"several {inner} a block", 1.5
+    if not s.has_reduction:
+        yield from _rows_of_warps(s, bool(vec))
+
+
+LANES = (4, 8, 16, 32)
+"""Threads of a warp that have a row to themselves."""
+
+
+def _rows_of_warps(s: Shape, wide: bool) -> Iterator[Idea]:
+    """Each row, whole, in the registers of a part of a warp: sums need no shared memory and no barrier."""
+    trip = max(c.trip or 0 for c in s.cols)
+    held = whole_row(trip, s.facts.elem_bytes, wide, choices=LANES)
+    if len(s.rows) != 1 or held is None or held.long:
+        return
+    row = s.rows[0]
+    beside = f"distribute{{loop={row.name} map=[thread.y $ROWS:(2,4,8,16), block.{block_axis(row)}]}}"
+    lanes = f"{held.threads}:({','.join(map(str, LANES))})"
+    each = _each(s, f"[{'vec $V, ' if wide else ''}{lanes}, {held.unroll}]")
+    yield f"{beside} | {each}{held.where}", f"several {row.name} a block, each in the registers of a warp", 2.5
 
 
 def row_reduction(s: Shape, units: int) -> Iterator[Idea]:

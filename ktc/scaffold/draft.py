@@ -11,7 +11,7 @@ from .bit_indices import read_from_bits
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
-from .drafted_launches import guessed, needs_launch, smaller
+from .drafted_launches import counted, guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import whole_rows
 from .footprints import stride_ties
@@ -23,7 +23,7 @@ from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
 from .roles import roles_of
 from .row_pitches import longest_rows
-from .scenarios import scenarios
+from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened
 
 COARSEST = (16, 8, 4, 2, 1)
@@ -37,8 +37,11 @@ are few enough if at smaller sizes there is one block."""
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
     spec, why = None, needs_launch(k)
+    blocks: dict[str, int] = {}
     if why:
         k, spec = guessed(k)
+    elif (by_count := counted(k)) is not None:
+        k, spec, blocks = by_count
     whole = k
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
@@ -76,6 +79,7 @@ def draft(k: Kernel) -> Draft:
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
+    as_launched(d, blocks)
     closed(d, whole)
     check_allocations(d, seen)
     return d

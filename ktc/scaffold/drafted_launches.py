@@ -30,6 +30,21 @@ BLOCKS = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 """Block shapes by how many axes of threads the kernel uses, where its indices do not tell."""
 
 
+def _end_at_numbers(k: Kernel, block: dict[str, int]) -> bool:
+    """Whether indices that blocks make are compared with numbers: the source has a size, which is a constant."""
+    indices = Indices(k, block)
+    for c in (x for e in all_exprs(k.body) for x in walk_expr(e)):
+        if isinstance(c, Binary) and c.op in ("<", "<=", ">", ">="):
+            for index, bound in ((c.a, c.b), (c.b, c.a)):
+                if indices.in_rows(index) and evaluate(spelled_out(bound, indices.sources), k.knob_values) is not None:
+                    return True
+    return False
+
+
+MANY_THREADS = 1 << 16
+"""Of a launch at all sizes of a workload: more than are run often."""
+
+
 def needs_launch(k: Kernel) -> str:
     """Why a launch has to be guessed: the source has none, or one of so many blocks, for one size. '' if not."""
     if k.launch is None:
@@ -120,6 +135,32 @@ def guessed(k: Kernel) -> tuple[Kernel, LaunchSpec]:
     bx, by, bz = (i32(block[a]) for a in "xyz")
     launch = Launch((gx, gy, gz), (bx, by, bz), i32(int(shared)) if dynamic else None)
     return launched(k.with_(params=tuple(params)), launch), spec
+
+
+def counted(k: Kernel) -> tuple[Kernel, LaunchSpec, dict[str, int]] | None:
+    """``k`` with a size for each number of blocks of a large launch that is made of numbers, where no guard says what
+    they cover; that launch as a workload's text; and the numbers by size. None for any other launch.
+
+    What blocks do depends on where they are, not on how many there are. As a size their number has small values too,
+    at which candidates can be run.
+    """
+    if k.launch is None or strides_by_grids(k):
+        return None
+    shared = k.launch.dynamic_shared
+    numbers = [evaluate(e, {}) for e in (*k.launch.grid, *k.launch.block, *(() if shared is None else (shared,)))]
+    if not all(isinstance(n, int) for n in numbers) or math.prod(map(int, numbers[:6])) <= MANY_THREADS:  # type: ignore[arg-type]
+        return None
+    block = _block(k, set("xyz"))
+    open_ = {f"blocks_{a}": int(n or 1) for a, n in zip("xyz", numbers) if (n or 1) > 1}
+    if any(f"blocks_{axis}" in open_ for axis, _ in _bounds(k, block)) or _end_at_numbers(k, block):
+        return None
+    sizes = {name: fresh(name, I32) for name in open_}
+    grid = [Var(sizes[f"blocks_{a}"]) if f"blocks_{a}" in sizes else e for a, e in zip("xyz", k.launch.grid)]
+    params = (*k.params, *(Param(s, host=True, range=(1, 1 << 20)) for s in sizes.values()))
+    launch = dataclasses.replace(k.launch, grid=tuple(grid))  # type: ignore[arg-type]
+    texts = [f"blocks_{a}" if f"blocks_{a}" in sizes else "1" for a in "xyz"]
+    spec = LaunchSpec(tuple(texts), tuple(str(block[a]) for a in "xyz"), str(numbers[6]) if shared is not None else "0")
+    return k.with_(params=params, launch=launch), spec, open_
 
 
 def _integer(p: Param) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -189,6 +190,16 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     odd |= {n: v + (n not in d.given) for n, v in windows.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
+
+
+def as_launched(d: Draft, blocks: Mapping[str, int]) -> None:
+    """Have the numbers of ``blocks`` that the source launches be those of the largest scenario; what is larger goes."""
+    if not blocks or {*blocks} != {*d.names}:
+        return
+    count, odd = prod(blocks.values()), [x for x in d.scenarios if x[2]]
+    less = [x for x in d.scenarios if not x[2] and 2 * prod(x[1].values()) <= count]
+    d.scenarios = [*less, ("launched", dict(blocks), ""), *(x for x in odd if prod(x[1].values()) < count)]
+    d.most = {n: max(d.most.get(n, 1), v) for n, v in blocks.items()}
 
 
 def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]:

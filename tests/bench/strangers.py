@@ -13,10 +13,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from ktc.ir.support.child_python import python_module
 
 
 def main() -> None:
@@ -52,7 +53,7 @@ def one(words: list[str], a: argparse.Namespace) -> dict:
     kernel = more[:1] if more and not more[0].startswith("-") else []
     path = a.root / file
     name = re.sub(r"\W+", "_", "_".join([*Path(file).parts[-2:], *kernel]))
-    command = [sys.executable, "-m", "ktc", "optimize", str(path) if path.exists() else file]
+    command = python_module("ktc", "optimize", str(path.resolve()) if path.exists() else file)
     command += ["--kernel", *kernel] if kernel else []
     command += [*more[len(kernel) :], "--budget", str(a.budget), "--no-memory", "--out", str(a.out / name)]
     command += ["--device", a.device] if a.device else []

@@ -41,6 +41,7 @@ from ktc.passes.shared.accumulations import accumulations
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
+from .block_values import with_block_values
 from .fixed_rounds import over_elements
 from .merge import merged, simplify_casts
 from .offsets import over_offsets
@@ -51,7 +52,7 @@ MOST_ADDED = 1 << 16
 
 def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     """``counted``: values that are never negative."""
-    body = without_dead(body)
+    body = with_block_values(without_dead(body))
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
     body = signed_sums(map_body(merged(signed_sums(without_dead(body)), counted), keep, simplify_casts))

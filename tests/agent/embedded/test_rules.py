@@ -13,7 +13,8 @@ from ktc.agent.embedded.rules import Rules, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.backends.base import DeviceInfo
 from ktc.ir.analysis.planner_facts import facts
-from ktc.ir.text import parse_kernel
+from ktc.ir.frontend import load
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script, sites
 from tests.agent.agent_kernels import SHAPES, SIZES, WARP_ROWS
@@ -65,6 +66,30 @@ def test_first_idea_is_the_experts(name):
     family, pattern = EXPECTED[name]
     assert first.reason.startswith(family + ":")
     assert re.search(pattern, first.script), first.script
+
+
+def test_short_rows_with_sums_are_in_the_registers_of_warps_first():
+    rows = print_kernel(
+        load("""
+__global__ void scaled(const float* x, float* y, int n) {
+  __shared__ float s[64];
+  int i = blockIdx.x * 64 + threadIdx.x;
+  s[threadIdx.x] = x[i];
+  __syncthreads();
+  for (int k = 32; k > 0; k /= 2) {
+    if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k];
+    __syncthreads();
+  }
+  y[i] = x[i] * s[0];
+}
+void go(const float* x, float* y, int n) { scaled<<<n, 64>>>(x, y, n); }
+""")
+    )
+    builder, o = observe(rows, {"n": 4096})
+    first = Rules().propose(o, 6)[0]
+    assert re.search(r"distribute\{loop=\w+ map=\[thread.y \$ROWS:\(2,4,8,16\), block.x\]\}", first.script)
+    assert "thread.x $T:(4,8,16,32), unroll $U]" in first.script
+    assert isinstance(builder.build(first), Candidate)
 
 
 def test_a_strided_side_without_staging_is_tried_too():

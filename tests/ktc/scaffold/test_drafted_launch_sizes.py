@@ -22,11 +22,32 @@ void go(float4* a, float* o) { k<<<(N) / 256, 256>>>(a, o); }
 """
 
 
-@pytest.mark.parametrize("n", [1 << 24, 1 << 28, 1 << 34])
-def test_a_launch_of_millions_of_threads_says_how_long_buffers_are(n: int) -> None:
-    """Not all of it is run: its blocks are a size of their own meanwhile."""
+@pytest.mark.parametrize("n", [1 << 18, 1 << 24, 1 << 34])
+def test_blocks_of_a_large_launch_are_a_size(n: int) -> None:
+    """At the source's number of them a candidate could not be run."""
     d = draft(ktc.loads(QUARTERS.replace("N", f"{n}ll")).kernel)
-    assert {b: e and e.value({}) for b, e in d.shapes.items()} == {"a": n * 4, "o": n} and not d.doubts
+    assert _shapes(d) == {"a": ("1024 * blocks_x",), "o": ("256 * blocks_x",)} and not d.doubts
+    assert d.launch is not None and d.launch.grid == ("blocks_x", "1", "1")
+    assert ("launched", {"blocks_x": n // 256}, "") in d.scenarios and d.most["blocks_x"] >= n // 256
+
+
+def test_blocks_along_two_axes_stay_within_a_row() -> None:
+    source = """
+#define N 2048
+__global__ void turn(const float* in, float* out) {
+  int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+  out[x * N + y] = in[y * N + x];
+}
+void go(const float* in, float* out) { turn<<<dim3(N / 32, N / 32), dim3(32, 32)>>>(in, out); }
+"""
+    d = draft(ktc.loads(source).kernel)
+    assert d.most == {"blocks_x": 64, "blocks_y": 64} and not d.doubts
+    assert d.scenarios[-1][0] == "odd" and d.scenarios[2][:2] == ("launched", {"blocks_x": 64, "blocks_y": 64})
+
+
+def test_a_few_blocks_stay_what_they_are() -> None:
+    d = draft(ktc.loads(QUARTERS.replace("N", "1024")).kernel)
+    assert {b: e and e.value({}) for b, e in d.shapes.items()} == {"a": 4096, "o": 1024} and d.launch is None
 
 
 def test_a_block_extent_that_dynamic_shared_memory_is_made_of_is_a_usual_one() -> None:

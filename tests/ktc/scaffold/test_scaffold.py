@@ -300,7 +300,8 @@ def test_a_template_that_nobody_instantiates_gets_arguments(ktc_run, tmp_path: P
 def test_buffers_that_no_memory_has_room_for(ktc_run, tmp_path: Path) -> None:
     huge = "__global__ void k(float* o) { o[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f; }\n"
     (tmp_path / "k.cu").write_text(huge + "void go(float* o) { k<<<1 << 27, 1024>>>(o); }")
-    done = ktc_run("optimize", "k.cu", "--device", "numba")
+    assert ktc_run("init", "k.cu").returncode == 0
+    done = ktc_run("optimize", ".", "--device", "numba", "--scenario", "launched")
     assert done.returncode == 2 and "E-WORKLOAD-ROOM" in done.stderr and "take 549.8 GB" in done.stderr
 
 

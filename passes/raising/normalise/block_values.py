@@ -1,0 +1,72 @@
+"""A value that a block's threads hand each other through one element of shared memory, as a value of the block::
+
+    array mean: shared f32[1]
+    reduce(+) sum over t ...                        reduce(+) sum over t ...
+    mean[0] = sum / f32(n)                          let mean: f32 = sum / f32(n)
+    par t ...                                       par t ...
+      y[t] = x[t] - mean[0]                           y[t] = x[t] - mean
+
+One thread of the source stores it, and all read it behind a barrier. In parallel form that is a statement of the block:
+as a value it takes part in several rows beside each other, each with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktc.ir.nodes import Alloc, Body, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import assigned, declared, keep, map_body, map_stmt_exprs, used_in, walk, with_list_around
+
+
+def with_block_values(body: Body) -> Body:
+    """``body`` with values in place of arrays of one element whose stores all stand in one list of statements, each
+    load behind one of them there."""
+    for array in list(_arrays(body)):
+        first = next((s for s in walk(body) if isinstance(s, Store) and s.buffer == array), None)
+        if first is not None:
+            changed = with_list_around(
+                body, first, lambda before, rest, a=array, s=first: _valued(a, before, (s, *rest))
+            )
+            if changed is not None and not _is_touched(changed, array):
+                body = changed
+    return body
+
+
+def _arrays(body: Body) -> Iterator[Sym]:
+    for s in walk(body):
+        t = s.sym.type if isinstance(s, Alloc) and not s.dynamic else None
+        if isinstance(t, Array) and isinstance(t.elem, Scalar) and all(_is_number(n, 1) for n in t.shape):
+            yield s.sym  # type: ignore[attr-defined]
+
+
+def _is_number(e: Expr | int, n: int) -> bool:
+    return e == n if isinstance(e, int) else isinstance(e, Const) and e.value == n
+
+
+def _valued(array: Sym, before: Body, rest: Body) -> Body:
+    """The list with each store of ``array`` as a declaration, which the loads behind it name."""
+    out: list[Stmt] = [*before]
+    value: Sym | None = None
+    for s in rest:
+        s = map_stmt_exprs(s, lambda e, v=value: _read(e, array, v))
+        if isinstance(s, Store) and s.buffer == array:
+            value = fresh(array.name, array.type.elem)  # type: ignore[attr-defined]
+            s = Decl(value, s.value, const=True, loc=s.loc, comments=s.comments)
+        else:
+            (s,) = map_body((s,), keep, lambda e, v=value: _read(e, array, v))
+        out.append(s)
+    return tuple(out)
+
+
+def _read(e: Expr, array: Sym, value: Sym | None) -> Expr:
+    return Var(value) if isinstance(e, Load) and e.buffer == array and value is not None else e
+
+
+def _is_touched(body: Body, array: Sym) -> bool:
+    """Whether anything but its declaration is left of ``array``."""
+    left = map_body(body, lambda s: None if isinstance(s, Alloc) and s.sym == array else s)
+    return array in used_in(left) | assigned(left) | set(declared(left))
+
+
+__all__ = ["with_block_values"]

@@ -1,0 +1,82 @@
+"""What one thread leaves in shared memory for its block is a value of the block, so that rows can lie beside each
+other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.interp import run
+from ktc.ir.nodes import Alloc
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.walk import walk
+from ktc.passes.core.base import Result
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+from ktc.passes.lowering import materialise
+from ktc.passes.raising.normalise.block_values import with_block_values
+from ktc.passes.raising.raise_ import Raise
+
+NORM = """
+__device__ float sum_of_warp(float v) {
+  for (int o = 16; o > 0; o /= 2) v += __shfl_xor_sync(0xffffffff, v, o);
+  return v;
+}
+__global__ void norm(const float* x, float* y, int rows) {
+  __shared__ float mean;
+  __shared__ float scale;
+  int i = blockIdx.x * 32 + threadIdx.x;
+  float value = x[i];
+  float sum = sum_of_warp(value);
+  if (threadIdx.x == 0) mean = sum / 32.0f;
+  __syncthreads();
+  float square = sum_of_warp((value - mean) * (value - mean));
+  if (threadIdx.x == 0) scale = rsqrtf(square / 32.0f + 1e-5f);
+  __syncthreads();
+  y[i] = (value - mean) * scale;
+}
+void host(const float* x, float* y, int rows) { norm<<<rows, 32>>>(x, y, rows); }
+"""
+
+
+def test_rows_whose_threads_share_a_value_lie_beside_each_other() -> None:
+    source = load(NORM)
+    found = Raise().run(source)
+    assert isinstance(found, Result)
+    raised = found.kernel
+    assert not any(isinstance(s, Alloc) and s.sym.type.space == "shared" for s in walk(raised.body))
+    assert "let mean: f32 = sum / 32.0" in print_kernel(raised)
+    rows = next(s.var.name for s in raised.body if hasattr(s, "var"))
+    script = f"distribute{{loop={rows} map=[thread.y 4, block.x]}}"
+    done = apply_script(raised, parse_script(script))
+    kernel = materialise(getattr(done, "kernel", done))
+    x = np.random.default_rng(0).standard_normal(7 * 32).astype(np.float32)
+    want, got = (np.zeros_like(x) for _ in range(2))
+    run(source, {"x": x, "y": want, "rows": 7})
+    run(kernel, {"x": x, "y": got, "rows": 7})
+    assert np.allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+HEAD = (
+    "kernel k(x: f32*, n: i32)\n  launch grid(1) block(32)\n  par b in 0..n @ [block.x]\n    array s: shared f32[1]\n"
+)
+
+
+def _valued(body: str) -> str:
+    kernel = parse_kernel(HEAD + body)
+    return print_kernel(kernel.with_(body=with_block_values(kernel.body))).partition("block.x]\n")[2]
+
+
+def test_each_store_is_a_value_of_its_own() -> None:
+    text = _valued("    s[0] = x[b]\n    s[0] = s[0] + 1.0\n    par t in 0..32 @ [thread.x 32]\n      x[t] = s[0]\n")
+    assert "let s_1: f32 = x[b]" in text and "let s_2: f32 = s_1 + 1.0" in text and "x[t] = s_2" in text
+
+
+def test_what_is_read_before_or_stored_elsewhere_stays_in_memory() -> None:
+    for body in (
+        "    for i in 0..n\n      x[i] = s[0]\n      s[0] = x[b]\n",
+        "    if x[b] > 0.0\n      s[0] = 1.0\n    x[b] = s[0]\n",
+        "    s[0] = x[b]\n    atomic add s[0], 1.0\n    x[b] = s[0]\n",
+        "    par t in 0..32 @ [thread.x 32]\n      s[0] = x[t]\n    x[b] = s[0]\n",
+    ):
+        assert _valued(body).count("s[0]") == body.count("s[0]"), body
