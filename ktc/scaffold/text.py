@@ -15,6 +15,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload, reference
+from ktc.ir.workload.size_expressions import evaluate
 
 from .checking.scenario_doubts import check_scenarios
 from .draft import draft
@@ -24,6 +25,7 @@ from .plain_integers import counted, values_compared
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
+from .windows import names_in
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -244,11 +246,25 @@ def plain(formula: str) -> str:
     return ast.unparse(reference.parse(formula))
 
 
+def _parts_of_a_step(d: Draft, tied: str) -> int:
+    """What the value ``tied`` is a multiple of because the one size in it, which no argument is, is; else 1."""
+    inside = set(names_in(tied))
+    if len(inside) != 1 or inside & {p.sym.name for p in d.kernel.params}:
+        return 1
+    (name,) = inside
+    once, twice = (evaluate(tied, {name: n * d.steps.get(name, 1)}) for n in (1, 2))
+    return once if twice == 2 * once else 1
+
+
 def _scalar(d: Draft, p: Param) -> list[str]:
     name = p.sym.name
     tied = d.tied(name)
     if tied is not None:
-        return [f"value = {tied}            # CHECK" if isinstance(tied, int) else f'value = "{plain(tied)}"']
+        if isinstance(tied, int):
+            return [f"value = {tied}            # CHECK"]
+        by = _parts_of_a_step(d, tied)
+        more = [f"divisible_by = {by}"] if by > 1 else []
+        return _with_guesses([f'value = "{plain(tied)}"', *more], ["divisible_by"] if more else [])
     if name in d.roles.sizes:
         step, (low, high) = d.steps.get(name, 1), p.range
         low, most = max(low or 1, step, d.least.get(name, 1)), d.most.get(name, MOST_SIZE)

@@ -3,6 +3,7 @@ results are numbers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             d.doubts.append(f"run at {dict(s.sizes)}: {why}")
             return
     own = [n for n in d.names if n in d.roles.sizes]
-    d.steps = {n: by for n, by in d.roles.grains.items() if n in own and not _rest_is_done(d, probe, even, n, by)}
+    d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     odd = ({n: v + sign * d.steps.get(n, 1) if n in own else v for n, v in even.items()} for sign in (1, -1))
     if any(_defect(d, probe, sizes) for sizes in odd):  # one more may be left to nobody, one less asked for by all
         for name in own:
@@ -40,6 +41,15 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         for name in own:
             sizes = [n for n in LEAST if n < even[name] and n % d.steps.get(name, 1) == 0]
             d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
+
+
+def _grains(d: Draft) -> dict[str, int]:
+    """What sizes are whole multiples of, those of what equals them with their own."""
+    out: dict[str, int] = {}
+    for name, by in d.roles.grains.items():
+        size = name if (tied := d.tied(name)) is None else str(tied)
+        out[size] = math.lcm(out.get(size, 1), by)
+    return out
 
 
 def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: int) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import ktc
 from ktc.scaffold import Draft, draft
+from ktc.scaffold.text import workload_text
 
 
 def _shapes(d: Draft) -> dict[str, tuple[str, ...] | None]:
@@ -156,3 +159,40 @@ void go(const float* a, float* o) { k<<<235, 128>>>(a, o, 30000); }
     )
     assert {b: e and e.value({}) for b, e in d.shapes.items()} == {"a": 30000, "o": 30000} and not d.doubts
     assert d.roles.fixed["n"] == 30000 and not d.roles.sizes
+
+
+def test_what_equals_a_size_makes_it_a_multiple_too() -> None:
+    """The pitch of b makes all columns one size; blocks that cover whole tiles of them alone make that a multiple."""
+    source = """
+__global__ void product(const float* a, const float* b, float* c, int n, int m, int k) {
+  int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+  float sum = 0;
+  for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * k + col];
+  c[row * m + col] = sum;
+}
+void go(const float* a, const float* b, float* c, int n, int m, int k) {
+  product<<<dim3(m / 16, n / 16), dim3(16, 16)>>>(a, b, c, n, m, k);
+}
+"""
+    d = draft(ktc.loads(source).kernel)
+    assert d.ties == {"m": "k"} and d.steps == {"n": 16, "k": 16} and not d.doubts
+
+
+def test_a_size_that_is_no_argument_makes_what_is_passed_of_it_a_multiple(tmp_path: Path) -> None:
+    source = """
+__global__ void pairs(const float* x, float* y, int half) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  y[2 * i] = x[2 * i + 1] * (i % half);
+  y[2 * i + 1] = x[2 * i] * (i / half);
+}
+void go(const float* x, float* y, int rows, int width) {
+  int half = width / 2;
+  pairs<<<(rows * half + 255) / 256, 256>>>(x, y, half);
+}
+"""
+    (tmp_path / "k.cu").write_text(source)
+    program = ktc.load(tmp_path / "k.cu")
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    _, _, more = text.partition('value = "width / 2"\n')
+    assert more.startswith("divisible_by = "), text
+    assert not [x for x in todo if "run at" in x]
