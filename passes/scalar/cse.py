@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, Stmt, Sym, Unary, Var, fresh, has_bodies
 from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, map_stmt_exprs, stmt_exprs, used, walk_expr, with_bodies
+from ktc.ir.walk import assigned, declared, map_stmt_exprs, used, walk_expr, with_bodies
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Result
 
@@ -78,8 +79,9 @@ def _repeated(body: Body) -> tuple[Expr, int] | None:
 
 
 def _own_exprs(s: Stmt) -> list[Expr]:
-    """Expressions evaluated in the list itself; a loop's condition and step belong to its iterations."""
-    return [] if has_bodies(s) else list(stmt_exprs(s))
+    """Expressions evaluated in the list itself; a loop's condition and step belong to its iterations. The shape of a
+    declared array is part of its type, which is not rewritten."""
+    return [] if has_bodies(s) else list(children(s))
 
 
 def _worth(x: Expr) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel
 from ktc.passes.scalar import cse, licm, simplify
+from ktc.passes.scalar.cse import Cse
 from tests.passes.checks import applied, body_of, differs
 
 HEAD = "kernel k(out: f32* restrict, a: f32 const* restrict, n: i32, d: i32)\n  launch grid(1) block(1)\n"
@@ -187,3 +188,14 @@ def test_a_simplify_that_propagates_variables_is_caught(monkeypatch: pytest.Monk
     k = kernel("  var s: i32 = 0\n  for i in 0..n\n    s += 2\n    out[i] = s\n")
     monkeypatch.setattr(simplify, "assigned", lambda body: set())
     assert differs(k, applied(k, "simplify"), SIZES, lower=False) is not None
+
+
+def test_cse_leaves_the_shapes_of_arrays() -> None:
+    """Part of a type, they are not rewritten: what is repeated in one was found again and again."""
+    kernel = parse_kernel("""kernel k(x: f32*, n: i32)
+  launch grid(1) block(32)
+  array s: shared f32[(2 * n + 16) * (2 * n + 16)] dynamic
+  s[threadIdx.x] = x[threadIdx.x]
+  x[threadIdx.x] = s[threadIdx.x]
+""")
+    assert Cse().sites(kernel) == []
