@@ -13,6 +13,8 @@ as a value it takes part in several rows beside each other, each with its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from ktc.ir.nodes import Alloc, Body, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array, Scalar
@@ -25,12 +27,14 @@ def with_block_values(body: Body) -> Body:
     for array in list(_arrays(body)):
         first = next((s for s in walk(body) if isinstance(s, Store) and s.buffer == array), None)
         if first is not None:
-            changed = with_list_around(
-                body, first, lambda before, rest, a=array, s=first: _valued(a, before, (s, *rest))
-            )
+            changed = with_list_around(body, first, partial(_from, array, first))
             if changed is not None and not _is_touched(changed, array):
                 body = changed
     return body
+
+
+def _from(array: Sym, first: Store, before: Body, rest: Body) -> Body:
+    return _valued(array, before, (first, *rest))
 
 
 def _arrays(body: Body) -> Iterator[Sym]:
@@ -47,20 +51,27 @@ def _is_number(e: Expr | int, n: int) -> bool:
 def _valued(array: Sym, before: Body, rest: Body) -> Body:
     """The list with each store of ``array`` as a declaration, which the loads behind it name."""
     out: list[Stmt] = [*before]
-    value: Sym | None = None
+    read = _Read(array)
     for s in rest:
-        s = map_stmt_exprs(s, lambda e, v=value: _read(e, array, v))
         if isinstance(s, Store) and s.buffer == array:
             value = fresh(array.name, array.type.elem)  # type: ignore[attr-defined]
-            s = Decl(value, s.value, const=True, loc=s.loc, comments=s.comments)
+            s = map_stmt_exprs(s, read)
+            out.append(Decl(value, s.value, const=True, loc=s.loc, comments=s.comments))  # type: ignore[attr-defined]
+            read = _Read(array, value)
         else:
-            (s,) = map_body((s,), keep, lambda e, v=value: _read(e, array, v))
-        out.append(s)
+            out += map_body((s,), keep, read)
     return tuple(out)
 
 
-def _read(e: Expr, array: Sym, value: Sym | None) -> Expr:
-    return Var(value) if isinstance(e, Load) and e.buffer == array and value is not None else e
+@dataclass(frozen=True)
+class _Read:
+    """Names ``value``, if there is one yet, where ``array`` is loaded."""
+
+    array: Sym
+    value: Sym | None = None
+
+    def __call__(self, e: Expr) -> Expr:
+        return Var(self.value) if self.value is not None and isinstance(e, Load) and e.buffer == self.array else e
 
 
 def _is_touched(body: Body, array: Sym) -> bool:
