@@ -24,7 +24,9 @@ COLOURS = {"identical": "green", "within": "green", "differs": "red", "failed": 
 
 def capture(
     command: Annotated[list[str], Argument("COMMAND", "The program and its arguments, after --.")],
-    output: Annotated[str, Option("-o", "--output", metavar="DIR", help="Folder of the capture.")] = "ktc-capture",
+    output: Annotated[
+        str, Option("-o", "--output", "--out", metavar="DIR", help="Folder of the capture.")
+    ] = "ktc-capture",
     launches: Annotated[
         str, Option("--launches", metavar="N,N", help="Which launches of each kernel, counted from 1.")
     ] = "1,2,10",

@@ -50,7 +50,7 @@ def export(
         To, Option("--to", help="What to write; auto: what calls kernels of the run's own language (torch for CUDA).")
     ] = To.auto,
     output: Annotated[
-        str, Option("-o", "--output", metavar="DIR", help="Folder to write.", unset="ktc-export/KERNEL-TARGET")
+        str, Option("-o", "--output", "--out", metavar="DIR", help="Folder to write.", unset="ktc-export/KERNEL-TARGET")
     ] = "",
     passes: Passes = "",
     sets: Sets = [],  # noqa: B006

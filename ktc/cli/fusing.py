@@ -33,7 +33,7 @@ def fuse(
         bool, Option("--beside", help="Also put launches that have nothing to do with each other into one grid.")
     ] = False,
     output: Annotated[
-        str, Option("-o", "--output", metavar="DIR", help="Write a folder that `ktc optimize` goes on from.")
+        str, Option("-o", "--output", "--out", metavar="DIR", help="Write a folder that `ktc optimize` goes on from.")
     ] = "",
     verify: Annotated[
         bool, Option("--verify/--no-verify", help="Verify the result against the launches (without a device).")

@@ -48,7 +48,10 @@ TimeLimit = Annotated[
     ),
 ]
 Out = Annotated[
-    str, Option("--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL")
+    str,
+    Option(
+        "-o", "--output", "--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL"
+    ),
 ]
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 Quiet = Annotated[bool, Option("--quiet", help="Show nothing on the way, the result alone.")]

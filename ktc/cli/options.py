@@ -31,7 +31,9 @@ Passes = Annotated[
     ),
 ]
 Sets = Annotated[list[str], Option("--set", metavar="KNOB=V", help="Bind a knob (repeatable).")]
-OutPath = Annotated[str, Option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")]
+OutPath = Annotated[
+    str, Option("-o", "--output", "--out", metavar="FILE", help="Write there instead of standard output.")
+]
 Device = Annotated[
     str,
     Option(

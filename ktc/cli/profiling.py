@@ -38,7 +38,9 @@ MOST_SHAPES = 5
 
 def profile(
     command: Annotated[list[str], Argument("COMMAND", "The program and its arguments, after --.")],
-    output: Annotated[str, Option("-o", "--output", metavar="DIR", help="Folder of the profile.")] = "ktc-profile",
+    output: Annotated[
+        str, Option("-o", "--output", "--out", metavar="DIR", help="Folder of the profile.")
+    ] = "ktc-profile",
     source: Annotated[
         list[str],
         Option(

@@ -35,7 +35,12 @@ def report(
     output: Annotated[
         str,
         Option(
-            "-o", "--output", metavar="FILE", help="Write there; - is standard output.", unset="report.FORMAT in RUN"
+            "-o",
+            "--output",
+            "--out",
+            metavar="FILE",
+            help="Write there; - is standard output.",
+            unset="report.FORMAT in RUN",
         ),
     ] = "",
     json_: Json = False,

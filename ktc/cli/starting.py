@@ -107,6 +107,7 @@ def init(
         Option(
             "-o",
             "--output",
+            "--out",
             metavar="FILE",
             help="Where to write: a file, or the folder of a workload.toml.",
             unset="workload.toml beside FILE; NAME.toml with --function",
