@@ -30,8 +30,8 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     common multiple of several). ``fixed``: parameters that have one value; ``sources``: what variables are given."""
     out: dict[str, int] = {}
     host = [*(e for _, e in k.launch.passed), *k.launch.grid] if k.launch is not None else []
-    known = dict(_divisions((*all_exprs(k.body), *host), fixed))
-    for e, by in (*known.items(), *_covered(k, known, sources)):
+    divisions = [*_divisions((*all_exprs(k.body), *host), fixed)]
+    for e, by in (*divisions, *_covered(k, divisions, sources)):
         whole = spelled_out(e, sources)
         if isinstance(whole, Var) and whole.sym not in sources and whole.sym.name not in fixed:
             both = math.lcm(out.get(whole.sym.name, 1), by)
@@ -40,11 +40,11 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
 
 
 def _covered(
-    k: Kernel, divisions: Mapping[Expr, int], sources: Mapping[Sym, Sequence[Expr]]
+    k: Kernel, divisions: Sequence[tuple[Expr, int]], sources: Mapping[Sym, Sequence[Expr]]
 ) -> Iterator[tuple[Expr, int]]:
     """(size, number) of the sizes that tiles or blocks of so many elements cover, ``(n + 127) / 128``, and that nothing
     is compared with: no element of the last tile is left out."""
-    rounded = {e: by for e, by in divisions.items() if _rounds_up(e, by)}
+    rounded = {e: by for e, by in divisions if _rounds_up(e, by)}
     compared = set[Sym]()
     for side, _ in _bounds(k):
         inside = {s for e in walk_expr(side) if e in rounded for s in used(e)}

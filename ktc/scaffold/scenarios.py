@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 import numpy as np
 
@@ -196,9 +195,9 @@ def as_launched(d: Draft, blocks: Mapping[str, int]) -> None:
     """Have the numbers of ``blocks`` that the source launches be those of the largest scenario; what is larger goes."""
     if not blocks or {*blocks} != {*d.names}:
         return
-    count, odd = prod(blocks.values()), [x for x in d.scenarios if x[2]]
-    less = [x for x in d.scenarios if not x[2] and 2 * prod(x[1].values()) <= count]
-    d.scenarios = [*less, ("launched", dict(blocks), ""), *(x for x in odd if prod(x[1].values()) < count)]
+    count, odd = math.prod(blocks.values()), [x for x in d.scenarios if x[2]]
+    less = [x for x in d.scenarios if not x[2] and 2 * math.prod(x[1].values()) <= count]
+    d.scenarios = [*less, ("launched", dict(blocks), ""), *(x for x in odd if math.prod(x[1].values()) < count)]
     d.most = {n: max(d.most.get(n, 1), v) for n, v in blocks.items()}
 
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ktc.ir.nodes import Alloc, Body, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.fold import is_const
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, declared, keep, map_body, map_stmt_exprs, used_in, walk, with_list_around
 
@@ -27,32 +28,24 @@ def with_block_values(body: Body) -> Body:
     for array in list(_arrays(body)):
         first = next((s for s in walk(body) if isinstance(s, Store) and s.buffer == array), None)
         if first is not None:
-            changed = with_list_around(body, first, partial(_from, array, first))
+            changed = with_list_around(body, first, partial(_valued, array, first))
             if changed is not None and not _is_touched(changed, array):
                 body = changed
     return body
 
 
-def _from(array: Sym, first: Store, before: Body, rest: Body) -> Body:
-    return _valued(array, before, (first, *rest))
-
-
 def _arrays(body: Body) -> Iterator[Sym]:
     for s in walk(body):
         t = s.sym.type if isinstance(s, Alloc) and not s.dynamic else None
-        if isinstance(t, Array) and isinstance(t.elem, Scalar) and all(_is_number(n, 1) for n in t.shape):
+        if isinstance(t, Array) and isinstance(t.elem, Scalar) and all(is_const(n, 1) for n in t.shape):
             yield s.sym  # type: ignore[attr-defined]
 
 
-def _is_number(e: Expr | int, n: int) -> bool:
-    return e == n if isinstance(e, int) else isinstance(e, Const) and e.value == n
-
-
-def _valued(array: Sym, before: Body, rest: Body) -> Body:
-    """The list with each store of ``array`` as a declaration, which the loads behind it name."""
+def _valued(array: Sym, first: Store, before: Body, behind: Body) -> Body:
+    """The list around ``first`` with each store of ``array`` as a declaration, which the loads behind it name."""
     out: list[Stmt] = [*before]
     read = _Read(array)
-    for s in rest:
+    for s in (first, *behind):
         if isinstance(s, Store) and s.buffer == array:
             value = fresh(array.name, array.type.elem)  # type: ignore[attr-defined]
             s = map_stmt_exprs(s, read)

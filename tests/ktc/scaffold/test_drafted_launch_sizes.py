@@ -8,6 +8,7 @@ import pytest
 
 import ktc
 from ktc.scaffold import Draft, draft
+from ktc.scaffold.roles import roles_of
 from ktc.scaffold.text import workload_text
 
 
@@ -196,3 +197,14 @@ void go(const float* x, float* y, int rows, int width) {
     _, _, more = text.partition('value = "width / 2"\n')
     assert more.startswith("divisible_by = "), text
     assert not [x for x in todo if "run at" in x]
+
+
+def test_a_size_that_is_divided_by_several_numbers_is_a_multiple_of_all() -> None:
+    source = """
+__global__ void k(const float* a, float* o, int n) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  o[i] = a[i % (n / 12)] + a[i % (n / 8)];
+}
+void go(const float* a, float* o, int n) { k<<<n / 32, 32>>>(a, o, n); }
+"""
+    assert roles_of(ktc.loads(source).kernel).grains == {"n": 96}
