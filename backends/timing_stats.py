@@ -21,6 +21,16 @@ PRECISION = 0.01
 WARMUP = 3
 MIN_SAMPLES, MAX_SAMPLES = 8, 400
 
+FEW = 5
+"""The extremes of so many samples enclose the median with 94 %, those of fewer with less."""
+
+PATIENCE = 5.0
+"""Pairs are measured until there are :data:`FEW`, or this many budgets are over."""
+
+UNSURE = (1.5, 1.25, 1.1, 1.05)
+"""What a ratio may be off by, beyond the extremes of 1, 2, 3 and 4 pairs: assumed, not measured. Launches of a second
+on processors that others use, too, were seen to vary by as much."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -62,9 +72,12 @@ def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) ->
 def ratio_interval(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The median of the pairwise ratios ``a[i] / b[i]`` of interleaved measurements, with its interval.
 
-    Pairing cancels drift (clocks, temperature) that both sides of a pair share.
+    Pairing cancels drift (clocks, temperature) that both sides of a pair share. The interval of fewer than :data:`FEW`
+    pairs is wider than what they show, as :data:`UNSURE` says: one pair alone would prove anything.
     """
-    return median_interval([x / y for x, y in zip(a, b)], confidence)
+    found = median_interval([x / y for x, y in zip(a, b)], confidence)
+    doubt = UNSURE[len(a) - 1] if len(a) <= len(UNSURE) else 1.0
+    return Interval(found.median, found.low / doubt, found.high * doubt)
 
 
 def timing(samples: Sequence[float], cold: bool = True) -> Timing:
@@ -78,29 +91,31 @@ def collect(
     budget_s: float,
     *,
     warmup: int = WARMUP,
+    least: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[list[float]]:
     """Call ``step`` (one measurement of every competitor) until all medians are precise or the budget is over.
 
-    The first ``warmup`` calls are dropped; at least one call is kept however small the budget. A step that alone takes
-    longer than half the budget, or that reports a launch as long, is not warmed up further. With two competitors their
-    ratio must be precise too.
+    The first ``warmup`` calls are dropped; at least one call is kept however small the budget, and ``least`` unless
+    they take :data:`PATIENCE` times the budget. A step that alone takes longer than half the budget, or that reports a
+    launch as long, is not warmed up further. With two competitors their ratio must be precise too.
     """
     start = clock()
     first = step()
-    if max(clock() - start, *first) > budget_s / 2:  # a slow candidate: one launch has to do
+    slow = max(clock() - start, *first) > budget_s / 2  # then each launch has to count
+    if slow and least == 1:
         return [[x] for x in first]
-    for _ in range(warmup - 1):
+    for _ in range(0 if slow else warmup - 1):
         step()
-    columns: list[list[float]] = [[] for _ in first]
+    columns: list[list[float]] = [[x] if slow else [] for x in first]
     while len(columns[0]) < MAX_SAMPLES:
-        for column, x in zip(columns, step()):
-            column.append(x)
-        n = len(columns[0])
-        if clock() - start > budget_s:
+        n, spent = len(columns[0]), clock() - start
+        if n and spent > budget_s * (1 if n >= least else PATIENCE):
             break
         if n >= MIN_SAMPLES and n % 4 == 0 and _precise(columns):
             break
+        for column, x in zip(columns, step()):
+            column.append(x)
     return columns
 
 

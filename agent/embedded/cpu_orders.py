@@ -53,7 +53,8 @@ def bands(kernel: Kernel) -> list[list[Par]]:
 
 
 def transposed(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
-    """A few iterations of the loop along which is written run together, those of the other one innermost."""
+    """A cache line's iterations of the loop along which is written run together: innermost, so that each line is
+    written at once from as many rows, or around vectors of those rows."""
     for band in (b for b in bands(kernel) if len(b) > 1 and _straight(b[-1])):
         a, b = band[-2:]
         mine = _inside(kernel, b)
@@ -66,9 +67,12 @@ def transposed(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> It
             lanes = LINE // stores[0].elem.bytes
             turn = f"interchange{{outer={across.var.name}}} | " if across is a else ""
             i, j = down.var.name, across.var.name
-            sizes = f"$R:({lanes // 2},{lanes},{2 * lanes}),$C:(64,256,1024)"
-            steps = f"{turn}tile{{loops={i},{j} sizes={sizes}}} | map{{{i}=[unroll $R, seq] {j}=[seq]}}"
-            yield steps, "whole cache lines are written from rows that are read in vectors", TURNED
+            lines = f"{turn}tile{{loops={i},{j} sizes=$R:({lanes},{2 * lanes}),$C:(16,64,256)}}"
+            yield (f"{lines} | interchange{{outer={i}}} | map{{{i}=[seq] {j}=[seq]}}",
+                   "each cache line is written at once, from as many rows", TURNED)  # fmt: skip
+            rows = f"{turn}tile{{loops={i},{j} sizes=$R:({lanes // 2},{lanes},{2 * lanes}),$C:(64,256,1024)}}"
+            yield (f"{rows} | map{{{i}=[unroll $R, seq] {j}=[seq]}}",
+                   "whole cache lines are written from rows that are read in vectors", TURNED)  # fmt: skip
 
 
 def in_memory_order(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ktc.backends.base import DeviceInfo, Executable, Timing
-from ktc.backends.timing_stats import collect, ratio_interval, timing
+from ktc.backends.timing_stats import FEW, collect, ratio_interval, timing
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
@@ -197,6 +197,6 @@ class TimedRuntime:
             y = second()
             return first(), y
 
-        xs, ys = collect(pair, budget_s)
+        xs, ys = collect(pair, budget_s, least=FEW)
         r = ratio_interval(xs, ys)
         return timing(xs, len(a[1]) > 1), timing(ys, len(b[1]) > 1), (r.median, r.low, r.high)

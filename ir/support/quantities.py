@@ -52,8 +52,8 @@ def spread(median: float, low: float, high: float) -> str:
 
 
 def with_spread(median: float, low: float, high: float) -> str:
-    """``69.5 µs ±0.9 %``."""
-    return f"{duration(median)} {spread(median, low, high)}"
+    """``69.5 µs ±0.9 %``; ``391 ms (once)`` of one launch alone, whose interval is itself."""
+    return f"{duration(median)} {spread(median, low, high) if low < high else '(once)'}"
 
 
 def times(ratio: float, low: float | None = None, high: float | None = None) -> str:

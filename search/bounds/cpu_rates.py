@@ -29,7 +29,7 @@ from ktc.backends.base import DeviceInfo
 from ktc.backends.runtimes.cpu_runtime import CpuRuntime
 from ktc.backends.runtimes.file_cache import cache_root, key_of, write_atomic
 
-from .rates import CacheRates, Rates
+from .rates import PAST, CacheRates, Rates
 
 PARTS, STEPS, ELEMENTS, ROUNDS = 64, 24, 2048, 512
 
@@ -76,10 +76,11 @@ def measure_cores(runtime: CpuRuntime, megabytes: int = 0, budget_s: float = 0.0
     """The rates of the cores that ``runtime`` uses.
 
     Args:
-        megabytes: of source data; by default 4 times the last-level cache, between 64 and 512.
+        megabytes: of source data; by default as many times the last-level cache as leave nothing of their beginning
+            there (:data:`ktc.search.bounds.rates.PAST`), between 64 and 512.
         budget_s: seconds of measuring for each kernel.
     """
-    size = (megabytes or min(512, max(64, 4 * runtime.device.l2_bytes >> 20))) << 20
+    size = (megabytes or min(512, max(64, PAST * runtime.device.l2_bytes >> 20))) << 20
     m = size // 4 // (2 * PARTS)  # wide integers of a part
     n = 2 * PARTS * m
     a = runtime.full(n, np.float32(1))

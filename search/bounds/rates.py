@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+PAST = 8
+"""What is this many times as large as a cache leaves nothing of its beginning there."""
+
 
 @dataclass(frozen=True)
 class CacheRates:
@@ -41,8 +44,8 @@ class Rates:
 
     def within(self, footprint: int) -> Rates:
         """The rates for launches that go through ``footprint`` bytes in turn: those measured at as many or fewer, which
-        no launch beats, as caches hold no larger part of more."""
-        if not self.near:
+        no launch beats, as caches hold no larger part of more. The last of them is twice the last cache."""
+        if not self.near or 2 * footprint >= PAST * self.near[-1].footprint:
             return self
         fit = [x for x in self.near if x.footprint <= footprint]
         found = fit[-1] if fit else self.near[0]

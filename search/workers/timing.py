@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from ktc.backends.base import Timing
 from ktc.backends.timing_stats import Interval, collect, median_interval, ratio_interval, timing
+from ktc.search.bounds.rates import PAST
 
 PAST_CACHE = 2.0
 """A rotation touches this many times the last-level cache before it comes back to a buffer."""
-
-ALONE = 8
-"""A set this many times as large as the last-level cache leaves nothing of its beginning there: it needs no other."""
 
 MAX_COPIES = 128
 MEMORY_SHARE = 0.5
@@ -24,12 +22,13 @@ def rotation(bytes_per_set: int, cache_bytes: int, memory_bytes: int = 0, *, alo
     """Argument sets to rotate through, so that none of a set is left in a cache of ``cache_bytes`` when its turn comes.
 
     At least 2 when there is a cache to leave, but for ``alone``: where nothing is kept in the cache on purpose, as on a
-    processor, one set that is :data:`ALONE` times as large will do. Never more than half of ``memory_bytes`` (0:
-    unknown) or 128 sets: where those still fit in the cache, the CUDA runtime overwrites it between replays.
+    processor, one set that is :data:`~ktc.search.bounds.rates.PAST` times as large will do. Never more than half of
+    ``memory_bytes`` (0: unknown) or 128 sets: where those still fit in the cache, the CUDA runtime overwrites it
+    between replays.
     """
     if bytes_per_set <= 0 or cache_bytes <= 0:
         return 1
-    if alone and bytes_per_set >= ALONE * cache_bytes:
+    if alone and bytes_per_set >= PAST * cache_bytes:
         return 1
     wanted = max(2, 1 + -int(-PAST_CACHE * cache_bytes // bytes_per_set))
     if memory_bytes:

@@ -75,7 +75,7 @@ FIRST = {
     "everything": (EVERYTHING, "rfactor{loop=i parts=$P:(2,8,32)}"),
     "a transposition": (
         TURNED,
-        "tile{loops=i,j sizes=$R:(8,16,32),$C:(64,256,1024)} | map{i=[unroll $R, seq] j=[seq]}",
+        "tile{loops=i,j sizes=$R:(16,32),$C:(16,64,256)} | interchange{outer=i} | map{i=[seq] j=[seq]}",
     ),
     "loops across memory": (WRONG_ORDER, "interchange{outer=j}"),
     "counts": (COUNTS, "rfactor-atomics{loop=i bins=256 parts=$P:(2,8,32)}"),

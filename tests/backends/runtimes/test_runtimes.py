@@ -13,7 +13,7 @@ from ktc.backends.runtimes import OPENERS, expected_device, open_device, open_ru
 from ktc.backends.runtimes.common import geometry, scalar
 from ktc.backends.runtimes.cuda_runtime import graph_launches
 from ktc.backends.runtimes.file_cache import Cache, key_of
-from ktc.backends.timing_stats import Interval, collect, median_interval, order_ranks, ratio_interval
+from ktc.backends.timing_stats import FEW, Interval, collect, median_interval, order_ranks, ratio_interval
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel
 from ktc.ir.types import BF16, U64
@@ -243,6 +243,26 @@ def test_collect_stops_when_precise_or_when_time_is_over():
     measured_before = iter([5.0])
     assert collect(lambda: (next(measured_before),), 1.0, clock=lambda: 0.0) == [[5.0]]
     assert Interval(0.0, 0.0, 0.0).precision == float("inf")
+
+
+@pytest.mark.parametrize(("seconds", "pairs"), [(0.4, 5), (1.1, 4), (3.0, 2), (5.0, 1)])
+def test_long_launches_are_compared_several_times_unless_that_takes_too_long(seconds: float, pairs: int) -> None:
+    now = [0.0]
+
+    def pair() -> tuple[float, float]:
+        now[0] += seconds
+        return 0.7 * seconds, 0.3 * seconds
+
+    found = collect(pair, 0.8, least=FEW, clock=lambda: now[0])
+    assert [len(column) for column in found] == [pairs, pairs]
+
+
+def test_a_few_pairs_prove_only_what_is_far_from_one():
+    """One launch that another program disturbed is no gain of 5 %, and hides none of 2x."""
+    assert ratio_interval([1.05], [1.0]).low < 1 < ratio_interval([0.95], [1.0]).high
+    assert ratio_interval([1.05] * 4, [1.0] * 4).low == pytest.approx(1.0)
+    assert ratio_interval([1.05] * 5, [1.0] * 5) == Interval(1.05, 1.05, 1.05)
+    assert ratio_interval([2.0], [1.0]).low > 1.3
 
 
 def test_device_table_is_found_by_reported_names():

@@ -30,10 +30,12 @@ MEASURED = Rates(4e10, 3e10, 2e11, (CacheRates(32 << 10, 4e11, 3e11), CacheRates
 
 @pytest.mark.parametrize(
     "footprint, copy, read",
-    [(0, 4e10, 3e10), (1 << 10, 4e11, 3e11), (100 << 10, 4e11, 3e11), (2 << 20, 2e11, 2.5e11), (1 << 30, 5e10, 4e10)],
-)
+    [(0, 4e10, 3e10), (1 << 10, 4e11, 3e11), (100 << 10, 4e11, 3e11), (2 << 20, 2e11, 2.5e11), (200 << 20, 5e10, 4e10),
+     (1 << 30, 4e10, 3e10)],
+)  # fmt: skip
 def test_the_ceiling_is_that_of_what_is_gone_through(footprint: int, copy: float, read: float) -> None:
-    """A larger footprint is no faster than the smaller one that was measured; a copy is no faster than what is read."""
+    """A larger footprint is no faster than the smaller one that was measured, and what is much larger than the last
+    cache as fast as memory; a copy is no faster than what is read."""
     c = ceilings(CORES, MEASURED, footprint)
     assert c.read == max(copy, read)
     moved = bound(Work(1 << 20, 1 << 20), c).terms["memory"]
