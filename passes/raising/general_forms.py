@@ -34,12 +34,17 @@ def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: 
     """``kernel`` raised in the first of these forms that is one of it, else as it stands; what it asks of pointers is
     answered first, as far as it assumes the answer."""
     from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
+    from ktc.passes.raising.normalise.int_counters import counted_in_int
 
     kernel = kernel.with_(body=with_decided(kernel.body, known_nulls(kernel)))
     outcome = _in_equal_sizes(kernel, checked, guessed) or _at_its_sizes(kernel, launch, checked)
-    if not isinstance(outcome, Result) or (ended := with_guards_as_ends(outcome.kernel)) is outcome.kernel:
+    if not isinstance(outcome, Result):
         return outcome
-    return outcome if not_lowered(ended) else dataclasses.replace(outcome, kernel=ended)
+    for plainer in (with_guards_as_ends, counted_in_int):
+        form = plainer(outcome.kernel)
+        if form is not outcome.kernel and not not_lowered(form):
+            outcome = dataclasses.replace(outcome, kernel=form)
+    return outcome
 
 
 def left(outcome: Result | Refused) -> float:

@@ -148,7 +148,7 @@ def _operands(
     bounds = (s.lo, s.hi) if isinstance(s, Reduce) else (s.init, s.cond)
     if any(used(e) & {p.var for p in sides} for e in bounds):
         raise Refusal("E-TENSOR-NEST", f"the range of '{s.var.name}' depends on the loops around it", locs)
-    if any(p.var.type != I32 for p in sides) or s.var.type != I32:
+    if not plain and any(x.var.type != I32 for x in (*sides, s)):
         raise Refusal("E-TENSOR-NEST", "the three loops must count in i32", locs)
     return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update)
 
