@@ -264,6 +264,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.normalise.nests import closed_forms
+    from ktc.passes.raising.normalise.single_rounds import without_single_rounds
     from ktc.passes.raising.normalise.tidy import tidied
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.guards import sizes_of
@@ -275,7 +276,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            body = with_numbers(from_own_index(closed_forms(prepare(kernel, known)), known), numbers)
+            body = closed_forms(without_single_rounds(prepare(kernel, known)))
+            body = with_numbers(from_own_index(body, known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:
                     guess = dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))

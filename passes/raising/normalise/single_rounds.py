@@ -1,0 +1,51 @@
+"""Serial loops that run once: what they do, without the loop.
+
+before                                after
+    let last: i32 = row + 1               y[row] = f(row)
+    for p in row..last
+      y[p] = f(p)
+
+Templates leave such loops: ``for (int p = row; p < row + ROWS_PER_BLOCK; ++p)`` at one row a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.polynomial import polynomial
+from ktc.ir.fold import sub
+from ktc.ir.nodes import Body, Break, Const, Continue, Decl, Expr, For, Stmt, Sym, Var, While
+from ktc.ir.walk import bodies, commented, map_body, substitute, walk
+
+
+def without_single_rounds(body: Body) -> Body:
+    """``body`` without loops that run once whatever the sizes are."""
+    if not any(isinstance(s, For) for s in walk(body)):
+        return body
+    known = definitions(body)
+    return map_body(body, lambda s: _once(s, known))
+
+
+def _once(s: Stmt, known: Mapping[Sym, Expr]) -> Stmt | Body:
+    form = counting(s) if isinstance(s, For) else None
+    if not isinstance(s, For) or form is None or why_unsteady(s, form) or _is_left(s.body):
+        return s
+    span, by = (polynomial(expand(e, known)) for e in (sub(form.hi, form.lo), form.by))
+    if not (set(span) == set(by) == {()} and 0 < span[()] <= by[()]):
+        return s
+    if isinstance(form.lo, Var | Const):
+        return commented(substitute(s.body, {s.var: form.lo}), s.comments)
+    return (Decl(s.var, form.lo, loc=s.loc, comments=s.comments), *s.body)
+
+
+def _is_left(body: Body) -> bool:
+    """Whether ``break`` or ``continue`` leaves an iteration of the loop around ``body``."""
+    return any(
+        isinstance(s, Break | Continue) or (not isinstance(s, For | While) and any(map(_is_left, bodies(s))))
+        for s in body
+    )
+
+
+__all__ = ["without_single_rounds"]

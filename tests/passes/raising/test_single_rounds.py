@@ -1,0 +1,80 @@
+"""A loop that runs once whatever the sizes are is no loop; any other is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.passes.raising.normalise.single_rounds import without_single_rounds
+
+from .raised_once import raised
+
+KERNEL = """\
+kernel k(y: i32*, row: i32, n: i32)
+  var last: i32 = row + 1
+  for p in {range}
+    {first}
+    y[p] = p
+"""
+
+
+def plain(range_: str, first: str = "y[0] = n") -> str:
+    k = parse_kernel(KERNEL.format(range=range_, first=first))
+    return print_kernel(k.with_(body=without_single_rounds(k.body)))
+
+
+@pytest.mark.parametrize(
+    "range_, first",
+    [
+        ("row..last", "y[0] = n"),
+        ("row..row + 1", "y[0] = n"),
+        ("3..4", "y[0] = n"),
+        ("row..row + 3 step 4", "y[0] = n"),
+        ("row * 2..last + row", "y[0] = n"),
+        ("row..last", "for q in 0..n\n      break"),
+    ],
+)
+def test_loops_that_run_once(range_: str, first: str) -> None:
+    assert "for p" not in plain(range_, first)
+
+
+@pytest.mark.parametrize(
+    "range_, first",
+    [
+        ("row..n", "y[0] = n"),
+        ("row..row + 2", "y[0] = n"),
+        ("row..row", "y[0] = n"),
+        ("4..3", "y[0] = n"),
+        ("row..last", "last = n"),
+        ("row..last", "if n > 0\n      break"),
+        ("row..last", "if n > 0\n      continue"),
+    ],
+)
+def test_loops_that_may_run_more_or_less_often_stay(range_: str, first: str) -> None:
+    assert "for p" in plain(range_, first)
+
+
+ROWS = """
+template <int ROWS>
+__global__ void sums(const float* x, float* y, int d) {
+  __shared__ float part[128];
+  int first = blockIdx.x * ROWS, last = first + ROWS;
+  for (int row = first; row < last; ++row) {
+    part[threadIdx.x] = 0;
+    for (int i = threadIdx.x; i < d; i += 128) part[threadIdx.x] += x[row * d + i];
+    __syncthreads();
+    for (int s = 64; s > 0; s >>= 1) {
+      if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) y[row] = part[0];
+    __syncthreads();
+  }
+}
+void launch(const float* x, float* y, int n, int d) { sums<1><<<n, 128>>>(x, y, d); }
+"""
+
+
+def test_a_row_a_block_is_no_loop_over_rows() -> None:
+    _, result = raised(ROWS)
+    assert "for " not in print_kernel(result.kernel)
