@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from ktc.ir.expr_nodes import Binary, Call, Const, Expr, Select, Var
+from ktc.ir.expr_nodes import Binary, Call, Cast, Const, Expr, Select, Var
 from ktc.ir.fold import INT_OPS
 from ktc.ir.loop_nodes import Acc, Reduce
 from ktc.ir.types import Scalar
@@ -39,6 +39,14 @@ def identity(op: str, t: Scalar) -> Const:
         return Const(float("inf") if op == "min" else float("-inf"), t)
     low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
     return Const({"min": high, AT: high, "max": low, "&": -1 if t.is_signed else high}[op], t)
+
+
+def is_identity(e: Expr, op: str, t: Scalar) -> bool:
+    """Whether ``e`` is the neutral element of ``op``, be it written in another type: ``f16(0.0)``."""
+    while t.is_float and isinstance(e, Cast) and e.style != "bit":
+        e = e.x
+    one = identity(op, t)
+    return e == one or (t.is_float and isinstance(e, Const) and e.value == one.value)
 
 
 def combine(op: str, a: Expr, b: Expr) -> Expr:
@@ -114,4 +122,7 @@ def is_own_place(s: Reduce, at: Acc) -> bool:
     return at.value == Var(s.var)
 
 
-__all__ = ["AT", "BETTER", "beats", "identity", "in_two_sweeps", "is_own_place", "joins", "misplaced", "together"]
+__all__ = [
+    "AT", "BETTER", "beats", "identity", "in_two_sweeps", "is_identity", "is_own_place", "joins", "misplaced",
+    "together",
+]  # fmt: skip

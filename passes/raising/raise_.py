@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ktc.ir.arith.size_equalities import shown_by_launch
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of, without
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
@@ -265,6 +266,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.normalise.nests import closed_forms
     from ktc.passes.raising.normalise.single_rounds import without_single_rounds
+    from ktc.passes.raising.normalise.strided_rounds import by_elements
     from ktc.passes.raising.normalise.tidy import tidied
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.guards import sizes_of
@@ -276,11 +278,12 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            body = closed_forms(without_single_rounds(prepare(kernel, known)))
-            body = with_numbers(from_own_index(body, known), numbers)
+            body, facts = by_elements(without_single_rounds(prepare(kernel, known)), known, shown_by_launch(kernel))
+            body = with_numbers(from_own_index(closed_forms(body), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:
                     guess = dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))
+                guess = dataclasses.replace(guess, facts=(*guess.facts, *facts)) if facts else guess
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif strides_by_digits(guess.body) or any(r.is_by_threads for r in guess.regions):

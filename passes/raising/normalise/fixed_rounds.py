@@ -10,7 +10,7 @@ With ``tid * 4 + j`` a thread's elements lie side by side: they are unrolled ins
 
 from __future__ import annotations
 
-from ktc.ir.analysis.accumulators import identity
+from ktc.ir.analysis.accumulators import is_identity
 from ktc.ir.fold import cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import Acc, Body, Decl, Expr, For, Level, Reduce, Sym, Var, fresh
 from ktc.ir.types import Scalar
@@ -38,8 +38,9 @@ def over_elements(s: Reduce) -> Reduce | None:
         mine = by_sym.get(a.value.sym) if isinstance(a.value, Var) else None
         if mine is None or mine.op != a.op or a.sym.type != mine.sym.type or used(mine.value) & starts.keys():
             return None
-        init, one = starts[mine.sym], identity(a.op, a.sym.type)  # type: ignore[arg-type]
-        if init is None or (init != one and a.op not in ("min", "max")) or used(init) & {s.var, *starts}:
+        init, t = starts[mine.sym], a.sym.type
+        assert isinstance(t, Scalar)
+        if init is None or not (is_identity(init, a.op, t) or a.op in ("min", "max")) or used(init) & {s.var, *starts}:
             return None
         accs.append(Acc(a.sym, a.op, init, mine.value))
     if used_in(inner) & starts.keys():

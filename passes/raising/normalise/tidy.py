@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.accumulators import identity
+from ktc.ir.analysis.accumulators import is_identity
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import cast, fold_node, i32, simplify
@@ -260,8 +260,9 @@ def _strided_reduce(s: Reduce) -> Stmt:
         v = a.value
         if not isinstance(v, Var) or v.sym not in by_sym or by_sym[v.sym].op != a.op or a.sym.type != v.sym.type:
             return s
-        init, one = starts[v.sym].init, identity(a.op, a.sym.type)  # type: ignore[arg-type]
-        if init is None or (init != one and a.op not in ("min", "max")) or used(init) & {s.var, *starts}:
+        init, t = starts[v.sym].init, a.sym.type
+        assert isinstance(t, Scalar)
+        if init is None or not (is_identity(init, a.op, t) or a.op in ("min", "max")) or used(init) & {s.var, *starts}:
             return s
         accs.append(Acc(a.sym, a.op, init, by_sym[v.sym].value))
     if len(accs) != len(sums):

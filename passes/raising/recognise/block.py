@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ktc.ir.analysis.accumulators import identity
+from ktc.ir.analysis.accumulators import identity, is_identity
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import cast, is_const, simplify, sub
@@ -40,7 +40,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_shared
-from ktc.ir.types import Array, Ptr, scalar_of
+from ktc.ir.types import Array, Ptr, Scalar, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -60,7 +60,7 @@ from ktc.passes.shared.independence import independent
 from .coordinates import depends_on_thread
 from .strided_loops import Strided, is_everybodys, strided
 
-Starts = Mapping[Sym, Const]
+Starts = Mapping[Sym, Expr]
 IDEMPOTENT = ("min", "max", "&", "|")
 """Operators for which a start value combined once per thread is the same as combined once."""
 
@@ -239,13 +239,17 @@ def _loop(s: For, loop: Strided, rest: Body, launch: Launch, starts: Starts) -> 
 
 
 def _after(s: Stmt, starts: Starts) -> Starts:
-    """The constants that variables have after ``s``."""
+    """The constants that variables have after ``s``, as they are written."""
     changed = assigned((s,))
     out = {v: c for v, c in starts.items() if v not in changed}
     value = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
-    if isinstance(s, Decl | Assign) and value is not None and isinstance(known := simplify(value), Const):
+    if isinstance(s, Decl | Assign) and value is not None and _is_number(known := simplify(value)):
         out[s.sym] = known
     return out
+
+
+def _is_number(e: Expr) -> bool:
+    return isinstance(e, Const) or (isinstance(e, Cast) and e.style != "bit" and _is_number(e.x))
 
 
 def _start(a: Accumulation, starts: Starts, loc: Loc | None) -> Expr:
@@ -254,8 +258,10 @@ def _start(a: Accumulation, starts: Starts, loc: Loc | None) -> Expr:
     Raises:
         Blocked: when combining that value once is not the same as combining it once per thread.
     """
-    one, known = identity(a.op, a.sym.type), starts.get(a.sym)  # type: ignore[arg-type]
-    if known == one:
+    t, known = a.sym.type, starts.get(a.sym)
+    assert isinstance(t, Scalar)
+    one = identity(a.op, t)
+    if known is not None and is_identity(known, a.op, t):
         return one
     if a.op in IDEMPOTENT:
         return Var(a.sym) if known is None else known

@@ -1,0 +1,141 @@
+"""Rounds in which each thread takes one element, as a loop over the elements of a thread.
+
+before                                           after
+    for r in 0..rounds                               for i = threadIdx.x; i < n; i + 256
+      var i: i32 = r * 256 + threadIdx.x               use(i)
+      if i < n
+        use(i)
+
+Where ``rounds`` is not known to be ``ceil(n / 256)``, the loop ends at the smaller of ``n`` and ``rounds * 256``. What
+the launch in the source passes for it may say so: then that is assumed, and the launcher tests it. Rounds whose number
+is known when the kernel is compiled are left alone (:mod:`.fixed_rounds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.size_equalities import Equality
+from ktc.ir.fold import add, both, cast, cdiv, evaluate, i32, lt, mul, simplify, sub
+from ktc.ir.kernel import Assume, Launch
+from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, For, HwIndex, If, Stmt, Sym, Var
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import assigned, declared, map_body, used, used_in, walk_expr
+from ktc.passes.raising.recognise.coordinates import AXES
+from ktc.passes.shared.conjuncts import conjuncts_of
+from ktc.passes.shared.equal_integers import same
+from ktc.passes.shared.loop_bounds import upper_bound
+
+Definitions = Mapping[Sym, Expr]
+
+
+def by_elements(body: Body, launch: Launch, shown: Sequence[Equality] = ()) -> tuple[Body, tuple[Assume, ...]]:
+    """``body`` with these loops, and which of the equalities that the source's launch has ``shown`` that assumes."""
+    known = definitions(body)
+    passed = {e.sym: e for e in shown}
+    assumed: dict[Assume, None] = {}
+
+    def on(s: Stmt) -> Stmt:
+        loop = _by_elements(s, launch, known, passed) if isinstance(s, For) else None
+        if loop is None:
+            return s
+        assumed.update(dict.fromkeys(loop[1]))
+        return loop[0]
+
+    return map_body(body, on), tuple(assumed)
+
+
+def _by_elements(
+    s: For, launch: Launch, known: Definitions, passed: Mapping[Sym, Equality]
+) -> tuple[For, tuple[Assume, ...]] | None:
+    """``s`` over elements, and what that assumes; None where it is no such loop."""
+    form = counting(s)
+    if form is None or not form.from_zero_by_one or why_unsteady(s, form) or not s.body:
+        return None
+    element, *rest = s.body
+    rounds = expand(form.hi, known)
+    if not isinstance(element, Decl) or element.init is None or evaluate(rounds, {}) is not None:
+        return None
+    i, t = element.sym, element.sym.type
+    if not isinstance(t, Scalar) or not t.is_int or i in assigned(s.body) or s.var in used_in(tuple(rest)):
+        return None
+    places = linear_form(element.init, {s.var})
+    apart = None if places is None else places.coeff(s.var)
+    if places is None or apart is None or used(apart) & (assigned(s.body) | {s.var}):
+        return None
+    start = _start(expand(places.rest, known), apart, launch)
+    if start is None:
+        return None
+    init, first = start
+    inner, end = _guarded(tuple(rest), i)
+    whole = simplify(add(cast(first, t), mul(cast(form.hi, t), cast(apart, t))))
+    hi, given = whole, list[Assume]()
+    if end is not None:
+        equal = passed.get(x.sym) if isinstance(x := without_casts(rounds), Var) else None
+        hi, n = cast(end, t), sub(end, cast(first, I32))
+        if not _covers(rounds, apart, n):
+            if equal is not None and _covers(equal.value, apart, n):
+                given.append(equal.fact)
+            else:
+                hi = Call("min", (hi, whole), t)
+    loop = For(i, cast(init, t), lt(Var(i), hi), add(Var(i), cast(apart, t)), inner, loc=s.loc,
+               comments=(*s.comments, *element.comments), tags=frozenset({f"loop:{i.name}"}))  # fmt: skip
+    return loop, tuple(given)
+
+
+def _start(start: Expr, apart: Expr, launch: Launch) -> tuple[Expr, Expr] | None:
+    """The element that a thread begins with, and which that is in the first, where the others begin with the following
+    ones, ``apart`` of them at most; None where it is not known that they do."""
+    plain = without_casts(start)
+    if isinstance(plain, Binary) and plain.op == "%" and same(plain.b, apart):
+        thread = without_casts(plain.a)
+        if not isinstance(thread, HwIndex) or thread.level != "thread":
+            return None
+        return (plain.a if _at_most(launch.block[AXES.index(thread.axis)], apart) else start), i32(0)
+    for k, axis in enumerate(AXES):
+        thread, block = HwIndex("thread", axis), HwIndex("block", axis)
+        form = linear_form(start, {thread, block})
+        if form is None or not same(form.coeff(thread), i32(1)):
+            continue
+        threads, blocks = launch.block[k], launch.grid[k]
+        of_grid = same(form.coeff(block), threads) and same(apart, mul(threads, blocks))
+        of_block = block not in form.coeffs and _at_most(threads, apart)
+        if (of_grid or of_block) and not any(isinstance(x, HwIndex) for x in walk_expr(form.rest)):
+            return start, simplify(form.rest)
+    return None
+
+
+def _at_most(threads: Expr, apart: Expr) -> bool:
+    a, b = evaluate(threads, {}), evaluate(apart, {})
+    return a <= b if a is not None and b is not None else same(threads, apart)
+
+
+def _guarded(body: Body, i: Sym) -> tuple[Body, Expr | None]:
+    """``body`` without the condition that the element ``i`` is one, around all that it does; and where elements end."""
+    names = tuple(takewhile(lambda s: isinstance(s, Decl), body))
+    if len(names) != len(body) - 1 or not isinstance(guard := body[-1], If) or guard.orelse:
+        return body, None
+    changing = assigned(body) | set(declared(body)) | {i}
+    conditions = conjuncts_of(guard.cond)
+    for c in conditions:
+        end = upper_bound(c, i)
+        if end is not None and not used(end) & changing:
+            cond: Expr | None = None
+            for other in conditions:
+                cond = both(cond, other) if other is not c else cond
+            then = guard.then if cond is None else (If(cond, guard.then, loc=guard.loc),)
+            return (*names, *then), end
+    return body, None
+
+
+def _covers(rounds: Expr, apart: Expr, n: Expr) -> bool:
+    """Whether ``rounds`` is ``ceil(n / apart)``."""
+    return same(cast(rounds, I32), cdiv(cast(n, I32), cast(apart, I32)))
+
+
+__all__ = ["by_elements"]
