@@ -28,6 +28,9 @@ from .small_launches import least_statements
 LONG = 300
 """Statements of a run at the smallest sizes from which on constants are looked at."""
 
+MANY = 30_000
+"""Rounds from which on a run is long even where threads share them."""
+
 FEW_ROUNDS = 24
 """Loops of so many rounds stay as they are: warps, trees, tiles."""
 
@@ -35,7 +38,9 @@ FEW_ROUNDS = 24
 def of_any_size(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
     """``kernel`` with a parameter for each constant that makes its loops long, and these constants; None where runs are
     short at small sizes, or long for another reason."""
-    return with_sizes(kernel, rounds(kernel)) if least_statements(kernel) > LONG else None
+    found = set(rounds(kernel))
+    is_long = bool(found) and (max(found) > MANY or least_statements(kernel) > LONG)
+    return with_sizes(kernel, found) if is_long else None
 
 
 def with_sizes(kernel: Kernel, constants: Iterable[int], derived: bool = True) -> tuple[Kernel, Numbers] | None:
@@ -66,6 +71,8 @@ def rounds(kernel: Kernel) -> Iterator[int]:
     for s in walk(kernel.body):
         if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.op in COMPARISONS:
             yield from _large(expand(e, named) for e in (s.cond.a, s.cond.b, s.init))
+        elif isinstance(s, While):
+            yield from _compared(expand(s.cond, named))
 
 
 def bounds(kernel: Kernel) -> Iterator[int]:
@@ -73,9 +80,14 @@ def bounds(kernel: Kernel) -> Iterator[int]:
     named = definitions(kernel.body)
     yield from rounds(kernel)
     for s in walk(kernel.body):
-        for e in walk_expr(expand(s.cond, named)) if isinstance(s, If | While) else ():
-            if isinstance(e, Binary) and e.op in COMPARISONS:
-                yield from _large((e.a, e.b))
+        if isinstance(s, If):
+            yield from _compared(expand(s.cond, named))
+
+
+def _compared(cond: Expr) -> Iterator[int]:
+    for e in walk_expr(cond):
+        if isinstance(e, Binary) and e.op in COMPARISONS:
+            yield from _large((e.a, e.b))
 
 
 def _large(sides: Iterable[Expr]) -> Iterator[int]:

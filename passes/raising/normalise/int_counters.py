@@ -15,11 +15,11 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.arith import REWRITES, Facts, Interval, facts_of
-from ktc.ir.arith.counted_loops import Counting, counting, why_unsteady
-from ktc.ir.fold import add, cast, lt
+from ktc.ir.arith.counted_loops import Counting, loop_step, why_unsteady
+from ktc.ir.fold import add, cast, i32, lt
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Cast, Expr, For, Par, Reduce, Scan, Stmt, Sym, Var, fresh
-from ktc.ir.types import I32, I64, U32, U64
+from ktc.ir.nodes import Binary, Cast, Expr, For, Par, Reduce, Scan, Stmt, Sym, Var, fresh
+from ktc.ir.types import I32, I64, U32, U64, Scalar
 from ktc.ir.walk import map_body, substitute_expr
 
 MOST = 2**31 - 1
@@ -33,13 +33,13 @@ def counted_in_int(kernel: Kernel) -> Kernel:
     """``kernel`` with each of these loops that ends below 2^31, its last step included."""
     found: dict[Sym, tuple[Sym, Counting | None]] = {}
     for s, here in facts_of(kernel, REWRITES).visit(kernel.body):
-        if isinstance(s, Loop) and s.var.type in OTHERS:
-            form = counting(s) if isinstance(s, For) else None
+        if isinstance(s, Loop) and (s.var.type in OTHERS or (s.var.type == I32 and _is_converted(s))):
+            form = _counting(s) if isinstance(s, For) else None
             if _fits(s, form, here):
-                found[s.var] = fresh(s.var.name, I32), form
+                found[s.var] = s.var if s.var.type == I32 else fresh(s.var.name, I32), form
     if not found:
         return kernel
-    values: dict[Sym, Expr] = {v: Cast(v.type, Var(n), "implicit") for v, (n, _) in found.items()}
+    values: dict[Sym, Expr] = {v: Cast(v.type, Var(n), "implicit") for v, (n, _) in found.items() if v != n}
 
     def number(e: Expr) -> Expr:
         e = substitute_expr(e, values)
@@ -59,13 +59,38 @@ def counted_in_int(kernel: Kernel) -> Kernel:
     return kernel.with_(body=body)
 
 
+def _is_converted(s: Loop) -> bool:
+    """Whether ``s`` compares its counter as a number of another type: ``int i`` with ``size_t n``."""
+    return isinstance(s, For) and isinstance(s.cond, Binary) and isinstance(s.cond.a, Cast)
+
+
+def _counting(s: For) -> Counting | None:
+    """``s`` as a loop that counts up to a limit, in whatever type it compares the two."""
+    by = loop_step(s)
+    if by is None or not isinstance(s.cond, Binary) or _converted(s.cond.a) != Var(s.var):
+        return None
+    hi, t = s.cond.b, s.cond.b.type
+    if s.cond.op not in ("<", "<=") or not isinstance(t, Scalar) or not t.is_int or t.bits < 32:
+        return None
+    return Counting(s.init, add(hi, cast(i32(1), t)) if s.cond.op == "<=" else hi, by)
+
+
+def _converted(e: Expr) -> Expr:
+    """What ``e`` is, before conversions to 32 bits or more."""
+    while isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int and e.to.bits >= 32:
+        e = e.x
+    return e
+
+
 def _fits(s: Loop, form: Counting | None, facts: Facts) -> bool:
     if not isinstance(s, For):
         return _within(s.lo, s.hi, MOST, facts)
     if form is None or why_unsteady(s, form):
         return False
-    step = facts.interval(form.by)
-    return step.positive and step.high is not None and _within(form.lo, form.hi, MOST - step.high, facts)
+    step, least = facts.interval(form.by), 0 if _is_converted(s) else -MOST  # which a conversion may turn positive
+    if not step.positive or step.high is None or not facts.interval(form.lo).within(Interval(least, MOST)):
+        return False
+    return _within(form.lo, form.hi, MOST - step.high, facts)
 
 
 def _within(lo: Expr, hi: Expr, most: int, facts: Facts) -> bool:

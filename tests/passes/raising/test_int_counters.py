@@ -51,6 +51,31 @@ def test_counters_that_may_not_fit_stay(parts: dict[str, str], kept: str) -> Non
     assert kept in counted(**parts)
 
 
+COMPARED = """\
+kernel k(x: f32 const*, y: f32*, n: u64{of_n}, first: i32)
+  var s: f32 = 0.0
+  for i = {start}; {cond}; i + 1
+    s += x[i]
+  y[0] = s
+"""
+
+
+@pytest.mark.parametrize("cond", ["i as u64 < n", "i as u64 <= n", "i as u32 < n as u32"])
+def test_a_counter_that_is_compared_in_another_type(cond: str) -> None:
+    text = COMPARED.format(of_n=KNOWN, start="0", cond=cond)
+    assert "for i in 0..n" in print_kernel(counted_in_int(parse_kernel(text)))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"of_n": ""}, {"start": "first"}, {"start": "-1"}, {"cond": "i as u8 as u64 < n"}, {"cond": "n > i as u64"}],
+    ids=str,
+)
+def test_a_counter_that_may_compare_differently_stays(parts: dict[str, str]) -> None:
+    text = COMPARED.format(**{"of_n": KNOWN, "start": "0", "cond": "i as u64 < n", **parts})
+    assert "for i in" not in print_kernel(counted_in_int(parse_kernel(text)))
+
+
 def test_the_values_are_the_same() -> None:
     kernel = parse_kernel(
         KERNEL.format(of_n=KNOWN, of_m=KNOWN, **PLAIN | {"step": "i + 3_i64", "until": "<= m - 1_i64"})

@@ -184,6 +184,37 @@ def test_a_size_that_is_a_constant_is_one_of_many() -> None:
     assert print_kernel(same.kernel).replace("100", "10000").replace("grid(2)", "grid(157)") == print_kernel(form)
 
 
+GRID_STRIDE = """
+const size_t N = 8 << 20;
+__global__ void sum(const float* x, float* y) {
+  __shared__ float part[256];
+  part[threadIdx.x] = 0;
+  size_t i = threadIdx.x + blockDim.x * blockIdx.x;
+  WALK
+  for (unsigned s = blockDim.x / 2; s > 0; s >>= 1) {
+    __syncthreads();
+    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+  }
+  if (threadIdx.x == 0) atomicAdd(y, part[0]);
+}
+void host(const float* x, float* y) { sum<<<640, 256>>>(x, y); }
+"""
+
+
+@pytest.mark.parametrize(
+    "walk_through",
+    [
+        "while (i < N) { part[threadIdx.x] += x[i]; i += gridDim.x * blockDim.x; }",
+        "for (; i < N; i += gridDim.x * blockDim.x) part[threadIdx.x] += x[i];",
+    ],
+    ids=["while", "for"],
+)
+def test_a_size_of_the_file_that_many_threads_share_is_one_of_many(walk_through: str) -> None:
+    """A few rounds a thread, and 160,000 threads."""
+    outcome = Raise().run(load(GRID_STRIDE.replace("WALK", walk_through), name="source.cu"))
+    assert isinstance(outcome, Result) and "8388608 step 163840" in print_kernel(outcome.kernel)
+
+
 def test_a_constant_is_made_smaller_for_a_second_block_to_be_run() -> None:
     general = of_any_size(load(HEAD, name="source.cu"))
     assert general is not None

@@ -1,4 +1,4 @@
-"""Rounds in which each thread takes one element are loops over elements, with what the launch passes for their number."""
+"""Rounds in which each thread takes one element are loops over elements, also where the launch passes their number."""
 
 from __future__ import annotations
 
