@@ -6,6 +6,12 @@ __device__ half2 __float22half2_rn(float2 a) { return make_half2(__float2half(a.
 __device__ __nv_bfloat162 __float22bfloat162_rn(float2 a) { return make_bfloat162(__float2bfloat16(a.x), __float2bfloat16(a.y)); }
 __device__ half2 __float2half2_rn(float a) { return make_half2(__float2half(a), __float2half(a)); }
 __device__ __nv_bfloat162 __float2bfloat162_rn(float a) { return make_bfloat162(__float2bfloat16(a), __float2bfloat16(a)); }
+__device__ half __float2half_rz(float x) { half h = __float2half(x); return fabsf(__half2float(h)) > fabsf(x) ? __ushort_as_half(__half_as_ushort(h) - 1) : h; }
+__device__ half __float2half_rd(float x) { half h = __float2half(x); unsigned short u = __half_as_ushort(h); if (__half2float(h) > x) h = __ushort_as_half(u & 0x8000 ? u + 1 : u - 1); return h; }
+__device__ half __float2half_ru(float x) { half h = __float2half(x); unsigned short u = __half_as_ushort(h); if (__half2float(h) < x) h = __ushort_as_half(u & 0x8000 ? u - 1 : u + 1); return h; }
+__device__ __nv_bfloat16 __float2bfloat16_rz(float x) { __nv_bfloat16 h = __float2bfloat16(x); return fabsf(__bfloat162float(h)) > fabsf(x) ? __ushort_as_bfloat16(__bfloat16_as_ushort(h) - 1) : h; }
+__device__ __nv_bfloat16 __float2bfloat16_rd(float x) { __nv_bfloat16 h = __float2bfloat16(x); unsigned short u = __bfloat16_as_ushort(h); if (__bfloat162float(h) > x) h = __ushort_as_bfloat16(u & 0x8000 ? u + 1 : u - 1); return h; }
+__device__ __nv_bfloat16 __float2bfloat16_ru(float x) { __nv_bfloat16 h = __float2bfloat16(x); unsigned short u = __bfloat16_as_ushort(h); if (__bfloat162float(h) < x) h = __ushort_as_bfloat16(u & 0x8000 ? u - 1 : u + 1); return h; }
 __device__ half2 __floats2half2_rn(float a, float b) { return make_half2(__float2half(a), __float2half(b)); }
 __device__ __nv_bfloat162 __floats2bfloat162_rn(float a, float b) { return make_bfloat162(__float2bfloat16(a), __float2bfloat16(b)); }
 __device__ half2 __halves2half2(half a, half b) { return make_half2(a, b); }

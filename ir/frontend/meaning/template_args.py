@@ -15,7 +15,7 @@ from ktc.ir.types import BOOL, Scalar, Type
 from .cxx_types import RecordType, show
 from .name_meanings import FunctionVal, PackVal, TemplateVal, TypeVal
 from .templates import plain_name
-from .values import RVal, Value
+from .values import NullVal, RVal, Value
 
 
 class TemplateArguments(Context):
@@ -70,6 +70,8 @@ class TemplateArguments(Context):
                 out += self.template_args([a.expr], node)
             elif isinstance(a, c_ast.Typename):
                 out.append(TypeVal(self.resolve(a), const=self._of_constants(a)))
+            elif isinstance(a, c_ast.Constant) and a.type == "nullptr_t":
+                out.append(NullVal())
             else:
                 out.append(self.const_value(a, "a template argument"))
         return out
@@ -127,9 +129,9 @@ class TemplateArguments(Context):
                           hint=f"for example --template {p.name}={'float' if p.kind == 'type' else '256'}")  # fmt: skip
             if (p.kind == "type") != isinstance(v, TypeVal) or (p.kind == "template") != isinstance(v, TemplateVal):
                 self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' must be a {p.kind}", node)
-            if isinstance(v, RVal) and p.type is not None:
-                t = self.resolve(p.type)
-                if isinstance(t, Scalar) and isinstance(v.expr, Const) and not t.is_float:
+            if isinstance(v, RVal | NullVal) and p.type is not None:
+                t = self.resolve(p.type)  # std::enable_if may have none
+                if isinstance(v, RVal) and isinstance(t, Scalar) and isinstance(v.expr, Const) and not t.is_float:
                     raw = bool(v.expr.value) if t == BOOL else int(v.expr.value)
                     v = RVal(Const(raw, t))
             self.scope.names[p.name] = v
@@ -147,6 +149,8 @@ def spell(v: Value) -> str:
         return show(v.type)
     if isinstance(v, FunctionVal):
         return v.name
+    if isinstance(v, NullVal):
+        return "nullptr"
     if isinstance(v, RVal) and isinstance(v.expr, Const):
         return str(v.expr.value).lower() if isinstance(v.expr.value, bool) else str(v.expr.value)
     return "..."

@@ -15,7 +15,17 @@ from ktc.ir.frontend.lowering.memory.buffers import element
 from ktc.ir.frontend.meaning.cxx_types import Pointer, show
 from ktc.ir.frontend.meaning.name_meanings import TypeVal
 from ktc.ir.frontend.meaning.row_signatures import row_signature
-from ktc.ir.frontend.meaning.values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, Value, moved
+from ktc.ir.frontend.meaning.values import (
+    ChoicePlace,
+    ElemPlace,
+    LanePlace,
+    ListVal,
+    PtrToPlace,
+    RecordVal,
+    RVal,
+    Value,
+    moved,
+)  # fmt: skip
 from ktc.ir.nodes import (
     Atomic,
     Barrier,
@@ -230,6 +240,10 @@ class Intrinsics(BuiltinRows):
 
     def _b_atomic(self, row: Builtin, args: list[Value], node: Any) -> Value:
         place = self._pointee(args[0], node)
+        if isinstance(place, ElemPlace) and isinstance(t := place.type, Vec):
+            if row.arg != "add" or not isinstance(t.elem, Scalar) or not t.elem.is_float:
+                self.fail("E-UNSUPPORTED-ATOMIC", f"an atomic {row.arg} of {show(t)}", node)
+            return self._atomic_lanes(row, place, t, args, node)
         choice = place if isinstance(place, ChoicePlace) else None
         seen = [self._atomic_view(row.arg, c, node) for c in (choice.choices if choice else (place,))]
         places, t, as_type = [p for p, _ in seen], seen[0][0].type, seen[0][1]
@@ -254,6 +268,13 @@ class Intrinsics(BuiltinRows):
         else:
             act(places[0])
         return NO_VALUE if old is None else RVal(bitcast(Var(old), as_type))
+
+    def _atomic_lanes(self, row: Builtin, place: ElemPlace, t: Vec, args: list[Value], node: Any) -> Value:
+        """``atomicAdd(__half2*, __half2)`` and the like: the lanes are added one by one, each of them atomically."""
+        value = self.temp(self.convert(self.rvalue(args[-1], node), t, "implicit", node).expr, "lanes")
+        lanes = [self.address(LanePlace(place, i32(i), t.elem), node) for i in range(lanes_of(t))]
+        olds = [self._b_atomic(row, [at, RVal(lane_of(value, i))], node) for i, at in enumerate(lanes)]
+        return NO_VALUE if NO_VALUE in olds else RVal(VecMake(t, tuple(self.rvalue(v, node).expr for v in olds)))
 
     def _atomic_view(self, op: str, place: Value, node: Any) -> tuple[ElemPlace, Scalar]:
         """The element that an atomic changes, and the type that it is seen as.

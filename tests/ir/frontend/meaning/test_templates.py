@@ -152,6 +152,24 @@ def test_non_template_beats_template_and_exact_beats_conversion(execute):
     assert list(got) == [2, 1, 5, 3, 7, 18, 9]
 
 
+@pytest.mark.parametrize(
+    "enabled",
+    [
+        "typename std::enable_if<IF>::type* = nullptr",
+        "typename std::enable_if<IF, int>::type = 0",
+        "typename std::enable_if<IF, void*>::type = nullptr",
+        "std::enable_if_t<IF, int> = 0",
+    ],
+)
+def test_overloads_that_a_pointer_or_a_number_disables(execute, enabled: str) -> None:
+    whole = enabled.replace("IF", "std::is_integral<T>::value")
+    other = enabled.replace("IF", "!std::is_integral<T>::value")
+    text = f"""template <typename T, {whole}> __device__ int f(T x) {{ return 1; }}
+    template <typename T, {other}> __device__ int f(T x) {{ return 2; }}
+    __global__ void k(int* out) {{ out[0] = f(3); out[1] = f(3.f); }}"""
+    assert list(execute(text, {"out": np.zeros(2, np.int32)})["out"]) == [1, 2]
+
+
 def test_default_template_arguments_and_enable_if(cu):
     k = cu("""template <typename T, std::enable_if_t<std::is_integral<T>::value,
     int> = 0> __device__ int f(T x) { return 1; }
