@@ -13,6 +13,7 @@ from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, 
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, substitute, walk, without
 from ktc.passes.raising.check.invented_arguments import invented_sizes
+from ktc.passes.raising.lanes.rolled_copies import rolled_copies
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
@@ -156,6 +157,9 @@ def _guess(
             body = unrolled(body)
         if variant.found:
             body = plain_sums(body)
+        if (single := rolled_copies(body)) != body:
+            single = tidied(single, sizes_of(launch))
+            yield Guess(single, regions + left_as_threads(single), domains, online)
         yield Guess(body, regions + left_as_threads(body), domains, online)
 
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import suppress
 
-from ktc.ir.arith.polynomial import minus, polynomial
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial, scaled
 from ktc.ir.fields import children, with_children
-from ktc.ir.fold import add, cast, i32, mul
+from ktc.ir.fold import add, cast, mul
 from ktc.ir.nodes import (
     Acc,
     Assign,
@@ -29,6 +30,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     For,
+    If,
     Select,
     Stmt,
     Store,
@@ -67,11 +69,12 @@ class Rolled:
     """``lane``: the number of the lane, a variable of the statements that come of ``count`` lanes.
 
     ``is_loose``: the lanes are guarded one by one, or some at a time, and one guard stands for all: they are the same
-    where what they are guarded by is a multiple of ``count``.
+    where what they are guarded by is a multiple of ``count``. ``apart``: lanes need not be neighbours, but as far from
+    each other as rows are, say.
     """
 
-    def __init__(self, lanes: Lanes, count: int) -> None:
-        self.count, self.lane = count, fresh("lane", I32)
+    def __init__(self, lanes: Lanes, count: int, apart: bool = False) -> None:
+        self.count, self.lane, self.apart = count, fresh("lane", I32), apart
         self._at: dict[Sym, tuple[_Block, int, Decl]] = {}
         self._changes: dict[Sym, list[tuple[_Block, int, Assign]]] = {}
         self._groups: dict[tuple[Sym, ...], Sym] = {}
@@ -83,7 +86,7 @@ class Rolled:
         self._hoisted = tuple(lanes.hoisted)
         self._of_vectors = set(lanes.of_vectors)
         self._kept: set[Sym] = set()
-        self.is_loose = False
+        self.is_loose = self._each_guarded = False
 
     def _read(self, block: _Block) -> _Block:
         self._blocks.append(block)
@@ -120,10 +123,21 @@ class Rolled:
         distances = {_distance(first.what.index, s.what.index): s for s in reversed(same)}
         if all(k in distances for k in range(self.count)):
             return [distances[k] for k in range(self.count)]
+        if self.apart:
+            return self._in_steps(first, same)
         by_data = all(any(isinstance(x, Var) and x.sym in self._at for x in s.what.index) for s in same)
         if not by_data or len(same) % self.count:
             raise NotLanes(f"'{first.what.buffer.name}' is not written lane by lane")
         return same[: self.count]
+
+    def _in_steps(self, first: Effect, same: Sequence[Effect]) -> list[Effect]:
+        """The effects of all lanes, each as far behind the one before."""
+        gaps = [(_gap(first.what.index, s.what.index), s) for s in same]
+        for step, _ in gaps:
+            found = [next((s for g, s in gaps if g == scaled(step or {}, k)), None) for k in range(self.count)]
+            if step and all(s is not None for s in found):
+                return [s for s in found if s is not None]
+        raise NotLanes(f"'{first.what.buffer.name}' is not written lane by lane")
 
     def _given(self, conditions: Sequence[Conditions]) -> Conditions:
         """The conditions of one lane, of those of each."""
@@ -153,14 +167,18 @@ class Rolled:
         return self.share(each[gaps.index(min(gaps))])
 
     def conditions(self, accs: Sequence[Acc] = ()) -> Conditions:
-        """The conditions under which each of the effects happens: those of all of them.
+        """The conditions under which each of the effects happens: those of all of them; none where lanes that are
+        ``apart`` have effects that keep their own.
 
         Raises:
             NotLanes: they differ, or memory is read under others.
         """
         found = {s.given for _, _, s in self._out if isinstance(s, Effect)}
-        if len(found) > 1:
-            raise NotLanes("what is written stands under different conditions")
+        self._each_guarded = len(found) > 1
+        if self._each_guarded:
+            if not self.apart or self._hoisted:
+                raise NotLanes("what is written stands under different conditions")
+            return ()
         given = next(iter(found), tuple(dict.fromkeys(c for c in self._conditions.values())) if accs else ())
         if not all(c in self._conditions and self._conditions[c] in given for c in self._hoisted):
             raise NotLanes("memory is read under a condition, and nothing else done")
@@ -227,6 +245,9 @@ class Rolled:
             own = tuple(x.sym for x in xs if isinstance(x, Var))
             if all(s in self._at for s in own) and len(set(own)) == len(own):
                 return Var(self._group(own))
+        if self.apart:  # whole sums first: their terms may stand in another order in each lane
+            with suppress(NotLanes):
+                return self._counting(xs)
         try:
             return self._by_operands(xs)
         except NotLanes:
@@ -250,11 +271,13 @@ class Rolled:
         if not isinstance(t, Scalar) or not t.is_int or any(x.type != t for x in xs):
             raise NotLanes("lanes do different things")
         steps = [minus(polynomial(x), polynomial(first)) for x in xs]
-        step = steps[1].get((), 0)
-        if not step or any(s != ({(): k * step} if k else {}) for k, s in enumerate(steps)):
+        step = steps[1]
+        if not step or any(s != scaled(step, k) for k, s in enumerate(steps)):
+            raise NotLanes("lanes differ by more than their number")
+        if set(step) != {()} and not self.apart:
             raise NotLanes("lanes differ by more than their number")
         self._share(first)
-        return add(first, cast(mul(Var(self.lane), i32(step)), t))
+        return add(first, cast(mul(Var(self.lane), from_polynomial(step, I32)), t))
 
     def _group(self, own: tuple[Sym, ...]) -> Sym:
         """The variable that ``own``, one of each lane, are."""
@@ -313,11 +336,19 @@ class Rolled:
                     self._out.append((b.around, b.at, None))  # it is needed, too
 
     def _statements(self, block: _Block) -> Body:
-        own = [(at, s.what if isinstance(s, Effect) else s) for b, at, s in self._out if b is block and s is not None]
+        own = [(at, self._done(s) if isinstance(s, Effect) else s)
+               for b, at, s in self._out if b is block and s is not None]  # fmt: skip
         for b in self._blocks:
             if b.around is block and b.is_needed and b.head is not None:
                 own.append((b.at, dataclasses.replace(b.head, body=self._statements(b))))
         return tuple(s for _, s in sorted(own, key=lambda x: x[0]))
+
+    def _done(self, e: Effect) -> Stmt:
+        """``e`` as a statement, under its own conditions where others have other ones."""
+        what: Stmt = e.what
+        for c in reversed(e.given) if self._each_guarded else ():
+            what = If(c, (what,), loc=what.loc)
+        return what
 
 
 def _same_kind(a: Store | Atomic, b: Store | Atomic) -> bool:
@@ -334,10 +365,13 @@ def _with(e: Expr, operands: Sequence[Expr]) -> Expr:
 
 def _distance(a: Exprs, b: Exprs) -> int | None:
     """How many elements ``b`` lies behind ``a``; None where that is no number."""
-    if len(a) != len(b) or a[:-1] != b[:-1]:
-        return None
-    gap = minus(polynomial(b[-1]), polynomial(a[-1]))
-    return gap.get((), 0) if set(gap) <= {()} else None
+    gap = _gap(a, b)
+    return gap.get((), 0) if gap is not None and set(gap) <= {()} else None
+
+
+def _gap(a: Exprs, b: Exprs) -> Polynomial | None:
+    """How many elements ``b`` lies behind ``a``, where only the last index differs."""
+    return minus(polynomial(b[-1]), polynomial(a[-1])) if len(a) == len(b) and a[:-1] == b[:-1] else None
 
 
 def _combines(e: Expr, op: str) -> bool:
