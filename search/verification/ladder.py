@@ -15,6 +15,7 @@ from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.shared.whole_quotients import in_integers
 from ktc.search.verification.device.repeated_launches import in_step
 from ktc.search.verification.instances.coverage import SECOND_ROUND
 from ktc.search.verification.instances.instances import (
@@ -175,6 +176,7 @@ def _climb(
         return Verdict("UNKNOWN", "lowering", e.message, (rung,), time.perf_counter() - began)
     if needs := _unknown_at_launch(candidate):
         return Verdict("UNKNOWN", "lowering", needs, (Rung("lowering", "unknown", needs),))
+    original, candidate = in_integers(original), in_integers(candidate)  # exact domains do not round
     same = in_step(original, candidate)
     if same is None:
         reason = f"a launch of the candidate does {candidate.sweeps} sweeps, one of the original {original.sweeps}"
@@ -235,6 +237,7 @@ def assistant(
         candidate = materialise(candidate)
     except LoweringError:
         return False
+    original, candidate = in_integers(original), in_integers(candidate)  # exact domains do not round
     same = in_step(original, candidate)
     if same is None:
         return False

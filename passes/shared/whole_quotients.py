@@ -15,6 +15,7 @@ from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.fold import binary, cast, cdiv
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import F32, F64, I32, Scalar
 from ktc.ir.walk import all_exprs, keep, map_body
 
@@ -24,6 +25,7 @@ SIGNIFICAND: dict[object, int] = {F32: 24, F64: 53}
 MOST = 2**31 - 1
 
 
+@by_identity(16)
 def in_integers(kernel: Kernel) -> Kernel:
     """``kernel`` with each of these that an integer is made of, or that one is compared with."""
     if not any(_is_rounded(e) for e in all_exprs(kernel.body)):
