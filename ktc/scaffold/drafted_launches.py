@@ -45,12 +45,19 @@ MANY_THREADS = 1 << 16
 """Of a launch at all sizes of a workload: more than are run often."""
 
 
+HUGE = 1 << 23
+"""Threads of a launch, more than which are never run to check a candidate: a loop that any number of blocks shares out
+gets a grid that follows its size."""
+
+
 def needs_launch(k: Kernel) -> str:
     """Why a launch has to be guessed: the source has none, or one of so many blocks, for one size. '' if not."""
     if k.launch is None:
         return "the source has no <<<>>> of this kernel that can be followed to its sizes"
     fixed = not any(used(e) for e in k.launch.grid) and any(not is_const(e, 1) for e in k.launch.grid)
-    if fixed and not strides_by_grids(k) and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
+    threads = math.prod(int(evaluate(e, {}) or 1) for e in (*k.launch.grid, *k.launch.block))
+    bounds = _bounds(k, _block(k, set("xyz"))) if fixed and (threads > HUGE or not strides_by_grids(k)) else ()
+    if any(each > 1 for _, (_, each) in bounds):
         return "the source launches a fixed number of blocks; this grid follows the guards"
     return ""
 

@@ -35,7 +35,7 @@ def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: 
     answered first, as far as it assumes the answer, and integers that it rounds as floats are integers."""
     from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
     from ktc.passes.raising.normalise.int_counters import counted_in_int
-    from ktc.passes.shared.whole_quotients import in_integers
+    from ktc.passes.raising.normalise.whole_quotients import in_integers
 
     kernel = in_integers(kernel.with_(body=with_decided(kernel.body, known_nulls(kernel))))
     outcome = _in_equal_sizes(kernel, checked, guessed) or _at_its_sizes(kernel, launch, checked)

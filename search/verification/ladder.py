@@ -15,7 +15,7 @@ from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
-from ktc.passes.shared.whole_quotients import in_integers
+from ktc.passes.raising.normalise.whole_quotients import in_integers
 from ktc.search.verification.device.repeated_launches import in_step
 from ktc.search.verification.instances.coverage import SECOND_ROUND
 from ktc.search.verification.instances.instances import (

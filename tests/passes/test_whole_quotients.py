@@ -7,7 +7,7 @@ import pytest
 
 from ktc.ir.interp import run
 from ktc.ir.text import parse_kernel, print_kernel
-from ktc.passes.shared.whole_quotients import in_integers
+from ktc.passes.raising.normalise.whole_quotients import in_integers
 
 KERNEL = """\
 kernel k(y: i32*, n: i32{of_n}, d: i32{of_d})

@@ -173,6 +173,16 @@ def test_a_grid_that_goes_on_until_all_is_done_is_the_sources() -> None:
     assert d.launch is None and not d.doubts and shapes(d) == {"x": ("n",)}
 
 
+def test_a_grid_that_no_check_can_run_follows_the_size() -> None:
+    """33 million threads at all sizes: any number of blocks does the same work."""
+    source = """__global__ void k(float* y, const float* x, int n) {
+      for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) y[i] = 2 * x[i];
+    }
+    void launch(float* y, const float* x) { k<<<131072, 256>>>(y, x, 32 << 20); }"""
+    d = drafted(source)
+    assert d.launch is not None and d.launch.grid[0] == "cdiv(n, 256)" and any("fixed number" in x for x in d.doubts)
+
+
 @pytest.mark.parametrize(
     ("source", "most"),
     [
