@@ -29,7 +29,7 @@ from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Const, Expr, Sym
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical
-from ktc.ir.types import Scalar
+from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import keep, map_body, map_expr, substitute, substitute_expr
 from ktc.ir.workload import ArgSpec, Workload, size_expressions
 from ktc.passes.raising.check.constant_sizes import bounds, with_sizes
@@ -217,8 +217,13 @@ def _with_numbers(source: Kernel, general: Kernel, values: Mapping[Sym, int]) ->
 
 
 def _launched(launch: Launch, env: Mapping[Sym, Const]) -> Launch:
-    x, y, z = (map_expr(substitute_expr(e, env), _known) for e in launch.grid)
+    x, y, z = (_extent(map_expr(substitute_expr(e, env), _known)) for e in launch.grid)
     return dataclasses.replace(launch, grid=(x, y, z))
+
+
+def _extent(e: Expr) -> Expr:
+    """A number of blocks is the same in whatever type the host has computed it."""
+    return Const(int(e.value), I32) if isinstance(e, Const) and int(e.value) < 1 << 31 else e
 
 
 def _known(e: Expr) -> Expr:

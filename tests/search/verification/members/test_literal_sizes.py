@@ -61,6 +61,11 @@ def test_smaller_numbers_stand_for_those_of_the_source():
     assert "with 1024 and 2048 of the source taken for sizes" in verdict.reason and "size_2048=" in verdict.reason
 
 
+def test_blocks_may_be_counted_in_any_type():
+    """``(N + 127) / 128`` of ``const size_t N``, which the front-end has computed."""
+    assert general(ROWS.replace("grid(16)", "grid(16_u64)")).numbers == general(ROWS).numbers
+
+
 def test_at_its_own_numbers_the_source_is_what_it_was():
     found = general(ROWS)
     assert found.numbers == {"size_2048": 2048, "size_1024": 1024}
