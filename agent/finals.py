@@ -110,7 +110,8 @@ def _next(
 
     The fastest comes first, and its verdict is waited for. Once the time of ``scenario`` is over, those that have
     theirs come first; verdicts on what is faster are then waited for ``until`` (of :func:`time.monotonic`), and while
-    nothing at all is accepted, :data:`LAST_RESORT` time limits more.
+    nothing at all is accepted, :data:`LAST_RESORT` time limits more. What was accepted itself, and is built on
+    something that has no verdict by then, is waited for no longer.
     """
     if any(run.stopping.get(scenario.name, Stopping()).is_near(m.found.after.median) for m in met):
         return None
@@ -125,7 +126,10 @@ def _next(
             open_ = [f for f in begun if f.seconds < _least(met)]
         left = until - time.monotonic() if late and met else run.patience(scenario, LAST_RESORT if late else 1.0)
         if not open_ or left <= 0:
-            return None
+            own = next((f for f in close if not run.was_decided(f) and run.stands_alone(f)), None)
+            if own is not None:
+                run.release(own.candidate)
+            return own
         if not run.lab.gates and open_[0] not in faster and _fastest(run, met) is not None:
             return open_[0]  # a duel takes half a second, and its verdict many
         each = {f.candidate.key: f for f in reversed(open_)}  # the fastest of each template: they fail together

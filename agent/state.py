@@ -98,6 +98,7 @@ class Run:
     first_improvement: float = 0.0  # seconds from the start to the first verified one; 0: there is none
     verdicts: Verdicts = field(init=False)
     _withdrawn: dict[str, str] = field(default_factory=dict)  # candidate key -> its script where it is wrong, else ''
+    _released: set[str] = field(default_factory=set)  # candidate keys for which nothing else is waited for
     leaders: Leaders = field(init=False)
     _tainted: bool = False
     _profiles: dict[tuple[str, str, str], Profile | None] = field(default_factory=dict)
@@ -292,7 +293,18 @@ class Run:
         case = self.verdicts.of(f.candidate, f.knobs)
         return case is not None and case.verdict is not None and not self._open_parents(f.candidate)
 
+    def stands_alone(self, f: Finalist) -> bool:
+        """Whether the ladder accepted this very configuration, whatever it will say of what that is built on."""
+        case = self.verdicts.of(f.candidate, f.knobs)
+        return case is not None and case.accepted and not self.is_withdrawn(f.candidate)
+
+    def release(self, c: Candidate) -> None:
+        """Wait no longer for verdicts on what ``c`` is built on: its own says that it is right."""
+        self._released.add(c.key)
+
     def _open_parents(self, c: Candidate) -> list[Case]:
+        if c.key in self._released:
+            return []
         return self.verdicts.on_trial(lambda parent: built_on(c.script, parent.script))
 
     def may_be_measured(self, c: Candidate) -> bool:

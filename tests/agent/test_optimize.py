@@ -333,6 +333,22 @@ def test_what_is_verified_wins_when_the_verdict_on_something_faster_does_not_com
     assert any("not verified in time" in n and SPLIT in n for n in report.notes)
 
 
+def test_what_is_verified_itself_does_not_wait_for_ever_for_what_it_is_built_on(work, tmp_path):
+    grown = f"{SPLIT} | cache-hints"
+
+    class Open(LateLab):
+        def gate(self, kernel):
+            parent = any("block.y" in t for t in kernel.trace) and not any("cache-hints" in t for t in kernel.trace)
+            return Future() if parent else super().gate(kernel)
+
+    def device(script, knobs, at):
+        return 1e-4 if script == grown else 2e-4 if script == SPLIT else seconds(script, knobs, at)
+
+    planner = Fixed(WIDE, SPLIT, grown)
+    report, _, _ = run(work, tmp_path, planner, Open(device), scenarios=["many"], time_limit=4.0)
+    assert report.scenarios[0].script == grown and report.scenarios[0].verdict == "TESTED"
+
+
 def test_the_next_idea_is_compiled_while_one_is_measured(work, tmp_path):
     class Watched(FakeLab):
         def tune(self, c, scenario, *rest):
