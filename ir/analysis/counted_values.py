@@ -20,9 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ktc.ir.arith.affine import linear_form
-from ktc.ir.arith.counted_loops import counting, why_uncounted
-from ktc.ir.fold import add, cast, fold_node, i32, is_const, mul, sub
-from ktc.ir.nodes import AddrOf, Assign, Body, Call, Decl, Expr, For, Load, Raw, Stmt, Sym, Var, fresh
+from ktc.ir.arith.counted_loops import Counting, counting, why_unsteady
+from ktc.ir.arith.polynomial import from_polynomial, polynomial
+from ktc.ir.fold import add, binary, cast, cdiv, fold_node, i32, is_const, mul, sub
+from ktc.ir.nodes import AddrOf, Assign, Body, Call, Const, Decl, Expr, For, Load, Raw, Stmt, Sym, Var, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, substitute, substitute_expr, used, walk, walk_expr, with_bodies
 
@@ -64,9 +65,9 @@ def _loop(
     rounds = substitute_expr(sub(form.hi, form.lo), now)
     if not runs(rounds):
         rounds = fold_node(Call("max", (rounds, cast(i32(0), form.hi.type)), form.hi.type))
+    rounds = rounds if form.by_one else cdiv(rounds, form.by)
     start = {v: now.get(v, Var(v)) for v in steps}
-    passed: Expr = sub(Var(s.var), form.lo)
-    here = {v: _after(start[v], passed, steps[v]) for v in steps}
+    here = {v: _after(start[v], *_passed(s, form, steps[v])) for v in steps}
     body: list[Stmt] = []
     for x in s.body:
         if isinstance(x, Assign) and x.sym in steps:
@@ -79,6 +80,19 @@ def _loop(
     return dataclasses.replace(head, body=tuple(body)), ends
 
 
+def _passed(s: For, form: Counting, step: Expr) -> tuple[Expr, Expr]:
+    """Two numbers whose product is what the iterations before this one have added, ``step`` each: how far the counter
+    is and what that adds for one, where it counts by several."""
+    far, p = sub(Var(s.var), form.lo), polynomial(step)
+    if form.by_one:
+        return far, step
+    assert isinstance(form.by, Const) and isinstance(step.type, Scalar)
+    by = int(form.by.value)
+    if all(n % by == 0 for n in p.values()):
+        return far, from_polynomial({f: n // by for f, n in p.items()}, step.type)
+    return binary("/", far, form.by), step
+
+
 def _after(start: Expr, rounds: Expr, step: Expr) -> Expr:
     """``start`` after so many steps."""
     t = start.type
@@ -89,7 +103,10 @@ def _after(start: Expr, rounds: Expr, step: Expr) -> Expr:
 def _step(loop: For, v: Sym) -> Expr | None:
     """What each iteration of ``loop`` adds to ``v``; None where that is not the same in all, or nothing is known."""
     own = [s for s in loop.body if isinstance(s, Assign) and s.sym == v]
-    if len(own) != 1 or why_uncounted(loop) or jump(loop.body) is not None:
+    loop_form = counting(loop)
+    if len(own) != 1 or loop_form is None or why_unsteady(loop, loop_form) or jump(loop.body) is not None:
+        return None
+    if not isinstance(loop_form.by, Const) or loop_form.by.value < 1:
         return None
     form = linear_form(own[0].value, (v,))
     changing = assigned(loop.body) | set(declared(loop.body)) | {loop.var}

@@ -44,6 +44,19 @@ KERNELS = {
         one("for (int j = threadIdx.x; j < m; j += blockDim.x) y[blockIdx.x * m + j] = x[j];", "n"),
         "0_i64 .. m * n - 1_i64",
     ),
+    "pointers that go on by a tile": (
+        one(
+            "int t = threadIdx.x; const float* a = x; float* b = y;"
+            "for (int k = 0; k < n; k += 8) { b[t] = a[t % 8]; a += 8; b += 8 * m; }",
+            "1",
+            "8",
+        ),
+        "0_i64 .. m * n + 7_i64 - m",
+    ),
+    "pointers that go on by no part of a tile": (
+        one("float* b = y; for (int k = 0; k < n; k += 4) { b[threadIdx.x] = x[k]; b += m; }", "1", "8"),
+        "0_i64 .. (n - 1_i64) / 4_i64 * m + 7_i64",
+    ),
     "no guard": (one(f"{INDEX} y[i] = 1;"), "0_i64 .. (n + 31) / 32 * 32_i64 - 1_i64"),
     "a guard of a sum": (
         one(f"{INDEX} for (int j = -m; j <= m; ++j) if (i + j >= 0 && i + j < n) y[i + j] = x[i + j];"),
