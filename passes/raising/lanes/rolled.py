@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial, scaled
 from ktc.ir.fields import children, with_children
-from ktc.ir.fold import add, cast, mul
+from ktc.ir.fold import add, cast, i32, mul
 from ktc.ir.nodes import (
     Acc,
     Assign,
@@ -40,7 +40,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.nodes import Binary as Op
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import used
+from ktc.ir.walk import substitute_expr, used
 
 from .lanes_in_place import in_place
 from .scalar_lanes import Conditions, Effect, Item, Lanes, Nested, NotLanes
@@ -69,11 +69,11 @@ class Rolled:
     """``lane``: the number of the lane, a variable of the statements that come of ``count`` lanes.
 
     ``is_loose``: the lanes are guarded one by one, or some at a time, and one guard stands for all: they are the same
-    where what they are guarded by is a multiple of ``count``. ``apart``: lanes need not be neighbours, but as far from
-    each other as rows are, say.
+    where what they are guarded by is a multiple of ``count``. ``apart``: of a loop over this variable, lanes that need
+    not be neighbours, but are as far from each other as the last is from the first of the next iteration: rows, say.
     """
 
-    def __init__(self, lanes: Lanes, count: int, apart: bool = False) -> None:
+    def __init__(self, lanes: Lanes, count: int, apart: Sym | None = None) -> None:
         self.count, self.lane, self.apart = count, fresh("lane", I32), apart
         self._at: dict[Sym, tuple[_Block, int, Decl]] = {}
         self._changes: dict[Sym, list[tuple[_Block, int, Assign]]] = {}
@@ -120,24 +120,28 @@ class Rolled:
     def _neighbours(self, first: Effect, left: Sequence[tuple[int, Effect]]) -> list[Effect]:
         """The effects of all lanes, on elements in a row, or where the data says: ``first`` is the first lane's."""
         same = [s for _, s in left if _same_kind(first.what, s.what)]
+        if self.apart is not None:
+            return self._in_steps(first, same, self.apart)
         distances = {_distance(first.what.index, s.what.index): s for s in reversed(same)}
         if all(k in distances for k in range(self.count)):
             return [distances[k] for k in range(self.count)]
-        if self.apart:
-            return self._in_steps(first, same)
         by_data = all(any(isinstance(x, Var) and x.sym in self._at for x in s.what.index) for s in same)
         if not by_data or len(same) % self.count:
             raise NotLanes(f"'{first.what.buffer.name}' is not written lane by lane")
         return same[: self.count]
 
-    def _in_steps(self, first: Effect, same: Sequence[Effect]) -> list[Effect]:
-        """The effects of all lanes, each as far behind the one before."""
-        gaps = [(_gap(first.what.index, s.what.index), s) for s in same]
-        for step, _ in gaps:
-            found = [next((s for g, s in gaps if g == scaled(step or {}, k)), None) for k in range(self.count)]
-            if step and all(s is not None for s in found):
-                return [s for s in found if s is not None]
-        raise NotLanes(f"'{first.what.buffer.name}' is not written lane by lane")
+    def _in_steps(self, first: Effect, same: Sequence[Effect], over: Sym) -> list[Effect]:
+        """The effects of all lanes, each behind the one before by its share of what an iteration moves on."""
+        at = first.what.index
+        moved = _gap(at, tuple(substitute_expr(i, {over: add(Var(over), i32(1))}) for i in at))
+        if not moved or any(n % self.count for n in moved.values()):
+            raise NotLanes(f"'{first.what.buffer.name}' does not move on by whole lanes")
+        step = {f: n // self.count for f, n in moved.items()}
+        gaps = {frozenset(g.items()): s for s in reversed(same) if (g := _gap(at, s.what.index)) is not None}
+        found = [gaps.get(frozenset(scaled(step, k).items())) for k in range(self.count)]
+        if any(s is None for s in found):
+            raise NotLanes(f"'{first.what.buffer.name}' is not written lane by lane")
+        return [s for s in found if s is not None]
 
     def _given(self, conditions: Sequence[Conditions]) -> Conditions:
         """The conditions of one lane, of those of each."""
@@ -176,7 +180,7 @@ class Rolled:
         found = {s.given for _, _, s in self._out if isinstance(s, Effect)}
         self._each_guarded = len(found) > 1
         if self._each_guarded:
-            if not self.apart or self._hoisted:
+            if self.apart is None or self._hoisted:
                 raise NotLanes("what is written stands under different conditions")
             return ()
         given = next(iter(found), tuple(dict.fromkeys(c for c in self._conditions.values())) if accs else ())
@@ -245,7 +249,7 @@ class Rolled:
             own = tuple(x.sym for x in xs if isinstance(x, Var))
             if all(s in self._at for s in own) and len(set(own)) == len(own):
                 return Var(self._group(own))
-        if self.apart:  # whole sums first: their terms may stand in another order in each lane
+        if self.apart is not None:  # whole sums first: their terms may stand in another order in each lane
             with suppress(NotLanes):
                 return self._counting(xs)
         try:
@@ -274,7 +278,7 @@ class Rolled:
         step = steps[1]
         if not step or any(s != scaled(step, k) for k, s in enumerate(steps)):
             raise NotLanes("lanes differ by more than their number")
-        if set(step) != {()} and not self.apart:
+        if set(step) != {()} and self.apart is None:
             raise NotLanes("lanes differ by more than their number")
         self._share(first)
         return add(first, cast(mul(Var(self.lane), from_polynomial(step, I32)), t))

@@ -22,8 +22,8 @@ from contextlib import suppress
 
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import i32, is_const, mul
-from ktc.ir.nodes import Body, Decl, If, Level, Par, Reduce, Scan, Stmt
-from ktc.ir.types import I32, Scalar
+from ktc.ir.nodes import Atomic, Body, Decl, If, Level, Par, Reduce, Scan, Stmt, Store
+from ktc.ir.types import I32, Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, loads_in, substitute, walk, with_bodies
 from ktc.passes.raising.normalise.merge import rewritten
 
@@ -74,6 +74,8 @@ def _single(loop: Par) -> Par:
         raise NotLanes("a loop that does not begin with the first")
     if any(is_wide(s) or any(map(is_wide, all_exprs((s,)))) for s in walk(loop.body)):
         raise NotLanes("vectors are lanes of their own")
+    if not any(isinstance(s, Store | Atomic) and isinstance(s.buffer.type, Ptr) for s in walk(loop.body)):
+        raise NotLanes("nothing is done with rows or columns of memory")
     lanes = Lanes().run(_without_names(loop.body))
     why = NotLanes("one copy")
     for count in _counts(lanes.items):
@@ -118,7 +120,7 @@ def _effects(items: list[Item]) -> Iterator[Effect]:
 
 
 def _by(loop: Par, lanes: Lanes, count: int) -> Par:
-    rolled = Rolled(lanes, count, apart=True)
+    rolled = Rolled(lanes, count, apart=loop.var)
     rolled.effects()
     given = rolled.conditions()
     body = rolled.body()
