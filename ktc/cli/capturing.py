@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Argument, Option
-from .options import Define, Include, Json, Passes, Sets, knob_values, script_text, usage
+from .options import OUTPUT, Define, Include, Json, Passes, Sets, knob_values, script_text, usage
 from .output import ended, note, print_json, progress, styled, table
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ COLOURS = {"identical": "green", "within": "green", "differs": "red", "failed": 
 
 def capture(
     command: Annotated[list[str], Argument("COMMAND", "The program and its arguments, after --.")],
-    output: Annotated[
-        str, Option("-o", "--output", "--out", metavar="DIR", help="Folder of the capture.")
-    ] = "ktc-capture",
+    output: Annotated[str, Option(*OUTPUT, metavar="DIR", help="Folder of the capture.")] = "ktc-capture",
     launches: Annotated[
         str, Option("--launches", metavar="N,N", help="Which launches of each kernel, counted from 1.")
     ] = "1,2,10",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from .command_parser import Argument, Option
 from .options import (
+    OUTPUT,
     Define,
     Device,
     Dialect,
@@ -50,7 +51,7 @@ def export(
         To, Option("--to", help="What to write; auto: what calls kernels of the run's own language (torch for CUDA).")
     ] = To.auto,
     output: Annotated[
-        str, Option("-o", "--output", "--out", metavar="DIR", help="Folder to write.", unset="ktc-export/KERNEL-TARGET")
+        str, Option(*OUTPUT, metavar="DIR", help="Folder to write.", unset="ktc-export/KERNEL-TARGET")
     ] = "",
     passes: Passes = "",
     sets: Sets = [],  # noqa: B006

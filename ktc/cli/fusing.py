@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError
 from .command_parser import Option
 from .drafting_sequences import drafted_for
 from .lowering import Backend
-from .options import Json, Passes, apply_script, with_program
+from .options import OUTPUT, Json, Passes, apply_script, with_program
 from .output import note, print_json, progress, put
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def fuse(
         bool, Option("--beside", help="Also put launches that have nothing to do with each other into one grid.")
     ] = False,
     output: Annotated[
-        str, Option("-o", "--output", "--out", metavar="DIR", help="Write a folder that `ktc optimize` goes on from.")
+        str, Option(*OUTPUT, metavar="DIR", help="Write a folder that `ktc optimize` goes on from.")
     ] = "",
     verify: Annotated[
         bool, Option("--verify/--no-verify", help="Verify the result against the launches (without a device).")

@@ -15,6 +15,7 @@ from ktc.live.showing import showing
 
 from .command_parser import Option
 from .options import (
+    OUTPUT,
     Device,
     Json,
     Passes,
@@ -49,9 +50,7 @@ TimeLimit = Annotated[
 ]
 Out = Annotated[
     str,
-    Option(
-        "-o", "--output", "--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL"
-    ),
+    Option(*OUTPUT, metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL"),
 ]
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 Quiet = Annotated[bool, Option("--quiet", help="Show nothing on the way, the result alone.")]

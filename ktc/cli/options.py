@@ -31,9 +31,10 @@ Passes = Annotated[
     ),
 ]
 Sets = Annotated[list[str], Option("--set", metavar="KNOB=V", help="Bind a knob (repeatable).")]
-OutPath = Annotated[
-    str, Option("-o", "--output", "--out", metavar="FILE", help="Write there instead of standard output.")
-]
+OUTPUT = ("-o", "--output", "--out")
+"""Names of the option that says where to write."""
+
+OutPath = Annotated[str, Option(*OUTPUT, metavar="FILE", help="Write there instead of standard output.")]
 Device = Annotated[
     str,
     Option(

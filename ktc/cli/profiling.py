@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ktc.ir.support.quantities import duration
 
 from .command_parser import Argument, Option
-from .options import Define, Include, Json, usage
+from .options import OUTPUT, Define, Include, Json, usage
 from .output import ended, note, print_json, progress, styled, table
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ MOST_SHAPES = 5
 
 def profile(
     command: Annotated[list[str], Argument("COMMAND", "The program and its arguments, after --.")],
-    output: Annotated[
-        str, Option("-o", "--output", "--out", metavar="DIR", help="Folder of the profile.")
-    ] = "ktc-profile",
+    output: Annotated[str, Option(*OUTPUT, metavar="DIR", help="Folder of the profile.")] = "ktc-profile",
     source: Annotated[
         list[str],
         Option(

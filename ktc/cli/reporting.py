@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.quantities import duration, times
 
 from .command_parser import Argument, Option
-from .options import Device, Json, OutPath
+from .options import OUTPUT, Device, Json, OutPath
 from .output import as_json, ended, print_json, progress, put, styled, table, write_file
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def report(
     output: Annotated[
         str,
         Option(
-            "-o",
-            "--output",
-            "--out",
+            *OUTPUT,
             metavar="FILE",
             help="Write there; - is standard output.",
             unset="report.FORMAT in RUN",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Argument, Option
-from .options import Define, Include, Json, Template, preprocessing, usage
+from .options import OUTPUT, Define, Include, Json, Template, preprocessing, usage
 from .output import ended, note, print_json, table, write_file
 
 
@@ -105,9 +105,7 @@ def init(
     output: Annotated[
         str,
         Option(
-            "-o",
-            "--output",
-            "--out",
+            *OUTPUT,
             metavar="FILE",
             help="Where to write: a file, or the folder of a workload.toml.",
             unset="workload.toml beside FILE; NAME.toml with --function",

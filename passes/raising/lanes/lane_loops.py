@@ -56,7 +56,7 @@ from .rolled import Rolled
 from .scalar_lanes import Lanes, NotLanes
 from .vector_counters import counting_vectors, one_by_one
 from .vector_sums import sums_of_parts
-from .wide_accesses import is_wide, lanes_in, lanes_of
+from .wide_accesses import has_wide, lanes_in, lanes_of
 
 WORD = 16
 """Bytes of the widest access."""
@@ -86,7 +86,7 @@ def lane_forms(body: Body, params: Sequence[Param], tidied: Callable[[Body], Bod
     Where the rest of the elements has a loop of its own, beside the vectors' or behind it, it is one loop with theirs,
     of any length. ``tidied`` reads loops over threads as what they stride over.
     """
-    if not any(map(_is_wide, walk(body))):
+    if not any(map(has_wide, walk(body))):
         return
     body = with_constants(body)
     flat = flat_buffers(body)
@@ -97,7 +97,7 @@ def lane_forms(body: Body, params: Sequence[Param], tidied: Callable[[Body], Bod
     exact = tidied(_apart(source, False, always))
     whole = joined_tails(exact)
     assuming = tidied(_apart(source, True, known_multiples))
-    beside = any(isinstance(s, If) and s.orelse and any(map(_is_wide, walk(s.then))) for s in walk(source))
+    beside = any(isinstance(s, If) and s.orelse and any(map(has_wide, walk(s.then))) for s in walk(source))
     known = [(assuming, tuple(known_multiples.facts)), (exact, tuple(always.facts))]
     if whole != exact:
         known.insert(0, (whole, tuple(always.facts)))
@@ -105,7 +105,7 @@ def lane_forms(body: Body, params: Sequence[Param], tidied: Callable[[Body], Bod
         known.reverse()
     seen: list[Body] = []
     for form, given in known:
-        if form in seen or not any(map(_has_lanes, walk(form))) or (flat and any(map(_is_wide, walk(form)))):
+        if form in seen or not any(map(_has_lanes, walk(form))) or (flat and any(map(has_wide, walk(form)))):
             continue
         seen.append(form)
         said = (Region("assumed", print_expr(f.expr), "the source moves whole vectors") for f in given)
@@ -133,7 +133,7 @@ def _has_lanes(s: Stmt) -> bool:
 
 def _is_innermost(s: Par | Reduce) -> bool:
     """Whether ``s`` moves vectors, and holds no other loop whose iterations are independent."""
-    return any(map(_is_wide, walk(s.body))) and not any(isinstance(x, Par | Reduce) for x in walk(s.body))
+    return any(map(has_wide, walk(s.body))) and not any(isinstance(x, Par | Reduce) for x in walk(s.body))
 
 
 def _words(source: Body, form: Body) -> dict[Sym, int]:
@@ -153,14 +153,10 @@ def _accesses(body: Body) -> Iterator[Load | Store]:
     yield from (x for s in walk(body) for x in (s, *all_exprs((s,))) if isinstance(x, Load | Store))
 
 
-def _is_wide(s: Stmt) -> bool:
-    return is_wide(s) or any(map(is_wide, all_exprs((s,))))
-
-
 def _apart(body: Body, assuming: bool, sizes: Sizes) -> Body:
     def on(s: Stmt) -> Stmt:
-        if isinstance(s, Par) and any(map(_is_wide, walk(s.body))):
-            band = _band(s)
+        if isinstance(s, Par) and any(map(has_wide, walk(s.body))):
+            band = band_of(s)
             for k in range(len(band) - 1, -1, -1):
                 with suppress(NotLanes):
                     return _in_band(band, k, assuming, sizes)
@@ -172,12 +168,17 @@ def _apart(body: Body, assuming: bool, sizes: Sizes) -> Body:
     return tuple(map(on, body))
 
 
-def _band(s: Par) -> list[Par]:
+def band_of(s: Par) -> list[Par]:
     """``s`` and the loops right inside each other in it, with nothing beside them."""
     band = [s]
     while len(band[-1].body) == 1 and isinstance(inner := band[-1].body[0], Par):
         band.append(inner)
     return band
+
+
+def bounds_inside(band: Sequence[Par], k: int) -> bool:
+    """Whether the ends of loops inside depend on the ``k``-th of ``band``."""
+    return any(band[k].var in used(e) for p in band[k + 1 :] for e in (p.lo, p.hi))
 
 
 def _in_band(band: Sequence[Par], k: int, assuming: bool, sizes: Sizes) -> Par:
@@ -186,7 +187,7 @@ def _in_band(band: Sequence[Par], k: int, assuming: bool, sizes: Sizes) -> Par:
     Raises:
         NotLanes: it is none, or the ends of loops inside depend on it.
     """
-    if not _is_innermost(band[-1]) or any(band[k].var in used(e) for p in band[k + 1 :] for e in (p.lo, p.hi)):
+    if not _is_innermost(band[-1]) or bounds_inside(band, k):
         raise NotLanes("another loop is over vectors")
     nest = _over_elements(dataclasses.replace(band[k], body=band[-1].body), assuming, sizes)
     assert isinstance(nest, Par)
@@ -289,7 +290,7 @@ def _beside_tail(body: Body) -> Body:
 
     def on(s: Stmt) -> Stmt:
         tail = isinstance(s, If) and s.orelse and all(isinstance(x, For | Decl) for x in s.orelse)
-        return dataclasses.replace(s, orelse=()) if tail and any(map(_is_wide, walk(s.then))) else s  # type: ignore[attr-defined, arg-type, type-var, call-arg]
+        return dataclasses.replace(s, orelse=()) if tail and any(map(has_wide, walk(s.then))) else s  # type: ignore[attr-defined, arg-type, type-var, call-arg]
 
     return map_body(body, on)
 
@@ -300,4 +301,4 @@ def _expanded(e: Expr, named: dict[Sym, Expr]) -> Expr:
     return e
 
 
-__all__ = ["lane_forms"]
+__all__ = ["band_of", "bounds_inside", "lane_forms"]

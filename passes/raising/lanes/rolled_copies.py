@@ -20,16 +20,18 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import suppress
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import i32, is_const, mul
 from ktc.ir.nodes import Atomic, Body, Decl, If, Level, Par, Reduce, Scan, Stmt, Store
 from ktc.ir.types import I32, Ptr, Scalar
-from ktc.ir.walk import all_exprs, assigned, loads_in, substitute, walk, with_bodies
+from ktc.ir.walk import substitute, walk, with_bodies
 from ktc.passes.raising.normalise.merge import rewritten
 
+from .lane_loops import band_of, bounds_inside
 from .rolled import Rolled
 from .scalar_lanes import Effect, Item, Lanes, Nested, NotLanes
-from .wide_accesses import is_wide
+from .wide_accesses import has_wide
 
 MOST_COPIES = 16
 """Rows or columns of an iteration."""
@@ -43,9 +45,7 @@ def rolled_copies(body: Body) -> Body:
 def _rolled(s: Stmt) -> Stmt:
     if not isinstance(s, Par):
         return with_bodies(s, rolled_copies)
-    band = [s]
-    while len(band[-1].body) == 1 and isinstance(inner := band[-1].body[0], Par):
-        band.append(inner)
+    band = band_of(s)
     if any(isinstance(x, Par | Reduce | Scan) for x in walk(band[-1].body)):
         return with_bodies(s, rolled_copies)
     done = True
@@ -53,6 +53,8 @@ def _rolled(s: Stmt) -> Stmt:
         done = False
         for k in range(len(band) - 1, -1, -1):
             with suppress(NotLanes):
+                if bounds_inside(band, k):
+                    raise NotLanes("the ends of loops inside depend on it")
                 loop = _single(dataclasses.replace(band[k], body=band[-1].body))
                 band[-1] = dataclasses.replace(band[-1], body=loop.body)
                 band[k] = dataclasses.replace(loop, body=band[-1].body)
@@ -72,7 +74,7 @@ def _single(loop: Par) -> Par:
     """
     if not is_const(loop.lo, 0) or loop.var.type != I32:
         raise NotLanes("a loop that does not begin with the first")
-    if any(is_wide(s) or any(map(is_wide, all_exprs((s,)))) for s in walk(loop.body)):
+    if any(map(has_wide, walk(loop.body))):
         raise NotLanes("vectors are lanes of their own")
     if not any(isinstance(s, Store | Atomic) and isinstance(s.buffer.type, Ptr) for s in walk(loop.body)):
         raise NotLanes("nothing is done with rows or columns of memory")
@@ -88,21 +90,10 @@ def _single(loop: Par) -> Par:
 
 def _without_names(body: Body) -> Body:
     """``body`` with what its integers stand for in their place."""
-    changed, out, rest = assigned(body), list[Stmt](), list(body)
-    while rest:
-        s = rest.pop(0)
-        integer = isinstance(s, Decl) and isinstance(s.sym.type, Scalar) and s.sym.type.is_int
-        if (
-            isinstance(s, Decl)
-            and integer
-            and s.init is not None
-            and s.sym not in changed
-            and not any(loads_in(s.init))
-        ):
-            rest = list(substitute(tuple(rest), {s.sym: s.init}))
-        else:
-            out.append(s)
-    return tuple(out)
+    mine = {s.sym for s in body if isinstance(s, Decl) and isinstance(s.sym.type, Scalar) and s.sym.type.is_int}
+    known = {v: e for v, e in definitions(body).items() if v in mine}
+    rest = tuple(s for s in body if not (isinstance(s, Decl) and s.sym in known))
+    return substitute(rest, {v: expand(e, known) for v, e in known.items()})
 
 
 def _counts(items: list[Item]) -> list[int]:
@@ -131,9 +122,8 @@ def _by(loop: Par, lanes: Lanes, count: int) -> Par:
         raise NotLanes("rows or columns are not next to each other")
     w, body = found
     dist = (Level("unroll", i32(count)), *loop.dist)
-    return dataclasses.replace(
-        loop, var=w, hi=from_polynomial(polynomial(mul(loop.hi, i32(count))), I32), dist=dist, body=body
-    )
+    hi = from_polynomial(polynomial(mul(loop.hi, i32(count))), I32)
+    return dataclasses.replace(loop, var=w, hi=hi, dist=dist, body=body)
 
 
 __all__ = ["rolled_copies"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Body, Load, Store
+from ktc.ir.nodes import Body, Load, Stmt, Store
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Vec
 from ktc.ir.walk import all_exprs, walk
@@ -13,6 +13,11 @@ def is_wide(x: object) -> bool:
     if not isinstance(x, Load | Store) or is_local_array(x.buffer) or isinstance(x.buffer.type, Vec):
         return False
     return x.width != 1 or isinstance(_value_type(x), Vec)
+
+
+def has_wide(s: Stmt) -> bool:
+    """Whether ``s`` itself, without the statements in it, has such an access."""
+    return is_wide(s) or any(map(is_wide, all_exprs((s,))))
 
 
 def lanes_of(x: object) -> int:
@@ -33,4 +38,4 @@ def _value_type(x: Load | Store) -> object:
     return (x if isinstance(x, Load) else x.value).type
 
 
-__all__ = ["is_wide", "lanes_in", "lanes_of"]
+__all__ = ["has_wide", "is_wide", "lanes_in", "lanes_of"]

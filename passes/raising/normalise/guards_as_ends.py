@@ -11,7 +11,7 @@ The loop does what it did, whatever the sizes are: nothing is assumed of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.integer_casts import without_casts
@@ -50,7 +50,7 @@ def _ended(nest: Par, sizes: Collection[Sym], facts: Facts) -> Par:
             ends[v] = end
     if not ends:
         return nest
-    body = _guarded(tuple(before), guard, left)
+    body = let_through(tuple(before), guard, left)
     for p in reversed(band):
         nest = dataclasses.replace(p, hi=ends.get(p.var, p.hi), body=body if p is band[-1] else (*p.body[:-1], nest))
     return nest
@@ -77,7 +77,7 @@ def _end(c: Expr, p: Par, hi: Expr, sizes: Collection[Sym], facts: Facts) -> Exp
     return simplify(cast(Call("min", (n, cast(hi, t)), t), counter))
 
 
-def _guarded(before: Body, guard: If, left: list[Expr]) -> Body:
+def let_through(before: Body, guard: If, left: Sequence[Expr]) -> Body:
     """What ``guard`` lets through, under the conditions that are ``left`` of it."""
     if not left:
         return (*before, *guard.then)
@@ -87,4 +87,4 @@ def _guarded(before: Body, guard: If, left: list[Expr]) -> Body:
     return (*before, dataclasses.replace(guard, cond=cond))
 
 
-__all__ = ["with_guards_as_ends"]
+__all__ = ["let_through", "with_guards_as_ends"]

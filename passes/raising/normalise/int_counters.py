@@ -16,17 +16,16 @@ import dataclasses
 
 from ktc.ir.arith import REWRITES, Facts, Interval, facts_of
 from ktc.ir.arith.counted_loops import Counting, loop_step, why_unsteady
+from ktc.ir.arith.known_symbols import Loop
 from ktc.ir.fold import add, cast, i32, lt
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Cast, Expr, For, Par, Reduce, Scan, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Binary, Cast, Expr, For, Stmt, Sym, Var, fresh
 from ktc.ir.types import I32, I64, U32, U64, Scalar
 from ktc.ir.walk import map_body, substitute_expr
 
 MOST = 2**31 - 1
 
 OTHERS = (U32, I64, U64)
-
-Loop = For | Par | Reduce | Scan
 
 
 def counted_in_int(kernel: Kernel) -> Kernel:

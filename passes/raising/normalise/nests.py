@@ -271,14 +271,14 @@ def _end(body: Body, w: Sym, tile: Expr, tiles: Expr) -> Expr:
     assert isinstance(t, Scalar)
     bounds = [b for e in all_exprs(body) if isinstance(e, Select) for c in conjuncts_of(e.cond)
               if (b := upper_bound(c, w)) is not None]  # fmt: skip
-    if bounds and all(same(bounds[0], b) for b in bounds) and _covers(tiles, tile, bounds[0]):
+    if bounds and all(same(bounds[0], b) for b in bounds) and covers(tiles, tile, bounds[0]):
         return cast(bounds[0], t)
     return cast(simplify(mul(tiles, cast(tile, t))), t)
 
 
-def _covers(tiles: Expr, tile: Expr, n: Expr) -> bool:
+def covers(tiles: Expr, tile: Expr, n: Expr) -> bool:
     """Whether ``tiles`` is ceil(n / tile)."""
     return same(tiles, cdiv(n, tile)) or same(tiles, binary("/", sub(add(n, tile), i32(1)), tile))
 
 
-__all__ = ["closed_forms", "guarded", "guards_outward", "joined", "unswitched"]
+__all__ = ["closed_forms", "covers", "guarded", "guards_outward", "joined", "unswitched"]

@@ -21,7 +21,7 @@ from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import counting, why_unsteady
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.size_equalities import Equality
-from ktc.ir.fold import add, both, cast, cdiv, evaluate, i32, lt, mul, simplify, sub
+from ktc.ir.fold import add, cast, evaluate, i32, lt, mul, simplify, sub
 from ktc.ir.kernel import Assume, Launch
 from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, For, HwIndex, If, Stmt, Sym, Var
 from ktc.ir.types import I32, Scalar
@@ -30,6 +30,9 @@ from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
+
+from .guards_as_ends import let_through
+from .nests import covers
 
 Definitions = Mapping[Sym, Expr]
 
@@ -125,17 +128,13 @@ def _guarded(body: Body, i: Sym) -> tuple[Body, Expr | None]:
     for c in conditions:
         end = upper_bound(c, i)
         if end is not None and not used(end) & changing:
-            cond: Expr | None = None
-            for other in conditions:
-                cond = both(cond, other) if other is not c else cond
-            then = guard.then if cond is None else (If(cond, guard.then, loc=guard.loc),)
-            return (*names, *then), end
+            return let_through(names, guard, [other for other in conditions if other is not c]), end
     return body, None
 
 
 def _covers(rounds: Expr, apart: Expr, n: Expr) -> bool:
-    """Whether ``rounds`` is ``ceil(n / apart)``."""
-    return same(cast(rounds, I32), cdiv(cast(n, I32), cast(apart, I32)))
+    """:func:`covers` of numbers of any types."""
+    return covers(cast(rounds, I32), cast(apart, I32), cast(n, I32))
 
 
 __all__ = ["by_elements"]

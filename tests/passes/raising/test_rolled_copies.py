@@ -46,6 +46,19 @@ def test_what_differs_by_more_than_its_number_stays(change: dict[str, str]) -> N
     assert text_of(text) == print_kernel(parse_kernel(text))
 
 
+TRIANGLE = """\
+kernel k(y: f32*, m: i32, n: i32)
+  par i in 0..m @ [block.x]
+    par j in 0..i + 1 @ [thread.x 64, seq]
+      y[i * 2 * n + j] = 1.0
+      y[(i * 2 + 1) * n + j] = 1.0
+"""
+
+
+def test_rows_that_are_of_different_lengths_for_each_iteration_stay() -> None:
+    assert text_of(TRIANGLE) == print_kernel(parse_kernel(TRIANGLE))
+
+
 TILE = """
 #define TM 4
 #define TN 2
