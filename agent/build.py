@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ktc.driver.printing import why_not_lowered
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Par, Reduce, Var
+from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused
 
 from .planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
@@ -36,6 +39,9 @@ class Candidate:
 
 RAISE = "raise"
 
+Sizes = Mapping[str, int | float]
+"""What a call passes for scalar parameters, by name."""
+
 
 def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
     """What scripts on ``original`` begin with, and what to know about it."""
@@ -48,6 +54,31 @@ def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
     return (str(found.script) or RAISE), apart
 
 
+def _multiples(original: Kernel, sizes: Sequence[Sizes]) -> str:
+    """The step after ``raise`` that says what rows have to be multiples of to begin where wide accesses may, as far as
+    all of ``sizes`` have them so; '' where nothing is to be said.
+
+    The ends of loops are left out: a vec level asks for them itself, and only for as much as it needs.
+    """
+    from ktc.passes.core.catalogue import PASSES
+    from ktc.passes.core.pipeline import apply_step
+    from ktc.passes.core.refusals import Refused
+    from ktc.passes.core.script import Step
+    from ktc.passes.mapping.lane_strides import pitches
+
+    raised = apply_step(original, Step(RAISE))
+    if isinstance(raised, Refused):
+        return ""
+    ends = {s.hi for s in walk(raised.kernel.body) if isinstance(s, Par | Reduce)}
+    shown = {
+        p.name: math.gcd(n, *(int(at.get(p.name, 1)) for at in sizes))
+        for p, n in pitches(raised.kernel).items()
+        if Var(p) not in ends
+    }
+    step = PASSES["divisible-by"].step(**{name: n for name, n in shown.items() if n > 1})
+    return f" | {step}" if step.args else ""
+
+
 def _rows_of(start: str) -> tuple[str, ...]:
     """The arrays in shared memory that hold rows of what launches pass on."""
     return tuple(f"{name}_row" for name in re.findall(r"contract\{array=(\w+) where=shared\}", start))
@@ -58,14 +89,20 @@ class Builder:
     ``as_loops``: loops are printed as they stand, so that two orders are two candidates.
 
     ``start``: what scripts that begin with ``raise`` begin with here. Of a sequence of launches that is the script that
-    makes one kernel of them, or as few as may be; who proposes scripts needs not know of launches."""
+    makes one kernel of them, or as few as may be; who proposes scripts needs not know of launches. Where ``sizes``, the
+    scalars of each scenario, have pitches that are multiples, that is counted on from the start."""
 
-    def __init__(self, original: Kernel, as_loops: bool = False) -> None:
+    def __init__(self, original: Kernel, as_loops: bool = False, sizes: Sequence[Sizes] = ()) -> None:
         self.original, self.as_loops = original, as_loops
-        self.start, self.start_notes = _start_of(original)
-        self.rows = _rows_of(self.start)
+        self._whole, self.start_notes = _start_of(original)
+        self._multiples = "" if original.is_sequence or not sizes else _multiples(original, sizes)
+        self.rows = _rows_of(self._whole)
         self._built: dict[str, Candidate | Outcome] = {}
         self._steps: Memo = {}
+
+    @property
+    def start(self) -> str:
+        return self._whole if self.as_loops else self._whole + self._multiples
 
     def build(self, proposal: Proposal) -> Candidate | Outcome:
         """The candidate, or an outcome of status ``refused`` (the script's fault) or ``failed`` (a bug of a pass)."""

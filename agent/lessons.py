@@ -20,7 +20,7 @@ from .loop_roles import Roles
 from .memory import Lesson
 from .planner import Outcome, Proposal
 from .precedents import Precedents
-from .scripts import unconditional
+from .scripts import of_any_sizes, unconditional
 
 if TYPE_CHECKING:
     from .state import Finalist, Run
@@ -43,7 +43,8 @@ def recalled(run: Run, scenario: Scenario, seen: KernelFacts) -> list[tuple[Less
     for lesson in run.memory.nearest(seen, run.lab.device):
         script = roles.concrete(lesson.script)
         if script is not None:
-            out.append((lesson, script if not distance(mine, lesson.features) else unconditional(script)))
+            script = script if not distance(mine, lesson.features) else unconditional(script)
+            out.append((lesson, run.builder.whole(Proposal(script, "")).script))
     return out
 
 
@@ -95,7 +96,8 @@ def remember(run: Run, scenario: Scenario, seen: KernelFacts) -> None:
     found = recalled(run, scenario, seen)
     for script, f in fastest.items():
         gain = original.seconds / f.seconds
-        run.memory.add(Lesson(d.backend, d.name, features(seen), roles.abstract(script), dict(f.knobs), gain))
+        lesson = roles.abstract(of_any_sizes(script))
+        run.memory.add(Lesson(d.backend, d.name, features(seen), lesson, dict(f.knobs), gain))
     for lesson, script in found:
         o = run.outcomes.get((scenario.name, script)) or run.outcomes.get(("", script))
         if (

@@ -109,7 +109,8 @@ def optimize(
             if isinstance(planner, str)
             else (planner.name, planner, "")
         )
-        builder = Builder(original)
+        sizes = [work.scalars(s.sizes) for s in work.scenarios if s.tuned and (not scenarios or s.name in scenarios)]
+        builder = Builder(original, sizes=sizes)
         builder.build(RAISED)
     except BaseException:
         if opening is not None:
@@ -146,7 +147,7 @@ def optimize(
         if isinstance(lab, Bench) and not lab.is_as_expected():
             lab.close()
             lab = bench(None)
-            run, tuned = begun_on(lab, Builder(original))
+            run, tuned = begun_on(lab, Builder(original, sizes=sizes))
         results = _every_scenario(run, tuned, bool(scenarios))
         report = _report(run, results, chosen, variant)
     finally:

@@ -25,7 +25,17 @@ FAR = 5.0
 other."""
 
 FINISHING = frozenset(
-    {"fast-math", "cache-hints", "launch-bounds", "simplify", "cse", "licm", "narrow-index", "strength-reduce"}
+    {
+        "fast-math",
+        "cache-hints",
+        "launch-bounds",
+        "simplify",
+        "cse",
+        "licm",
+        "narrow-index",
+        "strength-reduce",
+        "divisible-by",
+    }
 )
 """Passes that change no schedule."""
 

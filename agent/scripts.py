@@ -35,6 +35,13 @@ def approximates(step: Step) -> bool:
     return "fast_math" in PASSES[step.name].flags
 
 
+def of_any_sizes(script: str) -> str:
+    """``script`` without what it counts on parameters to be multiples of; a builder adds what its own sizes show."""
+    all_of_it = parsed(script)
+    steps = tuple(s for s in all_of_it.steps if s.name != "divisible-by")
+    return script if len(steps) == len(all_of_it.steps) else str(Script(steps, all_of_it.where))
+
+
 def unconditional(script: str) -> str:
     """``script`` without its conditions."""
     return str(Script(parsed(script).steps))

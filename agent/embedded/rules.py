@@ -20,6 +20,7 @@ from .halos import halo_tiles
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
+from .phases import phases
 from .planes import planes
 from .products import tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
@@ -96,6 +97,8 @@ class Rules:
             yield from self._reuse(o, before, kernel)
         able = _able(o)
         for steps, why, gain in repeated_updates(raised, max(1, o.device.compute_units), o.facts, able):
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
+        for steps, why, gain in phases(raised, able) if gpu else ():
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         rows = list(self._rows(o, raised))
         yield from rows

@@ -25,6 +25,9 @@ AT = "at"
 BETTER = {"max": ">", "min": "<"}
 """The comparison by which one key beats another."""
 
+IDEMPOTENT = ("min", "max", "&", "|")
+"""Operations for which a start value combined once per thread is the same as combined once."""
+
 Pair = tuple[Expr, Expr]
 """A key and its place."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
@@ -213,6 +213,8 @@ class Context:
         self._work = 0
         self.unused: set[int] = set()
         """Ids of expression nodes whose value nobody uses (statements), so that ``i++`` needs no copy."""
+        self.host_number: Callable[[str, Scalar], Value] | None = None
+        """What a number of the host is, by name, where host code is followed."""
         self._prelude: dict[str, Any] = {}
         self.changing: set[Sym] = set()
         """Variables that may change after they are declared: what is computed from them now has to be kept."""

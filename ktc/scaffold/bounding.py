@@ -18,16 +18,23 @@ from .inner_strides import accesses
 
 
 def bounding(k: Kernel) -> set[Sym]:
-    """Everything that guards, loops, divisions and the launch are made of, through variables."""
+    """Everything that guards, loops, divisions and the launch are made of, through variables: what the launch passes
+    for a parameter among it, too."""
     bounds: list[Expr] = []
     for s in walk(k.body):
         bounds += [s.cond] if isinstance(s, If | While) else [s.init, s.cond, s.step] if isinstance(s, For) else []
         bounds += [x.cond for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Select)]
     bounds += [x.b for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("/", "%")]
     if k.launch is not None:
-        bounds += [*k.launch.grid, *k.launch.block, *(e for _, e in k.launch.passed)]
+        bounds += [*k.launch.grid, *k.launch.block]
     sources = definitions(k)
-    return {s for e in bounds for s in values(e, sources)}
+    found = {s for e in bounds for s in values(e, sources)}
+    passed = {
+        p.sym: e for p in k.params for n, e in (k.launch.passed if k.launch is not None else ()) if p.sym.name == n
+    }
+    while more := {s for v, e in passed.items() if v in found for s in values(e, sources)} - found:
+        found |= more
+    return found
 
 
 def values(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:

@@ -24,20 +24,26 @@ from .shapes import fit
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
     """The strides among ``roles.sizes`` with what they have to be at least, in the other sizes; inner strides first.
 
-    Those whose footprint follows no product of sizes are left out, and so are the ones around them.
+    Those whose footprint follows no product of sizes are left out, and so are other strides of their buffers.
     """
     order = _inner_first(k, _strides(k, roles))
     sizes = [n for n in roles.sizes if n not in order]
     ties: dict[str, str] = {}
+    unknown: set[str] = set()
     for i, name in enumerate(order):
+        buffers = _indexed_by(k, name)
+        if unknown & {*buffers}:
+            unknown |= {*buffers}
+            continue
         probe = Prober(k, roles, {**ties, **dict.fromkeys(order[i:], 0)})
         seen = [s for at in probe.sizes() if (s := probe.look(at)) is not None]
-        found = {_length(k, name, b, seen, sizes, roles) for b in _indexed_by(k, name)}
+        found = {_length(k, name, b, seen, sizes, roles) for b in buffers}
         found = {n for n in found if n is not None and n.isdigit()} or found  # others may have rows of no product
         length = found.pop() if len(found) == 1 and len(seen) > 2 else None
         if length in (None, "1"):
-            break
-        ties[name] = str(length)
+            unknown |= {*buffers}
+        else:
+            ties[name] = str(length)
     return ties
 
 

@@ -78,6 +78,7 @@ ROWS: dict[str, str] = {
     "persistent": "mapping.persistent:Persistent",
     "launch-bounds": "mapping.launch_bounds:LaunchBounds",
     "specialize": "scalar.specialize:Specialize",
+    "divisible-by": "scalar.divisible_by:DivisibleBy",
     "cache-hints": "memory.cache_hints:CacheHints",
     "fast-math": "scalar.fast_math:FastMath",
     "if-convert": "scalar.if_convert:IfConvert",

@@ -12,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.ir.analysis.defs import expand, integer_constants
-from ktc.ir.arith import LOWERING, facts_of
-from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith import LOWERING, Facts, facts_of
+from ktc.ir.arith.affine import is_unit_stride, linear_form
 from ktc.ir.arith.polynomial import total
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, Load, Par, Reduce, Store, Sym, Var
+from ktc.ir.nodes import Expr, For, Load, Par, Reduce, Store, Sym, Var
 from ktc.ir.storage import is_private
 from ktc.ir.text import print_expr
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.types import scalar_of
+from ktc.ir.walk import stmt_exprs, substitute_expr, walk, walk_expr
+
+WIDEST = 16
+"""Bytes of the widest access."""
 
 
 def scalar_accesses(kernel: Kernel, loop: Par | Reduce, lanes: Expr) -> tuple[str, ...]:
@@ -47,19 +51,47 @@ def _missing(stride: Expr, first: Expr, lanes: Expr, kernel: Kernel) -> str:
         return f"'{print_expr(stride)}' is known to be 1{bind}"
     if n not in (None, 1) or facts.divides(lanes, first):
         return ""
-    pitches: dict[str, None] = {}
-    for factors, k in facts.polynomial(first).items():
-        if k % (evaluate(lanes, kernel.knob_values) or 1) == 0 or any(facts.divides(lanes, f) for f in factors):
-            continue
-        sizes = [f.sym.name for f in factors if isinstance(f, Var) and f.sym in params]
-        if len(sizes) != 1:
-            return ""
-        pitches[sizes[0]] = None
-    named = " and ".join(map(repr, pitches))
+    missing = _pitches(first, lanes, kernel, facts)
+    named = " and ".join(repr(s.name) for s in missing or ())
     return f"{print_expr(lanes)} is known to divide {named}" if named else ""
 
 
-def _accesses(loop: Par | Reduce) -> Iterator[tuple[Sym, Expr]]:
+def _pitches(first: Expr, lanes: Expr, kernel: Kernel, facts: Facts) -> list[Sym] | None:
+    """The parameters of which ``lanes`` is not known to be a divisor, and of which it has to be one to divide
+    ``first``; None where no multiples of parameters make it that."""
+    params, out = {p.sym for p in kernel.params}, dict[Sym, None]()
+    for factors, k in facts.polynomial(first).items():
+        if k % (evaluate(lanes, kernel.knob_values) or 1) == 0 or any(facts.divides(lanes, f) for f in factors):
+            continue
+        sizes = [f.sym for f in factors if isinstance(f, Var) and f.sym in params]
+        if len(sizes) != 1:
+            return None
+        out[sizes[0]] = None
+    return list(out)
+
+
+def pitches(kernel: Kernel) -> dict[Sym, int]:
+    """Parameters that have to be multiples of a number, and of which, for the loops of ``kernel`` that move through
+    memory by one element to do so by the widest accesses, from their starts on: pitches of rows, and offsets."""
+    facts, defs = facts_of(kernel, LOWERING), integer_constants(kernel.body)
+    wide = {p.sym: p.align for p in kernel.params}
+    out: dict[Sym, int] = {}
+    for loop in walk(kernel.body):
+        if not isinstance(loop, Par | Reduce | For):
+            continue
+        start = loop.init if isinstance(loop, For) else loop.lo
+        for buffer, index in _accesses(loop):
+            lanes = min(wide.get(buffer, 0), WIDEST) // scalar_of(buffer.type).bytes
+            whole = expand(index, defs)
+            if lanes < 2 or not is_unit_stride(whole, loop.var):
+                continue
+            first = substitute_expr(whole, {loop.var: start})
+            for s in _pitches(first, i32(lanes), kernel, facts) or ():
+                out[s] = max(lanes, out.get(s, 1))
+    return out
+
+
+def _accesses(loop: Par | Reduce | For) -> Iterator[tuple[Sym, Expr]]:
     """Memory that ``loop`` loads and stores, with the index along which elements lie side by side."""
     for s in walk((loop,)):
         if isinstance(s, Store) and not is_private(s.buffer):
@@ -69,4 +101,4 @@ def _accesses(loop: Par | Reduce) -> Iterator[tuple[Sym, Expr]]:
                 yield x.buffer, x.index[-1]
 
 
-__all__ = ["scalar_accesses"]
+__all__ = ["pitches", "scalar_accesses"]

@@ -264,6 +264,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
+    from ktc.passes.raising.normalise.extremes import with_extremes
+    from ktc.passes.raising.normalise.first_elements import with_first_elements
     from ktc.passes.raising.normalise.nests import closed_forms
     from ktc.passes.raising.normalise.single_rounds import without_single_rounds
     from ktc.passes.raising.normalise.strided_rounds import by_elements
@@ -278,7 +280,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            body, facts = by_elements(without_single_rounds(prepare(kernel, known)), known, shown_by_launch(kernel))
+            whole = with_extremes(with_first_elements(prepare(kernel, known), known))
+            body, facts = by_elements(without_single_rounds(whole), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:

@@ -19,7 +19,7 @@ keep the first, as the source does, so that lowered programs leave its bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ktc.ir.analysis.accumulators import AT, BETTER, identity
 from ktc.ir.arith.polynomial import same_value
@@ -31,6 +31,7 @@ from ktc.ir.nodes import (
     Assign,
     Binary,
     Body,
+    Call,
     Cast,
     Const,
     Decl,
@@ -76,6 +77,19 @@ def searches(loop: For) -> tuple[Body, list[Search]]:
         else:
             found.append(search)
     return tuple(rest), found
+
+
+def extreme_update(s: Stmt) -> Assign | None:
+    """``if (e > m) m = e`` as ``m = max(m, e)``, which is the same for an ``m`` that is a number (not NaN)."""
+    if not isinstance(s, If) or s.orelse or len(s.then) != 1 or not isinstance(s.cond, Binary):
+        return None
+    taken = s.then[0]
+    if not isinstance(taken, Assign) or taken.value.type != taken.sym.type:
+        return None
+    for m, sign, e, _ in _comparisons(s.cond):
+        if m == taken.sym and e == taken.value and sign[0] in OPERATION:
+            return replace(taken, value=Call(OPERATION[sign[0]], (Var(m), e), m.type), comments=s.comments)  # type: ignore[arg-type]
+    return None
 
 
 def as_reduction(loop: For, search: Search) -> tuple[tuple[Acc, ...], Stmt]:
@@ -202,4 +216,4 @@ def _is_number(sym: Sym) -> bool:
     return isinstance(sym.type, Scalar) and (sym.type.is_float or sym.type.is_int)
 
 
-__all__ = ["Search", "as_reduction", "earlier", "same_element", "searches"]
+__all__ = ["Search", "as_reduction", "earlier", "extreme_update", "same_element", "searches"]

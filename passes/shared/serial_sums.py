@@ -20,16 +20,12 @@ from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import cast, evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    MIRRORED,
     Acc,
     Assign,
-    Binary,
     Body,
-    Call,
     Decl,
     Expr,
     For,
-    If,
     Reduce,
     Stmt,
     Store,
@@ -42,10 +38,8 @@ from ktc.passes.core.refusals import Refusal
 
 from .accumulations import accumulations
 from .loop_bounds import upper_bound
-from .serial_extremes import as_reduction, earlier, searches
+from .serial_extremes import as_reduction, earlier, extreme_update, searches
 from .serial_parts import own_parts
-
-EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
 
 
 def converted(kernel: Kernel, loop: For) -> Kernel:
@@ -120,20 +114,9 @@ def _start(before: Body, sym: Sym) -> Expr | None:
 
 def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
     """``if (e > m) m = e`` as ``m = max(m, e)``, for an ``m`` that starts as a number and so never is a NaN."""
-    if not isinstance(s, If) or s.orelse or len(s.then) != 1 or not isinstance(s.then[0], Assign):
-        return s
-    c, (set_,) = s.cond, s.then
-    if not isinstance(c, Binary) or c.op not in EXTREMES or not isinstance(set_, Assign):
-        return s
-    start, m = starts.get(set_.sym), Var(set_.sym)
-    if c.a == set_.value and c.b == m:
-        op = EXTREMES[c.op]
-    elif c.b == set_.value and c.a == m:
-        op = EXTREMES[MIRRORED[c.op]]
-    else:
-        return s
-    plain = start is not None and not used(start) and set_.value.type == set_.sym.type
-    return dataclasses.replace(set_, value=Call(op, (m, set_.value), set_.sym.type)) if plain else s  # type: ignore[arg-type]
+    update = extreme_update(s)
+    start = None if update is None else starts.get(update.sym)
+    return s if update is None or start is None or used(start) else update
 
 
 __all__ = ["converted", "counted_to", "known_count"]

@@ -28,7 +28,7 @@ from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym,
 from ktc.ir.types import I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
-from .host_calls import function_of_call, name_of_call, name_of_function_call, with_named_calls
+from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
@@ -74,6 +74,7 @@ class HostLaunch:
             KtcError: E-LAUNCH-EXPR when a dimension is not an expression that can be followed.
         """
         low, site = self.lowering, self.site
+        low.host_number = self._number
         with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
             scope.names.update(self.bindings)
             names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
@@ -129,7 +130,7 @@ class HostLaunch:
         for p, a in self._pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
-            name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
+            name = _name_of(a)
             if name is not None and isinstance(p.sym.type, Scalar):
                 self.known.setdefault(name, p.sym)
 
@@ -149,7 +150,7 @@ class HostLaunch:
         for p, a in self._pairs():
             if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
                 continue
-            name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
+            name = _name_of(a)
             mine = name is not None and self.known.get(name) == p.sym
             told = name in self.site.env or self._product(name or "") is not None
             if mine and (not told or self._is_constant(name or "")):
@@ -307,6 +308,10 @@ class HostLaunch:
                 return self._opaque(name, t.elem if isinstance(t, Reference) else t)
         return self._opaque(name, None)
 
+    def _number(self, name: str, t: Scalar) -> Value:
+        """A number that is a member of a host object: the parameter that it is passed for, or one of its own."""
+        return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
+
     def _opaque(self, name: str, t: Type | None) -> Value:
         if t is None or isinstance(t, Auto) or (isinstance(t, Scalar) and not t.is_float):
             t = t if isinstance(t, Scalar) else I32
@@ -315,7 +320,7 @@ class HostLaunch:
                 taken = {p.sym.name for p in self.params}
                 self.host[name] = fresh(f"{name}_host" if name in taken else name, t)
             return VarPlace(self.host[name])
-        return OpaqueVal(name, t if not isinstance(t, Pointer) else None)
+        return OpaqueVal(name, None if isinstance(t, Pointer) else t, t.elem if isinstance(t, Pointer) else t)
 
     # ------------------------------------------------------------------ dimensions
     def _dim3(self, node: Any) -> tuple[Expr, Expr, Expr]:
@@ -398,6 +403,12 @@ class HostLaunch:
         return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}",
         self.lowering.place(node) or self.site.loc,
                         hint="give [launch] grid and block in workload.toml")  # fmt: skip
+
+
+def _name_of(a: Any) -> str | None:
+    """The name, in launch expressions, of an argument that is a variable, a member of an object or what a method of one
+    returns; None for any other."""
+    return a.name if isinstance(a, c_ast.ID) else name_of_call(a) or name_of_member(a)
 
 
 def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:

@@ -70,11 +70,13 @@ class Closure(FunctionVal):
 
 @frozen
 class OpaqueVal(Value):
-    """A host value that is not known; ``name`` is what a host parameter made of it is called."""
+    """A host value that is not known; ``name`` is what a host parameter made of it is called. ``record``: the class of
+    the object that it is, or points to, where that is known."""
 
     sort: ClassVar[str] = "a host object"
     name: str
     type: Type | None = None
+    record: Type | None = None
 
 
 @frozen

@@ -54,6 +54,7 @@ from .loop_ends import elements_of, is_part, reaches
 from .merged_index import Merged
 from .rolled import Rolled
 from .scalar_lanes import Lanes, NotLanes
+from .serial_vectors import as_reductions
 from .vector_counters import counting_vectors, one_by_one
 from .vector_sums import sums_of_parts
 from .wide_accesses import has_wide, lanes_in, lanes_of
@@ -91,7 +92,7 @@ def lane_forms(body: Body, params: Sequence[Param], tidied: Callable[[Body], Bod
     body = with_constants(body)
     flat = flat_buffers(body)
     source = flattened(body, flat) if flat else body
-    counted = sums_of_parts(one_by_one(counting_vectors(source)))
+    counted = as_reductions(sums_of_parts(one_by_one(counting_vectors(source))))
     source = tidied(counted) if counted is not source else source
     always, known_multiples = sizes_in(source, params), sizes_in(source, params)
     exact = tidied(_apart(source, False, always))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ktc.ir.analysis.accumulators import identity, is_identity
+from ktc.ir.analysis.accumulators import IDEMPOTENT, identity, is_identity
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import cast, is_const, simplify, sub
@@ -61,8 +61,6 @@ from .coordinates import depends_on_thread
 from .strided_loops import Strided, is_everybodys, strided
 
 Starts = Mapping[Sym, Expr]
-IDEMPOTENT = ("min", "max", "&", "|")
-"""Operators for which a start value combined once per thread is the same as combined once."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from ktc.ir.frontend.context import Scope
 from ktc.ir.frontend.dialects.opencl_lowering import components
 from ktc.ir.frontend.lowering.calls.device_launch import device_launch
 from ktc.ir.frontend.lowering.memory.lvalues import LANES
-from ktc.ir.frontend.meaning.cxx_types import BITS_MEMBERS, Reference, show
+from ktc.ir.frontend.meaning.cxx_types import BITS_MEMBERS, Pointer, RecordType, Reference, show
 from ktc.ir.frontend.meaning.name_meanings import OpaqueVal, PackVal
 from ktc.ir.frontend.meaning.values import (  # fmt: skip
     ChoicePlace,
@@ -139,7 +139,7 @@ class Exprs(Operators):
         if isinstance(base, Dim3Val) and name in ("x", "y", "z"):
             return RVal(getattr(base, name))
         if isinstance(base, OpaqueVal):
-            return OpaqueVal(f"{base.name}_{name}")
+            return self._of_unknown(base, name, node)
         t = self.type_of(base)
         if isinstance(base, ChoicePlace):
             return self.chosen(base.which, tuple(self.member(c, name, node) for c in base.choices), node)
@@ -158,6 +158,16 @@ class Exprs(Operators):
                 place = one if len(lanes) == 1 else SwizzlePlace(base, lanes, Vec(t.elem, len(lanes)))
                 return self.load(place) if isinstance(base, RVal) else place
         self.fail("E-SEMA-MEMBER", f"'{show(t)}' has no member '{name}'", node)
+
+    def _of_unknown(self, base: OpaqueVal, name: str, node: Any) -> Value:
+        """A member of a host object, of the type that its class says, if that is known."""
+        fields = self.fields_of(base.record, node) if isinstance(base.record, RecordType) else []
+        t = next((f[1] for f in fields if f[0] == name), None)
+        to = t.elem if isinstance(t, Pointer | Reference) else t
+        name = f"{base.name}_{name}"
+        if self.host_number is not None and isinstance(to, Scalar) and to.is_int and not isinstance(t, Pointer):
+            return self.host_number(name, to)
+        return OpaqueVal(name, None if isinstance(t, Pointer) else t, to)
 
     def _bits_of(self, base: Value, t: Scalar, node: Any) -> Value:
         """The member of a small float's class that holds its bits."""

@@ -1,0 +1,69 @@
+"""Extremes that are kept by a condition, as operations.
+
+before                              after
+    if x[i] > m                         m = max(m, x[i])
+      m = x[i]
+
+The same where ``m`` is a number, whatever ``x[i]`` is: ``max`` passes over a NaN as the comparison does. A ``m`` that
+is a NaN stays one in the source, so only variables that never can be are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktc.ir.fold import simplify
+from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, Select, Stmt, Sym, Unary, Var
+from ktc.ir.types import Scalar
+from ktc.ir.walk import map_body, walk
+from ktc.passes.shared.serial_extremes import extreme_update
+
+
+def with_extremes(body: Body) -> Body:
+    """``body`` with the extremes of variables that never are NaN as calls."""
+    updates = {u.sym for s in walk(body) if (u := extreme_update(s)) is not None}
+    if not updates:
+        return body
+    numbers = _never_nan(tuple(walk(body)), updates)
+
+    def on(s: Stmt) -> Stmt:
+        update = extreme_update(s)
+        return s if update is None or update.sym not in numbers else update
+
+    return map_body(body, on)
+
+
+def is_number(e: Expr) -> bool:
+    """Whether ``e`` is a number that is written down, or a choice between such."""
+    e = simplify(e)
+    if isinstance(e, Select):
+        return is_number(e.a) and is_number(e.b)
+    if isinstance(e, Unary) or (isinstance(e, Cast) and e.style != "bit"):
+        return is_number(e.x)
+    return isinstance(e, Const) and e.value == e.value  # not NaN
+
+
+def _never_nan(statements: Sequence[Stmt], among: set[Sym]) -> set[Sym]:
+    """Which of the variables ``among`` are numbers from their declaration on."""
+    declared = {s.sym for s in statements if isinstance(s, Decl) and s.init is not None and is_number(s.init)}
+    conditional = {id(s.then[0]) for s in statements if extreme_update(s) is not None}  # type: ignore[attr-defined]
+    out = {v for v in among if v in declared or (isinstance(v.type, Scalar) and v.type.is_int)}
+    while True:
+        changed = {
+            s.sym
+            for s in statements
+            if isinstance(s, Assign) and s.sym in out and id(s) not in conditional and not _stays(s.value, out)
+        }
+        if not changed:
+            return out
+        out -= changed
+
+
+def _stays(e: Expr, numbers: set[Sym]) -> bool:
+    """Whether ``e`` is a number where all of ``numbers`` are."""
+    if isinstance(e, Call) and e.fn in ("min", "max"):
+        return any(_stays(x, numbers) for x in e.args)
+    return is_number(e) or (isinstance(e, Var) and e.sym in numbers)
+
+
+__all__ = ["is_number", "with_extremes"]
