@@ -96,8 +96,8 @@ def remember(run: Run, scenario: Scenario, seen: KernelFacts) -> None:
     found = recalled(run, scenario, seen)
     for script, f in fastest.items():
         gain = original.seconds / f.seconds
-        lesson = roles.abstract(of_any_sizes(script))
-        run.memory.add(Lesson(d.backend, d.name, features(seen), lesson, dict(f.knobs), gain))
+        general = roles.abstract(of_any_sizes(script))
+        run.memory.add(Lesson(d.backend, d.name, features(seen), general, dict(f.knobs), gain))
     for lesson, script in found:
         o = run.outcomes.get((scenario.name, script)) or run.outcomes.get(("", script))
         if (

@@ -109,7 +109,7 @@ def optimize(
             if isinstance(planner, str)
             else (planner.name, planner, "")
         )
-        sizes = [work.scalars(s.sizes) for s in work.scenarios if s.tuned and (not scenarios or s.name in scenarios)]
+        sizes = [work.scalars(s.sizes) for s in work.scenarios if s.tuned or s.heldout]
         builder = Builder(original, sizes=sizes)
         builder.build(RAISED)
     except BaseException:

@@ -14,13 +14,13 @@ from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.script import DistSpec
 
+from .block_phases import phases
 from .carried import carried
 from .cpu_nests import cpu_nests
 from .halos import halo_tiles
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
-from .phases import phases
 from .planes import planes
 from .products import tensor_products
 from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows

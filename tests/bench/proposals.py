@@ -63,7 +63,7 @@ def observations(folders: list[Path], name: str) -> Iterator[tuple[str, Observat
     device = DeviceInfo("cuda", name, f"cuda-sm{capability.replace('.', '')}", units, 1024, 227 << 10)
     for path in sorted(f for folder in folders for f in folder.rglob("workload.toml")):
         work = Workload.load(path)
-        sizes = [work.scalars(s.sizes) for s in work.scenarios if s.tuned]
+        sizes = [work.scalars(s.sizes) for s in work.scenarios if s.tuned or s.heldout]
         builder = Builder(work.load_kernel(None), sizes=sizes)
         tuned = sorted((s for s in work.scenarios if s.tuned), key=lambda s: prod(map(float, s.sizes.values())))
         for s in {s.name: s for s in (tuned[0], tuned[-1])}.values():

@@ -39,9 +39,10 @@ def with_first_elements(body: Body, launch: Launch) -> Body:
     known = definitions(body)
 
     def on_list(stmts: Body) -> Body:
-        for k in range(len(stmts)):
-            while (joined := _joined(stmts, k, known, launch)) is not None:
-                stmts = joined
+        k = 0
+        while k < len(stmts):
+            stmts = _joined(stmts, k, known, launch) or stmts
+            k += 1
         return tuple(with_bodies(s, on_list) for s in stmts)
 
     return on_list(body)
@@ -49,13 +50,18 @@ def with_first_elements(body: Body, launch: Launch) -> Body:
 
 @dataclasses.dataclass(frozen=True)
 class First:
-    """A value that starts as ``element`` where ``cond`` holds, as ``other`` elsewhere: ``size`` statements say so."""
+    """A value, declared by ``decl``, that starts as ``element`` where ``cond`` holds, as ``other`` elsewhere: ``size``
+    statements say so."""
 
-    sym: Sym
+    decl: Decl
     cond: Expr
     element: Expr
     other: Expr
     size: int
+
+    @property
+    def sym(self) -> Sym:
+        return self.decl.sym
 
 
 def _first(stmts: Body, k: int) -> First | None:
@@ -63,11 +69,11 @@ def _first(stmts: Body, k: int) -> First | None:
     if not isinstance(s, Decl) or s.init is None or not isinstance(s.sym.type, Scalar):
         return None
     if isinstance(s.init, Select):
-        return First(s.sym, s.init.cond, s.init.a, s.init.b, 1)
+        return First(s, s.init.cond, s.init.a, s.init.b, 1)
     if isinstance(t, If) and not t.orelse and len(t.then) == 1 and s.sym not in used(t.cond):
         taken = t.then[0]
         if isinstance(taken, Assign) and taken.sym == s.sym and s.sym not in used(taken.value):
-            return First(s.sym, t.cond, taken.value, s.init, 2)
+            return First(s, t.cond, taken.value, s.init, 2)
     return None
 
 
@@ -97,14 +103,14 @@ def _joined(stmts: Body, k: int, known: Definitions, launch: Launch) -> Body | N
     taken = substitute_expr(expand(value, inner), {loop.var: begin})
     if not alike(expand(first.element, known), expand(taken, known)):
         return None
-    one = identity(op, t)
+    one, other = identity(op, t), expand(first.other, known)
     start: Expr = one
-    if not is_identity(first.other, op, t):
-        if op not in IDEMPOTENT or not is_number(first.other):
+    if not is_identity(simplify(other), op, t):
+        if op not in IDEMPOTENT or not is_number(other):
             return None
         some = lt(cast(spread.hi, begin.type), add(spread.lo, cast(spread.dist[0].n, begin.type)))  # type: ignore[arg-type]
-        start = Select(some, cast(first.other, t), one)
-    decl = dataclasses.replace(stmts[k], init=start)
+        start = Select(some, cast(other, t), one)
+    decl = dataclasses.replace(first.decl, init=start)
     return (*stmts[:k], decl, *stmts[after:at], whole, *stmts[at + 1 :])
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .sizes import BEYOND, around, multiple
+from .sizes import BEYOND, around
 
 if TYPE_CHECKING:
     from .instances import Maker
@@ -31,7 +31,7 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
         yield from () if maker.names else ({},)  # a kernel of one size alone
         return
     values = {n: maker.values(n, base) for n in maker.names}
-    few = {n: [v for v in values[n] if v <= 3 * maker.step[n]][:3] or [base[n]] for n in maker.names}
+    few = {n: [v for v in values[n] if v <= maker.steps[n].at(3)][:3] or [base[n]] for n in maker.names}
     few = {n: sorted(vs, reverse=True) for n, vs in few.items()}  # the first is not so small that a halo is all it is
     inner = sorted((n for n in maker.names if maker.inner[n]), key=lambda n: -maker.inner[n])
     outer = [n for n in maker.names if not maker.inner[n]]
@@ -45,7 +45,7 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
 
     def edges() -> Iterator[dict[str, int]]:
         """Every size at an edge of a small tile, each at another one, in step of its own."""
-        near = {n: [v for t in small for v in around(t, maker.step[n])] for n in maker.names}
+        near = {n: [v for t in small for v in around(t, maker.steps[n])] for n in maker.names}
         near = {n: list(dict.fromkeys(v for v in vs if v in set(values[n]))) or [base[n]] for n, vs in near.items()}
         strides = {n: _coprime(k + 1, len(near[n])) for k, n in enumerate(maker.names)}
         for j in range(max(map(len, near.values()))):
@@ -56,8 +56,7 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
 
         def at(t: int, row: int) -> dict[str, int]:
             broken = [(row & k + 1).bit_count() % 2 for k in range(len(maker.names))]  # an orthogonal array
-            steps = maker.step.values()
-            return {n: multiple(t + b * BEYOND, s) for n, b, s in zip(maker.names, broken, steps)}
+            return {n: maker.near(n, t + b * BEYOND) for n, b in zip(maker.names, broken)}
 
         rows = range(1 << len(maker.names).bit_length())
         fits = (t for t in sorted(maker.tiles, reverse=True) if all(maker.make(at(t, r)) is not None for r in rows))
@@ -67,7 +66,7 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
     def long() -> Iterator[dict[str, int]]:
         """Each inner size, long: see :data:`LONG`."""
         for n in inner:
-            yield {m: few[m][0] for m in maker.names} | {n: multiple(LONG, maker.step[n])}
+            yield {m: few[m][0] for m in maker.names} | {n: maker.near(n, LONG)}
 
     def together() -> Iterator[dict[str, int]]:
         for k in range(max(len(v) for v in values.values())):
@@ -99,7 +98,7 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
         is all there is; and as small as they get."""
         for which, n in itertools.product((0, -1), outer):
             for k in range(maker.longest(n).bit_length() - 1, 0, -1):
-                sizes = {m: few[m][which] for m in maker.names} | {n: multiple((1 << k) + BEYOND, maker.step[n])}
+                sizes = {m: few[m][which] for m in maker.names} | {n: maker.near(n, (1 << k) + BEYOND)}
                 made = maker.make(sizes)
                 if made is not None and made.cost <= maker.limit // 2:
                     yield sizes

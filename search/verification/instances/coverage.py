@@ -22,7 +22,7 @@ from ktc.search.verification.integers.first_thread import ENTERING, FIRST, LAST,
 from ktc.search.verification.integers.reaching import Does, arguments, least_value, rounds
 
 from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, open_axes, single_axes
-from .sizes import BEYOND, multiple
+from .sizes import BEYOND
 from .together import least_together, somewhat_larger
 
 MIDDLES = 3
@@ -92,7 +92,7 @@ class Coverage:
 
                 least = self._least(follow.reaches, k, maker, base, name)
                 beyond = BEYOND * maker.step[name]
-                half = multiple(least // 2, maker.step[name]) + beyond  # the second round is not over at once
+                half = maker.near(name, least // 2) + beyond  # the second round is not over at once
                 made = next(
                     (m for n in (half, beyond, 0) if least and (m := maker.make({**base, name: least + n}))), None
                 )

@@ -17,8 +17,6 @@ from ktc.ir.nodes import Mma, TileMma
 from ktc.ir.walk import walk
 from ktc.ir.workload.reference import names
 
-from .sizes import multiple
-
 if TYPE_CHECKING:
     from .instances import Maker
 
@@ -41,7 +39,7 @@ def cut_fragments(maker: Maker) -> Iterator[dict[str, int]]:
     for depth in [n for n in maker.names if n not in kept] or maker.names:
         for rows in ROWS:
             for end in DEPTHS:
-                yield {n: multiple(end if n == depth else rows, maker.step[n]) for n in maker.names}
+                yield {n: maker.near(n, end if n == depth else rows) for n in maker.names}
 
 
 __all__ = ["FRAGMENT", "cut_fragments", "has_fragments"]

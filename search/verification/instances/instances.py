@@ -29,11 +29,10 @@ from .sizes import (
     by_interest,
     candidates,
     innermost,
-    multiple,
     runnable,
     scalar_arguments,
     scalars_of,
-    step_of,
+    steps_of,
     tiles,
 )  # fmt: skip
 
@@ -109,7 +108,7 @@ def larger_instances(maker: Maker) -> Iterator[Instance]:
     """All sizes a fragment of matrices and most of another one, for what hangs on several sizes at once; then for each
     size an instance with that size as large as fits, the others small, but not so small that a halo is all there is.
     For code that only long rows reach."""
-    together = maker.make({n: multiple(FRAGMENT + FRAGMENT // 2 - 1, maker.step[n]) for n in maker.names})
+    together = maker.make({n: maker.near(n, FRAGMENT + FRAGMENT // 2 - 1) for n in maker.names})
     if together is not None:
         yield together
     base = maker.few()
@@ -166,11 +165,16 @@ class Maker:
         names = list(workload.scenarios[0].sizes) if workload.scenarios else []
         self.names = names
         self.inner = {n: innermost(n, workload) for n in names}
-        self.step = {n: step_of(n, kernels, workload) for n in names}
+        self.steps = {n: steps_of(n, kernels, workload) for n in names}
+        self.step = {n: s.by for n, s in self.steps.items()}
         self.tiles = set().union(*(tiles(k, workload) for k in kernels))
         self.always = any(_has_constant_blocks(k) for k in self.kernels)
         self._known: dict[tuple[int, ...], Instance | None] = {}
         self._suggested: dict[str, list[int]] = {}
+
+    def near(self, name: str, v: int) -> int:
+        """The value of a size that the assumptions allow nearest to ``v``."""
+        return self.steps[name].near(v)
 
     def make(self, sizes: Mapping[str, int]) -> Instance | None:
         key = tuple(sizes[n] for n in self.names)
@@ -191,7 +195,9 @@ class Maker:
 
     def base(self) -> dict[str, int]:
         """The cheapest feasible combination of small multiples of the steps and the scenarios' values; {} if none."""
-        options = {n: [self.step[n], *sorted({int(s.sizes[n]) for s in self.workload.scenarios})] for n in self.names}
+        options = {
+            n: [self.steps[n].at(1), *sorted({int(s.sizes[n]) for s in self.workload.scenarios})] for n in self.names
+        }
         combinations = [dict(zip(self.names, c)) for c in itertools.islice(itertools.product(*options.values()), 4096)]
         order = sorted((self._least(sizes), k) for k, sizes in enumerate(combinations))
         best: tuple[int, int] | None = None  # cost, then the place in the list
@@ -215,23 +221,23 @@ class Maker:
         that others must divide is large in scenarios, and need not be."""
         base = self.base()
         for n in self.names if base else ():
-            wider = {**base, n: FEW * self.step[n]}
+            wider = {**base, n: self.steps[n].at(FEW)}
             base = wider if self.make(wider) is not None else base
         for n in sorted(base, key=lambda n: -base[n]):
-            smaller = (v for v in self._candidates(n) if FEW * self.step[n] <= v < base[n])
+            smaller = (v for v in self._candidates(n) if self.steps[n].at(FEW) <= v < base[n])
             base[n] = next((v for v in smaller if self.make({**base, n: v}) is not None), base[n])
         return base
 
     def _candidates(self, name: str) -> list[int]:
         """Values of a size that what the candidate is built of suggests, in ascending order."""
         if name not in self._suggested:
-            self._suggested[name] = sorted(candidates(name, self.tiles, self.step[name], self.workload))
+            self._suggested[name] = sorted(candidates(name, self.tiles, self.steps[name], self.workload))
         return self._suggested[name]
 
     def promised(self, name: str) -> int | None:
         """The largest value of a size that some argument's declared range allows; None if none declares one."""
         highs = (int(high) for _, high in self._ranges(name))
-        return min((high // self.step[name] * self.step[name] for high in highs), default=None)
+        return min(map(self.steps[name].below, highs), default=None)
 
     def lowest(self, name: str) -> int:
         """The smallest value of a size that every argument's declared range allows, at least one."""
@@ -252,18 +258,18 @@ class Maker:
         """The first that can be made of ``sizes`` and those with half, a quarter, ... of the size ``name``."""
         promised = self.promised(name)
         value = sizes[name] if promised is None else min(sizes[name], promised)
-        while value >= self.step[name]:
+        while value >= self.steps[name].at(1):
             made = self.make({**sizes, name: value})
             if made is not None:
                 yield made
                 return
-            value = value // 2 // self.step[name] * self.step[name]
+            value = self.steps[name].below(value // 2)
 
     def values(self, name: str, base: Mapping[str, int]) -> list[int]:
         """Feasible values of one size, the others at ``base``, the most telling first."""
-        possible = candidates(name, self.tiles, self.step[name], self.workload)
+        possible = candidates(name, self.tiles, self.steps[name], self.workload)
         feasible = [v for v in possible if self.make({**base, name: v}) is not None]
-        return by_interest(feasible, self.tiles, self.step[name], self.inner[name] > 0)
+        return by_interest(feasible, self.tiles, self.steps[name], self.inner[name] > 0)
 
 
 def _has_constant_blocks(kernel: Kernel) -> bool:

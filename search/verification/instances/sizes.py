@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of
@@ -28,6 +29,30 @@ Sizes = tuple[tuple[str, int], ...]
 
 REMEMBERED = 1 << 14
 """Sizes of which is kept what a workload and a kernel make of them: an original meets them with every candidate."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The values of a size that assumptions allow: every ``by``-th, ``off`` beside the multiples of ``by``."""
+
+    by: int = 1
+    off: int = 0
+
+    def at(self, k: int) -> int:
+        """The ``k``-th of them."""
+        return k * self.by + self.off
+
+    def near(self, v: int) -> int:
+        """The one nearest to ``v``, at least the first."""
+        return self.at(max(1, round((v - self.off) / self.by)))
+
+    def below(self, v: int) -> int:
+        """The largest of them up to ``v``."""
+        return self.at((v - self.off) // self.by)
+
+
+OFFSETS = (0, -1, 1)
+"""Beside multiples: ``last + 1`` is a whole number of vectors."""
 
 
 @by_identity(REMEMBERED)
@@ -56,19 +81,26 @@ def tiles(kernel: Kernel, workload: Workload) -> set[int]:
     return (products | {v for v in literals if 2 < v <= TILE_LIMIT}) - {1}
 
 
-def step_of(name: str, kernels: tuple[Kernel, ...], workload: Workload) -> int:
-    """The smallest of 1, 2, 4, ... 256 whose multiples the assumptions allow, as far as sampling tells.
+def steps_of(name: str, kernels: tuple[Kernel, ...], workload: Workload) -> Steps:
+    """The smallest of 1, 2, 4, ... 256 whose multiples the assumptions allow, as far as sampling tells; where they
+    allow none, that of which they allow one less or one more (:data:`OFFSETS`).
 
-    Few multiples tell most; where a size counts parts of packs (``size / 8 % 4 == 0``) only larger ones tell.
+    Few multiples tell most; where a size counts parts of packs (``size / 8 % 4 == 0``) only larger ones tell. What
+    several sizes have to be together is tried beside those of each scenario.
     """
-    base = {n: int(v) for n, v in workload.scenarios[0].sizes.items()}
+    for base in ({n: int(v) for n, v in s.sizes.items()} for s in workload.scenarios):
 
-    def allowed(step: int, multiples: tuple[int, ...]) -> bool:
-        return all(runnable(k, workload, {**base, name: step * m}) for m in multiples for k in kernels)
+        def allowed(s: Steps, multiples: tuple[int, ...], base: Mapping[str, int] = base) -> bool:
+            return all(runnable(k, workload, {**base, name: s.at(m)}) for m in multiples for k in kernels)
 
-    steps = [1 << k for k in range(8)]
-    least = next((s for s in steps if allowed(s, (1, 3, 5))), 1)
-    return next((s for s in steps if s >= least and allowed(s, (1, 3, 5, 13, 41, 107))), least)
+        for off in OFFSETS:
+            steps = [Steps(1 << k, off) for k in range(8) if off == 0 or k]
+            few = (1, 3, 5) if off == 0 else (1, 2, 3, 5)
+            least = next((s for s in steps if allowed(s, few)), None)
+            if least is not None:
+                more = (s for s in steps if s.by >= least.by and allowed(s, (*few, 13, 41, 107)))
+                return next(more, least)
+    return Steps()
 
 
 def innermost(name: str, workload: Workload) -> int:
@@ -76,35 +108,30 @@ def innermost(name: str, workload: Workload) -> int:
     return sum(name in names_in(a.shape[-1]) for a in workload.args if a.shape)
 
 
-def multiple(v: int, step: int) -> int:
-    """The multiple of ``step`` nearest to ``v``, at least one."""
-    return max(1, round(v / step)) * step
+def around(tile: int, steps: Steps) -> tuple[int, int, int, int]:
+    """Two tiles and a bit, just above, exactly, just below one tile, in ``steps``."""
+    t = steps.near(tile)
+    return steps.near(2 * tile + BEYOND), t + steps.by, t, max(t - steps.by, steps.at(1))
 
 
-def around(tile: int, step: int) -> tuple[int, int, int, int]:
-    """Two tiles and a bit, just above, exactly, just below one tile, in multiples of ``step``."""
-    t = multiple(tile, step)
-    return multiple(2 * tile + BEYOND, step), t + step, t, max(t - step, step)
-
-
-def candidates(name: str, tile_sizes: set[int], step: int, workload: Workload) -> list[int]:
-    """Values worth trying, multiples of ``step`` and the scenarios' own, ascending."""
+def candidates(name: str, tile_sizes: set[int], steps: Steps, workload: Workload) -> list[int]:
+    """Values worth trying, in ``steps`` and the scenarios' own, ascending."""
     scenarios = {int(s.sizes[name]) for s in workload.scenarios if name in s.sizes}
-    near = {v for t in tile_sizes for v in around(t, step)}
-    return sorted(near | scenarios | {multiple(v, step) for v in FIXED} | {v * step for v in (1, 2, 3, 5)})
+    near = {v for t in tile_sizes for v in around(t, steps)}
+    return sorted(near | scenarios | {steps.near(v) for v in FIXED} | {steps.at(v) for v in (1, 2, 3, 5)})
 
 
-def by_interest(feasible: list[int], tile_sizes: set[int], step: int, inner: bool) -> list[int]:
+def by_interest(feasible: list[int], tile_sizes: set[int], steps: Steps, inner: bool) -> list[int]:
     """Order feasible values. Inner sizes: the largest tile's, 1, the largest value, then those of smaller tiles.
 
     Outer sizes count rows, of which a block takes few at a time: few, around a middling tile, then as inner ones.
     """
     allowed, known = set(feasible), sorted(tile_sizes, reverse=True)
-    largest = next((t for t in known if around(t, step)[1] in allowed), 1)
+    largest = next((t for t in known if around(t, steps)[1] in allowed), 1)
     smaller = [t for t in known if t < largest]
-    head = [*around(largest, step)[:2], step, *around(largest, step)[2:], *feasible[-1:]]
-    others = [around(t, step)[k] for k in (1, 3, 2, 0) for t in smaller]
+    head = [*around(largest, steps)[:2], steps.at(1), *around(largest, steps)[2:], *feasible[-1:]]
+    others = [around(t, steps)[k] for k in (1, 3, 2, 0) for t in smaller]
     if not inner:
-        _, above, exactly, below = around(next((t for t in known if t <= ROWS), 1), step)
-        head = [3 * step, above, step, below, 5 * step, 2 * step, exactly, *head]
+        _, above, exactly, below = around(next((t for t in known if t <= ROWS), 1), steps)
+        head = [steps.at(3), above, steps.at(1), below, steps.at(5), steps.at(2), exactly, *head]
     return [v for v in dict.fromkeys((*head, *others, *feasible)) if v in allowed]

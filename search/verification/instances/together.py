@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ktc.search.verification.integers.reaching import least_value
 
 from .instances import Instance, Maker
-from .sizes import multiple
+from .sizes import Steps
 
 RING = 4
 """Times the least value of a size with a second round of a loop: buffers that take turns are then filled again."""
@@ -57,7 +57,8 @@ def somewhat_larger(does: Does, maker: Maker, sizes: Mapping[str, int], base: Ma
         least = least_value(maker, sizes, name, does)
         value = max(RING * least, few)
         bits = range(maker.longest(name).bit_length()) if least else ()
-        rounded = ({**sizes, name: multiple(value, maker.step[name] << b)} for b in bits)
+        steps = maker.steps[name]
+        rounded = ({**sizes, name: Steps(steps.by << b, steps.off).near(value)} for b in bits)
         yield from itertools.islice((m for at in rounded if does(at) and (m := maker.make(at)) is not None), 1)
 
 

@@ -16,7 +16,7 @@ from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.integers.reaching import one_round
 
 from .instances import MAX_ELEMENTS, MOST_ROWS, MOST_THREADS, WIDE, Instance, Maker
-from .sizes import BEYOND, multiple
+from .sizes import BEYOND
 
 MOST_RESIDENT = COOPERATIVE_LANES // 4
 """Threads of all blocks that wait for each other: each statement takes as long as they are."""
@@ -38,8 +38,8 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
     threads = min(max(geometry_of(k, usual).threads for k in launch_kernels(candidate)), MOST_THREADS)
 
     def made(width: int, count: int) -> Instance | None:
-        wide = {**base, n: multiple(max(width, threads) + BEYOND, maker.step[n])}
-        found = maker.make({**wide, **{m: multiple(count, maker.step[m]) for m in outer}})
+        wide = {**base, n: maker.near(n, max(width, threads) + BEYOND)}
+        found = maker.make({**wide, **{m: maker.near(m, count) for m in outer}})
         return found if found is not None and _resident(candidate, scalars_of(workload, found.sizes)) else None
 
     for n in rows[:1]:

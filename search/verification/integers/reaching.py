@@ -35,22 +35,22 @@ def rounds(candidate: Kernel, maker: Maker, name: str) -> list[int]:
         return follow.reaches(k, arguments(maker.workload, sizes, candidate))
 
     loops = range(len(follow.loops)) if base else ()
-    hanging = [k for k in loops if not twice(k, {**base, name: maker.step[name]})]
+    hanging = [k for k in loops if not twice(k, {**base, name: maker.steps[name].at(1)})]
     return [v for k in hanging if (v := least_value(maker, base, name, lambda sizes, k=k: twice(k, sizes)))]  # type: ignore[misc]
 
 
 def least_value(maker: Maker, sizes: Mapping[str, int], name: str, holds: Callable[[Mapping[str, int]], bool]) -> int:
-    """The least multiple of its step at which a size, beside the other ``sizes``, makes ``holds`` true, if its largest
+    """The least of its steps at which a size, beside the other ``sizes``, makes ``holds`` true, if its largest
     does; 0 if not."""
-    step = maker.step[name]
-    high = maker.longest(name) // step
-    if not holds({**sizes, name: high * step}):
+    steps = maker.steps[name]
+    high = (maker.longest(name) - steps.off) // steps.by
+    if not holds({**sizes, name: steps.at(high)}):
         return 0
     low = 0
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds({**sizes, name: middle * step}) else (middle, high)
-    return high * step
+        low, high = (low, middle) if holds({**sizes, name: steps.at(middle)}) else (middle, high)
+    return steps.at(high)
 
 
 def arguments(workload: Workload, sizes: Mapping[str, int], kernel: Kernel) -> dict[str, int]:

@@ -160,7 +160,7 @@ def _growing(maker: Maker) -> Iterator[Instance]:
     """Each size twice as large again and again, and a bit, the others small; where there are others, once more with so
     many of them that several tasks have a round of a few to do."""
     few = maker.few()
-    some = ({n: max(v, least * maker.step[n]) for n, v in few.items()} for least in SOME if len(few) > 1)
+    some = ({n: max(v, maker.steps[n].at(least)) for n, v in few.items()} for least in SOME if len(few) > 1)
     for base in (few, *some) if few else ():
         for name in maker.names:
             value = few[name]

@@ -166,3 +166,30 @@ kernel k(x: f32 const*, z: f32*, n: i32)
 
     monkeypatch.setattr(Largest, "most", counted)
     assert longest_rows(kernel, {"n"}, {}) == {}
+
+
+HEADS = """
+__global__ void attend(const float* q, const float* cache, float* scores, int last, int longest, int dim,
+                       int heads_each, int size, int offset) {
+  int h = blockIdx.x;
+  float* row = scores + h * longest;
+  for (int t = threadIdx.x; t <= last; t += blockDim.x) {
+    float s = 0;
+    for (int i = 0; i < size; i++) s += q[h * size + i] * cache[offset + t * dim + (h / heads_each) * size + i];
+    row[t] = s;
+  }
+}
+struct Config { int heads, each; };
+void go(const Config* c, const float* q, const float* k, float* s, int last, int longest, int dim, int size,
+        int layer) {
+  int offset = layer * longest * dim;
+  attend<<<c->heads, 64>>>(q, k, s, last, longest, dim, c->each, size, offset);
+}
+"""
+
+
+def test_strides_that_a_launch_passes_products_of_are_as_long_as_their_rows() -> None:
+    """One whose row follows no product of sizes leaves the strides of other buffers alone."""
+    d = draft(ktc.loads(HEADS).kernel)
+    assert d.roles.tied["longest"] == "last + 1"
+    assert not any("race" in x for x in d.doubts)

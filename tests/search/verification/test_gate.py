@@ -18,7 +18,7 @@ from ktc.search.verification.device.kept_launches import KeptLaunches
 from ktc.search.verification.floats import agreement
 from ktc.search.verification.floats.accuracy import lost_accuracy, outside_bound
 from ktc.search.verification.instances.instances import instances
-from ktc.search.verification.instances.sizes import step_of
+from ktc.search.verification.instances.sizes import Steps, steps_of
 from tests.ir.interp.interp_samples import (
     COPY_WIDE,
     MATMUL_PARALLEL,
@@ -192,9 +192,18 @@ def test_sizes_that_count_parts_of_packs_have_packs_enough() -> None:
     """``d / 8 % 4 == 0`` holds of 1, 3 and 5 as well: nothing is in them."""
     plain = kernel(COPY_PLAIN)
     packed = guarded(plain, "d / 8 % 4 == 0")
-    assert step_of("d", (plain, packed), COPY) == 32
+    assert steps_of("d", (plain, packed), COPY) == Steps(32)
     bounded = guarded(plain, "d % 2 == 0 && d < 64")
-    assert step_of("d", (plain, bounded), COPY) == 2
+    assert steps_of("d", (plain, bounded), COPY) == Steps(2)
+
+
+@pytest.mark.parametrize(("guard", "steps"), [("(d + 1) % 8 == 0", Steps(8, -1)), ("(d - 1) % 4 == 0", Steps(4, 1))])
+def test_sizes_beside_multiples_are_found(guard: str, steps: Steps) -> None:
+    """``d`` is the last place in a row of whole vectors."""
+    candidate = guarded(kernel(COPY_PLAIN), guard)
+    assert steps_of("d", (kernel(COPY_PLAIN), candidate), COPY) == steps
+    sizes = [i.sizes["d"] for i in instances(kernel(COPY_PLAIN), candidate, COPY)]
+    assert len(sizes) > 6 and all((d - steps.off) % steps.by == 0 for d in sizes)
 
 
 def test_verdicts_are_cached_by_content(tmp_path, monkeypatch) -> None:

@@ -252,3 +252,19 @@ def test_what_a_struct_is_made_of_is_passed() -> None:
     k = load(BOXED + host, name="k.cu")
     assert k.launch is not None
     assert [(name, evaluate(e, {"s_w": 5})) for name, e in k.launch.passed] == [("s_h", 20)]
+
+
+@pytest.mark.parametrize(
+    ("launch", "expected"),
+    [
+        ("void run(Config* c, float* p) { k<<<c->rows, 64>>>(p, c->cols, 1); }", (5, 1, 1, 64, 1, 1, None)),
+        ("void run(Config c, float* p) { k<<<(c.cols + 31) / 32, 32>>>(p, c.cols, 1); }", (4, 1, 1, 32, 1, 1, None)),
+        ("void run(const Config& c, float* p) { k<<<c.rows, c.in.wide>>>(p, c.cols, 1); }", (5, 1, 1, 9, 1, 1, None)),
+        ("void run(Config* c, float* p) { k<<<c->grid, 64>>>(p, c->cols, 1); }", (2, 3, 4, 64, 1, 1, None)),
+    ],
+)
+def test_members_of_structs_are_numbers_as_their_class_says(launch: str, expected: tuple) -> None:
+    """One that is passed for a parameter is that parameter; only a ``dim3`` has three extents."""
+    prelude = "struct Inner { int wide; };\nstruct Config { int rows, cols; dim3 grid; Inner in; };\n"
+    env = {"c_rows": 5, "n": 100, "c_in_wide": 9, "c_grid_x": 2, "c_grid_y": 3, "c_grid_z": 4}
+    assert dims(launch, env, prelude) == expected

@@ -17,7 +17,7 @@ other loop. All phases of a block have one shape of it, so one idea maps them al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.access_nests import Access, accesses
@@ -93,7 +93,7 @@ def _phases(raised: Kernel) -> list[Phase]:
     return out
 
 
-def _along(outer: Loop, leaves: list[Loop], read: list[Access]) -> bool | None:
+def _along(outer: Loop, leaves: Sequence[For | Loop], read: Sequence[Access]) -> bool | None:
     """Whether the ``leaves`` move by one element through most of what they read that ``outer`` moves through, too; None
     where neither does."""
     inside = [a for a in read if any(x.stmt in leaves for x in a.axes)]
