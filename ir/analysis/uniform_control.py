@@ -1,11 +1,13 @@
 """Which statements all threads of a block reach together, followed from statement to statement of one launch.
 
-Finer than :mod:`.uniformity` in three ways:
+Finer than :mod:`.uniformity` in four ways:
 
 * A variable is thread-dependent from one assignment to the next, not everywhere: ``i`` may hold an index of the thread
   first and count the rounds of a reduction later.
 * Of a launch with known blocks, an axis of one thread has one index, and a condition on indices and numbers alone is
   tried for every thread: ``threadIdx.x < 256`` is true for all of 256.
+* A loop that counts up goes round as often for all threads if the distance between its ends is the same for all:
+  ``for (t = first + i; t < first + n + i; t += step)``.
 * In a block of one warp, votes, reductions and broadcasts over a uniform mask give all threads one value.
 
 The verifier asks this of barriers.
@@ -15,8 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fields import children
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import evaluate, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import MAX_BLOCK_THREADS, WARP
 from ktc.ir.nodes import (
@@ -38,6 +42,7 @@ from ktc.ir.nodes import (
     WarpOp,
     While,
 )
+from ktc.ir.types import Scalar
 
 from .uniformity import Flow, Uniformity, varies_itself
 
@@ -110,6 +115,16 @@ class _Control(Flow):
             return self.diverges(cond.a) or self.diverges(cond.b)
         return self.varies(cond) and (self.values is None or not self.values.same(cond))
 
+    def _rounds_differ(self, s: For | While, cond: Expr) -> bool:
+        """Whether threads may go round ``s``, which none of them leaves early, a different number of times."""
+        form = counting(s) if isinstance(s, For) else None
+        t = s.var.type if isinstance(s, For) else None
+        if form is not None and isinstance(t, Scalar) and t.is_signed and not why_unsteady(s, form):  # type: ignore[arg-type]
+            distance = {f for factors in polynomial(sub(form.hi, form.lo)) for f in factors}
+            if not self.varies(form.by, *distance):
+                return False
+        return self.diverges(cond)
+
     def _differs_in_warp(self, e: WarpOp) -> bool:
         """Whether lanes of one warp, all of them in the mask, may get different values."""
         if self._varies(e.mask):
@@ -149,7 +164,7 @@ class _Control(Flow):
         self.now |= head
         jumps = _Loop()
         entry = set(self.now)
-        inside = divergent or id(s) in self.left_early or (not post and self.diverges(cond))
+        inside = divergent or id(s) in self.left_early or (not post and self._rounds_differ(s, cond))
         self.loops.append(jumps)
         _, breaks = self.body(s.body, inside)
         self.loops.pop()

@@ -39,12 +39,17 @@ from ktc.ir.nodes import (
     While,
 )
 from ktc.ir.types import I32
-from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
+from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
 
 from .inner_strides import moved
 from .size_polynomials import Polynomial, divided, named, number, plus, polynomial, text_of, times
 
 DEEPEST = 40
+
+
+def _moving(s: For | While) -> set[Sym]:
+    """What changes from one iteration of ``s`` to the next."""
+    return assigned(s.body) | ({s.var} if isinstance(s, For) else set())
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class Largest:
         self.kernel, self.meanings = k, meanings
         self.sources = moved(k)
         self.params = {p.sym for p in k.params}
+        self.counted = {v for s in walk(k.body) if isinstance(s, For | While) for v in _moving(s)}
         self.extents: dict[tuple[str, str], Expr] = {}
         if k.launch is not None:
             for level, dims in (("block", k.launch.grid), ("grid", k.launch.grid), ("thread", k.launch.block)):

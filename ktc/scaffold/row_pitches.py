@@ -110,8 +110,10 @@ def _terms(
     """The summands of ``by * e``: the number that each is multiplied by, the largest value of the rest of it, None
     where nothing says, and whether that is anything but one value for all threads. What a guard or a loop bounds stays
     one, and so does a variable in what itself is made of (``inside``): an index that is counted on is a sum of its
-    steps."""
+    steps. One that moves on once, outside of all loops, is where it began and that step."""
     e = without_casts(e)
+    if isinstance(e, Var) and e.sym in inside and e.sym not in largest.counted:
+        return
     if isinstance(e, Binary) and e.op == "+":
         for x in (e.a, e.b):
             yield from _terms(x, by, b, largest, inside)

@@ -267,6 +267,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.extremes import with_extremes
     from ktc.passes.raising.normalise.first_elements import with_first_elements
     from ktc.passes.raising.normalise.nests import closed_forms
+    from ktc.passes.raising.normalise.same_rounds import with_same_rounds
     from ktc.passes.raising.normalise.single_rounds import without_single_rounds
     from ktc.passes.raising.normalise.strided_rounds import by_elements
     from ktc.passes.raising.normalise.tidy import tidied
@@ -280,7 +281,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            whole = with_extremes(with_first_elements(prepare(kernel, known), known))
+            whole = with_extremes(with_first_elements(with_same_rounds(prepare(kernel, known)), known))
             body, facts = by_elements(without_single_rounds(whole), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):

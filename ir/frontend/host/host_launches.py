@@ -28,6 +28,7 @@ from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym,
 from ktc.ir.types import I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
+from .asserted_sizes import asserted_equal
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
@@ -97,6 +98,7 @@ class HostLaunch:
             self._know_extents()
             passed = tuple(self._passed(effects))
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
+            passed += tuple(self._asserted(effects, dict(passed)))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
@@ -181,6 +183,25 @@ class HostLaunch:
                 continue
             if sym not in used(e):
                 yield sym.name, e
+
+    def _asserted(self, effects: list, passed: Mapping[str, Expr]) -> Iterator[tuple[str, Expr]]:
+        """Integer parameters that the host asserts to be what others are: ``assert(heads * 64 == channels)``."""
+        computed, taken = {*passed}, {s for e in passed.values() for s in used(e)}
+        for a, b in asserted_equal(self.site.function.node):
+            for name, other in ((_name_of(a), b), (_name_of(b), a)):
+                sym = self.known.get(name or "")
+                if sym is None or sym.name in computed or sym in taken:
+                    continue
+                try:
+                    e = integer_form(self._inlined((self._int(other),), effects)[0])
+                except KtcError:
+                    continue
+                if sym in used(e) or any(s.name in computed for s in used(e)) or isinstance(e, Const):
+                    continue
+                computed.add(sym.name)
+                taken |= used(e)
+                yield sym.name, e
+                break
 
     def _know_extents(self) -> None:
         """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
