@@ -6,7 +6,7 @@ Finer than :mod:`.uniformity` in four ways:
   first and count the rounds of a reduction later.
 * Of a launch with known blocks, an axis of one thread has one index, and a condition on indices and numbers alone is
   tried for every thread: ``threadIdx.x < 256`` is true for all of 256.
-* A loop that counts up goes round as often for all threads if the distance between its ends is the same for all:
+* A loop that counts up or down goes round as often for all threads if its limit is as far away for all of them:
   ``for (t = first + i; t < first + n + i; t += step)``.
 * In a block of one warp, votes, reductions and broadcasts over a uniform mask give all threads one value.
 
@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.counted_loops import distance, loop_step
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fields import children
-from ktc.ir.fold import evaluate, sub
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import MAX_BLOCK_THREADS, WARP
 from ktc.ir.nodes import (
@@ -42,8 +42,8 @@ from ktc.ir.nodes import (
     WarpOp,
     While,
 )
-from ktc.ir.types import Scalar
 
+from .defs import definitions, expand
 from .uniformity import Flow, Uniformity, varies_itself
 
 
@@ -73,6 +73,7 @@ class _Control(Flow):
 
         super().__init__()
         self.block = dict(zip("xyz", block))
+        self.named = definitions(kernel.body)
         known = [n for n in block if n is not None]
         threads = known[0] * known[1] * known[2] if len(known) == 3 else 0
         self.one_warp = 0 < threads <= WARP
@@ -117,11 +118,10 @@ class _Control(Flow):
 
     def _rounds_differ(self, s: For | While, cond: Expr) -> bool:
         """Whether threads may go round ``s``, which none of them leaves early, a different number of times."""
-        form = counting(s) if isinstance(s, For) else None
-        t = s.var.type if isinstance(s, For) else None
-        if form is not None and isinstance(t, Scalar) and t.is_signed and not why_unsteady(s, form):  # type: ignore[arg-type]
-            distance = {f for factors in polynomial(sub(form.hi, form.lo)) for f in factors}
-            if not self.varies(form.by, *distance):
+        ahead, by = (distance(s), loop_step(s)) if isinstance(s, For) else (None, None)
+        if ahead is not None and by is not None:
+            parts = {f for factors in polynomial(expand(ahead, self.named)) for f in factors}
+            if not self.varies(by, *parts):
                 return False
         return self.diverges(cond)
 

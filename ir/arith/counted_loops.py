@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.fold import add, cast, i32, is_const, lt
-from ktc.ir.nodes import Binary, Const, Expr, For, Stmt, Sym, Var
+from ktc.ir.fold import add, cast, i32, is_const, lt, sub
+from ktc.ir.nodes import MIRRORED, ORDERINGS, Binary, Const, Expr, For, Stmt, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, used
 
@@ -48,6 +48,27 @@ def _is_signed(e: Expr, v: Sym) -> bool:
     return e.type == v.type and isinstance(v.type, Scalar) and v.type.is_int and v.type.is_signed
 
 
+def distance(loop: For) -> Expr | None:
+    """What is positive as long as ``loop``, which counts up or down to a limit, goes on, before its first iteration:
+    how far its variable is from there, one further if it may reach it. None for any other loop, and for one whose body
+    changes its variable, its step or its limit."""
+    by, cond = loop_step(loop), loop.cond
+    if by is None or not isinstance(cond, Binary) or cond.op not in ORDERINGS:
+        return None
+    if cond.a == Var(loop.var):
+        limit, op = cond.b, cond.op
+    elif cond.b == Var(loop.var):
+        limit, op = cond.a, MIRRORED[cond.op]
+    else:
+        return None
+    if not _is_signed(limit, loop.var) or (used(limit) | used(by)) & (assigned(loop.body) | {loop.var}):
+        return None
+    if loop.var in assigned(loop.body):
+        return None
+    ahead = sub(limit, loop.init) if op in ("<", "<=") else sub(loop.init, limit)
+    return add(ahead, cast(i32(1), loop.var.type)) if op in ("<=", ">=") else ahead  # type: ignore[arg-type]
+
+
 def why_unsteady(loop: For, form: Counting) -> str:
     """'' if neither the variable nor a bound of ``loop``, which counts as ``form``, changes in its body; else the
     reason."""
@@ -78,4 +99,4 @@ def count(v: Sym, n: Expr, *body: Stmt) -> For:
     return For(v, i32(0), lt(Var(v), n), add(Var(v), i32(1)), body, unroll=0)
 
 
-__all__ = ["Counting", "count", "counting", "loop_step", "why_uncounted", "why_unsteady"]
+__all__ = ["Counting", "count", "counting", "distance", "loop_step", "why_uncounted", "why_unsteady"]

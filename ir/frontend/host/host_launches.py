@@ -7,7 +7,7 @@ variable changed in a branch) becomes a host parameter of that name, if a launch
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -98,7 +98,9 @@ class HostLaunch:
             self._know_extents()
             passed = tuple(self._passed(effects))
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
-            passed += tuple(self._asserted(effects, dict(passed)))
+            asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
+            given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
+            passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
@@ -184,9 +186,10 @@ class HostLaunch:
             if sym not in used(e):
                 yield sym.name, e
 
-    def _asserted(self, effects: list, passed: Mapping[str, Expr]) -> Iterator[tuple[str, Expr]]:
-        """Integer parameters that the host asserts to be what others are: ``assert(heads * 64 == channels)``."""
-        computed, taken = {*passed}, {s for e in passed.values() for s in used(e)}
+    def _asserted(self, effects: list, told: Collection[str]) -> Iterator[tuple[str, Expr]]:
+        """Integer parameters, none of those ``told``, that the host asserts to be numbers, or what others are:
+        ``assert(heads * 64 == channels)``."""
+        computed, taken = {*told}, set[Sym]()
         for a, b in asserted_equal(self.site.function.node):
             for name, other in ((_name_of(a), b), (_name_of(b), a)):
                 sym = self.known.get(name or "")
@@ -196,7 +199,7 @@ class HostLaunch:
                     e = integer_form(self._inlined((self._int(other),), effects)[0])
                 except KtcError:
                     continue
-                if sym in used(e) or any(s.name in computed for s in used(e)) or isinstance(e, Const):
+                if sym in used(e) or any(s.name in computed for s in used(e)):
                     continue
                 computed.add(sym.name)
                 taken |= used(e)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.counted_loops import distance, loop_step
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
-from ktc.ir.fold import add, cast, i32, lt, sub
-from ktc.ir.nodes import Body, Decl, Expr, For, Stmt, Sym, Var, fresh
+from ktc.ir.fold import add, cast, i32, lt, simplify, sub
+from ktc.ir.nodes import Binary, Body, Decl, Expr, For, Stmt, Sym, Var, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, used
 from ktc.passes.raising.recognise.coordinates import depends_on_thread
@@ -29,21 +29,18 @@ def with_same_rounds(body: Body) -> Body:
 
 
 def _from_zero(s: For, known: Mapping[Sym, Expr]) -> Stmt:
-    form, t = counting(s), s.var.type
-    if form is None or why_unsteady(s, form) or not isinstance(t, Scalar) or not t.is_signed:
+    t, by, ahead = s.var.type, loop_step(s), distance(s)
+    if by is None or ahead is None or not isinstance(t, Scalar) or used(s.init) & assigned(s.body):
         return s
-    distance = polynomial(sub(form.hi, form.lo))
-    end = from_polynomial(distance, t)
-    begins = depends_on_thread(expand(form.lo, known))
-    if (
-        not begins
-        or used(form.lo) & assigned(s.body)
-        or any(depends_on_thread(expand(e, known)) for e in (end, form.by))
-    ):
+    end = from_polynomial(polynomial(expand(ahead, known)), t)
+    same = not any(depends_on_thread(expand(e, known)) for e in (end, by))
+    if not same or not depends_on_thread(expand(s.init, known)):
         return s
-    q = fresh(s.var.name, t)
-    place = Decl(s.var, add(cast(form.lo, t), Var(q)), const=True, loc=s.loc)
-    return For(q, cast(i32(0), t), lt(Var(q), end), add(Var(q), cast(form.by, t)), (place, *s.body), s.unroll,
+    down = isinstance(s.cond, Binary) and (s.cond.op in (">", ">=")) == (s.cond.a == Var(s.var))
+    q, place = fresh(s.var.name, t), sub if down else add
+    here = Decl(s.var, place(cast(s.init, t), Var(q)), const=True, loc=s.loc)
+    step = simplify(sub(cast(i32(0), t), by)) if down else by
+    return For(q, cast(i32(0), t), lt(Var(q), end), add(Var(q), cast(step, t)), (here, *s.body), s.unroll,
                loc=s.loc, comments=s.comments, tags=s.tags)  # fmt: skip
 
 

@@ -32,6 +32,11 @@ def kernel_of(body: str, block: str = "64"):
         ("int v = t; for (int i = 0; i < n; ++i) { v = i; if (v == 7) break; __syncthreads(); v = t; }", "64"),
         ("for (int i = 0; i < n; ++i) { int v = y[i]; if (v < 0) { v = t; continue; } if (v > 9) __syncthreads(); }",
          "64"),
+        # Loops from a place of the thread to one that is as far away for all.
+        ("for (int i = t + 3; i < 3 + n + t; i += 2) __syncthreads();", "64"),
+        ("const int a = n * 64 + t, b = a + 64 * n; for (int i = a; i <= b; i += 64) { y[t] = i; __syncthreads(); }",
+         "64"),
+        ("const int a = t + 1, b = a + n; for (int i = b; a <= i; --i) { s[t] += i; __syncthreads(); }", "64"),
         # The block's shape.
         ("if (t < 64) __syncthreads();", "64"),
         ("if (threadIdx.y == 0 && n > 2) __syncthreads();", "64"),
@@ -65,6 +70,11 @@ def test_shown_to_be_reached_by_all(body: str, block: str) -> None:
         ("int v = 0; while (true) { ++v; if (v > t) break; } if (v > 3) __syncthreads();", "64"),  # at different times
         ("int v = 0; do { ++v; if (v == 2) __syncthreads(); } while (v <= t);", "64"),
         ("int v = n; if (t > 3) { v = 5; } else { v = 5; } if (v == n) __syncthreads();", "64"),  # no algebra
+        ("for (int i = t; i < n + 2 * t; i += 2) __syncthreads();", "64"),
+        ("for (int i = t; i < n + t; i += t + 1) __syncthreads();", "64"),
+        ("int b = n + t; for (int i = t; i < b; ++i) { b = n; __syncthreads(); }", "64"),
+        ("for (int i = t; i < n + t; ++i) { if (i == 5) break; __syncthreads(); }", "64"),
+        ("for (unsigned i = t; i < (unsigned)n + t; ++i) __syncthreads();", "64"),  # which may wrap for some
         ("if (t < 63) __syncthreads();", "64"),
         ("if (t < 32) __syncthreads();", "64"),
         ("if (threadIdx.y == 0) __syncthreads();", "dim3(32, 2)"),

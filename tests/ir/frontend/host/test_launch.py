@@ -6,6 +6,7 @@ import pytest
 
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend import list_kernels, load
+from ktc.ir.text import print_expr
 
 KERNEL = "__global__ void k(float* p, int n, int m) { p[threadIdx.x] = n + m; }\n"
 
@@ -268,3 +269,21 @@ def test_members_of_structs_are_numbers_as_their_class_says(launch: str, expecte
     prelude = "struct Inner { int wide; };\nstruct Config { int rows, cols; dim3 grid; Inner in; };\n"
     env = {"c_rows": 5, "n": 100, "c_in_wide": 9, "c_grid_x": 2, "c_grid_y": 3, "c_grid_z": 4}
     assert dims(launch, env, prelude) == expected
+
+
+@pytest.mark.parametrize(
+    ("asserted", "passed", "given"),
+    [
+        ("assert(m * 64 == n);", {"n": "m * 64"}, {}),
+        ("assert(p != nullptr && n == m + 1);", {"n": "m + 1"}, {}),
+        ('TORCH_CHECK(128 == n, "wrong size");', {}, {"n": 128}),
+        ("CHECK_EQ(n / 2, m) << 1;", {"m": "n / 2"}, {}),
+        ("assert(n == m); assert(m == n);", {"m": "n"}, {}),
+        ("assert(n == other() || n < m);", {}, {}),
+    ],
+)
+def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, str], given: dict[str, int]) -> None:
+    k = load(f"{KERNEL}void run(float* p, int n, int m) {{ {asserted} k<<<n, 128>>>(p, n, m); }}", name="k.cu")
+    assert k.launch is not None
+    assert {name: print_expr(e) for name, e in k.launch.passed} == passed
+    assert dict(k.launch.given) == given
