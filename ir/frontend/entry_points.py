@@ -140,6 +140,28 @@ def template_arguments(
             yield _spelled(entity, bindings)
 
 
+def why_no_instance(
+    path: str,
+    *,
+    kernel: str | None = None,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: tuple[str, ...] = (),
+    dialect: str | None = None,
+) -> KtcError | None:
+    """Why the first instance of a template kernel that the file launches leads to no kernel; None if it does, or if it
+    launches none."""
+    with deep_recursion(path):
+        unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
+        entity, _ = choose_kernel(unit, kernel)
+        for bindings, _, _ in instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {}):
+            try:
+                load_entity(unit, entity, bindings, None, {})
+            except KtcError as why:
+                return why
+            break
+    return None
+
+
 def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:
     return {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
 

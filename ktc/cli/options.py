@@ -169,11 +169,11 @@ def load_program(
         if e.code != "E-TEMPLATE-MISSING" or given or not instantiate or kernel == "-":
             raise
         why = e.message
-        from ktc.ir.frontend.entry_points import template_arguments
+        from ktc.ir.frontend.entry_points import template_arguments, why_no_instance
 
         found = next(template_arguments(kernel, kernel=name or None, **how), None)
         if found is None:
-            raise
+            raise why_no_instance(kernel, kernel=name or None, **how) or e from None
     spelled = ",".join(f"{k}={v}" for k, v in found.items())
     note(f"no template arguments given: taking --template '{spelled}' ({why})")
     return api.load(kernel, name=name or None, template=found, **more)

@@ -92,11 +92,16 @@ class Preprocessed:
 USUAL_FOLDERS = ("include", "inc", "includes", "src", "common", "Common", "")
 """Where a project keeps headers, in a folder above a source."""
 
+NEAR_ABOVE, FAR_ABOVE = 2, 8
+"""How many folders up a header may be that is named alone, and one that is named with folders of its own: nobody else
+has ``src/project/kernels/reduce.cuh``."""
+
 
 def _usual_place(folder: str, include: str) -> str:
     """The folder, near the source's ``folder``, that a build would name for ``include``; '' if none has it."""
-    here = os.path.abspath(folder)
-    above = (here, os.path.dirname(here), os.path.dirname(os.path.dirname(here)))
+    above = [os.path.abspath(folder)]
+    for _ in range(FAR_ABOVE if os.path.dirname(include) else NEAR_ABOVE):
+        above.append(os.path.dirname(above[-1]))
     places = (os.path.join(up, sub) for up in above for sub in USUAL_FOLDERS)
     return next((os.path.normpath(p) for p in places if os.path.isfile(os.path.join(p, include))), "")
 

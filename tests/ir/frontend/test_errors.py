@@ -9,6 +9,7 @@ import pytest
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
+from ktc.ir.frontend.entry_points import why_no_instance
 
 
 def body(code: str, prelude: str = "", params: str = "float* p, int n") -> str:
@@ -75,6 +76,23 @@ def test_a_header_beside_the_source_s_folder_is_not_said_to_be_missing(tmp_path)
         e.value
     )
     assert load(str(source), include_dirs=(str(tmp_path / "common"),))
+
+
+def test_headers_that_are_named_from_the_project_s_root_are_found_above(tmp_path):
+    """... and no instance of a template is said to be missing for that: what stops the first one is the error."""
+    far = tmp_path / "src" / "project" / "kernels"
+    far.mkdir(parents=True)
+    (far / "sums.cuh").write_text("template <typename T> __device__ T twice(T x) { return x + x; }\n")
+    source = far / "k.cu"
+    source.write_text(
+        '#include "src/project/kernels/sums.cuh"\n'
+        "template <typename T> __global__ void k(T* p) { p[threadIdx.x] = twice(p[threadIdx.x]); }\n"
+        "void run(float* p, double* q) { k<float><<<1, 32>>>(p); k<double><<<1, 32>>>(q); }\n"
+    )
+    why = why_no_instance(str(source))
+    assert why is not None and "unknown function 'twice'" in why.message
+    assert f"sums.cuh is outside the source's folder, and was not read (-I {tmp_path} allows it)" in why.message
+    assert why_no_instance(str(source), include_dirs=(str(tmp_path),)) is None
 
 
 def test_defines_fill_in_macros():
