@@ -54,7 +54,8 @@ class Draft:
             return text
         if text.isdigit():
             return int(text)
-        inner = {n: self.tied(n) for n in names_in(text)}
+        fixed = self.roles.fixed
+        inner = {n: self.tied(n) if n in self.ties or n in self.roles.tied else fixed.get(n) for n in names_in(text)}
         return NAME.sub(lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)
 
     def role(self, p: Param) -> str:

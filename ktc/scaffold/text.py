@@ -204,7 +204,7 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     content = next((c for c in d.contents if c.buffer == name), None)
     span = values_compared(d.kernel, p, d.roles.fixed)
     if content is not None and not (content.most == TRUTHS and span is not None):
-        most = d.ties.get(content.name, content.name)
+        most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else plain(f"{most} - 1")
         last = plain(f"{most}") if content.kind == "offsets" else below
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']

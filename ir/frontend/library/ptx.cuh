@@ -165,6 +165,8 @@ __device__ unsigned int cvt_rpi_u32_f32(float a) { return __float2uint_ru(a); }
 __device__ int cvt_rpi_sat_s32_f32(float a) { return __float2int_ru(a); }
 __device__ unsigned int cvt_rni_sat_s8_f32(float a) { const int r = __float2int_rn(a); return (unsigned int)(r < -128 ? -128 : (r > 127 ? 127 : r)); }
 __device__ unsigned int cvt_rni_sat_u8_f32(float a) { const int r = __float2int_rn(a); return (unsigned int)(r < 0 ? 0 : (r > 255 ? 255 : r)); }
+__device__ unsigned int cvt_rni_sat_s8_f16(unsigned short a) { const int r = __float2int_rn(__half2float(__ushort_as_half(a))); return (unsigned int)(r < -128 ? -128 : (r > 127 ? 127 : r)); }
+__device__ unsigned int cvt_rni_sat_u8_f16(unsigned short a) { const int r = __float2int_rn(__half2float(__ushort_as_half(a))); return (unsigned int)(r < 0 ? 0 : (r > 255 ? 255 : r)); }
 __device__ unsigned int cvt_sat_s8_s32(int a) { return (unsigned int)(a < -128 ? -128 : (a > 127 ? 127 : a)); }
 __device__ unsigned int cvt_sat_u8_s32(int a) { return (unsigned int)(a < 0 ? 0 : (a > 255 ? 255 : a)); }
 __device__ bool shfl_up_inside(unsigned int a, unsigned int b) { const unsigned int at = ((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x) & 31u; const unsigned int seg = (b >> 8) & 31u; const unsigned int first = (at & seg) | (b & 31u & ~seg); return (int)at - (int)(a & 31u) >= (int)first; }

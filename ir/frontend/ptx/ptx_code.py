@@ -187,6 +187,8 @@ class Writer(Operands):
 
     def _cvt(self, words: list[str], operands: list[Any]) -> str:
         """Between integers any width goes, and a register may be wider than what is read of it or written to it."""
+        if len(words) > 3 and words[-2] in ("s8", "u8") and len(operands) == 2:
+            return self._bytes(words, *operands)
         if len(words) != 3 or not all(re.fullmatch(r"[us](8|16|32|64)", w) for w in words[1:]):
             return self._call("_".join(words), operands)
         to, source = (signed_type(w) for w in words[1:])
@@ -197,6 +199,16 @@ class Writer(Operands):
         if narrow or value.type == "" or BITS[value.type] < BITS[source] or BITS[target.type] < BITS[to]:
             raise Opaque
         return f"{target.text} = ({target.type})({to})({source}){value.text};"
+
+    def _bytes(self, words: list[str], to: Any, source: Any) -> str:
+        """A conversion with saturation to a byte, which a register of any width takes, with its sign."""
+        opcode = "_".join(words)
+        result, params = signature(opcode)
+        target = self._target(to)
+        if len(params) != 1 or result != "unsigned int" or target.type.startswith(("float", "double", "bool")):
+            raise Opaque
+        call = f"{NAMESPACE}::{opcode}({as_type(self._source(source), params[0])})"
+        return f"{target.text} = ({target.type})(int){call};"
 
     def _carrying(self, words: list[str], operands: list[Any]) -> str:
         """Sums with the carry flag in, out, or both (PTX ISA 8.5, 9.7.2); a flag from outside is not known."""

@@ -149,7 +149,12 @@ def f32(value: float) -> int:
         ("{ .reg .pred p; setp.ne.f32 p, 0f7FC00000, 0f3F800000; selp.u32 %0, 5, 6, p; }", 6),
         ("{ .reg .f16 h; cvt.rn.f16.f32 h, 0f3FC00000; mov.b32 %0, {h, h}; }", 0x3E003E00),
         ("cvt.rn.f16x2.f32 %0, 0f3FC00000, 0fC0000000;", 0x3E00C000),
-        ("cvt.rni.sat.s8.f32 %0, 0fC3960000;", 0xFFFFFF80), ("bfind.u32 %0, %2;", 28), ("bfind.s32 %0, %1;", 30),
+        ("cvt.rni.sat.s8.f32 %0, 0fC3960000;", 0xFFFFFF80),
+        ("{ .reg .s16 h; cvt.rni.sat.s8.f32 h, 0fC3960000; mov.b32 %0, {h, h}; }", 0xFF80FF80),
+        ("{ .reg .f16 h; .reg .s16 b; cvt.rn.f16.f32 h, 0f3FC00000; cvt.rni.sat.s8.f16 b, h; mov.b32 %0, {b, b}; }",
+         0x00020002),
+        ("{ .reg .s64 w; cvt.rni.sat.u8.f32 w, 0f43960000; cvt.u32.u64 %0, w; }", 255),
+        ("bfind.u32 %0, %2;", 28), ("bfind.s32 %0, %1;", 30),
         ("// nothing\\n/* at all */ mov.u32 %0, 2 // two\\n;", 2),
     ],
 )  # fmt: skip
