@@ -16,6 +16,7 @@ from ktc.ir.frontend.host.kernel_choice import chosen, definition, label, launch
 from ktc.ir.frontend.host.kernel_names import Spelled, as_source, spelled
 from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
 from ktc.ir.frontend.host.template_instances import choose_instance, instances
+from ktc.ir.frontend.host.unused_axes import without_unused_axes
 from ktc.ir.frontend.library.device_libraries import libraries_of
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
@@ -213,7 +214,7 @@ def load_entity(
             if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
                 raise
             launch = None  # host code that cannot be followed is no fault of the kernel: the workload gives the launch
-    return lowering.lower(entity, inside, params, launch)
+    return without_unused_axes(lowering.lower(entity, inside, params, launch))
 
 
 def choose_kernel(

@@ -120,7 +120,8 @@ def _numbers(kernel: Kernel) -> dict[str, int]:
     first = next(invented_sizes(kernel, 1, 7), None)
     numbers = {k: v for k, v in first.scalars.items() if isinstance(v, int)} if first is not None else {}
     sizes = map(without_index_casts, kernel.launch.block if kernel.launch is not None else ())
-    return numbers | {e.sym.name: HOST_THREADS for e in sizes if isinstance(e, Var) and e.sym.name in numbers}
+    names = [e.sym.name for e in sizes if isinstance(e, Var) and e.sym.name in numbers]
+    return numbers | dict.fromkeys(names, 1) | dict.fromkeys(names[:1], HOST_THREADS)  # a block has 1024 at most
 
 
 def _guess(

@@ -59,7 +59,8 @@ def test_blocks_that_a_function_of_another_file_makes_are_host_parameters():
         name="k.cu",
     )  # fmt: skip
     assert [p.sym.name for p in k.params if p.host] == ["rows_of_n"]
-    k = load("dim3 blocks_for(int, int);\n" + KERNEL + "void g(float* p, int n, int m) {"
+    asks = KERNEL.replace("threadIdx.x", "threadIdx.x + blockIdx.y * blockIdx.z")
+    k = load("dim3 blocks_for(int, int);\n" + asks + "void g(float* p, int n, int m) {"
              " dim3 grid = blocks_for(n, 2 * m); k<<<grid, 64>>>(p, n, m); }", name="k.cu")  # fmt: skip
     assert [p.sym.name for p in k.params if p.host] == [f"blocks_for_n_times_2_m_{a}" for a in "xyz"]
     assert k.launch is not None and evaluate(k.launch.grid[1], {"blocks_for_n_times_2_m_y": 3}) == 3
@@ -261,7 +262,7 @@ def test_what_a_struct_is_made_of_is_passed() -> None:
         ("void run(Config* c, float* p) { k<<<c->rows, 64>>>(p, c->cols, 1); }", (5, 1, 1, 64, 1, 1, None)),
         ("void run(Config c, float* p) { k<<<(c.cols + 31) / 32, 32>>>(p, c.cols, 1); }", (4, 1, 1, 32, 1, 1, None)),
         ("void run(const Config& c, float* p) { k<<<c.rows, c.in.wide>>>(p, c.cols, 1); }", (5, 1, 1, 9, 1, 1, None)),
-        ("void run(Config* c, float* p) { k<<<c->grid, 64>>>(p, c->cols, 1); }", (2, 3, 4, 64, 1, 1, None)),
+        ("void run(Config* c, float* p) { k<<<c->grid, 64>>>(p, c->cols, 1); }", (2, 1, 1, 64, 1, 1, None)),
     ],
 )
 def test_members_of_structs_are_numbers_as_their_class_says(launch: str, expected: tuple) -> None:
@@ -287,3 +288,19 @@ def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, 
     assert k.launch is not None
     assert {name: print_expr(e) for name, e in k.launch.passed} == passed
     assert dict(k.launch.given) == given
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "block"),
+    [
+        ("p[threadIdx.x] = n;", "g_x, 1, 1", "b_x, 1, 1"),
+        ("p[blockIdx.y * gridDim.x + threadIdx.x] = n;", "g_x, g_y, 1", "b_x, 1, 1"),
+        ("p[threadIdx.x] = blockDim.z + blockIdx.z;", "g_x, 1, g_z", "b_x, 1, b_z"),
+    ],
+)
+def test_axes_that_only_the_host_knows_and_the_kernel_does_not_ask_for(body: str, grid: str, block: str) -> None:
+    k = load(f"__global__ void k(float* p, int n) {{ {body} }}\n"
+             "void run(dim3 g, dim3 b, float* p, int n) { k<<<g, b>>>(p, n); }", name="k.cu")  # fmt: skip
+    assert k.launch is not None
+    assert [", ".join(map(print_expr, e)) for e in (k.launch.grid, k.launch.block)] == [grid, block]
+    assert {p.sym.name for p in k.params if p.host} == {n for n in f"{grid}, {block}".split(", ") if n != "1"}
