@@ -255,7 +255,7 @@ def test_blocks_that_are_counted_row_by_row_are_one_row_in_a_draft() -> None:
 
 def test_a_function_of_another_file_makes_a_number_of_blocks() -> None:
     d = draft(ktc.loads(SCALE + BY_ROWS).kernel)
-    assert d.launch is None and d.tied("blocks_for_n_y") == d.tied("blocks_for_n_z") == 1
+    assert d.launch is None and d.tied("blocks_for_n_y") == 1
     assert plain(str(d.tied("blocks_for_n_x"))) == "cdiv(batch * rows * cols, 512)"
     shape = _shapes(d)["x"]
     assert shape is not None and sorted(shape) == ["batch", "cols", "rows"]
