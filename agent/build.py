@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ktc.driver.printing import why_not_lowered
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Par, Reduce, Var
+from ktc.ir.nodes import For, Par, Reduce, Var
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused
 
@@ -38,6 +38,8 @@ class Candidate:
 
 
 RAISE = "raise"
+
+LOOPS = (For, Par, Reduce)
 
 Sizes = Mapping[str, int | float]
 """What a call passes for scalar parameters, by name."""
@@ -65,11 +67,12 @@ def _multiples(original: Kernel, sizes: Sequence[Sizes]) -> str:
     from ktc.passes.core.refusals import Refused
     from ktc.passes.core.script import Step
     from ktc.passes.mapping.lane_strides import pitches
+    from ktc.passes.shared.serial_sums import counted_to
 
     raised = apply_step(original, Step(RAISE))
     if isinstance(raised, Refused):
         return ""
-    ends = {s.hi for s in walk(raised.kernel.body) if isinstance(s, Par | Reduce)}
+    ends = {counted_to(s) if isinstance(s, For) else s.hi for s in walk(raised.kernel.body) if isinstance(s, LOOPS)}
     shown = {
         p.name: math.gcd(n, *(int(at.get(p.name, 1)) for at in sizes))
         for p, n in pitches(raised.kernel).items()

@@ -266,6 +266,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.normalise.extremes import with_extremes
     from ktc.passes.raising.normalise.first_elements import with_first_elements
+    from ktc.passes.raising.normalise.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.nests import closed_forms
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
     from ktc.passes.raising.normalise.single_rounds import without_single_rounds
@@ -281,7 +282,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            whole = with_extremes(with_first_elements(with_same_rounds(prepare(kernel, known)), known))
+            whole = with_loop_locals(prepare(kernel, known))
+            whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
             body, facts = by_elements(without_single_rounds(whole), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):

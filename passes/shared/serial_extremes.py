@@ -80,7 +80,10 @@ def searches(loop: For) -> tuple[Body, list[Search]]:
 
 
 def extreme_update(s: Stmt) -> Assign | None:
-    """``if (e > m) m = e`` as ``m = max(m, e)``, which is the same for an ``m`` that is a number (not NaN)."""
+    """``if (e > m) m = e``, or ``m = e > m ? e : m``, as ``m = max(m, e)``, which is the same for an ``m`` that is a
+    number (not NaN)."""
+    if isinstance(s, Assign) and isinstance(s.value, Select) and s.value.b == Var(s.sym):
+        s = If(s.value.cond, (replace(s, value=s.value.a),), comments=s.comments)
     if not isinstance(s, If) or s.orelse or len(s.then) != 1 or not isinstance(s.cond, Binary):
         return None
     taken = s.then[0]

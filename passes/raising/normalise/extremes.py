@@ -10,10 +10,11 @@ is a NaN stays one in the source, so only variables that never can be are taken.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ktc.ir.fold import simplify
-from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, Select, Stmt, Sym, Unary, Var
+from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, If, Select, Stmt, Sym, Unary, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import map_body, walk
 from ktc.passes.shared.serial_extremes import extreme_update
@@ -34,19 +35,21 @@ def with_extremes(body: Body) -> Body:
 
 
 def is_number(e: Expr) -> bool:
-    """Whether ``e`` is a number that is written down, or a choice between such."""
+    """Whether ``e`` is an integer that is written down, if as a float, or infinity, or a choice between such: the exact
+    check computes in integers, of which others are none."""
     e = simplify(e)
     if isinstance(e, Select):
         return is_number(e.a) and is_number(e.b)
     if isinstance(e, Unary) or (isinstance(e, Cast) and e.style != "bit"):
         return is_number(e.x)
-    return isinstance(e, Const) and e.value == e.value  # not NaN
+    return isinstance(e, Const) and (math.isinf(e.value) or float(e.value).is_integer())
 
 
 def _never_nan(statements: Sequence[Stmt], among: set[Sym]) -> set[Sym]:
     """Which of the variables ``among`` are numbers from their declaration on."""
     declared = {s.sym for s in statements if isinstance(s, Decl) and s.init is not None and is_number(s.init)}
-    conditional = {id(s.then[0]) for s in statements if extreme_update(s) is not None}  # type: ignore[attr-defined]
+    updates = [s for s in statements if extreme_update(s) is not None]
+    conditional = {id(s.then[0]) if isinstance(s, If) else id(s) for s in updates}
     out = {v for v in among if v in declared or (isinstance(v.type, Scalar) and v.type.is_int)}
     while True:
         changed = {
