@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf, prod
 
 from ktc.ir.analysis.access_nests import Access, accesses
+from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce
@@ -33,13 +35,17 @@ from .nest_shapes import Idea
 GAIN = 4.0
 """What wide accesses side by side, and threads that are not idle, are worth in each phase."""
 
-LANES, GROUPS = "thread.x $X:(8,16,32)", "thread.y $Y:(4,8,16,32,64)"
+LANES, GROUPS = "thread.x $X:(8,16,32)", "thread.y $Y:(4,8,16,32,64)={}"
 """Threads along memory, and the others of a block."""
+
+FEW_GROUPS, MANY_GROUPS = 16, 64
+"""Where to start: of blocks that fill the device several times over, and of fewer than it has units, whose threads then
+are all that waits for memory."""
 
 BLOCK = " where X * Y >= 128"
 """Fewer threads leave a unit waiting."""
 
-FLIGHTS = ("unroll $U:(1,2,4,8), ", "")
+FLIGHTS = ("unroll $U:(1,2,4,8)=4, ", "")
 """Rows that a thread has in flight: several at a time, or one."""
 
 WIDE = ("vec $V, ", "")
@@ -54,22 +60,26 @@ class Phase:
     inside: tuple[str, ...] = ()
     along: bool = False
 
-    def step(self, wide: str, flight: str) -> str:
-        """The step that spreads the phase over the block."""
+    def step(self, wide: str, flight: str, across: str) -> str:
+        """The step that spreads the phase over the block, whose groups are ``across``."""
         if not self.inside:
-            return f"distribute{{loop={self.outer} map=[{LANES}, {GROUPS}, seq]}}"
-        lanes, groups = f"[{wide}{LANES}, seq]", f"[{flight}{GROUPS}, seq]"
+            return f"distribute{{loop={self.outer} map=[{LANES}, {across}, seq]}}"
+        lanes, groups = f"[{wide}{LANES}, seq]", f"[{flight}{across}, seq]"
         outer, inner = (groups, lanes) if self.along else (lanes, groups)
         return f"map{{{self.outer}={outer} {' '.join(f'{n}={inner}' for n in self.inside)}}}"
 
 
-def phases(raised: Kernel, able: Callable[[str], bool]) -> Iterator[Idea]:
-    """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered."""
+def phases(
+    raised: Kernel, able: Callable[[str], bool], units: int = 1, seen: Sequence[KernelFacts] = ()
+) -> Iterator[Idea]:
+    """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered, ``seen`` are
+    facts at the sizes that it is tuned for, on a device of ``units`` compute units."""
     found = _phases(raised)
     if not any(p.inside for p in found):
         return
+    across = GROUPS.format(MANY_GROUPS if _blocks(raised, seen) < 2 * units else FEW_GROUPS)
     for flight in FLIGHTS:
-        ideas = (" | ".join(p.step(wide, flight) for p in found) + BLOCK for wide in WIDE)
+        ideas = (" | ".join(p.step(wide, flight, across) for p in found) + BLOCK for wide in WIDE)
         steps = next((s for s in ideas if able(s)), None)
         if steps is not None:
             held = ", several rows in flight" if flight else ""
@@ -91,6 +101,13 @@ def _phases(raised: Kernel) -> list[Phase]:
             return []
         out.append(Phase(place_of(raised, s), tuple(place_of(raised, x) for x in leaves), along))
     return out
+
+
+def _blocks(raised: Kernel, seen: Sequence[KernelFacts]) -> float:
+    """The fewest blocks that the loops of ``raised`` make at the sizes of ``seen``; infinite if it is not known."""
+    names = {s.var.name for s in loops(raised) if _kinds(s) == {"block"}}
+    counts = [prod(x.trip or inf for x in f.loops if x.name in names) for f in seen]
+    return min(counts, default=inf)
 
 
 def _along(outer: Loop, leaves: Sequence[For | Loop], read: Sequence[Access]) -> bool | None:

@@ -98,7 +98,7 @@ class Rules:
         able = _able(o)
         for steps, why, gain in repeated_updates(raised, max(1, o.device.compute_units), o.facts, able):
             yield Proposal(f"raise | {steps}", why, gain, self.name)
-        for steps, why, gain in phases(raised, able) if gpu else ():
+        for steps, why, gain in phases(raised, able, max(1, o.device.compute_units), o.facts) if gpu else ():
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         rows = list(self._rows(o, raised))
         yield from rows

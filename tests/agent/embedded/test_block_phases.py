@@ -60,16 +60,16 @@ def ideas(text: str) -> list[str]:
 
 def test_each_phase_has_the_lanes_that_its_memory_wants() -> None:
     several, one = ideas(ATTEND)
-    lanes, groups = "thread.x $X:(8,16,32)", "thread.y $Y:(4,8,16,32,64)"
+    lanes, groups = "thread.x $X:(8,16,32)", "thread.y $Y:(4,8,16,32,64)=16"
     assert one == (
         f"map{{t=[{groups}, seq] i=[vec $V, {lanes}, seq]}} | distribute{{loop=j map=[{lanes}, {groups}, seq]}} | "
         f"map{{c=[vec $V, {lanes}, seq] u=[{groups}, seq]}} where X * Y >= 128"
     )
-    assert f"u=[unroll $U:(1,2,4,8), {groups}, seq]" in several
+    assert f"u=[unroll $U:(1,2,4,8)=4, {groups}, seq]" in several
 
 
 def test_what_they_compute_stays() -> None:
-    given = {"vec $V": "vec 4", "unroll $U:(1,2,4,8)": "unroll 2", "$X:(8,16,32)": "8", "$Y:(4,8,16,32,64)": "4"}
+    given = {"$V": "4", "$U:(1,2,4,8)=4": "2", "$X:(8,16,32)": "8", "$Y:(4,8,16,32,64)=16": "4"}
     several = ideas(ATTEND)[0].partition(" where ")[0]
     for knob, value in given.items():
         several = several.replace(knob, value)
@@ -86,5 +86,5 @@ def test_sweeps_alone_and_a_phase_alone_are_for_others(text: str) -> None:
 def test_the_planner_proposes_them_first() -> None:
     builder, o = observe(print_kernel(load(SOURCE)), {"n": 256, "d": 128, "pitch": 4096, "heads": 32})
     first = Rules().propose(o, 1)[0]
-    assert "thread.y $Y" in first.script
+    assert "thread.y $Y:(4,8,16,32,64)=64" in first.script  # 32 blocks leave most units alone
     assert isinstance(builder.build(Proposal(first.script, "")), Candidate)
