@@ -49,6 +49,9 @@ from .errors import LoweringError
 from .lowering_state import State
 from .parallel_form import lower_body
 
+SAYING = "divisible-by"
+"""The pass that says something of sizes and changes nothing else."""
+
 
 @by_identity(32)
 def materialise(kernel: Kernel) -> Kernel:
@@ -110,10 +113,11 @@ def _with_body(kernel: Kernel, body: Body) -> Kernel:
 
 
 def _with_staging(kernel: Kernel) -> Kernel:
-    """``kernel`` with the staging of its source put back, if no pass came after ``raise``."""
+    """``kernel`` with the staging of its source put back, if no pass that changes it came after ``raise``."""
     from ktc.passes.shared.staging import after_steps
 
-    if not kernel.staging or kernel.trace[-1:] not in ((), ("raise",)):
+    changing = [step for step in kernel.trace if not step.startswith(SAYING)]
+    if not kernel.staging or changing[-1:] not in ([], ["raise"]):
         return kernel
     staged = after_steps(kernel, kernel.staging)
     return kernel if staged is None else staged.with_(trace=kernel.trace, staging=())

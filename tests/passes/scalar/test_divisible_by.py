@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+import ktc
 from ktc.agent.build import Builder
 from ktc.agent.planner import Proposal
 from ktc.ir.frontend import load
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.passes.core.catalogue import PASSES
+from ktc.passes.lowering import materialise
 from tests.passes.checks import applied, body_of, differs, refused
 
 ROWS = parse_kernel("""\
@@ -36,9 +38,6 @@ def test_accesses_are_wide_where_all_that_rows_begin_at_is() -> None:
 
 
 def lowered(script: str) -> str:
-    from ktc.ir.text import print_kernel
-    from ktc.passes.lowering import materialise
-
     return print_kernel(materialise(applied(ROWS, script)))
 
 
@@ -78,3 +77,9 @@ def test_scripts_begin_with_what_all_sizes_show() -> None:
     assert builder.whole(Proposal(f"raise | {VECTORS}", "")).script == f"{builder.start} | {VECTORS}"
     assert Builder(kernel, sizes=[*given, {"n": 8, "m": 2, "pitch": 15, "first": 1}]).start == "raise"
     assert Builder(kernel, sizes=given, as_loops=True).start == "raise"
+
+
+def test_what_changes_nothing_leaves_the_source_s_staging() -> None:
+    p = ktc.load("transpose_tiled").apply("raise")
+    plain, told = (materialise(k) for k in (p.kernel, p.apply("divisible-by{rows=4}").kernel))
+    assert canonical(told).body == canonical(plain).body and "in_s" in print_kernel(told)
