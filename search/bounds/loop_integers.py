@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import cast, evaluate
 from ktc.ir.nodes import (
     COMPARISONS,
     Binary,
@@ -288,6 +288,9 @@ def _select(v: Values, e: Select, s: State) -> Number:
 
 
 def _call(v: Values, e: Call, s: State) -> Number:
+    if e.fn == "cdiv" and isinstance(e.ty, Scalar):
+        a, b = (cast(x, e.ty) for x in e.args)
+        return v.number(Binary("/", Binary("-", Binary("+", a, b), Const(1, e.ty)), b), s)
     if e.fn not in ("min", "max") or not isinstance(e.ty, Scalar) or e.ty.is_float:
         return UNKNOWN
     a, b = (v.number(x, s) for x in e.args)

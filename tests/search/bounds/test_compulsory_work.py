@@ -311,6 +311,17 @@ kernel k(y: f32*, n: i32, k: i32)
     assert found.operations.f32 == (LOOPS[loop] or 0) + 100 and found.whole == (LOOPS[loop] is not None)
 
 
+@pytest.mark.parametrize("end", ["cdiv(k, 8) * 8", "cdiv(k, 8_u32) * 8_u32", "cdiv(k * 4, 4)"])
+def test_loops_to_a_quotient_that_is_rounded_up_are_gone_through(end: str) -> None:
+    """What is raised of tiles ends there; a product whose terms were not counted had a bound of its bytes alone."""
+    kernel = parse_kernel(
+        "kernel p(a: f32 const*, b: f32 const*, c: f32*, m: i32, k: i32)\n  par r in 0..m @ [block.x]\n"
+        f"    var s: f32 = 0.0\n    for i in 0..{end}\n      s += a[r * k + i as i32] * b[i as i32]\n    c[r] = s\n"
+    )
+    work = compulsory_work(kernel, {"m": 16, "k": 64})
+    assert work.whole and work.operations.f32 == 2 * 16 * 64
+
+
 def test_products_of_narrow_numbers_may_run_on_matrix_units() -> None:
     head = "kernel gemm(c: f32*, a: {t} const*, b: {t} const*, m: i32, n: i32, k: i32)\n"
     nest = (
