@@ -18,6 +18,8 @@ from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import mutated
 
+from .host_assignments import assign, choose, unknown
+
 
 @dataclass(frozen=True, eq=False)
 class HostFunction:
@@ -167,10 +169,11 @@ class _Walk:
                 declared[item.name] = item
             if self._wanted(item):
                 self._find(item, env, declared)
-            if not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
-                for name in self._mutated(item) & env.keys():
-                    if not isinstance(env[name], Alias | c_ast.Typedef):
-                        env[name] = None
+            if isinstance(item, c_ast.If) and self._mutated(item):
+                choose(item, env)
+            elif not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
+                for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
+                    unknown(env, name)
 
     def _mutated(self, item: Any) -> frozenset[str]:
         """The variables that a statement assigns; every look at the host code asks it of every statement."""
@@ -195,6 +198,10 @@ class _Walk:
         if isinstance(item, c_ast.Switch) and isinstance(item.stmt, c_ast.Compound):
             self._switch(item, env, declared)
             return
+        if isinstance(item, c_ast.For | c_ast.While | c_ast.DoWhile):
+            env = dict(env)
+            for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
+                unknown(env, name)  # an earlier iteration may have changed it
         for c in _children(item):
             if self._wanted(c):
                 holds = isinstance(item, c_ast.If) and c is item.iftrue
@@ -239,17 +246,8 @@ def _declare(item: Any, env: dict[str, Any]) -> None:
     declared = isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl)
     if declared or isinstance(item, Alias | c_ast.Typedef):
         env[item.name] = item
-    elif isinstance(item, c_ast.Assignment) and item.op == "=" and isinstance(item.lvalue, c_ast.ID):
-        old = env.get(item.lvalue.name)
-        typ = old.type if isinstance(old, c_ast.Decl) else None
-        new = c_ast.Decl(item.lvalue.name, [], [], [], [], typ, item.rvalue, None) if typ is not None else item.rvalue
-        env[item.lvalue.name] = new
-    elif (
-        isinstance(item, c_ast.Assignment)
-        and isinstance(item.lvalue, c_ast.StructRef)
-        and isinstance(item.lvalue.name, c_ast.ID)
-    ):
-        env[f"{item.lvalue.name.name}.{item.lvalue.field.name}"] = item.rvalue
+    elif isinstance(item, c_ast.Assignment):
+        assign(item, env)
 
 
 def _leaves(stmt: Any) -> bool:

@@ -73,7 +73,7 @@ def test_threads_of_a_block_that_cannot_be_followed_are_not_guessed():
     assert k.launch is None
 
 
-def test_what_cannot_be_followed_becomes_a_host_parameter():
+def test_what_a_branch_changes_is_followed_into_a_dispatch():
     k = load(
         KERNEL
         + """void f(torch::Tensor& x, int m) {
@@ -83,7 +83,8 @@ def test_what_cannot_be_followed_becomes_a_host_parameter():
             VLLM_DISPATCH(x.scalar_type(), "k", [&] { k<<<n, threads>>>(x.data_ptr<float>(), n, m); }); }""",
         name="k.cu",
     )
-    assert [p.sym.name for p in k.params if p.host] == ["threads"]  # n is the kernel's own parameter
+    assert not [p for p in k.params if p.host]  # n is the kernel's own parameter
+    assert [evaluate(k.launch.block[0], {"n": n}) for n in (12, 1001)] == [64, 128]
     assert evaluate(k.launch.grid[0], {"n": 12}) == 12
 
 
@@ -304,3 +305,31 @@ def test_axes_that_only_the_host_knows_and_the_kernel_does_not_ask_for(body: str
     assert k.launch is not None
     assert [", ".join(map(print_expr, e)) for e in (k.launch.grid, k.launch.block)] == [grid, block]
     assert {p.sym.name for p in k.params if p.host} == {n for n in f"{grid}, {block}".split(", ") if n != "1"}
+
+
+ASKS = KERNEL.replace("threadIdx.x", "threadIdx.x + blockIdx.y * 64")
+
+
+@pytest.mark.parametrize(
+    ("body", "grid"),
+    [
+        ("int b = n; b *= 2; k<<<b, 64>>>(p, n, m);", "n * 2, 1"),
+        ("int b = n; b = b + 1; k<<<b, 64>>>(p, n, m);", "n + 1, 1"),
+        ("int a = n, b = a; a = 5; k<<<b, a>>>(p, n, m);", "n, 1"),
+        ("dim3 g(n); g.x /= 4; k<<<g, 64>>>(p, n, m);", "n / 4, 1"),
+        ("dim3 g = dim3(n, m); g.y += 1; k<<<g, 64>>>(p, n, m);", "n, m + 1"),
+        ("dim3 g(n, 2); if (n > 64) { g.x = 7; g.y = m; } k<<<g, 64>>>(p, n, m);", "n > 64 ? 7 : n, n > 64 ? m : 2"),
+        ("dim3 g; if (n > 9) g.x = n; else { g.x = 9; g.y = m; } k<<<g, 64>>>(p, n, m);",
+         "n > 9 ? n : 9, n > 9 ? 1 : m"),
+        ("int b = m; if (m > 3) b += 1; else if (m > 2) b = n; k<<<b, 64>>>(p, n, m);",
+         "m > 3 ? m + 1 : m > 2 ? n : m, 1"),
+        # what changes in a loop, or is counted on, is a number of the host
+        ("int b = 3; ++b; k<<<b, 64>>>(p, n, m);", "b, 1"),
+        ("int b = 1; while (b < n) b *= 2; k<<<b, 64>>>(p, n, m);", "b, 1"),
+        ("int b = n; for (int i = 0; i < 3; i++) { k<<<b, 64>>>(p, n, m); b /= 2; }", "b, 1"),
+        ("int b = n; if (m > 3) { while (b > m) b /= 2; } k<<<b, 64>>>(p, n, m);", "b, 1"),
+    ],
+)  # fmt: skip
+def test_what_is_assigned_before_a_launch(body: str, grid: str) -> None:
+    k = load(f"{ASKS}void run(float* p, int n, int m) {{ {body} }}", name="k.cu")
+    assert k.launch is not None and ", ".join(map(print_expr, k.launch.grid[:2])) == grid

@@ -1,0 +1,189 @@
+"""What host variables hold at one place, as the expressions that were assigned to them.
+
+    dim3 grid(n, 2);           grid.x: n       grid.y: 2
+    grid.x /= 4;               grid.x: n / 4
+    if (n > 64) grid.y = m;    grid.y: n > 64 ? m : 2
+
+Expressions are read where a launch stands, with the names that hold there. So whoever assigns to a variable first puts
+its old value in the place of its name wherever that is mentioned: ``int b = a; a = 5;`` leaves ``b`` what ``a`` was.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CtorInit, CxxNode
+from ktc.ir.frontend.syntax.syntax_walk import children
+from ktc.ir.frontend.syntax.variable_uses import init_args, mutated
+
+Env = dict[str, Any]
+"""By name, and by ``name.x`` for what was assigned to a member: a declaration, an expression, or None where that is not
+known."""
+
+MEMBERS = "xyz"
+
+
+def assign(item: c_ast.Assignment, env: Env) -> None:
+    """Follow an assignment to a variable or to a member of one; others leave ``env`` as it is."""
+    key = _key(item.lvalue)
+    if key is None:
+        return
+    old = current(env, key)
+    value = item.rvalue
+    if item.op != "=":
+        value = None if old is None else c_ast.BinaryOp(item.op[:-1], old, value, item.coord)
+    elif _mentions(value, key):
+        value = None if old is None else _replaced(value, key, old)
+    forget(env, key)
+    if value is None and "." in key:
+        env[key.partition(".")[0]] = None  # a dim3 of which one extent is not known is a number of the host
+        return
+    before = env.get(key)
+    typed = isinstance(before, c_ast.Decl) and before.type is not None and value is not None
+    env[key] = c_ast.Decl(key, [], [], [], [], before.type, value, None) if typed else value
+
+
+def choose(item: c_ast.If, env: Env) -> None:
+    """Follow an ``if`` whose branches assign: what either leaves is a choice of the two, where both are known."""
+    changed = mutated(item) & {k.partition(".")[0] for k in env}
+    ways = []
+    for branch in (item.iftrue, item.iffalse):
+        way = dict(env)
+        followed = _follow(branch, way)
+        ways.append(way if followed else None)
+    yes, no = ways
+    for name in changed:
+        if yes is None or no is None or isinstance(env.get(name), Alias | c_ast.Typedef):
+            unknown(env, name)
+            continue
+        for key in {k for k in (*yes, *no) if k == name or k.startswith(f"{name}.")}:
+            if yes.get(key) is no.get(key) and key in yes:
+                continue
+            a, b = current(yes, key), current(no, key)
+            if a is None or b is None:
+                unknown(env, name)
+                break
+            assign(c_ast.Assignment("=", _place(key), c_ast.TernaryOp(item.cond, a, b, item.coord), item.coord), env)
+
+
+def unknown(env: Env, name: str) -> None:
+    """From here on nothing is known of the variable ``name``."""
+    if name in env and not isinstance(env[name], Alias | c_ast.Typedef):
+        forget(env, name)
+        env[name] = None
+    for key in [k for k in env if k.startswith(f"{name}.")]:
+        forget(env, key)
+        del env[key]
+
+
+def forget(env: Env, key: str) -> None:
+    """Put the value of ``key``, which is about to change, in its place in all others that are made of it."""
+    old = current(env, key)
+    for other, value in list(env.items()):
+        if other == key or value is None or isinstance(value, Alias | c_ast.Typedef):
+            continue
+        made_of = value.init if isinstance(value, c_ast.Decl) else value
+        if made_of is None or not _mentions(made_of, key):
+            continue
+        if old is None:
+            env[other] = None
+        elif isinstance(value, c_ast.Decl):
+            env[other] = c_ast.Decl(value.name, [], [], [], [], value.type, _replaced(made_of, key, old), None)
+        else:
+            env[other] = _replaced(made_of, key, old)
+
+
+def current(env: Env, key: str) -> Any:
+    """The expression that ``key`` holds; None where that is not known."""
+    name, _, member = key.partition(".")
+    if key in env and member:
+        return env[key]
+    held = env.get(name)
+    if isinstance(held, Alias | c_ast.Typedef) or held is None:
+        return None
+    init = held.init if isinstance(held, c_ast.Decl) else held
+    if not member:
+        args = init_args(init)
+        return args[0] if len(args) == 1 else None
+    if isinstance(init, Construct):
+        args = list(init.args)
+    elif init is None or isinstance(init, CtorInit | c_ast.InitList):
+        args = init_args(init)
+    else:
+        return None  # a copy of another, or what a function makes
+    if len(args) == 1 and isinstance(args[0], c_ast.ID) and _has_members(env, args[0].name):
+        return None
+    at = MEMBERS.find(member)
+    if at < 0 or len(args) > len(MEMBERS):
+        return None
+    return args[at] if at < len(args) else c_ast.Constant("int", "1")
+
+
+def _has_members(env: Env, name: str) -> bool:
+    """Whether the variable ``name`` is one with several extents, as far as what was assigned to it shows."""
+    held = env.get(name)
+    init = held.init if isinstance(held, c_ast.Decl) else held
+    several = isinstance(init, Construct) or (init is not None and len(init_args(init)) > 1)
+    return several or any(k.startswith(f"{name}.") for k in env)
+
+
+def _follow(branch: Any, env: Env) -> bool:
+    """Whether ``branch`` does nothing but assign, in ``env`` then."""
+    if branch is None:
+        return True
+    items = branch.block_items or [] if isinstance(branch, c_ast.Compound) else [branch]
+    for item in items:
+        if isinstance(item, c_ast.Assignment):
+            assign(item, env)
+        elif isinstance(item, c_ast.If):
+            choose(item, env)
+        elif not isinstance(item, c_ast.EmptyStatement) and mutated(item):
+            return False
+    return True
+
+
+def _key(lvalue: Any) -> str | None:
+    if isinstance(lvalue, c_ast.ID):
+        return str(lvalue.name)
+    if isinstance(lvalue, c_ast.StructRef) and isinstance(lvalue.name, c_ast.ID) and isinstance(lvalue.field, c_ast.ID):
+        return f"{lvalue.name.name}.{lvalue.field.name}" if lvalue.type == "." else None
+    return None
+
+
+def _place(key: str) -> Any:
+    name, _, member = key.partition(".")
+    return c_ast.StructRef(c_ast.ID(name), ".", c_ast.ID(member)) if member else c_ast.ID(name)
+
+
+def _mentions(node: Any, key: str) -> bool:
+    return any(_key(x) == key for x in _nodes(node))
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        yield n
+        stack.extend(children(n))
+
+
+def _replaced(node: Any, key: str, by: Any) -> Any:
+    """A copy of ``node`` with ``by`` in the place of ``key``."""
+    if isinstance(node, list | tuple):
+        return type(node)(_replaced(n, key, by) for n in node)
+    if not isinstance(node, c_ast.Node):
+        return node
+    if _key(node) == key:
+        return by
+    out = copy.copy(node)
+    fields = node._fields if isinstance(node, CxxNode) else node.__slots__
+    for field in (f for f in fields if f not in ("coord", "__weakref__")):
+        setattr(out, field, _replaced(getattr(node, field), key, by))
+    return out
+
+
+__all__ = ["assign", "choose", "current", "unknown"]
