@@ -289,8 +289,8 @@ def _select(v: Values, e: Select, s: State) -> Number:
 
 def _call(v: Values, e: Call, s: State) -> Number:
     if e.fn == "cdiv" and isinstance(e.ty, Scalar):
-        a, b = (cast(x, e.ty) for x in e.args)
-        return v.number(Binary("/", Binary("-", Binary("+", a, b), Const(1, e.ty)), b), s)
+        n, by = (cast(x, e.ty) for x in e.args)
+        return v.number(Binary("/", Binary("-", Binary("+", n, by), Const(1, e.ty)), by), s)
     if e.fn not in ("min", "max") or not isinstance(e.ty, Scalar) or e.ty.is_float:
         return UNKNOWN
     a, b = (v.number(x, s) for x in e.args)

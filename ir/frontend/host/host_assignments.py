@@ -43,8 +43,9 @@ def assign(item: c_ast.Assignment, env: Env) -> None:
         env[key.partition(".")[0]] = None  # a dim3 of which one extent is not known is a number of the host
         return
     before = env.get(key)
-    typed = isinstance(before, c_ast.Decl) and before.type is not None and value is not None
-    env[key] = c_ast.Decl(key, [], [], [], [], before.type, value, None) if typed else value
+    if isinstance(before, c_ast.Decl) and before.type is not None and value is not None:
+        value = c_ast.Decl(key, [], [], [], [], before.type, value, None)
+    env[key] = value
 
 
 def choose(item: c_ast.If, env: Env) -> None:

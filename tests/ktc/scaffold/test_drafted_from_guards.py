@@ -105,14 +105,14 @@ def test_what_is_taken_off_leaves_something(tmp_path: Path) -> None:
     assert not list(faults(work, work.load_kernel())) and not any("run at" in t for t in todo)
 
 
-BLOCKS_IN_BRANCHES = """
+BLOCKS_IN_A_LOOP = """
 __global__ void twice(float* x, int n) {
   int i = blockIdx.x * 512 + threadIdx.x;
   if (i < n) x[i] += x[i];
 }
 void go(float* x, int n) {
   int blocks = 1, threads = n;
-  if (n > 512) {
+  while (threads > 512) {
     blocks = (n + 511) / 512;
     threads = 512;
   }
@@ -122,7 +122,7 @@ void go(float* x, int n) {
 
 
 def test_threads_that_only_the_host_knows_are_as_many_as_indices_tell() -> None:
-    d = draft(ktc.loads(BLOCKS_IN_BRANCHES).kernel)
+    d = draft(ktc.loads(BLOCKS_IN_A_LOOP).kernel)
     assert d.roles.fixed["threads"] == 512 and d.tied("blocks") == "cdiv(n, 512)"
     assert _shapes(d) == {"x": ("n",)}
 
