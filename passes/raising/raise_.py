@@ -264,6 +264,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
+    from ktc.passes.raising.normalise.branch_locals import with_branch_locals
     from ktc.passes.raising.normalise.extremes import with_extremes
     from ktc.passes.raising.normalise.first_elements import with_first_elements
     from ktc.passes.raising.normalise.loop_locals import with_loop_locals
@@ -282,7 +283,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
-            whole = with_loop_locals(prepare(kernel, known))
+            whole = with_loop_locals(with_branch_locals(prepare(kernel, known)))
             whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
             body, facts = by_elements(without_single_rounds(whole), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
