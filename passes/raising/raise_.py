@@ -265,6 +265,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.normalise.branch_locals import with_branch_locals
+    from ktc.passes.raising.normalise.exchanged_elements import exchanged_apart
     from ktc.passes.raising.normalise.extremes import with_extremes
     from ktc.passes.raising.normalise.first_elements import with_first_elements
     from ktc.passes.raising.normalise.loop_locals import with_loop_locals
@@ -277,6 +278,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
 
+    kernel = exchanged_apart(kernel)
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
     shared: list[Guess] = []

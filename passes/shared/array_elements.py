@@ -42,11 +42,14 @@ MOST_ELEMENTS = 16
 """Elements of an array that is taken apart, and iterations of a loop that is written out for it."""
 
 
-def with_elements_apart(kernel: Kernel) -> Kernel:
-    """``kernel`` with the elements of small private arrays as variables; the same object where there are none."""
+def with_elements_apart(kernel: Kernel, exchanging: bool = False) -> Kernel:
+    """``kernel`` with the elements of small private arrays as variables; the same object where there are none.
+
+    ``exchanging``: loops in which threads exchange values are written out, too; all of them take the same iterations.
+    """
     small = {s.sym for s in walk(kernel.body) if isinstance(s, Alloc) and 0 < _length(s.sym) <= MOST_ELEMENTS}
     while small:
-        body = _written_out(kernel.body, small)
+        body = _written_out(kernel.body, small, exchanging)
         lost = {b for b in small if not _is_known(body, b)}
         if not lost:
             return kernel.with_(body=_late(_apart(body, small)))
@@ -64,11 +67,11 @@ def _length(b: Sym) -> int:
 # ------------------------------------------------------------------------------------------------- which element it is
 
 
-def _written_out(body: Body, arrays: Collection[Sym]) -> Body:
+def _written_out(body: Body, arrays: Collection[Sym], exchanging: bool) -> Body:
     """``body`` with the short loops whose counters choose an element of ``arrays`` as one iteration after another."""
 
     def on(s: Stmt) -> Stmt | Body:
-        rounds = _rounds(s, arrays) if isinstance(s, For) else ()
+        rounds = _rounds(s, arrays, exchanging) if isinstance(s, For) else ()
         if not rounds or not isinstance(s, For):
             return s
         turns = (refresh(substitute(s.body, {s.var: cast(i32(n), s.var.type)})) for n in rounds)  # type: ignore[arg-type]
@@ -77,9 +80,9 @@ def _written_out(body: Body, arrays: Collection[Sym]) -> Body:
     return map_body(body, on)
 
 
-def _rounds(s: For, arrays: Collection[Sym]) -> Collection[int]:
+def _rounds(s: For, arrays: Collection[Sym], exchanging: bool) -> Collection[int]:
     """The values of the counter of ``s`` if there are few and they choose elements of ``arrays``; else none."""
-    if jump(s.body) or pinned(s.body) or s.var in assigned(s.body):
+    if jump(s.body) or (pinned(s.body) and not exchanging) or s.var in assigned(s.body):
         return ()
     chooses = any(b in arrays and i is not None and s.var in used(i) for b, i in _accesses(s.body))
     out: list[int] = []
