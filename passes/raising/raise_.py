@@ -264,13 +264,13 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
-    from ktc.passes.raising.normalise.branch_locals import with_branch_locals
     from ktc.passes.raising.normalise.exchanged_elements import exchanged_apart
     from ktc.passes.raising.normalise.extremes import with_extremes
     from ktc.passes.raising.normalise.first_elements import with_first_elements
-    from ktc.passes.raising.normalise.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.nests import closed_forms
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
+    from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
+    from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.single_rounds import without_single_rounds
     from ktc.passes.raising.normalise.strided_rounds import by_elements
     from ktc.passes.raising.normalise.tidy import tidied
