@@ -11,12 +11,11 @@ Functions that combine several values at once take a pointer to them. What is ex
 
 from __future__ import annotations
 
-from ktc.ir.analysis.defs import definitions
+from ktc.ir.analysis.defs import integer_constants
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Load, WarpOp
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, substitute, walk_expr
 from ktc.passes.shared.array_elements import with_elements_apart
 
@@ -27,9 +26,7 @@ def exchanged_apart(kernel: Kernel) -> Kernel:
     handed = (y.buffer for value in moved for y in walk_expr(value) if isinstance(y, Load))
     if not any(map(is_local_array, handed)):
         return kernel
-    named = {
-        s: simplify(e) for s, e in definitions(kernel.body).items() if isinstance(s.type, Scalar) and s.type.is_int
-    }
+    named = {s: simplify(e) for s, e in integer_constants(kernel.body).items()}
     numbers = {s: e for s, e in named.items() if isinstance(e, Const)}
     return with_elements_apart(kernel.with_(body=substitute(kernel.body, numbers)), exchanging=True)
 
