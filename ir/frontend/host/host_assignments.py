@@ -10,14 +10,12 @@ its old value in the place of its name wherever that is mentioned: ``int b = a; 
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
 from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CtorInit, CxxNode
-from ktc.ir.frontend.syntax.syntax_walk import children
+from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CtorInit
+from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 from ktc.ir.frontend.syntax.variable_uses import init_args, mutated
 
 Env = dict[str, Any]
@@ -161,30 +159,12 @@ def _place(key: str) -> Any:
 
 
 def _mentions(node: Any, key: str) -> bool:
-    return any(_key(x) == key for x in _nodes(node))
-
-
-def _nodes(node: Any) -> Iterator[Any]:
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        yield n
-        stack.extend(children(n))
+    return any(_key(x) == key for x in descendants(node))
 
 
 def _replaced(node: Any, key: str, by: Any) -> Any:
     """A copy of ``node`` with ``by`` in the place of ``key``."""
-    if isinstance(node, list | tuple):
-        return type(node)(_replaced(n, key, by) for n in node)
-    if not isinstance(node, c_ast.Node):
-        return node
-    if _key(node) == key:
-        return by
-    out = copy.copy(node)
-    fields = node._fields if isinstance(node, CxxNode) else node.__slots__
-    for field in (f for f in fields if f not in ("coord", "__weakref__")):
-        setattr(out, field, _replaced(getattr(node, field), key, by))
-    return out
+    return replaced(node, lambda n: by if _key(n) == key else None)
 
 
 __all__ = ["assign", "choose", "current", "unknown"]

@@ -7,15 +7,14 @@ parameter.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import CxxNode, QualName
-from ktc.ir.frontend.syntax.syntax_walk import children
+from ktc.ir.frontend.syntax.cxx_ast import QualName
+from ktc.ir.frontend.syntax.syntax_walk import children, replaced
 
 
 def name_of_call(node: Any) -> str | None:
@@ -78,18 +77,14 @@ def with_named_calls(
 ) -> Any:
     """A copy of an expression with names in the place of such calls, and of the ``members`` of structs that the kernel
     is passed; ``names`` gets them. ``unknown``: whether what a call of a function returns cannot be told."""
-    if isinstance(node, list | tuple):
-        return type(node)(with_named_calls(n, names, members, unknown) for n in node)
-    if not isinstance(node, c_ast.Node):
-        return node
-    name = name_of_call(node) or name_of_member(node)
-    if name is None and function_of_call(node) and unknown(node):
-        name = name_of_function_call(node)
-    if name is not None and (isinstance(node, c_ast.FuncCall) or name in members):
+
+    def named(n: Any) -> Any | None:
+        name = name_of_call(n) or name_of_member(n)
+        if name is None and function_of_call(n) and unknown(n):
+            name = name_of_function_call(n)
+        if name is None or not (isinstance(n, c_ast.FuncCall) or name in members):
+            return None
         names.add(name)
-        return c_ast.ID(name, node.coord)
-    out = copy.copy(node)
-    fields = node._fields if isinstance(node, CxxNode) else node.__slots__
-    for field in (f for f in fields if f not in ("coord", "__weakref__")):
-        setattr(out, field, with_named_calls(getattr(node, field), names, members, unknown))
-    return out
+        return c_ast.ID(name, n.coord)
+
+    return replaced(node, named)

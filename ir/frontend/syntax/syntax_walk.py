@@ -1,14 +1,15 @@
-"""Walking the syntax tree: the children of a node, and what is at or below it."""
+"""Walking the syntax tree: the children of a node, what is at or below it, and a copy with some of that replaced."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
 from pycparser import c_ast
 
-from .cxx_ast import Asm, Function
+from .cxx_ast import Asm, CxxNode, Function
 
 
 def children(node: Any) -> list[Any]:
@@ -85,3 +86,19 @@ def contains(node: Any, kinds: tuple[type, ...], stop: tuple[type, ...] = ()) ->
             return True
         stack.extend(c for c in children(n) if not isinstance(c, stop))
     return False
+
+
+def replaced(node: Any, on: Callable[[Any], Any | None]) -> Any:
+    """A copy of ``node`` with what ``on`` makes of nodes in their place; what it returns None for is kept."""
+    if isinstance(node, list | tuple):
+        return type(node)(replaced(n, on) for n in node)
+    if not isinstance(node, c_ast.Node):
+        return node
+    new = on(node)
+    if new is not None:
+        return new
+    out = copy.copy(node)
+    fields = node._fields if isinstance(node, CxxNode) else node.__slots__
+    for field in (f for f in fields if f not in ("coord", "__weakref__")):
+        setattr(out, field, replaced(getattr(node, field), on))
+    return out
