@@ -129,7 +129,8 @@ class Kernel:
 
     ``constraints`` are boolean expressions over knobs (and constants) that a feasible tuple satisfies.
     ``trace`` lists the pass steps applied so far. ``flags``: reassociates, fast_math
-    (some functions are approximated), as_accurate (though approximated, it is held to the original's accuracy).
+    (some functions are approximated), as_accurate (though approximated, it is held to the original's accuracy),
+    grid_wait and grid_release (:mod:`ktc.ir.grid_dependencies`).
     ``staging`` are the steps that put back what ``raise`` took out of a kernel staged by hand; lowering applies them
     where no pass came after it.
     """

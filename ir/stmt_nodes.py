@@ -141,6 +141,18 @@ class Fence(Stmt):
 
 
 @frozen
+class GridDependency(Stmt):
+    """Programmatic dependent launch: the kernel may begin while launches before it in its stream still run.
+
+    ``what``: ``wait`` until those have ended and their writes are seen; or ``release``, launches behind this one may
+    begin (what they wait for is this launch's end all the same). Once a kernel is raised, its flags say which it has:
+    :mod:`ktc.ir.grid_dependencies`.
+    """
+
+    what: str = "wait"
+
+
+@frozen
 class Atomic(Stmt):
     """``dst = old; buffer[index] = op(old, value)``: add sub mul min max and or xor exch cas inc dec load.
 

@@ -181,6 +181,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "sequential within a block",
     ),
     Construct("__threadfence", _is(n.Fence), "the same", "mem_fence; device scope needs OpenCL 2", "nothing"),
+    Construct("programmatic dependent launch", _is(n.GridDependency), "nothing", "nothing", "nothing"),
     Construct("cp.async", _is(n.AsyncCopy, n.AsyncCommit, n.AsyncWait), "a plain copy", "a plain copy", "a plain copy"),
     Construct("tensor cores (mma, ldmatrix)", _is(n.Mma, n.MatrixLoad, n.TileMma), "refused", "refused", "refused"),
     Construct("bulk copies by a producer", _is(n.Produce, n.BulkCopy), "refused", "refused", "refused"),

@@ -21,6 +21,7 @@ from ktc.ir.nodes import (
     Expr,
     Fence,
     For,
+    GridDependency,
     GroupCopy,
     If,
     InlineAsm,
@@ -177,6 +178,9 @@ class Statements(DataStatements):
     def _fence(self, s: Fence) -> list[str]:
         return [self.d.async_fence() if s.scope == "async" else self.d.fence(s.scope)]
 
+    def _grid_dependency(self, s: GridDependency) -> list[str]:
+        return self.d.grid_dependency(s.what)
+
     def _atomic(self, s: Atomic) -> list[str]:
         t = scalar_of(accessed_type(s.buffer, len(s.index)))
         compare = self.x.exact(s.compare, t).text if s.compare is not None else None
@@ -218,6 +222,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     Decl: Statements._decl, Alloc: Statements._alloc, Assign: Statements._assign, Store: Statements._store,
     Eval: Statements._eval, If: Statements._if, For: Statements._for, While: Statements._while, Break: Statements._word,
     Continue: Statements._word, Return: Statements._word, Barrier: Statements._barrier, Fence: Statements._fence,
+    GridDependency: Statements._grid_dependency,
     Atomic: Statements._atomic, InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
     Reduce: _no_parallel, Scan: _no_parallel, **DEVICE_STATEMENTS,
 }  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ktc.ir.grid_dependencies import FLAGS
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import I32
 
 from .c_statements import Statements
-from .line_layout import comment_lines, wrap
+from .line_layout import INDENT, comment_lines, wrap
 from .piece import LIMIT
 
 
@@ -22,7 +23,11 @@ def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
         if p.range[0] is not None and p.range[0] >= 0 and p.sym.type == I32:
             printer.x.upper[p.sym] = LIMIT if p.range[1] is None else min(p.range[1], LIMIT)
     printer.roles.declare_maps()
-    body = printer.body(kernel.body, 1)
+    wait, release = (
+        [f"{INDENT}{line}" for line in d.grid_dependency(what)] if flag in kernel.flags else []
+        for what, flag in FLAGS.items()
+    )
+    body = [*wait, *printer.body(kernel.body, 1), *release]
     params += d.extra_parameters()
     head, tail = d.signature(kernel)
     *attributes, head = head.split("\n")

@@ -97,6 +97,10 @@ class DialectBase:
         """Writes to shared memory become visible to instructions that read it by themselves."""
         self.refuse("MMA", "no instruction reads shared memory by itself", "lower the kernel without tensorize")
 
+    def grid_dependency(self, what: str) -> list[str]:
+        """Nothing, where the launches of a stream do not overlap."""
+        return []
+
     def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
         """The call that performs ``s`` and yields the old value."""
         raise NotImplementedError

@@ -138,6 +138,22 @@ GRID_SYNC = """\
 #include <cooperative_groups.h>
 // All blocks: the launch must be a cooperative one.
 __device__ inline void grid_sync() { cooperative_groups::this_grid().sync(); }"""
+GRID_DEPENDENCY = {
+    "wait": """\
+// The launches before this one, which it may overlap, have ended, and what they wrote is seen.
+__device__ inline void grid_dependency_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}""",
+    "release": """\
+// Launches behind this one may begin.
+__device__ inline void grid_dependency_release() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}""",
+}
 FAST_TANH = """\
 __device__ inline float fast_tanh(float x) {
   float y;
@@ -190,6 +206,7 @@ class CudaDialect(CxxDialect):
         **cxx_atomics.LOOPS,
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
+        **{f"grid_dependency_{what}": text for what, text in GRID_DEPENDENCY.items()},
         **{f"load_relaxed {t}": _load_relaxed(t) for t in POLLED},
         "global_timer": GLOBAL_TIMER,
         "stream_create": STREAM_CREATE,
@@ -328,6 +345,10 @@ class CudaDialect(CxxDialect):
     def tile_mma_wait(self, pending: int) -> str:
         self.need("wgmma_wait")
         return f"wgmma_wait<{pending}>();"
+
+    def grid_dependency(self, what: str) -> list[str]:
+        self.need(f"grid_dependency_{what}")
+        return [f"grid_dependency_{what}();"]
 
     def async_fence(self) -> str:
         return (

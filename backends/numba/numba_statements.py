@@ -25,6 +25,7 @@ from ktc.ir.nodes import (
     Expr,
     Fence,
     For,
+    GridDependency,
     If,
     Load,
     Return,
@@ -332,7 +333,7 @@ _METHODS: dict[type[Stmt], Callable[..., None]] = {
     Decl: StmtPrinter._decl, Assign: StmtPrinter._assign, Store: StmtPrinter._store, Atomic: StmtPrinter._atomic,
     AsyncCopy: StmtPrinter._async_copy, Eval: StmtPrinter._eval, If: StmtPrinter._if, For: StmtPrinter._for,
     While: StmtPrinter._while, Break: StmtPrinter._break, Continue: StmtPrinter._continue, Return: StmtPrinter._return,
-    Barrier: StmtPrinter._barrier, Fence: StmtPrinter._nothing, AsyncCommit: StmtPrinter._nothing,
-    AsyncWait: StmtPrinter._nothing, Alloc: StmtPrinter._nothing,
+    Barrier: StmtPrinter._barrier, Fence: StmtPrinter._nothing, GridDependency: StmtPrinter._nothing,
+    AsyncCommit: StmtPrinter._nothing, AsyncWait: StmtPrinter._nothing, Alloc: StmtPrinter._nothing,
 }  # fmt: skip
 """``Par`` and ``Reduce`` are added by numba_par, lane operations by numba_spmd."""

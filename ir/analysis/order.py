@@ -13,6 +13,7 @@ from ktc.ir.nodes import (
     Break,
     Continue,
     Fence,
+    GridDependency,
     If,
     InlineAsm,
     RawStmt,
@@ -23,7 +24,7 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_removable, is_volatile
 from ktc.ir.walk import stmt_exprs, walk
 
-PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, InlineAsm, RawStmt, TileMmaWait)
+PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, GridDependency, InlineAsm, RawStmt, TileMmaWait)
 JUMPS = (Break, Continue, Return)
 
 

@@ -39,6 +39,7 @@ from ktc.ir.nodes import (
     Expr,
     Fence,
     For,
+    GridDependency,
     HwIndex,
     If,
     Load,
@@ -56,7 +57,7 @@ from .defs import definitions, expand
 from .guarded_accesses import GuardedAccess, guarded_accesses
 
 STATEMENTS = (
-    Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Eval, Fence, For, If, Return, Store, While,
+    Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Eval, Fence, For, GridDependency, If, Return, Store, While,
 )  # fmt: skip
 """Statements whose accesses are seen; where a kernel has others, nothing is known of it."""
 

@@ -106,6 +106,9 @@ class StmtPrinter(ExprPrinter):
     def s_Fence(self, s: n.Fence, depth: int) -> list[str]:
         return [f"fence {s.scope}"]
 
+    def s_GridDependency(self, s: n.GridDependency, depth: int) -> list[str]:
+        return [f"grid_dependency {s.what}"]
+
     def s_Atomic(self, s: n.Atomic, depth: int) -> list[str]:
         to = n.accessed_type(s.buffer, len(s.index))
         text = f"atomic {s.op} {self.access(s.buffer, s.index)}, {self.value(s.value, to)}"

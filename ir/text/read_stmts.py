@@ -124,6 +124,9 @@ class StmtReader(TileReader):
     def s_fence(self, t: Node) -> Stmt:
         return n.Fence(plain(t.children[0]))
 
+    def s_grid_dependency(self, t: Node) -> Stmt:
+        return n.GridDependency(plain(t.children[0]))
+
     def s_produce(self, t: Node) -> Stmt:
         slot, stages, hold, cluster, body = t.children
         held, together = (default if x is None else self.sint(x) for x, default in ((hold, 0), (cluster, 1)))

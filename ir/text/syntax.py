@@ -35,8 +35,9 @@ KEYWORDS = (
     frozenset(
         "kernel host launch knob where assume flags trace pass let var array if elif else for while do par reduce"  # noqa: SIM905
         " scan exscan yield staging stems"
-        " break continue return barrier fence atomic async_copy async_commit async_wait asm raw true false inf nan void"
-        " group_copy group_wait matrix_load mma tile_mma tile_mma_wait struct opaque member lane".split()
+        " break continue return barrier fence atomic async_copy async_commit async_wait asm raw true false inf nan"
+        " void grid_dependency group_copy group_wait matrix_load mma tile_mma tile_mma_wait struct opaque member"
+        " lane".split()
     )
     | frozenset(HW_LEVELS.values())
     | frozenset(SCALARS)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.arith.size_equalities import shown_by_launch
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of, without
+from ktc.ir.grid_dependencies import as_flags
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan, Sym
 from ktc.ir.text import named_apart
@@ -94,6 +95,7 @@ class Raise(Pass[NoArguments]):
         alone share the search, which is most of the work."""
         from ktc.passes.raising.outcome_cache import remembered  # numpy: not for who only asks what passes there are
 
+        kernel = as_flags(kernel)
         anywhere = _beginning_anywhere(kernel)
         outcome = remembered(anywhere, lambda: self._attempt(anywhere, launch))
         if anywhere is kernel or not isinstance(outcome, Result):

@@ -191,6 +191,9 @@ __device__ int redux_sync_max_s32(int a, unsigned int b) { return __reduce_max_s
 __device__ unsigned int redux_sync_and_b32(unsigned int a, unsigned int b) { return __reduce_and_sync(b, a); }
 __device__ unsigned int redux_sync_or_b32(unsigned int a, unsigned int b) { return __reduce_or_sync(b, a); }
 __device__ unsigned int redux_sync_xor_b32(unsigned int a, unsigned int b) { return __reduce_xor_sync(b, a); }
+__device__ void griddepcontrol_wait() { cudaGridDependencySynchronize(); }
+__device__ void griddepcontrol_launch_dependents() { cudaTriggerProgrammaticLaunchCompletion(); }
+__device__ float tanh_approx_f32(float a) { return __tanhf(a); }
 __device__ void bar_warp_sync(unsigned int a) { __syncwarp(a); }
 __device__ void fence_acq_rel_gpu() { __threadfence(); }
 __device__ void fence_acq_rel_cta() { __threadfence_block(); }

@@ -7,8 +7,9 @@
     }
 
 What is understood is optimised, interpreted and ported like any other code. Everything else is carried as it is, for
-CUDA only: memory (but for single accesses, ``ptx_access``), branches, and approximations, whose bits only the
-instruction itself gives. One unknown instruction makes the whole statement opaque.
+CUDA only: memory (but for single accesses, ``ptx_access``), branches, and approximations whose bits only the
+instruction itself gives, unless the IR has a function that prints as that instruction. One unknown instruction makes
+the whole statement opaque.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ A failure is a definite one: a thread and arguments for which something goes wro
   (:mod:`..integers.ranges`);
 * no device takes the launch for such arguments, where it takes the original's (:mod:`..integers.launchable`);
 * a function is approximated though no pass said so (``fast_math``);
+* it does not wait for the launches before it, where the original does (programmatic dependent launch);
 * memory that the kernel writes is read through the read-only cache, which need not see the writes.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ktc.ir.grid_dependencies import grid_dependencies
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Call, Load
 from ktc.ir.sequences import launch_kernels
@@ -115,6 +117,12 @@ def approximated(job: Job) -> Failure | None:
     return Failure("approximate", f"{new[0]} is approximate, and no pass declares fast_math") if new else None
 
 
+def early_start(job: Job) -> Failure | None:
+    """The original waits for the launches before it, the candidate does not: it may read what is not written yet."""
+    lost = "wait" in grid_dependencies(job.original) - grid_dependencies(job.candidate)
+    return Failure("race", "it does not wait for the launches before it, as the original does") if lost else None
+
+
 def stale_read(job: Job) -> Failure | None:
     """A buffer that only the candidate reads through the read-only cache although the kernel writes it."""
     known = {b.name for b in _cached_writes(job.original)}
@@ -138,7 +146,13 @@ def narrow_scope(job: Job) -> str:
     return ""
 
 
-CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, failing_launch, approximated, stale_read)
+CHECKS: tuple[Callable[[Job], Failure | None], ...] = (
+    wrapped_index,
+    failing_launch,
+    approximated,
+    stale_read,
+    early_start,
+)
 DOUBTS: tuple[Callable[[Job], str], ...] = (unproved_wrap, unproved_launch, unproved_narrowing, narrow_scope)
 
 

@@ -207,7 +207,8 @@ class Builder:
     def s_leaf(self, d):
         return self.pick((
             n.Break(), n.Continue(), n.Return(), n.Barrier(), n.Barrier(scope="warp", mask=self.number(1, U32)),
-            n.Barrier(scope="warp"), n.Fence(scope="block"), n.Fence(), n.AsyncCommit(), n.AsyncWait(pending=self.count()),
+            n.Barrier(scope="warp"), n.Fence(scope="block"), n.Fence(), n.GridDependency(), n.GridDependency("release"),
+            n.AsyncCommit(), n.AsyncWait(pending=self.count()),
         ))  # fmt: skip
 
     def pointers(self):

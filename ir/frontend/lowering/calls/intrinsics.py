@@ -37,6 +37,7 @@ from ktc.ir.nodes import (
     Eval,
     Expr,
     Fence,
+    GridDependency,
     HwIndex,
     Unary,
     Var,
@@ -168,6 +169,10 @@ class Intrinsics(BuiltinRows):
 
     def _b_fence(self, row: Builtin, args: list[Value], node: Any) -> Value:
         self.emit(Fence(row.arg, loc=self.loc))
+        return NO_VALUE
+
+    def _b_grid(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        self.emit(GridDependency(row.arg, loc=self.loc))
         return NO_VALUE
 
     def _b_warp(self, row: Builtin, args: list[Value], node: Any) -> Value:

@@ -10,8 +10,8 @@ from ktc.backends import emit
 from ktc.ir.frontend import load
 from ktc.ir.frontend.ptx.ptx_types import signatures
 from ktc.ir.interp import run
-from ktc.ir.nodes import InlineAsm
-from ktc.ir.walk import walk
+from ktc.ir.nodes import Call, InlineAsm
+from ktc.ir.walk import all_exprs, walk
 
 A, B, C = 0x89ABCDEF, 0x12345678, 0xF0F0AA55
 M = 0xFFFFFFFF
@@ -272,3 +272,10 @@ def test_the_nearest_reciprocal_root_is_no_approximate_one() -> None:
     assert "__frsqrt_rn(x[1]) + __frcp_rn(x[2])" in emit(kernel, "cuda").text
     assert "(float)(1.0 / sqrt((double)x[1]))" in emit(kernel, "opencl").text
     assert run(kernel, {"x": np.float32([0, 4, 8])}).outputs["x"][0] == 0.625
+
+
+def test_an_approximation_that_prints_as_its_instruction_is_a_function() -> None:
+    source = '__global__ void k(float* x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x[0])); x[1] = y; }'
+    kernel = load(f"{source} void host(float* x) {{ k<<<1, 1>>>(x); }}", name="k.cu")
+    assert [e.fn for e in all_exprs(kernel.body) if isinstance(e, Call)] == ["fast_tanh"]
+    assert 'asm("tanh.approx.f32 %0, %1;"' in emit(kernel, "cuda").text
