@@ -31,6 +31,7 @@ from ktc.ir.walk import walk
 from ktc.passes.core.base import NoArguments, Pass, Site
 from ktc.passes.core.refusals import Refusal, Refused, Result, accepted
 from ktc.passes.raising.check.host_sized_launches import (
+    at_numbers,
     block_facts,
     numbered,
     of_known_size,
@@ -284,10 +285,12 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
     shared: list[Guess] = []
-    launches = ((launch, {}), *numbered(kernel, launch))
-    for known, numbers in launches:
+    launches = [(launch, {}, kernel), *((known, numbers, kernel) for known, numbers in numbered(kernel, launch))]
+    bound = [(known, numbers, at_numbers(kernel, numbers)) for known, numbers, _ in launches]
+    launches += [(known, numbers, at) for known, numbers, at in bound if at.body != kernel.body]
+    for known, numbers, at in launches:
         try:
-            whole = with_loop_locals(with_branch_locals(prepare(kernel, known)))
+            whole = with_loop_locals(with_branch_locals(prepare(at, known)))
             whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
             body, facts = by_elements(without_single_rounds(whole), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)

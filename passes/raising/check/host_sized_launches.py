@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_index_casts
-from ktc.ir.fold import cast, i32, simplify
+from ktc.ir.fold import cast, evaluate, i32, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.text import print_expr
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_body, map_expr, rename, substitute_expr, used, walk
+from ktc.ir.walk import map_body, map_expr, rename, substitute, substitute_expr, used, walk
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
 from ktc.passes.shared.equal_integers import same
 
@@ -25,17 +26,17 @@ def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
     A shuffle over half a warp, or a tree over a number of threads that is no power of two, computes something else
     than it was written for. The launcher checks what a raise assumed.
     """
-    params = {p.sym for p in kernel.params}
-    sizes = [e.sym for e in map(without_index_casts, launch.block) if isinstance(e, Var) and e.sym in params]
-    if len(sizes) != 1:
+    n, size = _chosen(kernel, launch)
+    if n is None:
         return []
-    (n,) = sizes
-    size, t = Var(n), n.type
+    whole = _whole_grid(launch, n)
+    if not isinstance(size, Var):  # so many groups of threads, each of a size that the source knows
+        return [] if whole is None else [(Assume(whole[0], "guessed"), whole[1])]
+    t = n.type
     assert isinstance(t, Scalar)
     warps = Binary("==", Binary("%", size, Const(WARP, t)), Const(0, t))
     power = Binary("==", Binary("&", size, Binary("-", size, Const(1, t))), Const(0, t))
     more = Binary(">=", size, Const(2, t))
-    whole = _whole_grid(launch, n)
     first = [] if whole is None else [
         (Assume(Binary("&&", warps, whole[0]), "guessed"), f"'{n.name}' is a multiple of {WARP}, and {whole[1]}")
     ]  # fmt: skip
@@ -45,6 +46,14 @@ def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
         (Assume(Binary("&&", more, power), "guessed"), f"'{n.name}' is a power of two, at least 2"),
         (Assume(Binary("&&", warps, power), "guessed"), f"'{n.name}' is a power of two and a multiple of {WARP}"),
     ]
+
+
+def _chosen(kernel: Kernel, launch: Launch) -> tuple[Sym | None, Expr]:
+    """The parameter that the one open extent of the block is made of, and that extent."""
+    params = {p.sym for p in kernel.params}
+    open_ = [e for e in map(without_index_casts, launch.block) if used(e)]
+    chosen = used(open_[0]) if len(open_) == 1 else frozenset()
+    return (*chosen, open_[0]) if len(chosen) == 1 and chosen <= params else (None, i32(1))  # type: ignore[return-value]
 
 
 def _whole_grid(launch: Launch, n: Sym) -> tuple[Expr, str] | None:
@@ -75,7 +84,8 @@ def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
     chosen = params & {s for e in launch.block for s in used(e)}
     if len(chosen) != 1:
         return _computed(launch)
-    to: dict[Sym, Expr] = {s: Const(HOST_THREADS, s.type) for s in chosen}  # type: ignore[arg-type]
+    (n,) = chosen
+    to = {n: _of_usual_size(launch, n)}
 
     def at(e: Expr) -> Expr:
         return simplify(substitute_expr(e, to))
@@ -84,6 +94,16 @@ def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
     shared = None if launch.dynamic_shared is None else at(launch.dynamic_shared)
     gx, gy, gz = map(at, launch.grid)
     return [(dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z), dynamic_shared=shared), to)]
+
+
+def _of_usual_size(launch: Launch, n: Sym) -> Expr:
+    """The number for ``n`` by which a block has as many threads as most would choose, or the largest power of two by
+    which it has fewer."""
+    assert isinstance(n.type, Scalar)
+    size = HOST_THREADS
+    while size > 1 and math.prod(evaluate(e, {n.name: size}) or 1 for e in launch.block) > HOST_THREADS:
+        size //= 2
+    return Const(size, n.type)
 
 
 def _computed(launch: Launch) -> list[tuple[Launch, Numbers]]:
@@ -141,6 +161,11 @@ def with_whole_ranges(kernel: Kernel, body: Body, numbers: Numbers) -> Body:
     return map_body(body, on)
 
 
+def at_numbers(kernel: Kernel, numbers: Numbers) -> Kernel:
+    """``kernel`` with ``numbers`` wherever it asks for the size of its block by the parameter that the host passes."""
+    return kernel.with_(body=substitute(kernel.body, numbers)) if numbers else kernel
+
+
 def with_numbers(body: Body, numbers: Numbers) -> Body:
     """``body`` with arrays whose size is one of ``numbers`` of that size."""
     arrays: dict[Sym, Sym] = {}
@@ -152,4 +177,4 @@ def with_numbers(body: Body, numbers: Numbers) -> Body:
     return rename(body, arrays) if arrays else body
 
 
-__all__ = ["block_facts", "numbered", "of_known_size", "with_numbers", "with_whole_ranges"]
+__all__ = ["at_numbers", "block_facts", "numbered", "of_known_size", "with_numbers", "with_whole_ranges"]

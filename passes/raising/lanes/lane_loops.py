@@ -16,6 +16,7 @@ guard may stand for a loop over the rest.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ from ktc.ir.nodes import (
 from ktc.ir.text import print_expr
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, assigned, map_body, substitute_expr, used, walk, with_bodies
+from ktc.passes.core.named_loops import narrowest_element
 from ktc.passes.raising.raise_report import Region
 
 from .assumed_sizes import Sizes, sizes_in
@@ -280,9 +282,16 @@ def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | R
             end = Call("min", (end, test.b), loop.var.type)
         else:
             raise NotLanes("what is accumulated stands under a condition")
-    dist = (Level("vec", i32(count)), *loop.dist)
     more = {"accs": accs} if isinstance(loop, Reduce) else {}
-    return dataclasses.replace(loop, var=j, hi=end, dist=dist, body=body, **more)  # type: ignore[arg-type]
+    by_elements = dataclasses.replace(loop, var=j, hi=end, body=body, **more)  # type: ignore[arg-type]
+    return dataclasses.replace(by_elements, dist=(*_levels_of(by_elements, count), *loop.dist))
+
+
+def _levels_of(loop: Par | Reduce, count: int) -> tuple[Level, ...]:
+    """``count`` elements of an iteration: as many at once as the widest access moves, or a part of them."""
+    at_once = math.gcd(count, WORD // narrowest_element(loop))
+    rest = count // at_once
+    return (Level("vec", i32(at_once)), *((Level("unroll", i32(rest)),) if rest > 1 else ()))
 
 
 def _beside_tail(body: Body) -> Body:

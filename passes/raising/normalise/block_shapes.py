@@ -1,7 +1,8 @@
-"""Block shapes that the index arithmetic of a one-dimensional block stands for.
+"""Block shapes that the index arithmetic of a block of one or two dimensions stands for.
 
 ``lane = tid % 32, warp = tid / 32`` (or ``& 31``, ``>> 5``) treats a block of 256 as one of 32 x 8: the same threads in
-the same order, with ``lane`` and ``warp`` as their indices.
+the same order, with ``lane`` and ``warp`` as their indices. One of 32 x 4 of which groups of 16 threads do something
+together is one of 16 x 2 x 4.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ from .range_digits import resolved
 
 DIGITS = ("/", "%", ">>", "&")
 
-X, Y = HwIndex("thread", "x"), HwIndex("thread", "y")
+X, Y, Z = (HwIndex("thread", axis) for axis in "xyz")
 
 
 def shapes(body: Body, launch: Launch) -> Iterator[tuple[Body, Launch]]:
     """The body as it is, then for every width that it divides ``threadIdx.x`` by."""
     yield body, launch
     threads = evaluate(launch.block[0], {})
-    if threads is None or any(evaluate(n, {}) != 1 for n in launch.block[1:]):
+    if threads is None or evaluate(launch.block[2], {}) != 1:
         return
     body = opened(body)
     for width in sorted(_widths(body)):
         if 1 < width < threads and threads % width == 0 and (_in_warps(width) or not any(map(has_warp_op, body))):
-            yield _shaped(body, width, int(threads)), _launch(launch, width, int(threads))
+            block = (i32(width), i32(int(threads) // width), launch.block[1])
+            yield _shaped(body, block), dataclasses.replace(launch, block=block)
 
 
 def _in_warps(width: int) -> bool:
@@ -83,10 +85,12 @@ def _widths(body: Body) -> set[int]:
     return out
 
 
-def _shaped(body: Body, width: int, threads: int) -> Body:
-    flat = add(cast(X, I32), mul(cast(Y, I32), i32(width)))
-    body = with_hardware(map_body(body, keep, _by_division), {X: flat})
-    return resolved(body, {X: Interval(0, width - 1), Y: Interval(0, threads // width - 1)})
+def _shaped(body: Body, block: tuple[Expr, Expr, Expr]) -> Body:
+    """``body`` in a ``block`` whose first two extents are digits of what was its first."""
+    flat = add(cast(X, I32), mul(cast(Y, I32), block[0]))
+    body = with_hardware(map_body(body, keep, _by_division), {X: flat, Y: Z})
+    sizes = {axis: evaluate(n, {}) for axis, n in zip((X, Y, Z), block)}
+    return resolved(body, {axis: Interval(0, int(n) - 1) for axis, n in sizes.items() if n is not None})
 
 
 def _by_division(e: Expr) -> Expr:
@@ -99,11 +103,6 @@ def _by_division(e: Expr) -> Expr:
         if e.op == "&" and n > 0 and n & (n + 1) == 0:
             return Binary("%", e.a, Const(n + 1, t))  # type: ignore[arg-type]
     return e
-
-
-def _launch(launch: Launch, width: int, threads: int) -> Launch:
-    block = (i32(width), i32(threads // width), i32(1))
-    return Launch(launch.grid, block, launch.dynamic_shared, launch.cluster, launch.max_threads, launch.min_blocks)
 
 
 __all__ = ["U32", "shapes", "strides_by_digits"]

@@ -9,8 +9,10 @@ tails do not matter. A guess that happens to fit is still checked with the whole
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
+
+import numpy as np
 
 from ktc.ir.analysis.uniformity import uniformity_of
 from ktc.ir.fold import cast, i32, is_const, product
@@ -195,10 +197,23 @@ class Exchange:
                 break
         if cells is None or not (values or cells):
             return None
-        outcome = self.probe.summarise((*front, *region), inputs, values, cells, {**self.constants, **self.again})
+        again = {**self.constants, **self.again}
+        outcome = self.probe.summarise((*front, *region), inputs, values, cells, again)
+        if outcome is None and (numbers := self._numbers_of_threads(body[:start], live_in((*front, *region)), again)):
+            brought = [*inputs, *(v for v in numbers if v not in inputs)]
+            outcome = self.probe.summarise((*front, *region), brought, values, cells, again, numbers)
         if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
             return None
         return self._replace(region, rest, values, cells, outcome, here, fills)
+
+    def _numbers_of_threads(
+        self, before: Body, read: Iterable[Sym], again: Mapping[Sym, Decl]
+    ) -> dict[Sym, np.ndarray]:
+        """Integers among ``read`` that number the threads, upwards, as the search for an extreme's place begins."""
+        own = {s.sym: s for s in before if isinstance(s, Decl) and s.init is not None and s.sym in self.private}
+        known = {**again, **{v: s for v, s in own.items() if v not in assigned(before)}}
+        numbers = {v: self.probe.by_thread(v, known) for v in read if v in self.private and v in known}
+        return {v: n for v, n in numbers.items() if n is not None and (np.diff(n) > 0).all()}
 
     def _cells(self, region: Body, rest: Body, fills: Fills) -> list[tuple[Sym, tuple[Expr, ...]]] | None:
         """Shared elements of the region that are read after it, before what ``fills`` their array anew; None when not

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ktc.ir.analysis.defs import expand
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.interp import run
@@ -40,7 +41,7 @@ from ktc.passes.shared.rescaled import POWERS
 
 from .coordinates import AXES
 from .exchange_meanings import Fixed, Meaning, Reduced, Trial
-from .exchange_trials import infinite, trials, wide
+from .exchange_trials import infinite, trials, wide, with_known
 from .statement_kinds import expr_with_hardware, threads_in
 
 FUEL = 20_000
@@ -78,28 +79,48 @@ class Probe:
             stride *= n
         return out
 
-    def injective(self, index: Sequence[Expr]) -> bool:
-        """Whether each thread of the team has its own value of ``index``, wherever the team stands."""
-        if not any(threads_in(e) for e in index) or any(used(e) - set(self.others) for e in index):
-            return False
-        here = {s.name: 0 for s in self.others}
-        seen = set()
+    def by_thread(self, v: Sym, again: Mapping[Sym, Decl]) -> np.ndarray | None:
+        """The integer ``v`` of each thread of the team, where it depends on the thread alone."""
+        e = expand(Var(v), {s: d.init for s, d in again.items() if d.init is not None})
+        found = (
+            [evaluate(simplify(expr_with_hardware(e, at)), {}) for at in self._threads()] if threads_in(e) else [None]
+        )
+        return None if None in found else np.array(found, np.int64)
+
+    def _threads(self) -> Iterator[dict[HwIndex, Expr]]:
+        """The numbers of each thread of the team on its axes."""
         for t in range(self.threads):
             env: dict[HwIndex, Expr] = {}
             left = t
             for a, n in zip(AXES, self.block):
                 env[HwIndex("thread", a)] = i32(left % n)
                 left //= n
-            at = tuple(evaluate(simplify(expr_with_hardware(e, env)), here) for e in index)
+            yield env
+
+    def injective(self, index: Sequence[Expr]) -> bool:
+        """Whether each thread of the team has its own value of ``index``, wherever the team stands."""
+        if not any(threads_in(e) for e in index) or any(used(e) - set(self.others) for e in index):
+            return False
+        here = {s.name: 0 for s in self.others}
+        seen = set()
+        for thread in self._threads():
+            at = tuple(evaluate(simplify(expr_with_hardware(e, thread)), here) for e in index)
             if None in at or at in seen:
                 return False
             seen.add(at)
         return True
 
     def summarise(
-        self, region: Body, inputs: list[Sym], values: list[Sym], cells: list[Cell], again: Mapping[Sym, Decl]
+        self,
+        region: Body,
+        inputs: list[Sym],
+        values: list[Sym],
+        cells: list[Cell],
+        again: Mapping[Sym, Decl],
+        known: Mapping[Sym, np.ndarray] | None = None,
     ) -> dict[object, Meaning] | None:
-        """For each output (a variable, or a shared element), what it is in terms of the inputs.
+        """For each output (a variable, or a shared element), what it is in terms of the inputs, of which those of
+        ``known`` are the same whatever the others are.
 
         None when the region cannot be run, or some output is none of the meanings of the table, which are those of
         numbers: vectors have none.
@@ -114,7 +135,7 @@ class Probe:
         wanted += [(c, scalar_of(c[0].type), f"cell_{k}") for k, c in enumerate(cells)]
         left = dict.fromkeys(range(len(wanted)))
         found: dict[object, Meaning] = {}
-        for trial in trials(inputs, self.threads, _powers(region)):
+        for trial in trials(inputs, self.threads, _powers(region), known):
             outputs = self._run(kernel, trial, wanted)
             if outputs is None:
                 return None
@@ -126,23 +147,32 @@ class Probe:
                     del left[k]
             if not left:
                 break
-        if not self._limited(kernel, inputs, wanted, found) or not self._holds_widely(kernel, inputs, wanted, found):
+        lowest, highest = (with_known(infinite(inputs, self.threads, sign), known) for sign in (-1, 1))
+        if not self._limited(kernel, lowest, highest, wanted, found):
             return None
-        return self._fixed(kernel, inputs, wanted, list(left), found) if left else found
+        widely = with_known(wide(inputs, self.threads, any(m.algebraic for m in found.values())), known)
+        if not self._holds(kernel, widely, wanted, found):
+            return None
+        return (
+            self._fixed(kernel, next(trials(inputs, self.threads, (), known)), wanted, list(left), found)
+            if left
+            else found
+        )
 
-    def _holds_widely(self, kernel: Kernel, inputs: list[Sym], wanted: list, found: Mapping[object, Meaning]) -> bool:
-        """Whether what was found on small positive numbers holds for values all over their types."""
-        trial = wide(inputs, self.threads, any(m.algebraic for m in found.values()))
+    def _holds(self, kernel: Kernel, trial: Trial, wanted: list, found: Mapping[object, Meaning]) -> bool:
+        """Whether what was found on small positive numbers holds in ``trial``: for values all over their types."""
         exact = [(found[key], t, name) for key, t, name in wanted if key in found and not found[key].algebraic]
         outputs = self._run(kernel, trial, wanted) if exact else {}
         return outputs is not None and all(m.holds(trial, t, outputs[name]) for m, t, name in exact)
 
-    def _limited(self, kernel: Kernel, inputs: list[Sym], wanted: list, found: dict[object, Meaning]) -> bool:
+    def _limited(
+        self, kernel: Kernel, lowest: Trial, highest: Trial, wanted: list, found: dict[object, Meaning]
+    ) -> bool:
         """Notes of maxima and minima in ``found`` which number of the region they do not go beyond, whatever threads
         bring in; whether each is known. What all share is looked up at the first thread."""
-        for op, sign in (("max", -1), ("min", 1)):
+        for op, sign, trial in (("max", -1, lowest), ("min", 1, highest)):
             asked = {k: m for k, m in found.items() if isinstance(m, Reduced) and m.is_float_extreme and m.op == op}
-            outputs = self._run(kernel, infinite(inputs, self.threads, sign), wanted) if asked else {}
+            outputs = self._run(kernel, trial, wanted) if asked else {}
             if outputs is None:
                 return False
             for key, t, name in wanted:
@@ -153,9 +183,8 @@ class Probe:
                     found[key] = dataclasses.replace(asked[key], first=first)
         return True
 
-    def _fixed(self, kernel: Kernel, inputs: list[Sym], wanted: list, left: list[int], found: dict) -> dict | None:
+    def _fixed(self, kernel: Kernel, trial: Trial, wanted: list, left: list[int], found: dict) -> dict | None:
         """What is still unexplained as numbers that do not depend on the data; None if something is no such number."""
-        trial = next(trials(inputs, self.threads))
         other = Trial("int", {s: x[::-1] * 3 + 5 for s, x in trial.data.items()}, ())
         a, b = self._run(kernel, trial, wanted), self._run(kernel, other, wanted)
         if a is None or b is None:

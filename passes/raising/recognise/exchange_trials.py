@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,8 +16,21 @@ from .exchange_meanings import FLOAT_OPS, INT_OPS, Below, Mean, Moment, Picked, 
 MOST_PAIRED = 4
 
 
-def trials(inputs: list[Sym], threads: int, powers: Sequence[str] = ()) -> Iterator[Trial]:
-    """Data to run a region on, simplest meanings first. ``powers``: the exponential functions that it calls."""
+def trials(
+    inputs: list[Sym], threads: int, powers: Sequence[str] = (), known: Mapping[Sym, np.ndarray] | None = None
+) -> Iterator[Trial]:
+    """Data to run a region on, simplest meanings first. ``powers``: the exponential functions that it calls.
+    ``known``: inputs that are the same whatever the data, like the number of a thread."""
+    for trial in _trials(inputs, threads, powers):
+        yield with_known(trial, known)
+
+
+def with_known(trial: Trial, known: Mapping[Sym, np.ndarray] | None) -> Trial:
+    """``trial`` on the inputs that are ``known``, and on its own data for the others."""
+    return dataclasses.replace(trial, data={**trial.data, **known}) if known else trial
+
+
+def _trials(inputs: list[Sym], threads: int, powers: Sequence[str]) -> Iterator[Trial]:
     rng = np.random.default_rng(11)
     odd = max(1000, threads)  # a product of even numbers soon is zero, whatever they are
     distinct = {s: _held(2 * rng.permutation(odd)[:threads] + 1, scalar_of(s.type)) for s in inputs}
@@ -81,4 +95,4 @@ def _ops(t: Scalar) -> tuple[str, ...]:
     return FLOAT_OPS if t.is_float else INT_OPS
 
 
-__all__ = ["infinite", "trials", "wide"]
+__all__ = ["infinite", "trials", "wide", "with_known"]

@@ -10,7 +10,7 @@ from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Par, Reduce
-from ktc.ir.text import print_kernel
+from ktc.ir.text import print_expr, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
 from ktc.passes.lowering import materialise
@@ -100,3 +100,46 @@ def test_the_check_finds_rows_that_do_not_overlap() -> None:
     reference = Reference(load(TURNED, name="source.cu"))
     assert all(reference._runs[n, "int"].ok for n in range(len(reference.sets)))
     assert any(int(args["tokens"]) > 1 < int(args["heads"]) for args in reference.sets)  # type: ignore[arg-type]
+
+
+GROUPS = """
+__global__ void scaled(const float* __restrict__ x, float* __restrict__ y, float* __restrict__ most, int size,
+                       int groups, int per_block) {
+  int lane = threadIdx.x % 8, group = blockIdx.x * per_block + threadIdx.x / 8;
+  float m = 0.f;
+  for (int i = lane; i < size; i += 8) m = fmaxf(m, fabsf(x[group * size + i]));
+  unsigned mask = 0xffu << (threadIdx.x % 32 / 8 * 8);
+  for (int d = 4; d > 0; d /= 2) m = fmaxf(m, __shfl_xor_sync(mask, m, d));
+  if (lane == 0) most[group] = m;
+  for (int i = lane; i < size; i += 8) y[group * size + i] = x[group * size + i] / m;
+}
+void go(const float* x, float* y, float* most, int size, int groups) {
+  int per_block = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
+  scaled<<<groups / per_block, per_block * 8>>>(x, y, most, size, groups, per_block);
+}
+"""
+
+
+def test_groups_of_threads_of_which_the_host_puts_several_into_a_block() -> None:
+    kernel, outcome = raised(GROUPS)
+    assert isinstance(outcome, Result), outcome
+    loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par | Reduce)]
+    assert [type(s) for s in loops] == [Par, Reduce, Par]
+    assert print_expr(loops[0].hi) == "groups"
+    x = np.arange(1, 4001, dtype=np.float32)
+    for groups, per_block in ((8, 4), (6, 3), (5, 1), (6, 2)):
+        args = {"x": x, "y": 0 * x, "most": 0 * x, "size": 11, "groups": groups, "per_block": per_block}
+        want = run(kernel, args, domain="field").outputs
+        got = run(materialise(outcome.kernel), args, domain="field")
+        assert got.ok
+        for name in ("y", "most"):
+            np.testing.assert_array_equal(got.outputs[name], want[name])
+
+
+def test_a_form_at_a_number_is_refused_where_the_result_depends_on_it() -> None:
+    kernel, outcome = raised(GROUPS.replace("y[group * size + i] = x", "y[group * size + i] = per_block * x"))
+    if isinstance(outcome, Result):
+        x = np.arange(1, 4001, dtype=np.float32)
+        args = {"x": x, "y": 0 * x, "most": 0 * x, "size": 11, "groups": 6, "per_block": 3}
+        want = run(kernel, args, domain="field").outputs["y"]
+        np.testing.assert_array_equal(run(materialise(outcome.kernel), args, domain="field").outputs["y"], want)
