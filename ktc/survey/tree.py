@@ -19,7 +19,7 @@ _KERNEL = re.compile(rb"\b(__global__|__kernel|kernel\s+void)\b")
 _CUDA = re.compile(rb"\b__global__\b")
 INCLUDE_FOLDERS = ("include", "includes", "inc")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
-_LAUNCH = re.compile(rb"<<\s*<|\bhipLaunchKernelGGL\b")
+_LAUNCH = re.compile(rb"<<\s*<|\b(?:cuda|hip)Launch(?:Cooperative)?Kernel(?:Ex|GGL)?\b")
 
 
 class Tree:

@@ -46,6 +46,7 @@ from .cleanup import merge_guards, tidy, without_idle
 from .decider import Decider
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
+from .first_updates import with_first_updates
 from .lowering_state import State
 from .parallel_form import lower_body
 
@@ -87,7 +88,8 @@ def materialise(kernel: Kernel) -> Kernel:
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)
     kernel = clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
-    return kernel.with_(body=merge_guards(without_idle(decided(kernel, LOWERED, sized=False))))
+    body = without_idle(decided(kernel, LOWERED, sized=False))
+    return kernel.with_(body=merge_guards(with_first_updates(body)))
 
 
 def _without_waits(kernel: Kernel) -> Kernel:

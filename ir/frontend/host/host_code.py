@@ -18,6 +18,7 @@ from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import mutated
 
+from .api_launches import API, as_launch
 from .host_assignments import assign, choose, unknown
 
 
@@ -124,7 +125,7 @@ LAUNCH = "<<<"
 
 def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False) -> list[Use]:
     """Mentions of ``names`` in host code, in source order; with ``launches`` every launch too."""
-    wanted = names | {LAUNCH} if launches else names
+    wanted = names | {LAUNCH, *API} if launches else names
     found: list[Use] = []
     for f in host_functions(lowering.program):
         node = f.entity.node
@@ -156,7 +157,7 @@ class _Walk:
             n = stack.pop()
             if isinstance(n, LaunchNode) and self.launches:
                 return True
-            if isinstance(n, c_ast.ID | NamePart) and n.name in self.names:
+            if isinstance(n, c_ast.ID | NamePart) and (n.name in self.names or (self.launches and n.name in API)):
                 return True
             stack.extend(_children(n))
         return False
@@ -183,8 +184,9 @@ class _Walk:
         return known[id(item)][1]
 
     def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
-        if isinstance(item, LaunchNode) and self.launches:
-            self._use(item.callee, env, declared, item.args, item)
+        launch = (item if isinstance(item, LaunchNode) else as_launch(item, env)) if self.launches else None
+        if launch is not None:
+            self._use(launch.callee, env, declared, launch.args, launch)
         elif self._named(item):
             self._use(item, env, declared)
         elif isinstance(item, c_ast.FuncCall) and self._named(item.name):
@@ -198,7 +200,7 @@ class _Walk:
         if isinstance(item, c_ast.Switch) and isinstance(item.stmt, c_ast.Compound):
             self._switch(item, env, declared)
             return
-        if isinstance(item, c_ast.For | c_ast.While | c_ast.DoWhile):
+        if isinstance(item, c_ast.For | c_ast.While | c_ast.DoWhile) and not _runs_once(item):
             env = dict(env)
             for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
                 unknown(env, name)  # an earlier iteration may have changed it
@@ -239,6 +241,12 @@ class _Walk:
     ) -> None:
         place = self.lowering.place(launch or node)
         self.found.append(Use(self.function, node, place, dict(env), call, launch, dict(declared)))
+
+
+def _runs_once(item: Any) -> bool:
+    """Whether ``item`` is ``do { .. } while (0)``, as macros of several statements are written."""
+    zero = isinstance(item, c_ast.DoWhile) and isinstance(item.cond, c_ast.Constant)
+    return zero and item.cond.value in ("0", "false")
 
 
 def _declare(item: Any, env: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from ktc.ir.null_pointers import known_nulls, pointers_asked_about
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, loads_in, used, walk
 from ktc.ir.workload.input_data import numpy_dtype
+from ktc.passes.raising.lanes.wide_accesses import has_wide
 
 from .segments import ascending, bounds_of_parts
 from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, numbers_for, volume
@@ -41,6 +42,9 @@ SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 96, 100, 128, 130, 256, 2
 LARGE_SIZES = (1, 2, 3, 5, 512, 1000, 1024, 1500, 2048, 3000, 4096)
 UNITS = (1, 1, 4, 1, 32, 1, 16)
 """Every so often all sizes are multiples of one of these: sources that cover whole tiles only."""
+
+WIDE_UNITS = (1, 16, 4, 16, 1, 16, 8)
+"""Those of sources that move vectors: what is not aligned they have no meaning for."""
 
 CAPS = (1 << 30, 1 << 30, 64, 17, 8, 3)
 """Largest size as more and more sets turn out too big: kernels of many sizes."""
@@ -87,15 +91,18 @@ def invented_sizes(
     rng = random.Random(seed)
     made = missed = 0
     strides = strides_of(kernel)
+    units = WIDE_UNITS if any(map(has_wide, walk(kernel.body))) else UNITS
     for most in (MAX_THREADS, MAX_FIXED):
         tries = 40 * instances
         for k in range(tries):
             if made == instances:
                 break
-            unit, cap = UNITS[k % len(UNITS)], CAPS[0 if made else k * len(CAPS) // tries]
+            unit, cap = units[k % len(units)], CAPS[0 if made else k * len(CAPS) // tries]
             apart = bool(strides) and made % 2 == 1
             few = apart and missed < FEW_MISSED
-            scalars = numbers_for(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if few else cap)])
+            scalars = numbers_for(
+                kernel, rng, unit, [s for s in sizes if s <= (min(cap, max(FEW, unit)) if few else cap)]
+            )
             if apart:
                 scalars = completed(kernel, drawn_apart(kernel, scalars, rng))
             threads = launched(kernel, scalars)
@@ -257,8 +264,17 @@ def far_apart(kernel: Kernel, args: Arguments, seed: int, whole: bool) -> Argume
         t = scalar_of(p.sym.type)
         if isinstance(p.sym.type, Ptr) and (t.is_float or (whole and t.is_int and t.bits >= 32)):
             size = np.size(args[p.sym.name])
-            out[p.sym.name] = (rng.permutation(size) - size // 3 * t.is_signed).astype(numpy_dtype(t.name))
+            apart = rng.permutation(size) - size // 3 * t.is_signed
+            out[p.sym.name] = _held(apart, t).astype(numpy_dtype(t.name))
     return out
+
+
+def _held(numbers: np.ndarray, t: Scalar) -> np.ndarray:
+    """``numbers``, as far as type ``t`` tells all of them apart, and those beyond as their remainders."""
+    if not t.is_float:
+        return numbers
+    most = 1 << (finfo(numpy_dtype(t.name)).nmant + 1)
+    return np.where(abs(numbers) > most, numbers % most, numbers)
 
 
 def buffers(

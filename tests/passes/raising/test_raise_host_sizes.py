@@ -15,7 +15,8 @@ from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
-from ktc.passes.raising.check.stride_parameters import APART, drawn_apart, strides_of
+from ktc.passes.raising.check.invented_arguments import far_apart
+from ktc.passes.raising.check.stride_parameters import APART, drawn_apart, nests_of, strides_of
 from ktc.passes.raising.raise_ import Raise
 
 NORM = """
@@ -143,3 +144,20 @@ def test_a_form_at_a_number_is_refused_where_the_result_depends_on_it() -> None:
         args = {"x": x, "y": 0 * x, "most": 0 * x, "size": 11, "groups": 6, "per_block": 3}
         want = run(kernel, args, domain="field").outputs["y"]
         np.testing.assert_array_equal(run(materialise(outcome.kernel), args, domain="field").outputs["y"], want)
+
+
+def test_strides_of_one_access_lie_in_each_other_in_some_draws() -> None:
+    kernel = load(TURNED, name="source.cu")
+    assert nests_of(kernel) == (("ts", "hs"),)
+    numbers = {"ts": 1, "hs": 1, "heads": 3, "dim": 2, "tokens": 2}
+    drawn = [drawn_apart(kernel, numbers, random.Random(k)) for k in range(20)]
+    assert any(d["ts"] >= 8 * d["hs"] >= 8 * 128 for d in drawn)
+    assert any(d["hs"] >= 8 * d["ts"] >= 8 * 128 for d in drawn)
+
+
+def test_elements_that_are_told_apart_are_numbers_of_their_type() -> None:
+    halves = TURNED.replace("float", "__half").replace("<__half>", "<float>")
+    kernel = load(f"#include <cuda_fp16.h>\n{halves}", name="source.cu")
+    values = far_apart(kernel, {"q": np.zeros(200_000, np.float16), "c": np.zeros(9, np.float16)}, 1, True)["q"]
+    assert np.isfinite(values).all()
+    assert len(np.unique(values.astype(np.float64))) >= 2048
