@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, HwIndex, Load, Sym
+from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Load, Sym
 
 from .bounding import bounding, places, values
 from .given_values import definitions, made_of, spelled_out
@@ -85,24 +86,33 @@ def _loads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
 
 
 def _inner_first(k: Kernel, names: list[str]) -> list[str]:
-    """``names``, those that blocks are apart by last."""
+    """``names``, those that blocks are apart by last, before them those that quotients are multiplied by, and before
+    all others those that remainders are: ``i / n * outer + i % n * inner``."""
     sources = definitions(k)
-    outer = {n for _, e in accesses(k) for n in _apart_by_blocks(e, sources)}
-    return sorted(names, key=lambda n: n in outer)
+    ranks: dict[str, int] = {}
+    for _, e in accesses(k):
+        for n, rank in _ranked(e, sources):
+            ranks[n] = max(rank, ranks.get(n, rank))
+    return sorted(names, key=lambda n: ranks.get(n, 0))
 
 
-def _apart_by_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[str]:
-    """Parameters that a block's number alone is multiplied by in ``e``."""
+def _ranked(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[tuple[str, int]]:
+    """Parameters that something is multiplied by in ``e``, with how far out a stride between such things is."""
     for x in made_of([e], sources):
         if isinstance(x, Binary) and x.op == "*":
             for a, b in ((x.a, x.b), (x.b, x.a)):
-                if _is_block(a, sources):
-                    yield from (s.name for s in values(b, sources))
+                rank = _rank(a, sources)
+                yield from ((s.name, rank) for s in values(b, sources))
 
 
-def _is_block(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
+def _rank(e: Expr, sources: Mapping[Sym, list[Expr]]) -> int:
+    """How far out what lies ``e`` strides away is: blocks 2, quotients 1, remainders -1, all else 0."""
     e = spelled_out(e, sources)
-    return isinstance(e, HwIndex) and e.level == "block"
+    if isinstance(e, HwIndex):
+        return 2 if e.level == "block" else 0
+    if isinstance(e, Binary) and isinstance(without_casts(e.b), Const):
+        e = spelled_out(e.a, sources) if e.op == "*" else e  # of rows that are worked on several at a time
+    return {"/": 1, "%": -1}.get(e.op, 0) if isinstance(e, Binary) else 0
 
 
 def _indexed_by(k: Kernel, name: str) -> list[str]:

@@ -1,0 +1,65 @@
+"""Strides of tensors: as long as what lies in between, whatever order and units they come in."""
+
+from __future__ import annotations
+
+import pytest
+
+import ktc
+from ktc.scaffold import draft
+
+HEADS = """
+__global__ void join(const float* a, float* out, int items, int heads, long a0, int a1, long o0, int o1) {
+  int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  int row = warp / heads, head = warp % heads;
+  if (warp >= items) return;
+  out[row * o0 + head * o1 + lane] = a[row * a0 + head * a1 + lane];
+}
+void go(torch::Tensor a, torch::Tensor out) {
+  TORCH_CHECK_EQ(a.size(1), out.size(1));
+  const int items = a.size(0) * a.size(1);
+  join<<<(items + 7) / 8, 256>>>(a.data_ptr<float>(), out.data_ptr<float>(), items, a.size(1), a.stride(0),
+                                 a.stride(1), out.stride(0), out.stride(1));
+}
+"""
+
+
+def test_remainders_have_inner_strides_and_quotients_outer_ones() -> None:
+    """Taken in the order of the parameters, the outer stride would be as long as one head."""
+    d = draft(ktc.loads(HEADS).kernel)
+    assert [d.tied(n) for n in ("a1", "o1", "a0", "o0")] == [32, 32, "32 * heads", "32 * heads"]
+    assert not d.doubts
+
+
+def test_a_product_of_a_known_and_an_unknown_extent_is_no_size_of_its_own() -> None:
+    """The host's ``items`` is ``a.size(0) * heads``; that ``out`` has as many heads gives them no second name."""
+    d = draft(ktc.loads(HEADS).kernel)
+    assert d.tied("items") == "a_size_0 * heads"
+    assert d.names == ["heads", "a_size_0"]
+
+
+CHUNKS = """
+__global__ void copy(const short* a, short* out, int n, long a0, int a1, long o0, int o1) {
+  int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  int row = warp / 4, chunk = warp % 4;
+  if (row >= n) return;
+  const int2* from = reinterpret_cast<const int2*>(a + row * a0 + chunk * 8 * a1) + lane;
+  int2* to = reinterpret_cast<int2*>(out + row * o0 + chunk * 8 * o1) + lane;
+  for (int i = 0; i < 8; ++i) {
+    *to = *from;
+    from += a1 UNITS;
+    to += o1 UNITS;
+  }
+}
+void go(const short* a, short* out, int n, long a0, int a1, long o0, int o1) {
+  copy<<<(n * 4 + 7) / 8, 256>>>(a, out, n, a0, a1, o0, o1);
+}
+"""
+
+
+@pytest.mark.parametrize("units", [">> 2", "/ 4"])
+def test_strides_in_vectors_are_strides_in_elements(units: str) -> None:
+    """A pointer to vectors is moved on by a fourth of a stride; a head of 32 vectors has 128 elements."""
+    d = draft(ktc.loads(CHUNKS.replace("UNITS", units)).kernel)
+    assert [d.tied(n) for n in ("a1", "o1", "a0", "o0")] == [128, 128, 4096, 4096]
+    assert {b: e and e.shape for b, e in d.shapes.items()} == dict.fromkeys(("a", "out"), ("4096 * n",))
+    assert not d.doubts
