@@ -15,7 +15,8 @@ from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .given_values import definitions, loaded, made_of
-from .integer_values import bins, compared, counters, label_of
+from .inner_strides import row_of
+from .integer_values import bins, compared, counters, label_of, parts_of
 from .plain_integers import values_compared
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
 from .roles import access_role, buffers_of
@@ -69,7 +70,8 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
         found += new
         plain = before
         for c in new:
-            size = min(PROBED[c.kind], c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
+            size = PROBED[c.kind] * max(parts_of(k, k.param(c.buffer).sym), default=1)
+            size = min(size, c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
             fills[c.buffer] = c.fill(size, plain.extent(c.buffer))
         before = probe.look(before.sizes, fills)
     return found
@@ -88,7 +90,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         : 1 if chooses else 3
     ]:
         content = Content(name, kind, f"{name}_values" if kind == "index" else f"{name}_last")
-        size = min(most, values_of(k, name)) if kind == "index" else most
+        size = min(most * max(parts_of(k, p.sym), default=1), values_of(k, name)) if kind == "index" else most
         after = probe.look(before.sizes, {**fills, name: content.fill(size, before.extent(name))})
         if after is not None and _further(before, after):
             if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
@@ -97,6 +99,8 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
                 return None
             if kind == "index" and (name_of := label_of(k, p.sym)) in before.sizes:
                 return replace(content, within=name_of)
+            if kind == "index" and (row := row_of(k, p.sym)) in before.sizes:
+                return replace(content, within=row)
             if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):
                 return replace(content, within=_ends(p, ends, probe, before, fills))
             return replace(content, within=_within(p, probe, before, fills)) if most == FAR else content

@@ -14,7 +14,7 @@ from .contents import FEW, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import whole_rows
-from .footprints import stride_ties
+from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, unfollowed
 from .host_steps import middles
 from .joint_indices import below_all
@@ -54,8 +54,9 @@ def draft(k: Kernel) -> Draft:
     free = unfollowed(k, d.roles)
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
     for found in (middles, stride_ties):
-        ties = found(k, d.roles)
-        sizes = tuple(n for n in d.roles.sizes if n not in ties)
+        ties, computed = found(k, d.roles), computed_strides(k, d.roles)
+        gone = {*ties, *(computed[n] for n in ties if n in computed)}
+        sizes = tuple(n for n in d.roles.sizes if n not in gone)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}

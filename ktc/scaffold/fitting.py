@@ -17,6 +17,7 @@ from .bounding import bounding, places
 from .contents import scattering
 from .given_values import definitions
 from .inner_strides import inner_first
+from .integer_values import parts_of
 from .largest_index import Largest
 from .model import Draft
 from .probe import Fill, Prober, Seen, one_each
@@ -177,11 +178,12 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     """Probes with ``ties``, and the extents that fit them."""
     probe = Prober(d.kernel, d.roles, ties)
     names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
+    parts = {c.name: parts_of(d.kernel, d.kernel.param(c.buffer).sym) for c in d.contents}
     seen: list[Seen] = []
     for k, sizes in enumerate(probe.sizes()):
         for i, c in enumerate(d.contents):
             if c.name not in ties:
-                sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7)
+                sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7) + 3 * (k % 2 if parts[c.name] else 0)
         fills: dict[str, Fill] = {}
         found = probe.look(sizes)
         for c in d.contents:
@@ -194,6 +196,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         seen += [found] if found is not None else []
     d.work += probe.work
     quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
+    quotients += tuple((n, str(by)) for n, found in parts.items() for by in sorted(found))
     left = windows(d.kernel, d.roles.halves, definitions(d.kernel)) if d.roles.halves else []
     hosts = {p.sym.name for p in d.kernel.params if p.host}
     own = ((n, text) for n, text in d.roles.tied.items() if n not in hosts)

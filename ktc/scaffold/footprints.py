@@ -2,17 +2,20 @@
 
 ``query[token * query_stride + head * head_stride + i]`` bounds nothing by its strides. One that is shorter than what
 lies in between lets heads and tokens overlap: their blocks then write the same elements. What lies in between is what
-is reached when the stride is 0, so a draft makes each stride as long as that, the inner ones first.
+is reached when the stride is 0, so a draft makes each stride as long as that, the inner ones first. Which row an
+element of another buffer says is no matter then.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Load, Sym
+from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Load, Sym, Var
+from ktc.ir.walk import used
 
 from .bounding import bounding, places, values
 from .given_values import definitions, made_of, spelled_out
@@ -20,6 +23,7 @@ from .inner_strides import accesses, counted_in
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
 from .shapes import fit
+from .windows import names_in
 
 
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
@@ -28,7 +32,8 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
     Those whose footprint follows no product of sizes are left out, and so are other strides of their buffers.
     """
     order = _inner_first(k, _strides(k, roles))
-    sizes = [n for n in roles.sizes if n not in order]
+    computed = computed_strides(k, roles)
+    sizes = [n for n in roles.sizes if n not in {*order, *(computed.get(n) for n in order)}]
     ties: dict[str, str] = {}
     unknown: set[str] = set()
     for i, name in enumerate(order):
@@ -64,24 +69,44 @@ def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str
     )
 
 
+def computed_strides(k: Kernel, roles: Roles) -> dict[str, str]:
+    """Strides that the host computes from a number of its own, ``x.stride(0) * sizeof(T) / 16``, with that number: it
+    is whatever the stride asks for."""
+    told = {n: {*names_in(text)} for n, text in roles.tied.items()}
+    extents = () if k.launch is None else (*k.launch.grid, *k.launch.block, k.launch.dynamic_shared)
+    launched = {s.name for e in extents if e is not None for s in used(e)}
+    uses = Counter(n for names in told.values() for n in names)
+    own = {n: (*names,) for n, names in told.items() if len(names) == 1}
+    params = {p.sym.name for p in k.params}
+    return {n: by for n, (by,) in own.items() if uses[by] == 1 and by in roles.sizes and by not in params | launched}
+
+
 def _strides(k: Kernel, roles: Roles) -> list[str]:
     """Sizes that indices are made of and nothing else: no guard, no loop, no launch."""
-    params = {p.sym for p in k.params if p.sym.name in roles.sizes and not p.host}
+    known = {*roles.sizes, *computed_strides(k, roles)}
+    params = {p.sym for p in k.params if p.sym.name in known and not p.host}
     sources = definitions(k)
-    indices = [(values(e, sources), _loads(e, sources)) for _, e in accesses(k)]
+    indices = [(values(e, sources), e) for _, e in accesses(k)]
     inside = {s for found, _ in indices for s in found}
-    plain = {s for found, loads in indices if not loads for s in found}
-    beside_data = {s for found, loads in indices if loads for s in found} - plain  # what it reaches is not known yet
+    plain = {s for found, e in indices for s in found if not _beside_data(e, s, sources)}
     return [
         s.name
         for s in (p.sym for p in k.params)
-        if s in params & inside - bounding(k) - beside_data
+        if s in params & inside & plain - bounding(k)
         if s.name not in places(k)
     ]
 
 
-def _loads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
-    """Whether a place depends on what is loaded."""
+def _beside_data(e: Expr, stride: Sym, sources: Mapping[Sym, list[Expr]]) -> bool:
+    """Whether a place depends on what is loaded in any other way than that some element says how many times ``stride``
+    it is: what it reaches is not known yet."""
+    e = without_casts(e)
+    if isinstance(e, Binary) and e.op in ("+", "-"):
+        return _beside_data(e.a, stride, sources) or _beside_data(e.b, stride, sources)
+    if isinstance(e, Var) and len(sources.get(e.sym, ())) == 1:
+        return _beside_data(sources[e.sym][0], stride, {v: x for v, x in sources.items() if v != e.sym})
+    if isinstance(e, Binary) and e.op == "*" and any(spelled_out(x, sources) == Var(stride) for x in (e.a, e.b)):
+        return False
     return any(isinstance(x, Load) for x in made_of([e], sources, places=False))
 
 

@@ -17,7 +17,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, walk, walk_expr
 
-from .given_values import definitions, spelled_out
+from .given_values import definitions, loaded, spelled_out
 
 MOST = 256
 """Products that an index is spelled out as, at most."""
@@ -63,6 +63,33 @@ def counted_in(k: Kernel, buffer: str, name: str) -> frozenset[str] | None:
                 return None
     least = min(units, key=len, default=None)
     return least if least is not None and all(least <= unit for unit in units) else None
+
+
+def row_of(k: Kernel, buffer: Sym) -> str:
+    """The parameter that rows are long of which elements of ``buffer`` say the column, ``x[row * n + columns[i]]``; ''
+    if there is none."""
+    given, names = definitions(k), {p.sym: p.sym.name for p in k.params}
+    sources = {s: found[0] for s, found in given.items() if len(found) == 1}
+    found = set[Product]()
+    for _, index in accesses(k):
+        terms = [t for t in _terms(index, sources) if evaluate(t, {}) != 0]
+        columns = [t for t in terms if loaded(t, given, buffer)]
+        rows = [p for t in terms if t not in columns for p in _products(t, names, sources)]
+        least = min(rows, key=len, default=frozenset())
+        if columns and len(least) == 1 and all(least <= p for p in rows):
+            found.add(least)
+    return "".join(*found) if len(found) == 1 else ""
+
+
+def _terms(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
+    """What is added up in ``e``, variables spelled out."""
+    match e := without_casts(e):
+        case Var(s) if s in sources:
+            yield from _terms(sources[s], {v: x for v, x in sources.items() if v != s})
+        case Binary("+", a, b):
+            yield from (*_terms(a, sources), *_terms(b, sources))
+        case _:
+            yield e
 
 
 def _by_a_number(e: Expr, name: str, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) -> bool:

@@ -97,6 +97,16 @@ def label_of(k: Kernel, buffer: Sym) -> str:
     return ""
 
 
+def parts_of(k: Kernel, buffer: Sym) -> set[int]:
+    """Numbers that elements of ``buffer`` are divided by: what they say where to find lies together in groups."""
+    sources, found = definitions(k), set[int]()
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op in ("/", ">>") and loaded(e.a, sources, buffer):
+            by = int(evaluate(e.b, {}) or 1)
+            found.add(by if e.op == "/" else 1 << min(max(by, 0), 31))
+    return {n for n in found if n > 1}
+
+
 def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
     """The negative number by which an element of ``buffer`` says that there is none: padding, no adapter, no label.
 

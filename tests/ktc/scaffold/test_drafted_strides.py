@@ -6,6 +6,8 @@ import pytest
 
 import ktc
 from ktc.scaffold import draft
+from ktc.scaffold.footprints import stride_ties
+from ktc.scaffold.roles import roles_of
 
 HEADS = """
 __global__ void join(const float* a, float* out, int items, int heads, long a0, int a1, long o0, int o1) {
@@ -62,4 +64,64 @@ def test_strides_in_vectors_are_strides_in_elements(units: str) -> None:
     d = draft(ktc.loads(CHUNKS.replace("UNITS", units)).kernel)
     assert [d.tied(n) for n in ("a1", "o1", "a0", "o0")] == [128, 128, 4096, 4096]
     assert {b: e and e.shape for b, e in d.shapes.items()} == dict.fromkeys(("a", "out"), ("4096 * n",))
+    assert not d.doubts
+
+
+CHOSEN = """
+__global__ void store(const float* x, const int* slots, float* cache, int n, int d, int pitch) {
+  int row = blockIdx.x;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) cache[slots[row] * pitch + i] = x[row * d + i];
+}
+void go(const float* x, const int* slots, float* cache, int n, int d, int pitch) {
+  store<<<n, 64>>>(x, slots, cache, n, d, pitch);
+}
+"""
+
+
+def test_rows_that_data_choose_are_as_long_as_what_is_reached_in_one() -> None:
+    """As a size of its own the pitch would be shorter than a row: two blocks would write the same elements."""
+    d = draft(ktc.loads(CHOSEN).kernel)
+    assert d.tied("pitch") == "d"
+    assert {b: e and e.shape for b, e in d.shapes.items()} == {"x": ("n", "d"), "slots": ("n",), "cache": ("n", "d")}
+    assert [c.kind for c in d.contents] == ["distinct"]
+    assert not d.doubts
+
+
+BESIDE = """
+__global__ void look(const float* table, const int* rows, const int* cols, float* out, int n, int pitch) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = table[rows[i] * pitch + cols[i]];
+}
+void go(const float* table, const int* rows, const int* cols, float* out, int n, int pitch) {
+  look<<<(n + 127) / 128, 128>>>(table, rows, cols, out, n, pitch);
+}
+"""
+
+
+def test_how_long_a_row_is_in_which_data_choose_is_not_told_by_one_element() -> None:
+    k = ktc.loads(BESIDE).kernel
+    assert stride_ties(k, roles_of(k)) == {}
+
+
+BYTES = """
+__global__ void move(const double* x, double* y, long n, long pitch, long items) {
+  long warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (warp >= n) return;
+  for (long i = 0; i < items; ++i) y[warp * pitch + lane + i * 32] = x[warp * items * 32 + lane + i * 32];
+}
+void go(torch::Tensor x, torch::Tensor y) {
+  const auto n = x.size(0);
+  const auto bytes = x.element_size() * x.size(1);
+  const auto pitch_bytes = x.element_size() * y.stride(0);
+  const auto pitch = pitch_bytes / 8;
+  const auto items = bytes / 256;
+  move<<<(n + 7) / 8, 256>>>(x.data_ptr<double>(), y.data_ptr<double>(), n, pitch, items);
+}
+"""
+
+
+def test_a_stride_that_the_host_converts_from_bytes_is_as_long_as_its_row() -> None:
+    """The number of bytes is nothing but that stride: it is no size of its own."""
+    d = draft(ktc.loads(BYTES).kernel)
+    assert d.tied("pitch") == "cdiv(bytes, 8)" and d.names == ["n", "bytes"]
     assert not d.doubts
