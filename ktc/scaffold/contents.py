@@ -14,7 +14,7 @@ from ktc.ir.nodes import Atomic, Expr, For, Load, Store, Sym, While
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
-from .given_values import definitions, loaded, made_of
+from .given_values import definitions, loaded, made_of, staged
 from .inner_strides import row_of
 from .integer_values import bins, compared, counters, label_of, parts_of
 from .plain_integers import values_compared
@@ -153,7 +153,7 @@ def _room(k: Kernel, buffer: str) -> int | None:
 def scattering(k: Kernel) -> set[str]:
     """The buffers whose elements say where a plain store goes; that they end a loop says nothing."""
     ends = {e for s in walk(k.body) if isinstance(s, For) for e in (s.cond,)}
-    sources = {v: [e for e in found if e not in ends] for v, found in definitions(k).items()}
+    sources = staged(k) | {v: [e for e in found if e not in ends] for v, found in definitions(k).items()}
     return _behind((e for s in walk(k.body) if isinstance(s, Store) for e in s.index), sources)
 
 

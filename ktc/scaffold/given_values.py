@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Decl, Expr, For, Load, Sym, Var
+from ktc.ir.nodes import Assign, Decl, Expr, For, Load, Store, Sym, Var
 from ktc.ir.walk import used, walk
 
 
@@ -26,7 +26,7 @@ def definitions(k: Kernel) -> dict[Sym, list[Expr]]:
 
 def made_of(several: Iterable[Expr], sources: Mapping[Sym, Sequence[Expr]], places: bool = True) -> Iterator[Expr]:
     """Every part of ``several``, and of what their variables are given, each variable followed once; ``places``: those
-    of what is loaded, too."""
+    of what is loaded, too. What arrays are given is followed where ``sources`` say it (:func:`staged`)."""
     left, seen = list(several), set[Sym]()
     while left:
         x = left.pop()
@@ -37,6 +37,18 @@ def made_of(several: Iterable[Expr], sources: Mapping[Sym, Sequence[Expr]], plac
                 left += sources.get(x.sym, ())
         elif places or not isinstance(x, Load):
             left += children(x)
+        if isinstance(x, Load) and x.buffer not in seen:
+            seen.add(x.buffer)
+            left += sources.get(x.buffer, ())
+
+
+def staged(k: Kernel) -> dict[Sym, list[Expr]]:
+    """What is stored in each array of the body: an element of a buffer may be read where a block keeps it."""
+    params, sources = {p.sym for p in k.params}, dict[Sym, list[Expr]]()
+    for s in walk(k.body):
+        if isinstance(s, Store) and s.buffer not in params:
+            sources.setdefault(s.buffer, []).append(s.value)
+    return sources
 
 
 def reached(k: Kernel, wanted: Iterable[Expr]) -> set[Sym]:

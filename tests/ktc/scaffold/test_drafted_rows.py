@@ -241,3 +241,24 @@ def test_rows_that_hold_several_of_what_data_say_are_counted_whole(divided: str,
     """20 elements of which a row packs 8 are in three rows; and small numbers are all in the first."""
     w = draft(ktc.loads(PACKED.replace("DIVIDED", divided)).kernel).shapes["w"]
     assert w is not None and w.exact and w.shape == (f"cdiv(from_values, {by})", "n")
+
+
+STAGED = """
+__global__ void place(const int* to, const float* x, float* y, int rows, int n) {
+  __shared__ int kept[32];
+  int first = blockIdx.x * 32;
+  if (first + threadIdx.x < rows) kept[threadIdx.x] = to[first + threadIdx.x];
+  __syncthreads();
+  for (int r = 0; r < 32 && first + r < rows; ++r)
+    for (int i = threadIdx.x; i < n; i += 32) y[kept[r] * n + i] = x[(first + r) * n + i];
+}
+void go(const int* to, const float* x, float* y, int rows, int n) {
+  place<<<(rows + 31) / 32, 32>>>(to, x, y, rows, n);
+}
+"""
+
+
+def test_rows_that_data_choose_from_where_a_block_keeps_them_are_written_once() -> None:
+    d = draft(ktc.loads(STAGED).kernel)
+    assert [c.kind for c in d.contents] == ["distinct"] and d.tied("to_values") == "rows"
+    assert not d.doubts
