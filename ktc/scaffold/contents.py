@@ -14,7 +14,7 @@ from ktc.ir.nodes import Atomic, Expr, For, Load, Store, Sym, While
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
-from .given_values import definitions, loaded, made_of, staged
+from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import row_of
 from .integer_values import bins, compared, counters, label_of, parts_of
 from .plain_integers import values_compared
@@ -62,9 +62,11 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
     """
     found: list[Content] = []
     fills: dict[str, Fill] = {}
+    steers = steering(k)
+    asked = [p for p in buffers_of(k) if p.sym in steers]
     before = seen[0] if seen else None
     while before is not None:
-        new = [c for p in buffers_of(k) if p.sym.name not in fills and (c := _content(k, p, probe, before, fills))]
+        new = [c for p in asked if p.sym.name not in fills and (c := _content(k, p, probe, before, fills))]
         if not new:
             break
         found += new
