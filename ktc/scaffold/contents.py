@@ -87,6 +87,9 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     counted = bins(k, p.sym)
     if counted or _room(k, name) is not None:
         return Content(name, "index", f"{name}_values", within=counted, counted=bool(counted))
+    label = label_of(k, p.sym)
+    if label in before.sizes:
+        return Content(name, "index", f"{name}_values", within=label)
     chooses = values_compared(k, p, {}) is not None and name not in _deciding(k)  # what is done, not where
     for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"]))[
         : 1 if chooses else 3
@@ -99,8 +102,6 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
                 return replace(content, most=2)
             if chooses:
                 return None
-            if kind == "index" and (name_of := label_of(k, p.sym)) in before.sizes:
-                return replace(content, within=name_of)
             if kind == "index" and (row := row_of(k, p.sym)) in before.sizes:
                 return replace(content, within=row)
             if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):

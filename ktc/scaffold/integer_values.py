@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Expr, For, HwIndex, Load, Store, Sym, Var
+from ktc.ir.nodes import Atomic, Binary, Body, Expr, For, HwIndex, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
-from .given_values import definitions, loaded, made_of, reached
+from .given_values import definitions, loaded, made_of, reached, spelled_out
 
 POWERS = (32, 64, 128, 16, 256)
 """Values of integers that are powers of two, in the order of the parameters: no two alike."""
@@ -83,18 +83,27 @@ def compared(k: Kernel, buffer: Sym) -> set[str]:
 
 
 def label_of(k: Kernel, buffer: Sym) -> str:
-    """The parameter that a loop goes up to whose variable is compared with elements of ``buffer`` for being the same:
-    a label is one of the classes; '' if there is none."""
+    """The parameter that a loop goes up to whose variable is compared with elements of ``buffer`` for being the same,
+    or that is the number of blocks along an axis: a label is one of the classes; '' if there is none."""
     sources, params = definitions(k), {p.sym for p in k.params}
     for loop in walk(k.body):
         match loop:
             case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := without_casts(last), Var):
-                for e in all_exprs(loop.body):
-                    if isinstance(e, Binary) and e.op in ("==", "!=") and p.sym in params:
-                        for x, y in ((e.a, e.b), (e.b, e.a)):
-                            if without_casts(x) == Var(i) and loaded(y, sources, buffer):
-                                return p.sym.name
+                if p.sym in params and any(without_casts(x) == Var(i) for x in _same(loop.body, buffer, sources)):
+                    return p.sym.name
+    blocks = dict(zip("xyz", map(without_casts, k.launch.grid))) if k.launch is not None else {}
+    for x in _same(k.body, buffer, sources):
+        match spelled_out(x, sources):
+            case HwIndex("block", axis) if isinstance(p := blocks.get(axis), Var) and p.sym in params:
+                return p.sym.name
     return ""
+
+
+def _same(body: Body, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> Iterator[Expr]:
+    """What elements of ``buffer`` are compared with for being the same."""
+    for e in all_exprs(body):
+        if isinstance(e, Binary) and e.op in ("==", "!="):
+            yield from (x for x, y in ((e.a, e.b), (e.b, e.a)) if loaded(y, sources, buffer))
 
 
 def parts_of(k: Kernel, buffer: Sym) -> set[int]:

@@ -271,3 +271,28 @@ def test_the_source_runs_clean_as_drafted(source: str, tmp_path: Path) -> None:
     target.write_text(workload_text(program.kernel, program.source, target)[0])
     work = Workload.load(tmp_path)
     assert check_original(work.load_kernel(), work) == []
+
+
+CLASSES = """
+__global__ void gather(const int* label, const float* x, float* sum, int n, int classes) {
+  __shared__ float part[64];
+  float s = 0.0f;
+  int mine = blockIdx.x;
+  for (int i = threadIdx.x; i < n; i += 64)
+    if (label[i] == mine) s += x[i];
+  part[threadIdx.x] = s;
+  __syncthreads();
+  if (label[0] == mine && threadIdx.x == 0) sum[mine] = part[0];
+}
+void go(const int* label, const float* x, float* sum, int n, int classes) {
+  gather<<<classes, 64>>>(label, x, sum, n, classes);
+}
+"""
+
+
+def test_what_is_compared_with_the_block_is_one_of_the_blocks() -> None:
+    """As any number, hardly one label would be a block's; all 0, only the first block would be seen to store."""
+    d = draft(ktc.loads(CLASSES).kernel)
+    assert d.tied("label_values") == "classes"
+    sums = d.shapes["sum"]
+    assert sums is not None and sums.shape == ("classes",)
