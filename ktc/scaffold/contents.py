@@ -84,9 +84,11 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     name, t = p.sym.name, scalar_of(p.sym.type)
     if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, k) == "out" or p.init or name in counters(k):
         return None
-    counted = bins(k, p.sym)
+    counted, first = bins(k, p.sym)
     if counted or _room(k, name) is not None:
-        return Content(name, "index", f"{name}_values", within=counted, counted=bool(counted))
+        return Content(
+            name, "index", f"{name}_values", within=f"{counted} - {first}" if first else counted, counted=bool(counted)
+        )
     label = label_of(k, p.sym)
     if label in before.sizes:
         return Content(name, "index", f"{name}_values", within=label)

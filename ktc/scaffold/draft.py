@@ -8,6 +8,7 @@ from dataclasses import replace
 from ktc.ir.kernel import Kernel
 
 from .bit_indices import read_from_bits
+from .bounding import of_one_block
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
@@ -60,7 +61,9 @@ def draft(k: Kernel) -> Draft:
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
-    d.roles = replace(d.roles, room=longest_rows(k, d.roles.sizes, meanings))
+    room = {n: most for n, most in of_one_block(k).items() if n in d.roles.sizes}
+    pitched = longest_rows(k, d.roles.sizes, meanings)
+    d.roles = replace(d.roles, room=room | {n: min(most, room.get(n, most)) for n, most in pitched.items()})
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")

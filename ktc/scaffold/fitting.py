@@ -212,7 +212,8 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     shapes |= _in_rows(d, probe, seen, names, [b for b, e in shapes.items() if e is None or not e.plausible])
     if d.roles.few:
         loose = (b for b, e in shapes.items() if e is None or not e.plausible)
-        sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, quotients)) for b in [*loose])
+        blocks = (*quotients, *((n, by) for by in d.roles.parts for n in names if n != by))
+        sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, blocks)) for b in [*loose])
         shapes |= {b: e for b, e in sums if e is not None}
     return dict(ties), shapes, seen
 

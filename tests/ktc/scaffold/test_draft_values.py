@@ -296,3 +296,34 @@ def test_what_is_compared_with_the_block_is_one_of_the_blocks() -> None:
     assert d.tied("label_values") == "classes"
     sums = d.shapes["sum"]
     assert sums is not None and sums.shape == ("classes",)
+
+
+COUNTED = """
+__global__ void blocks_of(const int* group, int* first, int* owner, int n, int groups, int size) {
+  __shared__ int count[256];
+  int t = threadIdx.x;
+  if (t < groups) count[t] = 0;
+  __syncthreads();
+  for (int i = t; i < n; i += 256) atomicAdd(&count[group[i] + 1], 1);
+  __syncthreads();
+  if (t == 0) {
+    int blocks = 0;
+    for (int g = 0; g < groups; ++g) {
+      first[g] = blocks;
+      for (int b = 0; b < (count[g] + size - 1) / size; ++b) owner[blocks++] = g;
+    }
+  }
+}
+void go(const int* group, int* first, int* owner, int n, int groups, int size) {
+  blocks_of<<<1, 256>>>(group, first, owner, n, groups, size);
+}
+"""
+
+
+def test_counters_that_threads_set_bound_what_is_counted() -> None:
+    """An element is counted one place on: the last group has no counter."""
+    d = draft(ktc.loads(COUNTED).kernel)
+    assert d.tied("group_values") == "groups - 1" and "groups" in d.roles.few
+    shapes = {b: e and e.shape for b, e in d.shapes.items()}
+    assert shapes["group"] == ("n",) and shapes["first"] == ("groups",)
+    assert not d.doubts
