@@ -46,7 +46,8 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
         found = {_length(k, name, b, seen, sizes, roles) for b in buffers}
         found = {n for n in found if n is not None and n.isdigit()} or found  # others may have rows of no product
         length = found.pop() if len(found) == 1 and len(seen) > 2 else None
-        if length in (None, "1"):
+        within = any({*_indexed_by(k, n)} & {*buffers} for n in order[i + 1 :])
+        if length is None or (length == "1" and not within):  # nothing is learnt of single elements
             unknown |= {*buffers}
         else:
             ties[name] = str(length)
@@ -82,32 +83,35 @@ def computed_strides(k: Kernel, roles: Roles) -> dict[str, str]:
 
 
 def _strides(k: Kernel, roles: Roles) -> list[str]:
-    """Sizes that indices are made of and nothing else: no guard, no loop, no launch."""
+    """Sizes that indices are made of and nothing else: no guard, no loop, no launch; but those beside what is loaded:
+    what they reach is not known yet."""
     known = {*roles.sizes, *computed_strides(k, roles)}
-    params = {p.sym for p in k.params if p.sym.name in known and not p.host}
+    within = places(k)
+    params = {p.sym for p in k.params if p.sym.name in known and p.sym.name not in within and not p.host} - bounding(k)
     sources = definitions(k)
-    indices = [(values(e, sources), e) for _, e in accesses(k)]
-    inside = {s for found, _ in indices for s in found}
-    plain = {s for found, e in indices for s in found if not _beside_data(e, s, sources)}
-    return [
-        s.name
-        for s in (p.sym for p in k.params)
-        if s in params & inside & plain - bounding(k)
-        if s.name not in places(k)
-    ]
+    plain = set[Sym]()
+    for _, e in accesses(k):
+        chosen, rest = _chosen_by_data(e, params, sources)
+        if not rest:
+            plain |= values(e, sources) - (chosen if len(chosen) > 1 else set())
+    return [p.sym.name for p in k.params if p.sym in params & plain]
 
 
-def _beside_data(e: Expr, stride: Sym, sources: Mapping[Sym, list[Expr]]) -> bool:
-    """Whether a place depends on what is loaded in any other way than that some element says how many times ``stride``
-    it is: what it reaches is not known yet."""
+def _chosen_by_data(e: Expr, strides: set[Sym], sources: Mapping[Sym, list[Expr]]) -> tuple[set[Sym], bool]:
+    """Those of ``strides`` that something loaded says how many times a place is away, and whether it depends on what
+    is loaded in any other way. Which row that is, is no matter to how long it is; where two say so, one does to the
+    other."""
     e = without_casts(e)
     if isinstance(e, Binary) and e.op in ("+", "-"):
-        return _beside_data(e.a, stride, sources) or _beside_data(e.b, stride, sources)
+        (a, rest_a), (b, rest_b) = (_chosen_by_data(x, strides, sources) for x in (e.a, e.b))
+        return a | b, rest_a or rest_b
     if isinstance(e, Var) and len(sources.get(e.sym, ())) == 1:
-        return _beside_data(sources[e.sym][0], stride, {v: x for v, x in sources.items() if v != e.sym})
-    if isinstance(e, Binary) and e.op == "*" and any(spelled_out(x, sources) == Var(stride) for x in (e.a, e.b)):
-        return False
-    return any(isinstance(x, Load) for x in made_of([e], sources, places=False))
+        return _chosen_by_data(sources[e.sym][0], strides, {v: x for v, x in sources.items() if v != e.sym})
+    loads = any(isinstance(x, Load) for x in made_of([e], sources, places=False))
+    if loads and isinstance(e, Binary) and e.op == "*":
+        by = {x.sym for x in (spelled_out(y, sources) for y in (e.a, e.b)) if isinstance(x, Var)} & strides
+        return by, not by
+    return set(), loads
 
 
 def _inner_first(k: Kernel, names: list[str]) -> list[str]:
@@ -131,13 +135,16 @@ def _ranked(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[tuple[str, i
 
 
 def _rank(e: Expr, sources: Mapping[Sym, list[Expr]]) -> int:
-    """How far out what lies ``e`` strides away is: blocks 2, quotients 1, remainders -1, all else 0."""
+    """How far out what lies ``e`` strides away is: what blocks or data choose 2, quotients 1, remainders -1, all else
+    0."""
     e = spelled_out(e, sources)
-    if isinstance(e, HwIndex):
-        return 2 if e.level == "block" else 0
-    if isinstance(e, Binary) and isinstance(without_casts(e.b), Const):
-        e = spelled_out(e.a, sources) if e.op == "*" else e  # of rows that are worked on several at a time
-    return {"/": 1, "%": -1}.get(e.op, 0) if isinstance(e, Binary) else 0
+    if isinstance(e, Binary) and e.op == "*" and isinstance(without_casts(e.b), Const):
+        e = spelled_out(e.a, sources)  # of rows that are worked on several at a time
+    if isinstance(e, Binary) and e.op in ("/", "%"):
+        return 1 if e.op == "/" else -1
+    parts = [x for x in made_of([e], sources, places=False) if isinstance(x, Load | HwIndex)]
+    chosen = any(isinstance(x, Load) or x.level == "block" for x in parts)
+    return 2 if chosen and not any(isinstance(x, HwIndex) and x.level == "thread" for x in parts) else 0
 
 
 def _indexed_by(k: Kernel, name: str) -> list[str]:

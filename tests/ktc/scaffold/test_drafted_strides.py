@@ -125,3 +125,26 @@ def test_a_stride_that_the_host_converts_from_bytes_is_as_long_as_its_row() -> N
     d = draft(ktc.loads(BYTES).kernel)
     assert d.tied("pitch") == "cdiv(bytes, 8)" and d.names == ["n", "bytes"]
     assert not d.doubts
+
+
+THREE = """
+__global__ void step(const float* x, const int* slots, float* state, int n, int c, int len, int xn, int xc, int xl,
+                     int sn, int sc, int sl) {
+  int row = blockIdx.x, ch = blockIdx.y * 64 + threadIdx.x;
+  if (ch >= c) return;
+  int slot = slots == nullptr ? row : slots[row];
+  for (int i = 0; i < len; ++i) state[slot * sn + ch * sc + i * sl] += x[row * xn + ch * xc + i * xl];
+}
+void go(const float* x, const int* slots, float* state, int n, int c, int len, int xn, int xc, int xl, int sn, int sc,
+        int sl) {
+  step<<<dim3(n, (c + 63) / 64), 64>>>(x, slots, state, n, c, len, xn, xc, xl, sn, sc, sl);
+}
+"""
+
+
+def test_elements_that_several_strides_lead_to_lie_side_by_side() -> None:
+    """The innermost has no elements in between; rows that data choose are the outermost."""
+    d = draft(ktc.loads(THREE).kernel)
+    assert [d.tied(n) for n in ("xc", "xl", "xn")] == [1, "c", "c * len"]
+    assert [d.tied(n) for n in ("sc", "sl", "sn")] == [1, "c", "c * len"]
+    assert d.names == ["n", "c", "len"] and not d.doubts
