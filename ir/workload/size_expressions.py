@@ -1,7 +1,8 @@
 """Integer expressions of a workload file (shapes, launches, facts): Python's operators, C-like meaning, two readings.
 
 ``"min(d, 1024)"`` evaluates to a number given the sizes, and translates to an IR expression over the kernel's
-parameters. ``/`` and ``//`` both mean integer division; ``cdiv(a, b)`` rounds up; ``and or not`` join facts.
+parameters. ``/`` and ``//`` both mean integer division; ``cdiv(a, b)`` rounds up; ``next_pow2(n)`` is the least power
+of two that is no less than n; ``and or not`` join facts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BINARY = {
     ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 _TRUTH = {"True": True, "true": True, "False": False, "false": False}
-_CALLS = {"min": 2, "max": 2, "cdiv": 2, "abs": 1}
+_CALLS = {"min": 2, "max": 2, "cdiv": 2, "abs": 1, "next_pow2": 1}
 
 
 def evaluate(text: str, env: Mapping[str, int | float]) -> int:
@@ -88,11 +89,13 @@ def _expression(node: ast.AST, symbols: Mapping[str, Expr]) -> Expr:
             return _call(fn, [rec(a) for a in args])
     raise FormulaError(
         f"{type(node).__name__} is not allowed in an integer expression",
-        hint="allowed: + - * / % << >> & | ^, comparisons, and or not, a if c else b, min max cdiv abs",
+        hint="allowed: + - * / % << >> & | ^, comparisons, and or not, a if c else b, min max cdiv abs next_pow2",
     )
 
 
 def _call(fn: str, args: list[Expr]) -> Expr:
+    if fn == "next_pow2":
+        return _next_power(args[0])
     wide = args[0].type
     for a in args[1:]:
         if not isinstance(wide, Scalar) or not isinstance(a.type, Scalar):
@@ -100,6 +103,15 @@ def _call(fn: str, args: list[Expr]) -> Expr:
         wide = fold.common_type(wide, a.type)
     assert isinstance(wide, Scalar)
     return fold.fold_node(Call(fn, tuple(fold.cast(a, wide) for a in args), wide))
+
+
+def _next_power(n: Expr) -> Expr:
+    """One more than n - 1 with all bits set below its highest."""
+    bits = fold.sub(_call("max", [n, i32(1)]), i32(1))
+    width = bits.type.bits if isinstance(bits.type, Scalar) else 64
+    for by in (b for b in (1, 2, 4, 8, 16, 32) if b < width):
+        bits = fold.binary("|", bits, fold.binary(">>", bits, i32(by)))
+    return fold.binary("+", bits, i32(1))
 
 
 __all__ = ["evaluate", "names", "to_ir"]

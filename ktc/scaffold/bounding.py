@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, For, HwIndex, If, Select, Sym, Var, While
-from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
+from ktc.ir.nodes import COMPARISONS, Binary, Expr, For, HwIndex, If, Select, Sym, Var, While
+from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
-from .given_values import definitions, made_of
+from .given_values import definitions, made_of, spelled_out
 from .inner_strides import accesses
 
 
@@ -35,6 +36,28 @@ def bounding(k: Kernel) -> set[Sym]:
     while more := {s for v, e in passed.items() if v in found for s in values(e, sources)} - found:
         found |= more
     return found
+
+
+def of_one_block(k: Kernel) -> dict[str, int]:
+    """The parameters that nothing but a thread's number in its block is compared with, ``if (threadIdx.x < n)``, with
+    how many threads there are: what is beyond is left to nobody."""
+    if k.launch is None:
+        return {}
+    sources, params = definitions(k), {p.sym for p in k.params}
+    threads = {a: evaluate(e, {}) for a, e in zip("xyz", k.launch.block)}
+    most, other = dict[str, int](), {s.name for e in k.launch.grid for s in used(e)}
+    for s in walk(k.body):
+        loops = [s.init, s.cond, s.step] if isinstance(s, For) else [s.cond] if isinstance(s, While) else []
+        other |= {v.name for e in loops for v in used(e)}
+        for c in (x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Binary) and x.op in COMPARISONS):
+            for a, b in ((c.a, c.b), (c.b, c.a)):
+                bound = without_casts(b)
+                if isinstance(bound, Var) and bound.sym in params:
+                    place = spelled_out(a, sources)
+                    known = threads[place.axis] if isinstance(place, HwIndex) and place.level == "thread" else None
+                    most |= {bound.sym.name: int(known)} if known is not None else {}
+                    other |= {bound.sym.name} if known is None else set()
+    return {n: most[n] for n in most if n not in other}
 
 
 def values(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:

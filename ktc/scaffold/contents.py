@@ -14,8 +14,9 @@ from ktc.ir.nodes import Atomic, Expr, For, Load, Store, Sym, While
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
-from .given_values import definitions, loaded, made_of
-from .integer_values import bins, compared, counters, label_of
+from .given_values import definitions, loaded, made_of, staged, steering
+from .inner_strides import row_of
+from .integer_values import bins, compared, counters, label_of, parts_of
 from .plain_integers import values_compared
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
 from .roles import access_role, buffers_of
@@ -61,15 +62,18 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
     """
     found: list[Content] = []
     fills: dict[str, Fill] = {}
+    steers = steering(k)
+    asked = [p for p in buffers_of(k) if p.sym in steers]
     before = seen[0] if seen else None
     while before is not None:
-        new = [c for p in buffers_of(k) if p.sym.name not in fills and (c := _content(k, p, probe, before, fills))]
+        new = [c for p in asked if p.sym.name not in fills and (c := _content(k, p, probe, before, fills))]
         if not new:
             break
         found += new
         plain = before
         for c in new:
-            size = min(PROBED[c.kind], c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
+            size = PROBED[c.kind] * max(parts_of(k, k.param(c.buffer).sym), default=1)
+            size = min(size, c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
             fills[c.buffer] = c.fill(size, plain.extent(c.buffer))
         before = probe.look(before.sizes, fills)
     return found
@@ -80,23 +84,28 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     name, t = p.sym.name, scalar_of(p.sym.type)
     if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, k) == "out" or p.init or name in counters(k):
         return None
-    counted = bins(k, p.sym)
+    counted, first = bins(k, p.sym)
     if counted or _room(k, name) is not None:
-        return Content(name, "index", f"{name}_values", within=counted, counted=bool(counted))
+        return Content(
+            name, "index", f"{name}_values", within=f"{counted} - {first}" if first else counted, counted=bool(counted)
+        )
+    label = label_of(k, p.sym)
+    if label in before.sizes:
+        return Content(name, "index", f"{name}_values", within=label)
     chooses = values_compared(k, p, {}) is not None and name not in _deciding(k)  # what is done, not where
     for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"]))[
         : 1 if chooses else 3
     ]:
         content = Content(name, kind, f"{name}_values" if kind == "index" else f"{name}_last")
-        size = min(most, values_of(k, name)) if kind == "index" else most
+        size = min(most * max(parts_of(k, p.sym), default=1), values_of(k, name)) if kind == "index" else most
         after = probe.look(before.sizes, {**fills, name: content.fill(size, before.extent(name))})
         if after is not None and _further(before, after):
             if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
                 return replace(content, most=2)
             if chooses:
                 return None
-            if kind == "index" and (name_of := label_of(k, p.sym)) in before.sizes:
-                return replace(content, within=name_of)
+            if kind == "index" and (row := row_of(k, p.sym)) in before.sizes:
+                return replace(content, within=row)
             if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):
                 return replace(content, within=_ends(p, ends, probe, before, fills))
             return replace(content, within=_within(p, probe, before, fills)) if most == FAR else content
@@ -149,7 +158,7 @@ def _room(k: Kernel, buffer: str) -> int | None:
 def scattering(k: Kernel) -> set[str]:
     """The buffers whose elements say where a plain store goes; that they end a loop says nothing."""
     ends = {e for s in walk(k.body) if isinstance(s, For) for e in (s.cond,)}
-    sources = {v: [e for e in found if e not in ends] for v, found in definitions(k).items()}
+    sources = staged(k) | {v: [e for e in found if e not in ends] for v, found in definitions(k).items()}
     return _behind((e for s in walk(k.body) if isinstance(s, Store) for e in s.index), sources)
 
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from ktc.ir.kernel import Kernel
 
 from .bit_indices import read_from_bits
+from .bounding import of_one_block
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import whole_rows
-from .footprints import stride_ties
+from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, unfollowed
 from .host_steps import middles
 from .joint_indices import below_all
@@ -54,12 +55,15 @@ def draft(k: Kernel) -> Draft:
     free = unfollowed(k, d.roles)
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
     for found in (middles, stride_ties):
-        ties = found(k, d.roles)
-        sizes = tuple(n for n in d.roles.sizes if n not in ties)
+        ties, computed = found(k, d.roles), computed_strides(k, d.roles)
+        gone = {*ties, *(computed[n] for n in ties if n in computed)}
+        sizes = tuple(n for n in d.roles.sizes if n not in gone)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
-    d.roles = replace(d.roles, room=longest_rows(k, d.roles.sizes, meanings))
+    room = {n: most for n, most in of_one_block(k).items() if n in d.roles.sizes}
+    pitched = longest_rows(k, d.roles.sizes, meanings)
+    d.roles = replace(d.roles, room=room | {n: min(most, room.get(n, most)) for n, most in pitched.items()})
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")

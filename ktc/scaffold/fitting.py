@@ -17,6 +17,7 @@ from .bounding import bounding, places
 from .contents import scattering
 from .given_values import definitions
 from .inner_strides import inner_first
+from .integer_values import parts_of
 from .largest_index import Largest
 from .model import Draft
 from .probe import Fill, Prober, Seen, one_each
@@ -177,11 +178,12 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     """Probes with ``ties``, and the extents that fit them."""
     probe = Prober(d.kernel, d.roles, ties)
     names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
+    parts = {c.name: parts_of(d.kernel, d.kernel.param(c.buffer).sym) for c in d.contents}
     seen: list[Seen] = []
     for k, sizes in enumerate(probe.sizes()):
         for i, c in enumerate(d.contents):
             if c.name not in ties:
-                sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7)
+                sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7) + 3 * (k % 2 if parts[c.name] else 0)
         fills: dict[str, Fill] = {}
         found = probe.look(sizes)
         for c in d.contents:
@@ -194,6 +196,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         seen += [found] if found is not None else []
     d.work += probe.work
     quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
+    quotients += tuple((n, str(by)) for n, found in parts.items() for by in sorted(found))
     left = windows(d.kernel, d.roles.halves, definitions(d.kernel)) if d.roles.halves else []
     hosts = {p.sym.name for p in d.kernel.params if p.host}
     own = ((n, text) for n, text in d.roles.tied.items() if n not in hosts)
@@ -209,7 +212,8 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     shapes |= _in_rows(d, probe, seen, names, [b for b, e in shapes.items() if e is None or not e.plausible])
     if d.roles.few:
         loose = (b for b, e in shapes.items() if e is None or not e.plausible)
-        sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, quotients)) for b in [*loose])
+        blocks = (*quotients, *((n, by) for by in d.roles.parts for n in names if n != by))
+        sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, blocks)) for b in [*loose])
         shapes |= {b: e for b, e in sums if e is not None}
     return dict(ties), shapes, seen
 

@@ -2,16 +2,20 @@
 
 ``query[token * query_stride + head * head_stride + i]`` bounds nothing by its strides. One that is shorter than what
 lies in between lets heads and tokens overlap: their blocks then write the same elements. What lies in between is what
-is reached when the stride is 0, so a draft makes each stride as long as that, the inner ones first.
+is reached when the stride is 0, so a draft makes each stride as long as that, the inner ones first. Which row an
+element of another buffer says is no matter then.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, HwIndex, Load, Sym
+from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Load, Sym, Var
+from ktc.ir.walk import used
 
 from .bounding import bounding, places, values
 from .given_values import definitions, made_of, spelled_out
@@ -19,6 +23,7 @@ from .inner_strides import accesses, counted_in
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
 from .shapes import fit
+from .windows import names_in
 
 
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
@@ -27,7 +32,8 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
     Those whose footprint follows no product of sizes are left out, and so are other strides of their buffers.
     """
     order = _inner_first(k, _strides(k, roles))
-    sizes = [n for n in roles.sizes if n not in order]
+    computed = computed_strides(k, roles)
+    sizes = [n for n in roles.sizes if n not in {*order, *(computed.get(n) for n in order)}]
     ties: dict[str, str] = {}
     unknown: set[str] = set()
     for i, name in enumerate(order):
@@ -40,7 +46,8 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
         found = {_length(k, name, b, seen, sizes, roles) for b in buffers}
         found = {n for n in found if n is not None and n.isdigit()} or found  # others may have rows of no product
         length = found.pop() if len(found) == 1 and len(seen) > 2 else None
-        if length in (None, "1"):
+        within = any({*_indexed_by(k, n)} & {*buffers} for n in order[i + 1 :])
+        if length is None or (length == "1" and not within):  # nothing is learnt of single elements
             unknown |= {*buffers}
         else:
             ties[name] = str(length)
@@ -63,46 +70,81 @@ def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str
     )
 
 
+def computed_strides(k: Kernel, roles: Roles) -> dict[str, str]:
+    """Strides that the host computes from a number of its own, ``x.stride(0) * sizeof(T) / 16``, with that number: it
+    is whatever the stride asks for."""
+    told = {n: {*names_in(text)} for n, text in roles.tied.items()}
+    extents = () if k.launch is None else (*k.launch.grid, *k.launch.block, k.launch.dynamic_shared)
+    launched = {s.name for e in extents if e is not None for s in used(e)}
+    uses = Counter(n for names in told.values() for n in names)
+    own = {n: (*names,) for n, names in told.items() if len(names) == 1}
+    params = {p.sym.name for p in k.params}
+    return {n: by for n, (by,) in own.items() if uses[by] == 1 and by in roles.sizes and by not in params | launched}
+
+
 def _strides(k: Kernel, roles: Roles) -> list[str]:
-    """Sizes that indices are made of and nothing else: no guard, no loop, no launch."""
-    params = {p.sym for p in k.params if p.sym.name in roles.sizes and not p.host}
+    """Sizes that indices are made of and nothing else: no guard, no loop, no launch; but those beside what is loaded:
+    what they reach is not known yet."""
+    known = {*roles.sizes, *computed_strides(k, roles)}
+    within = places(k)
+    params = {p.sym for p in k.params if p.sym.name in known and p.sym.name not in within and not p.host} - bounding(k)
     sources = definitions(k)
-    indices = [(values(e, sources), _loads(e, sources)) for _, e in accesses(k)]
-    inside = {s for found, _ in indices for s in found}
-    plain = {s for found, loads in indices if not loads for s in found}
-    beside_data = {s for found, loads in indices if loads for s in found} - plain  # what it reaches is not known yet
-    return [
-        s.name
-        for s in (p.sym for p in k.params)
-        if s in params & inside - bounding(k) - beside_data
-        if s.name not in places(k)
-    ]
+    plain = set[Sym]()
+    for _, e in accesses(k):
+        chosen, rest = _chosen_by_data(e, params, sources)
+        if not rest:
+            plain |= values(e, sources) - (chosen if len(chosen) > 1 else set())
+    return [p.sym.name for p in k.params if p.sym in params & plain]
 
 
-def _loads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
-    """Whether a place depends on what is loaded."""
-    return any(isinstance(x, Load) for x in made_of([e], sources, places=False))
+def _chosen_by_data(e: Expr, strides: set[Sym], sources: Mapping[Sym, list[Expr]]) -> tuple[set[Sym], bool]:
+    """Those of ``strides`` that something loaded says how many times a place is away, and whether it depends on what
+    is loaded in any other way. Which row that is, is no matter to how long it is; where two say so, one does to the
+    other."""
+    e = without_casts(e)
+    if isinstance(e, Binary) and e.op in ("+", "-"):
+        (a, rest_a), (b, rest_b) = (_chosen_by_data(x, strides, sources) for x in (e.a, e.b))
+        return a | b, rest_a or rest_b
+    if isinstance(e, Var) and len(sources.get(e.sym, ())) == 1:
+        return _chosen_by_data(sources[e.sym][0], strides, {v: x for v, x in sources.items() if v != e.sym})
+    loads = any(isinstance(x, Load) for x in made_of([e], sources, places=False))
+    if loads and isinstance(e, Binary) and e.op == "*":
+        by = {x.sym for x in (spelled_out(y, sources) for y in (e.a, e.b)) if isinstance(x, Var)} & strides
+        return by, not by
+    return set(), loads
 
 
 def _inner_first(k: Kernel, names: list[str]) -> list[str]:
-    """``names``, those that blocks are apart by last."""
+    """``names``, those that blocks are apart by last, before them those that quotients are multiplied by, and before
+    all others those that remainders are: ``i / n * outer + i % n * inner``."""
     sources = definitions(k)
-    outer = {n for _, e in accesses(k) for n in _apart_by_blocks(e, sources)}
-    return sorted(names, key=lambda n: n in outer)
+    ranks: dict[str, int] = {}
+    for _, e in accesses(k):
+        for n, rank in _ranked(e, sources):
+            ranks[n] = max(rank, ranks.get(n, rank))
+    return sorted(names, key=lambda n: ranks.get(n, 0))
 
 
-def _apart_by_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[str]:
-    """Parameters that a block's number alone is multiplied by in ``e``."""
+def _ranked(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[tuple[str, int]]:
+    """Parameters that something is multiplied by in ``e``, with how far out a stride between such things is."""
     for x in made_of([e], sources):
         if isinstance(x, Binary) and x.op == "*":
             for a, b in ((x.a, x.b), (x.b, x.a)):
-                if _is_block(a, sources):
-                    yield from (s.name for s in values(b, sources))
+                rank = _rank(a, sources)
+                yield from ((s.name, rank) for s in values(b, sources))
 
 
-def _is_block(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
+def _rank(e: Expr, sources: Mapping[Sym, list[Expr]]) -> int:
+    """How far out what lies ``e`` strides away is: what blocks or data choose 2, quotients 1, remainders -1, all else
+    0."""
     e = spelled_out(e, sources)
-    return isinstance(e, HwIndex) and e.level == "block"
+    if isinstance(e, Binary) and e.op == "*" and isinstance(without_casts(e.b), Const):
+        e = spelled_out(e.a, sources)  # of rows that are worked on several at a time
+    if isinstance(e, Binary) and e.op in ("/", "%"):
+        return 1 if e.op == "/" else -1
+    parts = [x for x in made_of([e], sources, places=False) if isinstance(x, Load | HwIndex)]
+    chosen = any(isinstance(x, Load) or x.level == "block" for x in parts)
+    return 2 if chosen and not any(isinstance(x, HwIndex) and x.level == "thread" for x in parts) else 0
 
 
 def _indexed_by(k: Kernel, name: str) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Decl, Expr, For, Load, Sym, Var
-from ktc.ir.walk import used, walk
+from ktc.ir.nodes import Assign, Atomic, Binary, Decl, Expr, For, If, Load, Select, Store, Sym, Var, While
+from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk, walk_expr
 
 
 def definitions(k: Kernel) -> dict[Sym, list[Expr]]:
@@ -26,7 +26,7 @@ def definitions(k: Kernel) -> dict[Sym, list[Expr]]:
 
 def made_of(several: Iterable[Expr], sources: Mapping[Sym, Sequence[Expr]], places: bool = True) -> Iterator[Expr]:
     """Every part of ``several``, and of what their variables are given, each variable followed once; ``places``: those
-    of what is loaded, too."""
+    of what is loaded, too. What arrays are given is followed where ``sources`` say it (:func:`staged`)."""
     left, seen = list(several), set[Sym]()
     while left:
         x = left.pop()
@@ -37,6 +37,18 @@ def made_of(several: Iterable[Expr], sources: Mapping[Sym, Sequence[Expr]], plac
                 left += sources.get(x.sym, ())
         elif places or not isinstance(x, Load):
             left += children(x)
+        if isinstance(x, Load) and x.buffer not in seen:
+            seen.add(x.buffer)
+            left += sources.get(x.buffer, ())
+
+
+def staged(k: Kernel) -> dict[Sym, list[Expr]]:
+    """What is stored in each array of the body: an element of a buffer may be read where a block keeps it."""
+    params, sources = {p.sym for p in k.params}, dict[Sym, list[Expr]]()
+    for s in walk(k.body):
+        if isinstance(s, Store) and s.buffer not in params:
+            sources.setdefault(s.buffer, []).append(s.value)
+    return sources
 
 
 def reached(k: Kernel, wanted: Iterable[Expr]) -> set[Sym]:
@@ -52,6 +64,40 @@ def symbols_behind(several: Iterable[Expr], sources: Mapping[Sym, Sequence[Expr]
             seen.add(s)
             left += sources.get(s, ())
     return seen
+
+
+def steering(k: Kernel) -> set[Sym]:
+    """The variables and buffers that decide where something is, how long a loop goes on or whether anything is done,
+    through all that variables and buffers are given: other values of other buffers change nothing that is reached."""
+    wanted, sources = set[Sym](), dict[Sym, set[Sym]]()
+    for s in walk(k.body):
+        places = s.index if isinstance(s, Store | Atomic) else ()
+        for e in stmt_exprs(s):
+            places = (*places, *(y for x in walk_expr(e) for y in _deciding(x)))
+        if isinstance(s, If | For | While):
+            places = (*places, *stmt_exprs(s))
+        else:
+            for given in {*assigned((s,)), *((s.sym,) if isinstance(s, Decl) else ())}:
+                sources.setdefault(given, set()).update(used_in((s,)))
+        wanted.update(x for e in places for x in used(e))
+    left = [*wanted]
+    while left:
+        more = sources.get(left.pop(), set()) - wanted
+        wanted |= more
+        left += more
+    return wanted
+
+
+def _deciding(e: Expr) -> Iterable[Expr]:
+    """What in ``e`` says which element is read, or whether any is."""
+    match e:
+        case Load():
+            return e.index
+        case Select():
+            return (e.cond,)
+        case Binary("&&" | "||", a, _):
+            return (a,)
+    return ()
 
 
 def loaded(e: Expr, sources: Mapping[Sym, list[Expr]], buffer: Sym | None = None) -> bool:

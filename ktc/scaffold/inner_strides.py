@@ -17,7 +17,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, walk, walk_expr
 
-from .given_values import definitions
+from .given_values import definitions, loaded, spelled_out
 
 MOST = 256
 """Products that an index is spelled out as, at most."""
@@ -53,7 +53,7 @@ def counted_in(k: Kernel, buffer: str, name: str) -> frozenset[str] | None:
     """What parameters ``buffer``'s stride ``name`` is multiplied by: ``rows`` of ``(b * rows + r) * width + i`` is
     counted in widths, ``width`` in elements: fewest are one step. None where accesses do not agree, or a number is
     among the factors."""
-    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
+    sources = {s: functools.reduce(partial(Binary, "+"), found) for s, found in definitions(k).items()}
     names = {p.sym: p.sym.name for p in k.params}
     units = set[Product]()
     for b, index in accesses(k):
@@ -65,14 +65,53 @@ def counted_in(k: Kernel, buffer: str, name: str) -> frozenset[str] | None:
     return least if least is not None and all(least <= unit for unit in units) else None
 
 
+def row_of(k: Kernel, buffer: Sym) -> str:
+    """The parameter that rows are long of which elements of ``buffer`` say the column, ``x[row * n + columns[i]]``; ''
+    if there is none."""
+    given, names = definitions(k), {p.sym: p.sym.name for p in k.params}
+    sources = {s: found[0] for s, found in given.items() if len(found) == 1}
+    found = set[Product]()
+    for _, index in accesses(k):
+        terms = [t for t in _terms(index, sources) if evaluate(t, {}) != 0]
+        columns = [t for t in terms if loaded(t, given, buffer)]
+        rows = [p for t in terms if t not in columns for p in _products(t, names, sources)]
+        least = min(rows, key=len, default=frozenset())
+        if columns and len(least) == 1 and all(least <= p for p in rows):
+            found.add(least)
+    return "".join(*found) if len(found) == 1 else ""
+
+
+def _terms(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
+    """What is added up in ``e``, variables spelled out."""
+    match e := without_casts(e):
+        case Var(s) if s in sources:
+            yield from _terms(sources[s], {v: x for v, x in sources.items() if v != s})
+        case Binary("+", a, b):
+            yield from (*_terms(a, sources), *_terms(b, sources))
+        case _:
+            yield e
+
+
 def _by_a_number(e: Expr, name: str, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) -> bool:
     """Whether ``e`` multiplies something with ``name`` by a number."""
     if not isinstance(e, Binary) or e.op not in ("*", "<<"):
         return False
     sides = ((e.a, e.b), (e.b, e.a)) if e.op == "*" else ((e.a, e.b),)
+    given = {v: [x] for v, x in sources.items()}
     return any(
-        isinstance(without_casts(n), Const) and any(name in p for p in _products(x, names, sources)) for x, n in sides
+        isinstance(by := without_casts(n), Const)
+        and any(name in p for p in _products(x, names, sources))
+        and not _undoes(e.op, by, spelled_out(x, given))
+        for x, n in sides
     )
+
+
+def _undoes(op: str, n: Const, x: Expr) -> bool:
+    """Whether ``x op n`` multiplies a whole quotient by what it was divided by: a stride in vectors, in elements."""
+    if not isinstance(x, Binary) or x.op not in ("/", ">>") or not isinstance(by := without_casts(x.b), Const):
+        return False
+    divisor, factor = (1 << int(c.value) if o in ("<<", ">>") else int(c.value) for o, c in ((x.op, by), (op, n)))
+    return divisor == factor
 
 
 def _spelled(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
@@ -110,6 +149,6 @@ def _products(e: Expr, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) ->
         case Binary("*", a, b):
             left, right = _products(a, names, sources), _products(b, names, sources)
             return [x | y for x in left for y in right][:MOST]
-        case Binary("/", a, _):  # groups of a row: a part of its length
+        case Binary("/" | ">>", a, _):  # groups of a row: a part of its length
             return _products(a, names, sources)
     return [frozenset()]

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Expr, For, HwIndex, Load, Store, Sym, Var
+from ktc.ir.nodes import Atomic, Binary, Body, Expr, For, HwIndex, If, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
-from .given_values import definitions, loaded, made_of, reached
+from .given_values import definitions, loaded, made_of, reached, spelled_out
 
 POWERS = (32, 64, 128, 16, 256)
 """Values of integers that are powers of two, in the order of the parameters: no two alike."""
@@ -83,18 +83,37 @@ def compared(k: Kernel, buffer: Sym) -> set[str]:
 
 
 def label_of(k: Kernel, buffer: Sym) -> str:
-    """The parameter that a loop goes up to whose variable is compared with elements of ``buffer`` for being the same:
-    a label is one of the classes; '' if there is none."""
+    """The parameter that a loop goes up to whose variable is compared with elements of ``buffer`` for being the same,
+    or that is the number of blocks along an axis: a label is one of the classes; '' if there is none."""
     sources, params = definitions(k), {p.sym for p in k.params}
     for loop in walk(k.body):
         match loop:
             case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := without_casts(last), Var):
-                for e in all_exprs(loop.body):
-                    if isinstance(e, Binary) and e.op in ("==", "!=") and p.sym in params:
-                        for x, y in ((e.a, e.b), (e.b, e.a)):
-                            if without_casts(x) == Var(i) and loaded(y, sources, buffer):
-                                return p.sym.name
+                if p.sym in params and any(without_casts(x) == Var(i) for x in _same(loop.body, buffer, sources)):
+                    return p.sym.name
+    blocks = dict(zip("xyz", map(without_casts, k.launch.grid))) if k.launch is not None else {}
+    for x in _same(k.body, buffer, sources):
+        match spelled_out(x, sources):
+            case HwIndex("block", axis) if isinstance(n := blocks.get(axis), Var) and n.sym in params:
+                return n.sym.name
     return ""
+
+
+def _same(body: Body, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> Iterator[Expr]:
+    """What elements of ``buffer`` are compared with for being the same."""
+    for e in all_exprs(body):
+        if isinstance(e, Binary) and e.op in ("==", "!="):
+            yield from (x for x, y in ((e.a, e.b), (e.b, e.a)) if loaded(y, sources, buffer))
+
+
+def parts_of(k: Kernel, buffer: Sym) -> set[int]:
+    """Numbers that elements of ``buffer`` are divided by: what they say where to find lies together in groups."""
+    sources, found = definitions(k), set[int]()
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op in ("/", ">>") and loaded(e.a, sources, buffer):
+            by = int(evaluate(e.b, {}) or 1)
+            found.add(by if e.op == "/" else 1 << min(max(by, 0), 31))
+    return {n for n in found if n > 1}
 
 
 def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
@@ -126,20 +145,34 @@ def marks(k: Kernel) -> dict[str, int]:
     return {s.name: -1 for s in asked - needed}
 
 
-def bins(k: Kernel, buffer: Sym) -> str:
-    """The parameter that is the number of counters in shared memory that elements of ``buffer`` choose from: how many
-    a loop sets before; '' if there is none."""
+def bins(k: Kernel, buffer: Sym) -> tuple[str, int]:
+    """The parameter that is the number of counters in shared memory that elements of ``buffer`` choose from, as many as
+    a loop sets before, or as there are threads that set one each; and which counter an element of 0 means. '' if there
+    is none."""
     sources, params = definitions(k), {p.sym for p in k.params}
-    counted = {b for b, e in _places(k) if b not in params and loaded(e, sources, buffer)}
-    for loop in walk(k.body):
-        match loop:
-            case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := without_casts(last), Var):
-                set_ = {
-                    s.buffer for s in walk(loop.body) if isinstance(s, Store) and without_casts(s.index[0]) == Var(i)
-                }
-                if p.sym in params and set_ & counted:
-                    return p.sym.name
-    return ""
+    first = {b: n for b, e in _places(k) if b not in params and (n := _offset(e, buffer, sources)) is not None}
+    for s in walk(k.body):
+        match s:
+            case For(cond=Binary("<", Var() as i, last)) | If(cond=Binary("<", i, last)):
+                bound, body = without_casts(last), s.body if isinstance(s, For) else s.then
+                set_ = [
+                    x.buffer
+                    for x in walk(body)
+                    if isinstance(x, Store) and spelled_out(x.index[0], sources) == spelled_out(i, sources)
+                ]
+                if isinstance(bound, Var) and bound.sym in params and (found := [b for b in set_ if b in first]):
+                    return bound.sym.name, first[found[0]]
+    return "", 0
+
+
+def _offset(e: Expr, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> int | None:
+    """The number that is added to an element of ``buffer`` in ``e``; None if it is no such sum."""
+    if loaded(e, sources, buffer):
+        return 0
+    match spelled_out(e, sources):
+        case Binary("+", a, b) if loaded(a, sources, buffer) and (n := evaluate(b, {})) is not None and n >= 0:
+            return int(n)
+    return None
 
 
 def _places(k: Kernel) -> Iterator[tuple[Sym, Expr]]:

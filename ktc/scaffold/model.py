@@ -22,7 +22,8 @@ class Draft:
     ``doubts`` are for the author to look at; ``ties`` are integers that are no size of their own: what they equal, in
     sizes, or a number. ``given``: sizes that are constants of the source, with their values. ``limits``: how many
     values an index buffer may hold, where that is a number. ``positive``: with numbers of both signs some results are
-    no numbers.
+    no numbers. ``races``: threads race at the sizes of the probes, which its author is told; whether they do at others
+    says nothing of those.
     """
 
     kernel: Kernel
@@ -32,6 +33,7 @@ class Draft:
     ties: dict[str, str | int] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
     positive: bool = False
+    races: bool = False
     access: dict[str, str] = field(default_factory=dict)  # what runs have shown buffers to be: out, inout
     shapes: dict[str, Extent | None] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)

@@ -61,9 +61,9 @@ class Roles:
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
     of floating-point parameters; ``launched``: those that the source's launch gives them. ``grains``: sizes that are
     divided by a number, with it; ``groups``: sizes that show more than one group of so many elements only above that
-    (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch hold no more than a number
-    (:mod:`.row_pitches`). ``apart``: how far blocks are apart where that is computed, which is at least 1
-    (:mod:`.guarded_launches`).
+    (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch, or the threads of a block, hold no more than a
+    number (:mod:`.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are apart where that is computed, which is
+    at least 1 (:mod:`.guarded_launches`).
     """
 
     sizes: tuple[str, ...]
@@ -126,7 +126,7 @@ def roles_of(k: Kernel) -> Roles:
         frozenset(counts),
         halves,
         windows,
-        frozenset(bins(k, p.sym) for p in buffers_of(k)) & {*named},
+        frozenset(bins(k, p.sym)[0] for p in buffers_of(k)) & {*named},
         inside,
         numbers={**numbers, **launched},
         launched=frozenset(launched),
@@ -150,7 +150,7 @@ def _tied(k: Kernel) -> Iterator[tuple[str, str]]:
     for name, e in k.launch.passed if k.launch is not None else ():
         text = spelled(e, used(e))
         if text is not None:
-            yield name, text.removeprefix("(").removesuffix(")") if text.count("(") == 1 else text
+            yield name, text[1:-1] if text.startswith("(") and text.count("(") == 1 else text
 
 
 def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:

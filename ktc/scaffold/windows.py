@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIndex, Sym, Unary, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIndex, Select, Sym, Unary, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
@@ -38,6 +38,23 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
         case Binary(op, a, b) if op in ("+", "-", "*", "/"):
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
+        case Select(Binary("<=", n, one), Const(1), x) if is_const(without_casts(one), 1):
+            bare = spelled(n, params, sources)
+            return text if (text := spelled(x, params, sources)) == f"next_pow2({bare})" else None
+        case Binary("<<", one, by) if is_const(without_casts(one), 1):
+            whole = _above_leading_zeros(without_casts(by))
+            bare = spelled(whole, params, sources) if whole is not None else None
+            return f"next_pow2({bare})" if bare else None
+    return None
+
+
+def _above_leading_zeros(e: Expr) -> Expr | None:
+    """n of ``32 - clz(n - 1)``, how many bits n - 1 has; None for anything else."""
+    match e:
+        case Binary("-", bits, zeros) if isinstance(call := without_casts(zeros), Call) and call.fn == "clz":
+            match without_casts(call.args[0]):
+                case Binary("-", n, one) if is_const(without_casts(one), 1) and isinstance(call.args[0].type, Scalar):
+                    return n if is_const(without_casts(bits), call.args[0].type.bits) else None
     return None
 
 

@@ -207,7 +207,7 @@ class _Walk:
         for c in _children(item):
             if self._wanted(c):
                 holds = isinstance(item, c_ast.If) and c is item.iftrue
-                self._find(c, _assumed(env, item.cond) if holds else dict(env), dict(declared))
+                self._find(c, assumed(env, item.cond) if holds else dict(env), dict(declared))
 
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
@@ -276,10 +276,10 @@ def _equal(env: dict[str, Any], subject: Any, value: Any) -> dict[str, Any]:
     return env | {subject.name: c_ast.Decl(subject.name, [], [], [], [], typ, value, None)}
 
 
-def _assumed(env: dict[str, Any], cond: Any) -> dict[str, Any]:
+def assumed(env: dict[str, Any], cond: Any) -> dict[str, Any]:
     """``env`` where ``cond`` holds."""
     if isinstance(cond, c_ast.BinaryOp) and cond.op == "&&":
-        return _assumed(_assumed(env, cond.left), cond.right)
+        return assumed(assumed(env, cond.left), cond.right)
     if isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
         return _equal(_equal(env, cond.left, cond.right), cond.right, cond.left)
     return dict(env)
@@ -291,7 +291,7 @@ def returned(node: Any, env: dict[str, Any]) -> Iterator[tuple[Any, dict[str, An
         yield node.expr, env
     for c in _children(node) if not isinstance(node, c_ast.Return) else ():
         holds = isinstance(node, c_ast.If) and c is node.iftrue
-        yield from returned(c, _assumed(env, node.cond) if holds else env)
+        yield from returned(c, assumed(env, node.cond) if holds else env)
 
 
 def _children(n: Any):
@@ -300,4 +300,4 @@ def _children(n: Any):
     return children(n)
 
 
-__all__ = ["HostFunction", "Use", "host_functions", "returned", "uses"]
+__all__ = ["HostFunction", "Use", "assumed", "host_functions", "returned", "uses"]

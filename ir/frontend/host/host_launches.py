@@ -195,6 +195,9 @@ class HostLaunch:
                 sym = self.known.get(name or "")
                 if sym is None or sym.name in computed or sym in taken:
                     continue
+                if (same := name_of_call(other)) and same not in self.known.keys() | self.host.keys():
+                    self.known[same] = sym  # another name for it, of which nothing else is known
+                    continue
                 try:
                     e = integer_form(self._inlined((self._int(other),), effects)[0])
                 except KtcError:
@@ -317,8 +320,9 @@ class HostLaunch:
         except KtcError:
             members: set[str] = set()
             named = with_named_calls(node, members, self.known)
-            if not members or not members <= self.known.keys():
-                raise
+            told = members & self.known.keys()
+            if not told or (told != members and self.extents is None):
+                raise  # a launch is made of what is known; its arguments may be described with names of their own
             self._scope.names.update({n: LazyVal(partial(self.value, n)) for n in members})
             return low.load(low.eval(named))
 

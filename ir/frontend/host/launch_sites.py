@@ -25,7 +25,7 @@ from ktc.ir.frontend.syntax.program import Entity, name_parts
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.types import Scalar
 
-from .host_code import HostFunction, Use, host_functions, returned, uses
+from .host_code import HostFunction, Use, assumed, host_functions, returned, uses
 from .host_types import HostTypes, deduced
 
 MAX_HOPS = 4
@@ -71,12 +71,27 @@ def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[La
 
 
 def _launches(lowering: KernelLowering, use: Use) -> Iterator[LaunchSite]:
-    """The launch at ``use``; where a function of the file chooses the kernel, one for each that it may return."""
-    callee = _kernel_of(use.node, use.env)
-    choices = list(_chosen(lowering, callee, use.env)) if isinstance(callee, c_ast.FuncCall) else []
-    for node, env in choices or [(callee, use.env)]:
+    """The launch at ``use``; one for each kernel that its variable may hold, or that a function of the file may return
+    that chooses it."""
+    held = [(x, env) for node, way in _alternatives(use.node, use.env) for x, env in _returned(lowering, node, way)]
+    for node, env in held:
         name = name_parts(node)[1] if isinstance(node, c_ast.ID | QualName) else ""
         yield LaunchSite(use.function.entity, use.launch, use.loc, name, env, node, use.function, use.declared)
+
+
+def _alternatives(node: Any, env: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The kernels that a callee may stand for, each with what the names are then: ``bit == 8 ? wide : narrow``."""
+    node = _kernel_of(node, env)
+    if isinstance(node, c_ast.TernaryOp):
+        yield from _alternatives(node.iftrue, assumed(env, node.cond))
+        yield from _alternatives(node.iffalse, env)
+    else:
+        yield node, env
+
+
+def _returned(lowering: KernelLowering, node: Any, env: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
+    """``node``, or what it may return where it is a call of a function of the file that can be followed."""
+    return (isinstance(node, c_ast.FuncCall) and [*_chosen(lowering, node, env)]) or [(node, env)]
 
 
 def _chosen(

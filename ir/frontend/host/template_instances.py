@@ -23,7 +23,8 @@ from .launch_sites import LaunchSite, kernel_template_args
 Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]
 """(template bindings, launch site, bindings of the host template that launches)."""
 
-_DOUBLE = re.compile(r"\bdouble[234]?\b")
+_SELDOM = re.compile(r"\bdouble[234]?\b|^(?:(?:un)?signed )?(?:char|short)$")
+"""In one of an instance's template arguments: a precision, or width of integers, that programs seldom run in."""
 
 
 def instances(
@@ -32,8 +33,8 @@ def instances(
     """The distinct instances that the file launches and that agree with ``given``; for a kernel that is no template,
     or whose arguments are all given or defaulted, there is always one.
 
-    Those of 64-bit floats come last: where a program can be run in several precisions (``AT_DISPATCH`` names double
-    first), that is hardly the one that it is run in.
+    Those of 64-bit floats and of integers below 32 bits come last: where a program can be run in several precisions
+    (``AT_DISPATCH`` names double first, and the narrowest integers), that is hardly the one that it is run in.
     """
     found: dict[tuple[str, ...], Instance] = {}
     callers = HostInstances(lowering)
@@ -58,7 +59,7 @@ def instances(
     if not found:
         full = complete(lowering, entity, given)
         return [(full, None, {})] if full is not None else []
-    return [i for _, i in sorted(found.items(), key=lambda item: any(map(_DOUBLE.search, item[0])))]
+    return [i for _, i in sorted(found.items(), key=lambda item: any(map(_SELDOM.search, item[0])))]
 
 
 def _explicit(lowering: KernelLowering, entity: Entity) -> list[dict[str, Value]]:

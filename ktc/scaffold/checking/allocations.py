@@ -3,7 +3,8 @@
 What a kernel touches says how long its buffers would have to be; what the host function that launches it allocates says
 how long they are. Read from the text of that function: cudaMalloc and its relatives, new, std::vector, std::array and
 tensors, in the names that the launch passes on. Anything less plain (two launches, a pointer moved on, a length that
-is no expression of what is passed) is no evidence.
+is no expression of what is passed) is no evidence. Extents of a tensor that the function asserts are evidence only
+where no run of the kernel reaches it: the tensor may be a part of a larger one.
 """
 
 from __future__ import annotations
@@ -49,14 +50,21 @@ _ARRAY = re.compile(r"\barray\s*<\s*[\w:]+\s*,\s*([^<>]+)>\s*(\w+)")
 _TENSOR = re.compile(r"\b(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros|ones|randn|rand)\s*\(\s*\{([^{}]*)\}")
 
 
+_POINTER_CAST = re.compile(r"(?:static|reinterpret|const)_cast<[^()]*>\s*\((.*)\)", re.DOTALL)
+_EQUAL_SIZES = re.compile(r"_EQ\s*\(\s*(?:(\w+)\s*,\s*(\w+)\.size\((\d)\)|(\w+)\.size\((\d)\)\s*,\s*(\w+))\s*\)")
+"""``CHECK_EQ(n, x.size(0))``, either way round."""
+
+
 @dataclass(frozen=True)
 class Allocation:
-    """``buffer`` (the host's name) has ``length`` elements, or bytes, as an expression in the host's names."""
+    """``buffer`` (the host's name) has ``length`` elements, or bytes, as an expression in the host's names; or so the
+    host asserts."""
 
     buffer: str
     length: str
     in_bytes: bool
     line: int
+    asserted: bool = False
 
 
 def check_allocations(d: Draft, seen: list[Seen]) -> None:
@@ -67,8 +75,9 @@ def check_allocations(d: Draft, seen: list[Seen]) -> None:
         lengths = [(s.sizes, n) for s in seen if (n := _value(d, text, s.sizes)) is not None and n > 0]
         if not lengths or len(lengths) < len(seen):
             continue
+        touched = any(s.extent(name) for s in seen)
         beyond = all(s.extent(name) > n for s, (_, n) in zip(seen, lengths))
-        if not beyond and drafted is not None and drafted.plausible:
+        if touched and (allocation.asserted or (not beyond and drafted is not None and drafted.plausible)):
             continue
         shape = fit(lengths, d.names, d.roles.quotients)
         if shape is None or not shape.exact:
@@ -109,8 +118,11 @@ def _lengths(k: Kernel) -> dict[str, tuple[Allocation, str]]:
     found: dict[str, tuple[Allocation, str]] = {}
     allocations = list(_allocations(function, text.count("\n", 0, start) + 1))
     for arg, p in zip(args, params):
+        while (cast := _POINTER_CAST.fullmatch(arg)) is not None:
+            arg = cast[1].strip()
         m = _PASSED.fullmatch(arg)
         own = [a for a in allocations if m is not None and a.buffer == m[1]]
+        own = [a for a in own if not a.asserted] or own
         if not isinstance(p.sym.type, Ptr) or len(own) != 1:
             continue
         elem = max(1, scalar_of(p.sym.type).bits // 8)
@@ -188,6 +200,15 @@ def _allocations(function: str, line: int) -> Iterator[Allocation]:
         yield Allocation(m[2], m[1], False, at(m))
     for m in _TENSOR.finditer(function):
         yield Allocation(m[1], " * ".join(f"({x})" for x in _split(m[2])), False, at(m))
+    asserted: dict[str, dict[int, tuple[str, int]]] = {}
+    for m in _EQUAL_SIZES.finditer(function):
+        number, buffer, axis = (m[1], m[2], m[3]) if m[2] else (m[6], m[4], m[5])
+        asserted.setdefault(buffer, {}).setdefault(int(axis), (number, at(m)))
+    for buffer, extents in asserted.items():
+        if {*extents} == {*range(len(extents))} and len(extents) > 1:
+            yield Allocation(
+                buffer, " * ".join(extents[i][0] for i in sorted(extents)), False, extents[0][1], asserted=True
+            )
 
 
 def _in_names(texts: Sequence[str], length: str, passed: Mapping[str, str], elem: int) -> str | None:

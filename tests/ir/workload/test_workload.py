@@ -216,6 +216,8 @@ def test_integer_expressions_mean_what_c_means() -> None:
     assert size_expressions.evaluate("-n / 2", env) == -3
     assert size_expressions.evaluate("d % 8 == 4 and n > 0", env) == 1
     assert size_expressions.evaluate("n if d > 5 else d", env) == 7
+    assert [size_expressions.evaluate("next_pow2(n)", {"n": n}) for n in (0, 1, 2, 3, 64, 65)] == [1, 1, 2, 4, 64, 128]
+    assert size_expressions.evaluate("next_pow2(n << 40)", {"n": 3}) == 1 << 42
 
 
 @pytest.mark.parametrize("text", ["n / 0", "missing + 1", "n.bit_length()", "pow(n, 9)", "1.5", "n <"])

@@ -128,3 +128,31 @@ def test_an_allocation_of_constants_is_evidence(tmp_path: Path) -> None:
         "a: the kernel reaches 4097 elements, the host allocates 4096 (line 10): it would read or write past the end"
     ]
     assert [a.shape for a in workload.args] == [("4096",), ("4096",)]
+
+
+ASSERTED = """
+__global__ void follow(const int* next, const int* other, const float* x, float* y, int n, int d) {
+  int row = blockIdx.x, at = next[row * d];
+  for (int i = 0; i < d; ++i) {
+    y[row * d + i] = x[row * d + i];
+    if (at != 0) at = other[row * d + at];
+  }
+}
+void go(at::Tensor next, at::Tensor other, at::Tensor x, at::Tensor y) {
+  int n = x.size(0);
+  int d = x.size(1);
+  CHECK_EQ(d, other.size(1));
+  CHECK_EQ(other.size(0), n);
+  follow<<<n, 1>>>(next.data_ptr<int>(), static_cast<int*>(other.data_ptr()), x.data_ptr<float>(), y.data_ptr<float>(),
+                   n, d);
+}
+"""
+
+
+@pytest.mark.parametrize(("asked", "shape"), [("at == 12345", ("n", "d")), ("at == 0", ("n", "d"))])
+def test_what_no_run_reaches_is_as_large_as_the_host_asserts(
+    tmp_path: Path, asked: str, shape: tuple[str, ...]
+) -> None:
+    """``other`` is read where ``next`` is one number, which a run need not meet: it would have one element."""
+    work, doubts = drafted(tmp_path, ASSERTED.replace("at != 0", asked))
+    assert work.arg("other").shape == shape and not doubts

@@ -271,3 +271,59 @@ def test_the_source_runs_clean_as_drafted(source: str, tmp_path: Path) -> None:
     target.write_text(workload_text(program.kernel, program.source, target)[0])
     work = Workload.load(tmp_path)
     assert check_original(work.load_kernel(), work) == []
+
+
+CLASSES = """
+__global__ void gather(const int* label, const float* x, float* sum, int n, int classes) {
+  __shared__ float part[64];
+  float s = 0.0f;
+  int mine = blockIdx.x;
+  for (int i = threadIdx.x; i < n; i += 64)
+    if (label[i] == mine) s += x[i];
+  part[threadIdx.x] = s;
+  __syncthreads();
+  if (label[0] == mine && threadIdx.x == 0) sum[mine] = part[0];
+}
+void go(const int* label, const float* x, float* sum, int n, int classes) {
+  gather<<<classes, 64>>>(label, x, sum, n, classes);
+}
+"""
+
+
+def test_what_is_compared_with_the_block_is_one_of_the_blocks() -> None:
+    """As any number, hardly one label would be a block's; all 0, only the first block would be seen to store."""
+    d = draft(ktc.loads(CLASSES).kernel)
+    assert d.tied("label_values") == "classes"
+    sums = d.shapes["sum"]
+    assert sums is not None and sums.shape == ("classes",)
+
+
+COUNTED = """
+__global__ void blocks_of(const int* group, int* first, int* owner, int n, int groups, int size) {
+  __shared__ int count[256];
+  int t = threadIdx.x;
+  if (t < groups) count[t] = 0;
+  __syncthreads();
+  for (int i = t; i < n; i += 256) atomicAdd(&count[group[i] + 1], 1);
+  __syncthreads();
+  if (t == 0) {
+    int blocks = 0;
+    for (int g = 0; g < groups; ++g) {
+      first[g] = blocks;
+      for (int b = 0; b < (count[g] + size - 1) / size; ++b) owner[blocks++] = g;
+    }
+  }
+}
+void go(const int* group, int* first, int* owner, int n, int groups, int size) {
+  blocks_of<<<1, 256>>>(group, first, owner, n, groups, size);
+}
+"""
+
+
+def test_counters_that_threads_set_bound_what_is_counted() -> None:
+    """An element is counted one place on: the last group has no counter."""
+    d = draft(ktc.loads(COUNTED).kernel)
+    assert d.tied("group_values") == "groups - 1" and "groups" in d.roles.few
+    shapes = {b: e and e.shape for b, e in d.shapes.items()}
+    assert shapes["group"] == ("n",) and shapes["first"] == ("groups",)
+    assert not d.doubts

@@ -8,6 +8,7 @@ import pytest
 
 import ktc
 from ktc.scaffold import Draft, draft
+from ktc.scaffold.bounding import of_one_block
 from ktc.scaffold.roles import roles_of
 from ktc.scaffold.text import workload_text
 
@@ -208,3 +209,41 @@ __global__ void k(const float* a, float* o, int n) {
 void go(const float* a, float* o, int n) { k<<<n / 32, 32>>>(a, o, n); }
 """
     assert roles_of(ktc.loads(source).kernel).grains == {"n": 96}
+
+
+SCAN = """
+inline unsigned next_pow2(unsigned x) {
+  if (x <= 1) return 1;
+  return 1u << (32 - __builtin_clz(x - 1));
+}
+__global__ void sums(const float* x, float* y, int parts, int width) {
+  extern __shared__ float kept[];
+  int t = threadIdx.x;
+  if (t < width) kept[t] = t < parts ? x[blockIdx.x * parts + t] : 0.0f;
+  __syncthreads();
+  for (int half = width / 2; half > 0; half /= 2) {
+    if (t < half) kept[t] += kept[t + half];
+    __syncthreads();
+  }
+  if (t == 0) y[blockIdx.x] = kept[0];
+}
+void go(const float* x, float* y, int rows, int parts) {
+  const size_t width = next_pow2(parts);
+  sums<<<rows, 256, width * sizeof(float)>>>(x, y, parts, width);
+}
+"""
+
+
+def test_powers_of_two_and_what_threads_of_a_block_do_alone() -> None:
+    """As a number of its own the width would be shorter than its parts; of more than 256 parts a row has no threads."""
+    d = draft(ktc.loads(SCAN).kernel)
+    assert d.tied("width") == "next_pow2(parts)" and d.roles.room["parts"] == 256
+    assert all(sizes["parts"] <= 256 for _, sizes, _ in d.scenarios)
+    x = d.shapes["x"]
+    assert x is not None and x.exact and sorted(x.factors) == ["parts", "rows"]
+    assert not d.doubts
+
+
+def test_what_a_loop_goes_through_as_well_is_not_left_to_the_threads_of_a_block() -> None:
+    k = ktc.loads(SCAN.replace("half > 0", "half > 0 && half < parts")).kernel
+    assert "parts" not in of_one_block(k)

@@ -9,6 +9,7 @@ import pytest
 import ktc
 from ktc.ir.text import parse_kernel
 from ktc.scaffold import draft
+from ktc.scaffold.inner_strides import row_of
 from ktc.scaffold.largest_index import Largest
 from ktc.scaffold.row_pitches import longest_rows
 
@@ -193,3 +194,71 @@ def test_strides_that_a_launch_passes_products_of_are_as_long_as_their_rows() ->
     d = draft(ktc.loads(HEADS).kernel)
     assert d.roles.tied["longest"] == "last + 1"
     assert not any("race" in x for x in d.doubts)
+
+
+COLUMN = """
+__global__ void pick(const float* x, const int* columns, float* y, int rows, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
+  if (i < n) y[row * n + i] = (x + row * n)[columns[i]];
+}
+void go(const float* x, const int* columns, float* y, int rows, int n) {
+  pick<<<dim3((n + 63) / 64, rows), 64>>>(x, columns, y, rows, n);
+}
+"""
+
+
+def test_a_column_that_data_say_is_within_its_row() -> None:
+    """As numbers of their own, columns would reach beyond the last row."""
+    d = draft(ktc.loads(COLUMN).kernel)
+    assert d.tied("columns_values") == "n"
+    assert {b: e and e.shape for b, e in d.shapes.items()} == {
+        "x": ("rows", "n"),
+        "columns": ("n",),
+        "y": ("rows", "n"),
+    }
+    assert not d.doubts
+
+
+def test_a_place_behind_an_offset_is_no_column() -> None:
+    """``columns[i] + 1`` of the last column is in the next row."""
+    k = ktc.loads(COLUMN.replace("[columns[i]]", "[columns[i] + i]")).kernel
+    assert row_of(k, k.param("columns").sym) == ""
+
+
+PACKED = """
+__global__ void unpack(const unsigned* w, const int* from, unsigned* out, int n) {
+  int i = threadIdx.x + blockIdx.x * blockDim.x, row = blockIdx.y;
+  if (i < n) out[row * n + i] = w[(from[row] DIVIDED) * n + i] >> (from[row] & 3);
+}
+void go(const unsigned* w, const int* from, unsigned* out, int rows, int n) {
+  unpack<<<dim3((n + 63) / 64, rows), 64>>>(w, from, out, n);
+}
+"""
+
+
+@pytest.mark.parametrize(("divided", "by"), [(">> 3", 8), ("/ 32", 32)])
+def test_rows_that_hold_several_of_what_data_say_are_counted_whole(divided: str, by: int) -> None:
+    """20 elements of which a row packs 8 are in three rows; and small numbers are all in the first."""
+    w = draft(ktc.loads(PACKED.replace("DIVIDED", divided)).kernel).shapes["w"]
+    assert w is not None and w.exact and w.shape == (f"cdiv(from_values, {by})", "n")
+
+
+STAGED = """
+__global__ void place(const int* to, const float* x, float* y, int rows, int n) {
+  __shared__ int kept[32];
+  int first = blockIdx.x * 32;
+  if (first + threadIdx.x < rows) kept[threadIdx.x] = to[first + threadIdx.x];
+  __syncthreads();
+  for (int r = 0; r < 32 && first + r < rows; ++r)
+    for (int i = threadIdx.x; i < n; i += 32) y[kept[r] * n + i] = x[(first + r) * n + i];
+}
+void go(const int* to, const float* x, float* y, int rows, int n) {
+  place<<<(rows + 31) / 32, 32>>>(to, x, y, rows, n);
+}
+"""
+
+
+def test_rows_that_data_choose_from_where_a_block_keeps_them_are_written_once() -> None:
+    d = draft(ktc.loads(STAGED).kernel)
+    assert [c.kind for c in d.contents] == ["distinct"] and d.tied("to_values") == "rows"
+    assert not d.doubts

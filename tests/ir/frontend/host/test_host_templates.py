@@ -37,6 +37,8 @@ def found(text: str, guessed: bool = False) -> list[str]:
         ("template <typename A> void f(void* p) { k<A, 4><<<1, 32>>>((A*)p); }\n"
          "void g(int t, void* p) { switch (t) { case 0: { using X = float; [&] { f<X>(p); }(); break; }\n"
          "case 1: { typedef double X; f<X>(p); break; } } }", ["float, 4", "double, 4"]),
+        ("void g(Tensor x) { k<unsigned char, 1><<<1, 32>>>(x); k<short, 1><<<1, 32>>>(x); k<int, 1><<<1, 32>>>(x);"
+         " k<unsigned, 1><<<1, 32>>>(x); }", ["int, 1", "unsigned int, 1", "unsigned char, 1", "short, 1"]),
         ("template <typename A> struct L { template <int M> static void run(A* p) { k<A, M><<<1, 32>>>(p); } };\n"
          "void g(float* p) { L<float>::run<64>(p); }", ["float, 64"]),
         ("template <typename A> struct L { void run(A* p) { k<A, 2><<<1, 32>>>(p); } }; template struct L<int>;",

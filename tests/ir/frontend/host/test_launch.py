@@ -333,3 +333,29 @@ ASKS = KERNEL.replace("threadIdx.x", "threadIdx.x + blockIdx.y * 64")
 def test_what_is_assigned_before_a_launch(body: str, grid: str) -> None:
     k = load(f"{ASKS}void run(float* p, int n, int m) {{ {body} }}", name="k.cu")
     assert k.launch is not None and ", ".join(map(print_expr, k.launch.grid[:2])) == grid
+
+
+NARROW_OR_WIDE = """
+__global__ void narrow(float* p) { p[blockIdx.x] = 1.0f; }
+__global__ void wide(float* p) { p[blockIdx.x] = 2.0f; }
+__global__ void widest(float* p) { p[blockIdx.x] = 3.0f; }
+void go(float* p, int n, int bits) {
+  auto kernel = narrow;
+  dim3 grid(n * bits);
+  if (bits == 8) {
+    kernel = wide;
+  } else if (bits == 16) {
+    kernel = widest;
+    grid.x = n;
+  }
+  kernel<<<grid, 32>>>(p);
+}
+"""
+
+
+@pytest.mark.parametrize(("kernel", "blocks"), [("narrow", 5 * 4), ("wide", 5 * 8), ("widest", 5)])
+def test_a_kernel_that_a_branch_chooses(kernel: str, blocks: int) -> None:
+    """Each that the variable may hold is launched there, with the numbers of the way that leads to it."""
+    k = load(NARROW_OR_WIDE, kernel=kernel, name="k.cu")
+    assert k.launch is not None
+    assert evaluate(k.launch.grid[0], {"n": 5, "bits": 4}) == blocks
