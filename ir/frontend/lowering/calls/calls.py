@@ -93,7 +93,7 @@ class Calls(Overloads):
         bad = self.program.bad_function(name)
         if bad is not None:
             raise bad
-        extra = self.source.why_missing
+        extra = self.source.why_unknown(qualifier)
         self.fail("E-SEMA-CALL", f"unknown function '{'::'.join((*qualifier, name))}'{extra}", node,
                   hint="define it in the file, add the folder of its header, or rewrite the call")  # fmt: skip
 
