@@ -73,6 +73,9 @@ class Intrinsics(BuiltinRows):
             args = [self._word(a) for a in args]
         best = self.best_row(rows, args)[0]
         if best is None:
+            args = [self.as_number(a, node) for a in args]
+            best = self.best_row(rows, args)[0]
+        if best is None:
             types = ", ".join(show(self.type_of(a)) for a in args)
             self.fail(
                 "E-SEMA-OVERLOAD",
