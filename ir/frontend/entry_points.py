@@ -166,7 +166,7 @@ def why_no_instance(
 
 
 def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:
-    return {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
+    return {p.name: spell(bindings[p.name]) for p in entity.params or ()}
 
 
 def parse_unit(

@@ -135,7 +135,7 @@ class TemplateArguments(Context):
 
 
 def spell(v: Value) -> str:
-    """A template argument as C++ writes it."""
+    """A template argument as C++ writes it; those of a pack between the brackets of an argument list."""
     if isinstance(v, TypeVal) and isinstance(v.type, RecordType):
         owner = v.type.owner
         around = v.type.decl[0].namespace if owner is None else (spell(TypeVal(owner)),)
@@ -146,6 +146,10 @@ def spell(v: Value) -> str:
         return v.name
     if isinstance(v, NullVal):
         return "nullptr"
+    if isinstance(v, PackVal):
+        return f"<{', '.join(map(spell, v.items))}>"
+    if isinstance(v, TemplateVal):
+        return "::".join((*v.entities[0].namespace, v.name))
     if isinstance(v, RVal) and isinstance(v.expr, Const):
         return str(v.expr.value).lower() if isinstance(v.expr.value, bool) else str(v.expr.value)
     return "..."

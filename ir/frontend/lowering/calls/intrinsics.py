@@ -65,6 +65,8 @@ class Intrinsics(BuiltinRows):
     read_only_hints = False
     """Whether a load was asked for as one of read-only memory."""
 
+    elements_of: Any  # provided by the declarations of arrays
+
     # ------------------------------------------------------------------ choosing a row
     def builtin(self, rows: tuple[Builtin, ...], args: list[Value], node: Any) -> Value:
         """Lower a call of the best row for ``args``."""

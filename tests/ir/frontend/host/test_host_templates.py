@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.entry_points import deep_recursion, load, parse_unit
 from ktc.ir.frontend.host.guesses import guesses
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import instances, spell
+from ktc.ir.text.printer import print_type
 
 KERNEL = "template <typename T, int N> __global__ void k(T* p) { p[threadIdx.x] = N; }\n"
 
@@ -130,3 +132,47 @@ def test_classes_in_classes_are_spelled_with_what_is_around_them():
     void f(n::O::I* a, n::P<3, true>::I* b) { k<n::O::I, n::P<3, true>::I><<<1, 1>>>(a, b); }"""
     assert found(text) == ["n::O::I, n::P<3, true>::I"]
     assert len(load(text + "\n", template={"T": "n::O::I", "U": "n::P<3, true>::I"}).params) == 2
+
+
+PACKED = """
+struct Op {
+  __device__ float operator()(float x, float a) const { return x * a; }
+  __device__ float operator()(float x, int a, const float* b) const { return x + a + b[0]; }
+};
+template <typename T, typename F, typename... Args>
+__global__ void k(T* p, F f, Args... args) { p[0] = f(p[0], args...); }
+"""
+
+
+def test_instances_that_differ_in_a_pack_are_several() -> None:
+    host = (
+        "void f(float* p, const float* q, bool b) "
+        "{ k<<<1, 1>>>(p, Op(), 2.5f); k<<<1, 1>>>(p, Op(), 3, b ? q : nullptr); }"
+    )
+    assert found(PACKED + host) == ["float, Op, <float>", "float, Op, <int, const float*>"]
+    with pytest.raises(KtcError) as several:
+        load(PACKED + host, name="k.cu")
+    assert several.value.code == "E-TEMPLATE-MISSING"
+    assert several.value.hint.endswith("--template T=float --template F=Op --template 'Args=<float>'")
+    kernel = load(PACKED + host, name="k.cu", template={"Args": "<int, const float*>"})
+    assert [print_type(p.sym.type) for p in kernel.params[1:]] == ["i32", "f32 const*"]
+
+
+def test_a_pack_whose_arguments_are_not_known_is_not_empty() -> None:
+    host = "template <typename... A> void f(float* p, A... a) { k<<<1, 1>>>(p, Op(), a...); }\n"
+    assert found(PACKED + host + "void g(float* p) { f(p, 2.5f); }") == ["float, Op, <float>"]
+    assert found(PACKED + host + "void g(float* p) { f(p, size_of(p)); }") == []
+    with pytest.raises(KtcError) as missing:
+        load(PACKED + host + "void g(float* p) { f(p, size_of(p)); }", name="k.cu", template={"T": "float", "F": "Op"})
+    assert missing.value.hint == "for example --template 'Args=<half>'"
+
+
+def test_templates_as_arguments_are_told_apart() -> None:
+    text = """
+template <typename T> struct One { __device__ T get() { return T(1); } };
+template <typename T> struct Two { __device__ T get() { return T(2); } };
+template <template <typename> class E, typename T> __global__ void k(T* p) { E<T> e; p[0] = e.get(); }
+void f(float* p) { k<One><<<1, 1>>>(p); k<Two><<<1, 1>>>(p); }
+"""
+    assert found(text) == ["One, float", "Two, float"]
+    assert "2.0f" in emit(load(text, name="k.cu", template={"E": "Two"}), "cuda").text
