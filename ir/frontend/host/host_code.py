@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
-from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, Lambda, NamePart, QualName, Template
+from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, IfConstexpr, Lambda, NamePart, QualName, Template
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
@@ -57,6 +57,8 @@ class Use:
     launch: LaunchNode | None = None
     declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The declarations of the names in scope, parameters and types included, whatever happened to them since."""
+    under: tuple[tuple[Any, bool], ...] = field(default=(), compare=False, repr=False)
+    """The conditions of every ``if constexpr`` around it, each with the value for which it is there at all."""
 
 
 def host_functions(program: Program) -> list[HostFunction]:
@@ -144,6 +146,7 @@ class _Walk:
     def __init__(self, lowering: KernelLowering, function: HostFunction, names: frozenset[str], launches: bool) -> None:
         self.lowering, self.function, self.names, self.launches = lowering, function, names, launches
         self.found: list[Use] = []
+        self.under: tuple[tuple[Any, bool], ...] = ()
 
     def walk(self, items: list) -> list[Use]:
         named = {p.name: p for p in params_of(self.function.entity.node) if getattr(p, "name", None)}
@@ -205,7 +208,11 @@ class _Walk:
         for c in _children(item):
             if self._wanted(c):
                 holds = isinstance(item, c_ast.If) and c is item.iftrue
+                outer = self.under
+                if isinstance(item, IfConstexpr) and c in (item.iftrue, item.iffalse):
+                    self.under = (*outer, (item.cond, c is item.iftrue))
                 self._find(c, _assumed(env, item.cond) if holds else dict(env), dict(declared))
+                self.under = outer
 
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
@@ -238,7 +245,7 @@ class _Walk:
         launch: LaunchNode | None = None,
     ) -> None:
         place = self.lowering.place(launch or node)
-        self.found.append(Use(self.function, node, place, dict(env), call, launch, dict(declared)))
+        self.found.append(Use(self.function, node, place, dict(env), call, launch, dict(declared), self.under))
 
 
 def _declare(item: Any, env: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from ktc.ir.frontend.syntax.program import Entity, pick
 
 from .host_code import HostFunction, Use, uses
 from .host_types import HostTypes, deduced
-from .launch_sites import known_args, names_of, zip_params
+from .launch_sites import known_args, may_be_there, names_of, zip_params
 
 MAX_INSTANCES = 16
 """Instances of one host function that are told apart."""
@@ -68,7 +68,8 @@ class HostInstances:
                 if len(found) >= MAX_INSTANCES:
                     return
                 with names_of(self.lowering, use.function, use.env, outer):
-                    self._add(f, self._bound(f, use), found)
+                    if may_be_there(self.lowering, use.under):
+                        self._add(f, self._bound(f, use), found)
 
     def _bound(self, f: HostFunction, use: Use) -> dict[str, Value]:
         """Bindings that ``use`` makes: arguments of the class, of the function, and what its call lets deduce."""

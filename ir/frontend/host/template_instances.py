@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import InternalError, KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
-from ktc.ir.frontend.meaning.name_meanings import PackVal, TypeVal
+from ktc.ir.frontend.meaning.name_meanings import TOP_QUALIFIERS, PackVal, TypeVal
 from ktc.ir.frontend.meaning.template_args import spell
 from ktc.ir.frontend.meaning.values import Value
-from ktc.ir.frontend.syntax.cxx_ast import Bad, TemplateParam
+from ktc.ir.frontend.syntax.cxx_ast import Bad, TemplateParam, own_qualifiers
 from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.types import Type
@@ -118,7 +118,8 @@ def template_value(lowering: KernelLowering, entity: Entity, name: str, value: o
 
     def one(text: str) -> Value:
         if kind == "type":
-            return TypeVal(written_type(lowering, text))
+            named = _type_name(lowering, text)
+            return TypeVal(lowering.resolve(named), *(q in own_qualifiers(named) for q in TOP_QUALIFIERS))
         return lowering.template_args([_written(lowering, f"constexpr auto ktc_argument = {text};", "init")], None)[0]
 
     try:
@@ -138,8 +139,13 @@ def written_type(lowering: KernelLowering, text: str) -> Type:
     Raises:
         KtcError: It spells none.
     """
+    return lowering.resolve(_type_name(lowering, text))
+
+
+def _type_name(lowering: KernelLowering, text: str) -> Any:
+    """The syntax of the type that ``text`` spells."""
     word = "typename " if re.match(r"[A-Za-z_]\w*\s*(?:::|<)", text) else ""  # templates in classes are not looked up
-    return lowering.resolve(_written(lowering, f"using ktc_argument = {word}{text};", "type"))
+    return _written(lowering, f"using ktc_argument = {word}{text};", "type")
 
 
 def _written(lowering: KernelLowering, declaration: str, part: str) -> Any:

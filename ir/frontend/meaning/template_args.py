@@ -136,6 +136,8 @@ class TemplateArguments(Context):
 
 def spell(v: Value) -> str:
     """A template argument as C++ writes it; those of a pack between the brackets of an argument list."""
+    if isinstance(v, TypeVal) and any(getattr(v, q) for q in TOP_QUALIFIERS):
+        return " ".join((spell(TypeVal(v.type)), *(q for q in TOP_QUALIFIERS if getattr(v, q))))
     if isinstance(v, TypeVal) and isinstance(v.type, RecordType):
         owner = v.type.owner
         around = v.type.decl[0].namespace if owner is None else (spell(TypeVal(owner)),)

@@ -176,3 +176,26 @@ void f(float* p) { k<One><<<1, 1>>>(p); k<Two><<<1, 1>>>(p); }
 """
     assert found(text) == ["One, float", "Two, float"]
     assert "2.0f" in emit(load(text, name="k.cu", template={"E": "Two"}), "cuda").text
+
+
+def test_a_launch_in_a_discarded_branch_is_none() -> None:
+    text = (
+        KERNEL
+        + """
+template <typename A, bool Twice, int M> void f(A* p) {
+  if constexpr (Twice && M > 2) { k<A, M * 2><<<1, 32>>>(p); } else { if constexpr (M == 1) k<A, M><<<1, 32>>>(p); }
+}
+void g(float* p) { f<float, true, 1>(p); f<float, true, 3>(p); f<float, false, 5>(p); f<int, true, 7>((int*)p); }"""
+    )
+    assert found(text) == ["float, 6", "int, 14", "float, 1"]
+
+
+def test_arguments_are_spelled_with_their_qualifiers_and_typedef_names(execute) -> None:
+    text = """
+typedef struct { float d; int q[2]; } Block;
+template <typename T> __device__ T* start(T* x) { return x; }
+template <typename B, auto Start> __global__ void k(float* o, const B* b) { o[0] = Start(b)[1].d; }
+void f(float* o, const Block* b) { k<Block, start<const Block>><<<1, 1>>>(o, b); k<Block, nullptr><<<1, 1>>>(o, b); }"""
+    assert found(text) == ["Block, start<Block const>", "Block, nullptr"]
+    kernel = load(text, name="k.cu", template={"Start": "start<Block const>"})
+    assert "b[1].d" in emit(kernel, "cuda").text or "b[3]" in emit(kernel, "cuda").text
