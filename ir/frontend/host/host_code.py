@@ -19,6 +19,7 @@ from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import mutated
 
 from .host_assignments import assign, choose, unknown
+from .host_lambdas import GenericLambda, generic_lambda
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +141,10 @@ def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False
     return found
 
 
+MAX_CALLS, MAX_LAMBDAS = 64, 4
+"""Calls of one generic lambda that are told apart, and such lambdas within one another."""
+
+
 class _Walk:
     """One function, statement by statement."""
 
@@ -147,9 +152,13 @@ class _Walk:
         self.lowering, self.function, self.names, self.launches = lowering, function, names, launches
         self.found: list[Use] = []
         self.under: tuple[tuple[Any, bool], ...] = ()
+        self.lambdas: dict[str, GenericLambda] = {}
+        self.items: list[Any] = []
+        self.depth = 0
 
     def walk(self, items: list) -> list[Use]:
         named = {p.name: p for p in params_of(self.function.entity.node) if getattr(p, "name", None)}
+        self.items = items
         self._block(items, {}, named)
         return self.found
 
@@ -159,10 +168,17 @@ class _Walk:
             n = stack.pop()
             if isinstance(n, LaunchNode) and self.launches:
                 return True
-            if isinstance(n, c_ast.ID | NamePart) and n.name in self.names:
+            if isinstance(n, c_ast.ID | NamePart) and (n.name in self.names or n.name in self.lambdas):
                 return True
             stack.extend(_children(n))
         return False
+
+    def _only_called(self, name: str) -> bool:
+        """Whether every mention of a lambda in the function calls it, and few do."""
+        nodes = [n for item in self.items for n in descendants(item)]
+        mentions = sum(isinstance(n, c_ast.ID) and n.name == name for n in nodes)
+        calls = sum(isinstance(n, c_ast.FuncCall) and getattr(n.name, "name", None) == name for n in nodes)
+        return mentions == calls and 0 < calls <= MAX_CALLS
 
     def _block(self, items: list, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow statements in order."""
@@ -171,7 +187,11 @@ class _Walk:
             if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
                 declared[item.name] = item
             if self._wanted(item):
-                self._find(item, env, declared)
+                generic = generic_lambda(item, env, declared)
+                if generic is not None and self._only_called(item.name):
+                    self.lambdas[item.name] = generic  # what it mentions is mentioned where it is called
+                else:
+                    self._find(item, env, declared)
             if isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env)
             elif not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
@@ -190,6 +210,16 @@ class _Walk:
             self._use(item.callee, env, declared, item.args, item)
         elif self._named(item):
             self._use(item, env, declared)
+        elif isinstance(item, c_ast.FuncCall) and getattr(item.name, "name", None) in self.lambdas:
+            args = list(item.args.exprs) if item.args is not None else []
+            generic = self.lambdas[item.name.name]
+            if self.depth < MAX_LAMBDAS:
+                self.depth += 1
+                self._find(generic.node.body, *generic.called(args, env, declared))
+                self.depth -= 1
+            if item.args is not None and self._wanted(item.args):
+                self._find(item.args, env, declared)
+            return
         elif isinstance(item, c_ast.FuncCall) and self._named(item.name):
             self._use(item.name, env, declared, list(item.args.exprs) if item.args is not None else [])
             if item.args is not None and self._wanted(item.args):

@@ -84,7 +84,7 @@ class HostTypes:
         decl = self.declared.get(name)
         if not isinstance(decl, c_ast.Decl):
             return None
-        return self.of(decl.init) if _is_auto(decl) else self.named(decl.type)
+        return self.of(decl.init) if is_auto(decl) else self.named(decl.type)
 
     def _data(self, method: Any) -> Any:
         """``x.data_ptr<T>()``: tensors of every library give pointers to what is asked for."""
@@ -122,7 +122,8 @@ TRUTHS = frozenset({"==", "!=", "<", ">", "<=", ">=", "&&", "||"})
 """Operators whose result is a bool, of whatever."""
 
 
-def _is_auto(decl: c_ast.Decl) -> bool:
+def is_auto(decl: c_ast.Decl) -> bool:
+    """Whether a declaration leaves its type to what it begins with."""
     node = decl.type
     while isinstance(node, c_ast.PtrDecl):
         node = node.type

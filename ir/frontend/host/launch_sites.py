@@ -157,10 +157,14 @@ def _meaning(lowering: KernelLowering, scope: Scope, name: str, decl: Any) -> Va
             value: Value = TypeVal(lowering.resolve(decl.type))
         else:
             values = init_args(decl.init)
-            value = lowering.const_value(values[0] if values else decl.init, "a constant")
+            init = values[0] if values else decl.init
             t = lowering.resolve(decl.type) if decl.type is not None else None
-            if isinstance(t, Scalar) and (c := lowering.constant(lowering.convert(value, t).expr)) is not None:
-                value = RVal(c)
+            if isinstance(t, RecordType):
+                value = lowering.unevaluated(init)
+            else:
+                value = x = lowering.const_value(init, "a constant")
+                if isinstance(t, Scalar) and (c := lowering.constant(lowering.convert(x, t).expr)) is not None:
+                    value = RVal(c)
     except KtcError as error:
         scope.names[name] = LazyVal(partial(_raise, error))
         raise

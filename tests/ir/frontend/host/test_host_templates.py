@@ -199,3 +199,46 @@ void f(float* o, const Block* b) { k<Block, start<const Block>><<<1, 1>>>(o, b);
     assert found(text) == ["Block, start<Block const>", "Block, nullptr"]
     kernel = load(text, name="k.cu", template={"Start": "start<Block const>"})
     assert "b[1].d" in emit(kernel, "cuda").text or "b[3]" in emit(kernel, "cuda").text
+
+
+DISPATCH = """
+template <int N> struct Int { static constexpr int value = N; };
+void f(void* p, int type, bool wide) {
+  const dim3 grid(2);
+  auto run = [&](auto t) {
+    using T = decltype(t);
+    auto launch = [&](auto n) { constexpr int M = decltype(n)::value; k<T, M><<<grid, 64>>>((T*)p); };
+    if (wide) { launch(Int<4>{}); } else { launch(Int<1>{}); }
+  };
+  switch (type) {
+    case 0: run(float{}); break;
+    case 1: return run(short{});
+    default: break;
+  }
+}
+"""
+
+
+def test_a_generic_lambda_is_followed_for_each_call() -> None:
+    assert found(KERNEL + DISPATCH) == ["float, 4", "float, 1", "short, 4", "short, 1"]
+    kernel = load(KERNEL + DISPATCH, name="k.cu", template={"T": "short", "N": "1"})
+    assert kernel.launch is not None and [print_type(p.sym.type) for p in kernel.params[:1]] == ["i16*"]
+    assert [str(x.value) for x in kernel.launch.block[:1]] == ["64"]
+
+
+def test_a_generic_lambda_with_other_parameters_and_values() -> None:
+    text = (
+        KERNEL
+        + """
+void f(void* p, int m) {
+  auto run = [=](auto t, int blocks, auto* q) { k<decltype(t), 2><<<blocks, 32>>>((decltype(t)*)p); };
+  run(float(1), m / 2, p);
+}"""
+    )
+    assert found(text) == ["float, 2"]
+
+
+def test_what_a_generic_lambda_is_given_elsewhere_is_not_known() -> None:
+    text = KERNEL + "void f(int m) { auto run = [](auto t) { k<decltype(t), 2><<<1, 32>>>(nullptr); }; each(m, run); }"
+    assert found(text) == []
+    assert found(text.replace("each(m, run);", "run(1.5f); each(m, run);")) == []
