@@ -59,9 +59,16 @@ class Conversions(StaticMembers):
         """``v``; an object as the number that it is implicitly, where its class has one such conversion."""
         if not isinstance(v, RecordVal):
             return v
-        assert isinstance(v.type, RecordType)
-        numbers = [t for t in self._conversions(v.type, explicit=False) if isinstance(t, Scalar)]
+        numbers = self._numbers(v)
         return (self.convert_record(v, node, numbers[0]) or v) if len(numbers) == 1 else v
+
+    def is_number(self, v: RecordVal) -> bool:
+        """Whether an object is a number implicitly."""
+        return len(self._numbers(v)) == 1
+
+    def _numbers(self, v: RecordVal) -> list[Scalar]:
+        assert isinstance(v.type, RecordType)
+        return [t for t in self._conversions(v.type, explicit=False) if isinstance(t, Scalar)]
 
     def as_pointer(self, v: Value, node: Any, to: Pointer | None = None) -> Value:
         """``v``, or the pointer that it converts to."""

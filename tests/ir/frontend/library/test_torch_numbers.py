@@ -66,3 +66,12 @@ __global__ void k(float* o) {{
 def test_two_conversions_are_none(refuses) -> None:
     own = "struct Both { __device__ operator float() const; __device__ operator int() const; };"
     refuses(f"{own}\n__global__ void k(float* o) {{ Both b; o[0] = fmax(b, 1.0f); }}", "E-SEMA-OVERLOAD")
+
+
+def test_operators_of_a_namespace_are_no_other_classs(execute) -> None:
+    """0.3 is no 8-bit float: what is a float implicitly is added as one."""
+    text = f"""{HEAD}
+struct Plain {{ float v; __device__ operator float() const {{ return v; }} }};
+__global__ void k(float* o) {{ const Plain p{{0.3f}}; o[0] = p + 0.3f; o[1] = 0.3f * p; o[2] = p - p; }}"""
+    found = execute(text, {"o": np.zeros(3, np.float32)})["o"]
+    assert np.allclose(found, [0.6, 0.09, 0], rtol=1e-6, atol=0)

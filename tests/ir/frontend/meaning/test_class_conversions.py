@@ -62,3 +62,9 @@ def test_two_conversions_by_classes_are_none(execute, refuses) -> None:
 def test_an_explicit_constructor_does_not_convert(execute) -> None:
     overloads = "__device__ int which(const Level& l) { return 1; }\n__device__ int which(Meter m) { return 2; }"
     assert values(execute, "o[0] = which(3.0f);", overloads)[0] == 2
+
+
+def test_the_operator_of_the_language_is_meant_where_it_converts_less(execute) -> None:
+    operator = "__device__ Meter operator+(float a, Meter b) { return Meter(100.0f); }"
+    done = "Plain p{2.5f}; o[0] = p + 1.0f; o[1] = (p + Meter(1.0f)).v; o[2] = (1.0f + Meter(1.0f)).v;"
+    assert values(execute, done, operator) == [3.5, 100, 100]
