@@ -12,6 +12,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
 from ktc.ir.frontend.host.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_launches import HostLaunch
+from ktc.ir.frontend.host.host_templates import HostInstances
 from ktc.ir.frontend.host.kernel_choice import chosen, definition, label, launches_in_some_instance, named, several
 from ktc.ir.frontend.host.kernel_names import Spelled, as_source, spelled
 from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
@@ -108,8 +109,9 @@ def list_kernels(
     """The ``__global__`` functions of a file, in source order."""
     with deep_recursion(path):
         unit = parse_unit(path, name, defines, tuple(include_dirs), dialect=dialect)
-        sites = launch_sites(unit.lowering())
-        return [_info(unit, e, sites) for e in unit.program.kernels]
+        lowering = unit.lowering()
+        sites, instances = launch_sites(lowering), HostInstances(lowering)
+        return [_info(unit, e, sites, instances) for e in unit.program.kernels]
 
 
 def template_arguments(
@@ -164,7 +166,7 @@ def why_no_instance(
 
 
 def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:
-    return {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
+    return {p.name: spell(bindings[p.name]) for p in entity.params or ()}
 
 
 def parse_unit(
@@ -277,12 +279,11 @@ def _where_kernels_may_be(unit: Unit) -> str:
     return f"it may be in a header that was not found: {', '.join(headers[:3])}{more} (-I DIR says where they are)"
 
 
-def _info(unit: Unit, e: Entity, sites: list[LaunchSite]) -> KernelInfo:
+def _info(unit: Unit, e: Entity, sites: list[LaunchSite], instances: HostInstances) -> KernelInfo:
     fn: Function = e.node
-    lowering = unit.lowering()
     params = tuple(getattr(p, "name", None) or "" for p in fn.decl.type.args.params)
     template = tuple(TemplateParamInfo(p.name, p.kind) for p in e.params or ())
-    here = [s for s in sites if launches_in_some_instance(lowering, s, e)]
+    here = [s for s in sites if launches_in_some_instance(instances, s, e)]
     coord = fn.coord
     loc = Loc(coord.file, coord.line, coord.column or 1)
     return KernelInfo(label(unit.program, e), template, params, tuple(str(s.loc) for s in here), loc)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from ktc.ir.diagnostics import KtcError, Loc, described, what_to_send
 from ktc.ir.frontend.entry_points import Unit, deep_recursion, load_entity, parse_unit
 from ktc.ir.frontend.host.guess_search import GuessSearch
+from ktc.ir.frontend.host.host_templates import HostInstances
 from ktc.ir.frontend.host.kernel_choice import defines, launches_in_some_instance
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import instances
@@ -142,7 +143,8 @@ class UnitSurvey:
         with deep_recursion(self.path):
             lowering = unit.lowering()
             sites = launch_sites(lowering, entity.name)
-            record["launches"] = [str(s.loc) for s in sites if launches_in_some_instance(lowering, s, entity)]
+            callers = HostInstances(lowering)
+            record["launches"] = [str(s.loc) for s in sites if launches_in_some_instance(callers, s, entity)]
             record["template_params"] = [f"{p.kind} {p.name}" for p in entity.params or ()]
 
             def is_this(bindings: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
-from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, Lambda, NamePart, QualName, Template
+from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, IfConstexpr, Lambda, NamePart, QualName, Template
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
@@ -20,6 +20,7 @@ from ktc.ir.frontend.syntax.variable_uses import mutated
 
 from .api_launches import API, as_launch
 from .host_assignments import assign, choose, unknown
+from .host_lambdas import GenericLambda, generic_lambda
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,8 @@ class Use:
     launch: LaunchNode | None = None
     declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The declarations of the names in scope, parameters and types included, whatever happened to them since."""
+    under: tuple[tuple[Any, bool], ...] = field(default=(), compare=False, repr=False)
+    """The conditions of every ``if constexpr`` around it, each with the value for which it is there at all."""
 
 
 def host_functions(program: Program) -> list[HostFunction]:
@@ -139,15 +142,24 @@ def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False
     return found
 
 
+MAX_CALLS, MAX_LAMBDAS = 64, 4
+"""Calls of one generic lambda that are told apart, and such lambdas within one another."""
+
+
 class _Walk:
     """One function, statement by statement."""
 
     def __init__(self, lowering: KernelLowering, function: HostFunction, names: frozenset[str], launches: bool) -> None:
         self.lowering, self.function, self.names, self.launches = lowering, function, names, launches
         self.found: list[Use] = []
+        self.under: tuple[tuple[Any, bool], ...] = ()
+        self.lambdas: dict[str, GenericLambda] = {}
+        self.items: list[Any] = []
+        self.depth = 0
 
     def walk(self, items: list) -> list[Use]:
         named = {p.name: p for p in params_of(self.function.entity.node) if getattr(p, "name", None)}
+        self.items = items
         self._block(items, {}, named)
         return self.found
 
@@ -157,10 +169,21 @@ class _Walk:
             n = stack.pop()
             if isinstance(n, LaunchNode) and self.launches:
                 return True
-            if isinstance(n, c_ast.ID | NamePart) and (n.name in self.names or (self.launches and n.name in API)):
+            if isinstance(n, c_ast.ID | NamePart) and self._tells(n.name):
                 return True
             stack.extend(_children(n))
         return False
+
+    def _only_called(self, name: str) -> bool:
+        """Whether every mention of a lambda in the function calls it, and few do."""
+        nodes = [n for item in self.items for n in descendants(item)]
+        mentions = sum(isinstance(n, c_ast.ID) and n.name == name for n in nodes)
+        calls = sum(isinstance(n, c_ast.FuncCall) and getattr(n.name, "name", None) == name for n in nodes)
+        return mentions == calls and 0 < calls <= MAX_CALLS
+
+    def _tells(self, name: str) -> bool:
+        """Whether ``name`` is one that is looked for, or that of a way to it."""
+        return name in self.names or name in self.lambdas or (self.launches and name in API)
 
     def _block(self, items: list, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow statements in order."""
@@ -169,7 +192,11 @@ class _Walk:
             if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
                 declared[item.name] = item
             if self._wanted(item):
-                self._find(item, env, declared)
+                generic = generic_lambda(item, env, declared)
+                if generic is not None and self._only_called(item.name):
+                    self.lambdas[item.name] = generic  # what it mentions is mentioned where it is called
+                else:
+                    self._find(item, env, declared)
             if isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env)
             elif not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
@@ -189,6 +216,16 @@ class _Walk:
             self._use(launch.callee, env, declared, launch.args, launch)
         elif self._named(item):
             self._use(item, env, declared)
+        elif isinstance(item, c_ast.FuncCall) and getattr(item.name, "name", None) in self.lambdas:
+            args = list(item.args.exprs) if item.args is not None else []
+            generic = self.lambdas[item.name.name]
+            if self.depth < MAX_LAMBDAS:
+                self.depth += 1
+                self._find(generic.node.body, *generic.called(args, env, declared))
+                self.depth -= 1
+            if item.args is not None and self._wanted(item.args):
+                self._find(item.args, env, declared)
+            return
         elif isinstance(item, c_ast.FuncCall) and self._named(item.name):
             self._use(item.name, env, declared, list(item.args.exprs) if item.args is not None else [])
             if item.args is not None and self._wanted(item.args):
@@ -207,7 +244,11 @@ class _Walk:
         for c in _children(item):
             if self._wanted(c):
                 holds = isinstance(item, c_ast.If) and c is item.iftrue
+                outer = self.under
+                if isinstance(item, IfConstexpr) and c in (item.iftrue, item.iffalse):
+                    self.under = (*outer, (item.cond, c is item.iftrue))
                 self._find(c, assumed(env, item.cond) if holds else dict(env), dict(declared))
+                self.under = outer
 
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
@@ -240,7 +281,7 @@ class _Walk:
         launch: LaunchNode | None = None,
     ) -> None:
         place = self.lowering.place(launch or node)
-        self.found.append(Use(self.function, node, place, dict(env), call, launch, dict(declared)))
+        self.found.append(Use(self.function, node, place, dict(env), call, launch, dict(declared), self.under))
 
 
 def _runs_once(item: Any) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
+from ktc.ir.frontend.meaning.resolve import names_in
 from ktc.ir.frontend.meaning.values import Value
 from ktc.ir.frontend.syntax.cxx_ast import Function, QualName
 from ktc.ir.frontend.syntax.program import Entity, pick
 
 from .host_code import HostFunction, Use, uses
 from .host_types import HostTypes, deduced
-from .launch_sites import known_args, names_of, zip_params
+from .launch_sites import known_args, may_be_there, names_of, zip_params
 
 MAX_INSTANCES = 16
 """Instances of one host function that are told apart."""
@@ -67,7 +68,8 @@ class HostInstances:
                 if len(found) >= MAX_INSTANCES:
                     return
                 with names_of(self.lowering, use.function, use.env, outer):
-                    self._add(f, self._bound(f, use), found)
+                    if may_be_there(self.lowering, use.under):
+                        self._add(f, self._bound(f, use), found)
 
     def _bound(self, f: HostFunction, use: Use) -> dict[str, Value]:
         """Bindings that ``use`` makes: arguments of the class, of the function, and what its call lets deduce."""
@@ -94,7 +96,11 @@ class HostInstances:
 
 
 def complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) -> dict[str, Value] | None:
-    """All template parameters, defaults included; None if some are missing."""
+    """All template parameters, defaults included; None if some are missing: a pack that arguments of a call would say
+    is not empty where these are not known."""
+    said = {n for p in params_of(entity.node) for n in names_in(p.type)} if isinstance(entity.node, Function) else ()
+    if any(p.pack and p.name in said and p.name not in bound for p in entity.params or ()):
+        return None
     with lowering.scoped(namespace=entity.namespace) as scope:
         try:
             lowering.bind_params(entity.params or (), [], entity.node, bound)

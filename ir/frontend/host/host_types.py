@@ -9,7 +9,7 @@ from pycparser import c_ast
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
-from ktc.ir.frontend.meaning.cxx_types import Auto, Pointer, Reference
+from ktc.ir.frontend.meaning.cxx_types import NULLPTR_T, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.meaning.name_meanings import PackVal, TypeVal
 from ktc.ir.frontend.meaning.templates import deduce
@@ -24,7 +24,7 @@ from ktc.ir.frontend.syntax.cxx_ast import (
     TemplateParam,
 )
 from ktc.ir.frontend.syntax.program import name_parts
-from ktc.ir.types import F32, F64, I32, Type
+from ktc.ir.types import BOOL, F32, F64, I32, Type
 
 
 class HostTypes:
@@ -59,6 +59,11 @@ class HostTypes:
         if isinstance(a, c_ast.BinaryOp) and a.op in "+-":
             sides = [t for x in (a.left, a.right) if isinstance(t := self.of(x), Pointer)]
             return sides[0] if len(sides) == 1 else None
+        if isinstance(a, c_ast.BinaryOp) and a.op in TRUTHS:
+            return BOOL
+        if isinstance(a, c_ast.TernaryOp):
+            sides = [t for x in (a.iftrue, a.iffalse) if (t := self.of(x)) != NULLPTR_T]
+            return sides[0] if sides and all(t == sides[0] for t in sides) else None
         return None
 
     def of_all(self, args: Sequence[Any]) -> list[Any]:
@@ -79,7 +84,7 @@ class HostTypes:
         decl = self.declared.get(name)
         if not isinstance(decl, c_ast.Decl):
             return None
-        return self.of(decl.init) if _is_auto(decl) else self.named(decl.type)
+        return self.of(decl.init) if is_auto(decl) else self.named(decl.type)
 
     def _data(self, method: Any) -> Any:
         """``x.data_ptr<T>()``: tensors of every library give pointers to what is asked for."""
@@ -110,11 +115,15 @@ def deduced(
         bound[rest[0].name] = PackVal(tuple(TypeVal(t) for t in types[len(own) - 1 :]))
 
 
-LITERALS: dict[str, Type] = {"int": I32, "float": F32, "double": F64}
+LITERALS: dict[str, Type] = {"int": I32, "float": F32, "double": F64, "bool": BOOL, "nullptr_t": NULLPTR_T}
 """Types of literals without a suffix that says more, as the parser calls them."""
 
+TRUTHS = frozenset({"==", "!=", "<", ">", "<=", ">=", "&&", "||"})
+"""Operators whose result is a bool, of whatever."""
 
-def _is_auto(decl: c_ast.Decl) -> bool:
+
+def is_auto(decl: c_ast.Decl) -> bool:
+    """Whether a declaration leaves its type to what it begins with."""
     node = decl.type
     while isinstance(node, c_ast.PtrDecl):
         node = node.type

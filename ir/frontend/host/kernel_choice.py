@@ -77,10 +77,12 @@ def launches(lowering: KernelLowering, site: LaunchSite, caller: dict[str, Value
     )
 
 
-def launches_in_some_instance(lowering: KernelLowering, site: LaunchSite, entity: Entity) -> bool:
-    """Whether an instance of the function that ``site`` is in is known to launch ``entity``."""
-    callers = HostInstances(lowering).of(site.host)
-    return any(launches(lowering, site, caller, entity) for caller in callers or [{}])
+def launches_in_some_instance(instances: HostInstances, site: LaunchSite, entity: Entity) -> bool:
+    """Whether one of the ``instances`` of the function that ``site`` is in is known to launch ``entity``."""
+    if site.kernel != entity.name:
+        return False
+    callers = instances.of(site.host) or [{}]
+    return any(launches(instances.lowering, site, caller, entity) for caller in callers)
 
 
 def resolved(lowering: KernelLowering, site: LaunchSite, caller: dict[str, Value]) -> Entity | None:

@@ -44,6 +44,12 @@ def spelled(text: str) -> Spelled:
     return Spelled(namespace, last, args, params)
 
 
+def listed(text: str) -> tuple[str, ...] | None:
+    """The arguments in ``<float*, Op<int, 2>>``; None where ``text`` is no such list."""
+    is_list = text.startswith("<") and _closing(text, 0) == len(text) - 1
+    return tuple(_split(text[1:-1], ",")) if is_list else None
+
+
 def as_source(arg: str) -> str:
     """A template argument of a demangled name as a source writes it: ``&(float plus<int>(float, float))`` is
     ``plus<int>``, ``ns::Op<(Mode)-1>`` is ``ns::Op<((Mode)(-1))>``."""
@@ -123,4 +129,4 @@ def _split(text: str, by: str) -> Iterator[str]:
         yield part.strip()
 
 
-__all__ = ["Spelled", "as_source", "spelled"]
+__all__ = ["Spelled", "as_source", "listed", "spelled"]

@@ -48,6 +48,8 @@ class LaunchSite:
     callee: Any = field(compare=False)
     host: HostFunction = field(compare=False, repr=False)
     declared: dict[str, Any] = field(compare=False, repr=False)
+    under: tuple[tuple[Any, bool], ...] = field(default=(), compare=False, repr=False)
+    """The conditions of every ``if constexpr`` around it, as a ``Use`` has them."""
 
     @property
     def template_args(self) -> list | None:
@@ -66,7 +68,8 @@ def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[La
         u for u in uses(lowering, frozenset({kernel})) if name_parts(u.node)[1] == kernel and id(u.node) not in launched
     ]
     return sites + [
-        LaunchSite(u.function.entity, None, u.loc, kernel, u.env, u.node, u.function, u.declared) for u in named
+        LaunchSite(u.function.entity, None, u.loc, kernel, u.env, u.node, u.function, u.declared, u.under)
+        for u in named
     ]
 
 
@@ -76,7 +79,9 @@ def _launches(lowering: KernelLowering, use: Use) -> Iterator[LaunchSite]:
     held = [(x, env) for node, way in _alternatives(use.node, use.env) for x, env in _returned(lowering, node, way)]
     for node, env in held:
         name = name_parts(node)[1] if isinstance(node, c_ast.ID | QualName) else ""
-        yield LaunchSite(use.function.entity, use.launch, use.loc, name, env, node, use.function, use.declared)
+        yield LaunchSite(
+            use.function.entity, use.launch, use.loc, name, env, node, use.function, use.declared, use.under
+        )
 
 
 def _alternatives(node: Any, env: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -167,10 +172,14 @@ def _meaning(lowering: KernelLowering, scope: Scope, name: str, decl: Any) -> Va
             value: Value = TypeVal(lowering.resolve(decl.type))
         else:
             values = init_args(decl.init)
-            value = lowering.const_value(values[0] if values else decl.init, "a constant")
+            init = values[0] if values else decl.init
             t = lowering.resolve(decl.type) if decl.type is not None else None
-            if isinstance(t, Scalar) and (c := lowering.constant(lowering.convert(value, t).expr)) is not None:
-                value = RVal(c)
+            if isinstance(t, RecordType):
+                value = lowering.unevaluated(init)
+            else:
+                value = x = lowering.const_value(init, "a constant")
+                if isinstance(t, Scalar) and (c := lowering.constant(lowering.convert(x, t).expr)) is not None:
+                    value = RVal(c)
     except KtcError as error:
         scope.names[name] = LazyVal(partial(_raise, error))
         raise
@@ -209,6 +218,8 @@ def kernel_template_args(
         ):
             return None
     with names_of(lowering, site.host, site.env, host):
+        if not may_be_there(lowering, site.under):
+            return None
         for p, value in zip_params(entity.params or (), known_args(lowering, site.template_args or [], site.callee)):
             if value is not None and not same_argument(out.setdefault(p.name, value), value):
                 return None
@@ -216,6 +227,18 @@ def kernel_template_args(
         if site.node is not None:
             deduced(lowering, entity.node, types.of_all(site.node.args), entity.params or (), out)
     return out, host
+
+
+def may_be_there(lowering: KernelLowering, under: Sequence[tuple[Any, bool]]) -> bool:
+    """Whether what stands under these conditions of ``if constexpr`` is not known to be discarded, where their names
+    mean what they do in an instance of the function."""
+    for cond, wanted in under:
+        try:
+            if bool(lowering.const_int(cond, "the condition of 'if constexpr'")) is not wanted:
+                return False
+        except KtcError:
+            continue  # of what the instance does not say
+    return True
 
 
 def known_args(lowering: KernelLowering, args: list, node: Any) -> list[Value | None]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import InternalError, KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
-from ktc.ir.frontend.meaning.name_meanings import TypeVal
+from ktc.ir.frontend.meaning.name_meanings import TOP_QUALIFIERS, PackVal, TypeVal
 from ktc.ir.frontend.meaning.template_args import spell
 from ktc.ir.frontend.meaning.values import Value
-from ktc.ir.frontend.syntax.cxx_ast import Bad
+from ktc.ir.frontend.syntax.cxx_ast import Bad, TemplateParam, own_qualifiers
 from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.types import Type
@@ -18,6 +20,7 @@ from ktc.ir.types import Type
 from .host_code import HostFunction
 from .host_templates import MAX_DEPTH, HostInstances, complete
 from .kernel_choice import launches, rivals
+from .kernel_names import listed
 from .launch_sites import LaunchSite, kernel_template_args
 
 Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]
@@ -83,14 +86,23 @@ def choose_instance(
     if found:
         keys = [tuple(spell(full[p.name]) for p in params) for full, _, _ in found]
         names = "; ".join("<" + ", ".join(key) + ">" for key in keys)
-        first = " ".join(f"--template {p.name}={v}" for p, v in zip(params, keys[0]))
+        first = _options(zip(params, keys[0]))
         raise KtcError("E-TEMPLATE-MISSING", f"'{entity.name}' is launched with several template arguments: {names}",
                        lowering.place(entity.node), hint=f"choose one, for example {first}")  # fmt: skip
     missing = [p for p in params if p.name not in given and p.default is None]
-    example = " ".join(f"--template {p.name}={'half' if p.kind == 'type' else '256'}" for p in missing)
+    example = _options((p, f"<{EXAMPLES[p.kind]}>" if p.pack else EXAMPLES[p.kind]) for p in missing)
     raise KtcError("E-TEMPLATE-MISSING", f"template parameter{'s' if len(missing) > 1 else ''} "
                    f"{', '.join(repr(p.name) for p in missing)} of '{entity.name}' must be given",
                    lowering.place(entity.node), hint=f"for example {example}")  # fmt: skip
+
+
+EXAMPLES = {"type": "half", "value": "256", "template": "Name"}
+"""What an argument for each kind of template parameter may look like."""
+
+
+def _options(arguments: Iterable[tuple[TemplateParam, str]]) -> str:
+    """Template arguments as a shell takes them."""
+    return " ".join(f"--template {shlex.quote(f'{p.name}={v}')}" for p, v in arguments)
 
 
 def template_value(lowering: KernelLowering, entity: Entity, name: str, value: object) -> Value:
@@ -104,15 +116,21 @@ def template_value(lowering: KernelLowering, entity: Entity, name: str, value: o
     text = {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
     text = _IR_NAMES.get(text, text)
     kind = params[name].kind
-    try:
+
+    def one(text: str) -> Value:
         if kind == "type":
-            return TypeVal(written_type(lowering, text))
+            named = _type_name(lowering, text)
+            return TypeVal(lowering.resolve(named), *(q in own_qualifiers(named) for q in TOP_QUALIFIERS))
         return lowering.template_args([_written(lowering, f"constexpr auto ktc_argument = {text};", "init")], None)[0]
+
+    try:
+        items = listed(text) if params[name].pack else None
+        return one(text) if items is None else PackVal(tuple(map(one, items)))
     except KtcError as error:
         if isinstance(error, InternalError):
             raise
         raise KtcError("E-TEMPLATE-VALUE", f"'{text}' is not a {kind} that template parameter '{name}' can take",
-                       hint="write it as C++ does: half, float, __nv_bfloat16, 8, true",
+                       hint="write it as C++ does: half, float, __nv_bfloat16, 8, true, a pack as <half, 8>",
                        exit_code=2) from None  # fmt: skip
 
 
@@ -122,8 +140,13 @@ def written_type(lowering: KernelLowering, text: str) -> Type:
     Raises:
         KtcError: It spells none.
     """
+    return lowering.resolve(_type_name(lowering, text))
+
+
+def _type_name(lowering: KernelLowering, text: str) -> Any:
+    """The syntax of the type that ``text`` spells."""
     word = "typename " if re.match(r"[A-Za-z_]\w*\s*(?:::|<)", text) else ""  # templates in classes are not looked up
-    return lowering.resolve(_written(lowering, f"using ktc_argument = {word}{text};", "type"))
+    return _written(lowering, f"using ktc_argument = {word}{text};", "type")
 
 
 def _written(lowering: KernelLowering, declaration: str, part: str) -> Any:

@@ -29,6 +29,9 @@ template <typename T, int N> struct Array {
   __device__ void clear() { fill(T(0)); }
 };
 
+template <typename T, int N, int Alignment = (sizeof_bits<T>::value * N + 7) / 8>
+struct alignas(Alignment) AlignedArray : Array<T, N> {};
+
 template <typename T, int N> __device__ Array<T, N> operator+(const Array<T, N>& a, const Array<T, N>& b) {
   Array<T, N> out;
 #pragma unroll

@@ -68,6 +68,7 @@ NOT_BUILT: dict[str, str] = {
     ),
     r"(hip)?cub::(Block|Warp|Device|Grid|Agent)\w+": "this part of cub is not built here: use shared memory",
     r"(nvcuda::)?wmma::(experimental|precision)::\w+": "sub-byte fragments are not built here",
+    r"(at|c10)::(Philox\w+|CUDAGenerator\w*)": "random states of PyTorch are not built here: pass seed and offset",
     r"cuda(Graph|Stream|Event|Mem|Array)\w*": "a handle of the host API has no meaning in a kernel here",
 }
 """Types of libraries that are known and refused, with what to do instead."""

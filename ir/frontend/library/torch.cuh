@@ -24,6 +24,24 @@ struct Float8_e4m3fn {
     return float(a);
   }
 };
+// Of two, and of one and an integer, an operator's float is rounded to one again; beside a float or double it is not.
+__device__ inline Float8_e4m3fn operator-(Float8_e4m3fn a) { return Float8_e4m3fn(-float(a)); }
+#define KTC_C10_OPERATOR(op) \
+  __device__ inline Float8_e4m3fn operator op(Float8_e4m3fn a, Float8_e4m3fn b) { return Float8_e4m3fn(float(a) op float(b)); } \
+  __device__ inline Float8_e4m3fn operator op(Float8_e4m3fn a, int b) { return a op Float8_e4m3fn(float(b)); } \
+  __device__ inline Float8_e4m3fn operator op(int a, Float8_e4m3fn b) { return Float8_e4m3fn(float(a)) op b; } \
+  __device__ inline Float8_e4m3fn operator op(Float8_e4m3fn a, long b) { return a op Float8_e4m3fn(float(b)); } \
+  __device__ inline Float8_e4m3fn operator op(long a, Float8_e4m3fn b) { return Float8_e4m3fn(float(a)) op b; } \
+  __device__ inline float operator op(Float8_e4m3fn a, float b) { return float(a) op b; } \
+  __device__ inline float operator op(float a, Float8_e4m3fn b) { return a op float(b); } \
+  __device__ inline double operator op(Float8_e4m3fn a, double b) { return double(float(a)) op b; } \
+  __device__ inline double operator op(double a, Float8_e4m3fn b) { return a op double(float(b)); } \
+  __device__ inline Float8_e4m3fn& operator op##=(Float8_e4m3fn& a, const Float8_e4m3fn& b) { return a = a op b; } \
+  __device__ inline float& operator op##=(float& a, const Float8_e4m3fn& b) { return a = a op float(b); }
+KTC_C10_OPERATOR(+)
+KTC_C10_OPERATOR(-)
+KTC_C10_OPERATOR(*)
+KTC_C10_OPERATOR(/)
 struct Float8_e4m3fnuz {  // AMD's: as a name to choose by
   unsigned char x;
   struct from_bits_t {};

@@ -41,6 +41,7 @@ NAMED: dict[str, Const] = {
     "USHRT_MAX": Const(65535, I32),
     "warpSize": Const(32, I32), "CUDART_ZERO_FP16": Const(0.0, F16), "CUDART_ONE_FP16": Const(1.0, F16),
     "CUDART_INF_FP16": Const(math.inf, F16), "CUDART_INF_BF16": Const(math.inf, BF16),
+    "CLOCKS_PER_SEC": Const(1_000_000, I64),
 }  # fmt: skip
 
 _FLOAT = {  # max, smallest normal, epsilon

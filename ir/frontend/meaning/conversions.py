@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import NamedType, QualName, RefDecl
+from ktc.ir.frontend.syntax.cxx_ast import NamedType, QualName, RefDecl, params_of
 from ktc.ir.frontend.syntax.program import Entity, functions_of
 from ktc.ir.types import VOID, Scalar, Type
 
@@ -22,6 +23,8 @@ class Conversions(StaticMembers):
 
     call_entities: Any
     file_scope: Any
+    own_functions: Any
+    first_parameters: Any
 
     def converted(self, v: RecordVal, to: Type | None, node: Any) -> Value | None:
         """The result of the conversion operator of ``v`` that fits ``to`` best, or None."""
@@ -51,6 +54,21 @@ class Conversions(StaticMembers):
         """``v`` as a number or vector by its conversion operator."""
         out = self.converted(v, to, node)
         return None if out is None else self.rvalue(out, node)
+
+    def as_number(self, v: Value, node: Any) -> Value:
+        """``v``; an object as the number that it is implicitly, where its class has one such conversion."""
+        if not isinstance(v, RecordVal):
+            return v
+        numbers = self._numbers(v)
+        return (self.convert_record(v, node, numbers[0]) or v) if len(numbers) == 1 else v
+
+    def is_number(self, v: RecordVal) -> bool:
+        """Whether an object is a number implicitly."""
+        return len(self._numbers(v)) == 1
+
+    def _numbers(self, v: RecordVal) -> list[Scalar]:
+        assert isinstance(v.type, RecordType)
+        return [t for t in self._conversions(v.type, explicit=False) if isinstance(t, Scalar)]
 
     def as_pointer(self, v: Value, node: Any, to: Pointer | None = None) -> Value:
         """``v``, or the pointer that it converts to."""
@@ -116,22 +134,47 @@ class Conversions(StaticMembers):
             if isinstance(wanted, RecordType):
                 if self.derives(given, wanted):
                     return BASE
-            elif isinstance(wanted, Scalar | Pointer):
-                return rank(arg, param) if isinstance(wanted, Scalar) else self._rank_pointer(given, wanted)
-        return rank(arg, param)
+            elif isinstance(wanted, Pointer):
+                return USER if any(_fit(t, wanted) is not None for t in self._conversions(given)) else None
+        cost = rank(arg, param)
+        return cost if cost != USER or self._converts(given, wanted) else None
 
-    def _rank_pointer(self, given: RecordType, wanted: Pointer) -> int | None:
-        for owner, bound, items in list(self._levels(given)):
+    def _conversions(self, t: RecordType, explicit: bool = True) -> Iterator[Type]:
+        """What the conversion operators of ``t`` give; those that are not ``explicit`` alone, where that is said."""
+        for owner, bound, items in list(self._levels(t)):
             for f, params in functions_of(items):
-                if f.kind == "conversion" and not params:
-                    with self.record_scope(given, owner, bound):
-                        if _fit(self.resolve(f.decl.type.type), wanted) is not None:
-                            return USER
-        return None
+                if f.kind == "conversion" and not params and (explicit or "explicit" not in f.specs):
+                    with self.record_scope(t, owner, bound):
+                        yield self.resolve(f.decl.type.type)
+
+    def _converts(self, given: Type, wanted: Type) -> bool:
+        """Whether one function makes a ``wanted`` of a ``given`` implicitly: a second conversion by a class is none
+        ([over.best.ics])."""
+        if isinstance(given, RecordType) and given.decl is not None:
+            for t in self._conversions(given, explicit=False):
+                t = t.elem if isinstance(t, Reference) else t
+                standard = isinstance(t, Scalar) and isinstance(wanted, Scalar)
+                if standard or t == wanted or self.derives(t, wanted):
+                    return True
+        if not isinstance(wanted, RecordType) or wanted.decl is None:
+            return isinstance(wanted, RecordType)
+        takers = [e for e in self.own_functions(wanted, "ctor") if "explicit" not in e.node.specs and _takes_one(e)]
+        if any(e.params is not None for e in takers):
+            return True
+        return any(
+            rank(given, t) not in (None, USER) or self.derives(given, t.elem if isinstance(t, Reference) else t)
+            for t in self.first_parameters(wanted, [e.node for e in takers])
+        )
 
 
 BASE, USER = 3, 8
 """Costs of a derived-to-base and of a user-defined conversion; see ``templates``."""
+
+
+def _takes_one(e: Entity) -> bool:
+    """Whether a function can be called with one argument."""
+    params = params_of(e.node)
+    return bool(params) and all(getattr(p, "init", None) is not None for p in params[1:])
 
 
 def _fit(result: Type, to: Type | None) -> int | None:
@@ -146,6 +189,8 @@ def _fit(result: Type, to: Type | None) -> int | None:
         return 0 if result == to else 1 + (result.elem != to.elem) * 2 + result.const
     if isinstance(result, Pointer):
         return None
+    if isinstance(to, RecordType) or isinstance(result, RecordType):
+        return 0 if result == to else None
     return rank(result, to)
 
 

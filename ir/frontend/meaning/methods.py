@@ -8,7 +8,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import Function, NamedType, QualName, Using
+from ktc.ir.frontend.syntax.cxx_ast import Function, NamedType, QualName, Using, params_of
 from ktc.ir.frontend.syntax.program import Entity
 
 from .conversions import Conversions, functions_of
@@ -231,8 +231,3 @@ def _written(node: Any, names: dict[str, str], top: bool = False) -> tuple:
     if isinstance(node, c_ast.ID):
         return (names.get(node.name, node.name),)
     return (str(getattr(node, "value", type(node).__name__)),)
-
-
-def params_of(fn: Function) -> list:
-    """Declared parameters, less a trailing ``...``."""
-    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []

@@ -14,11 +14,16 @@ from .values import Value
 
 @frozen
 class TypeVal(Value):
-    """A name that is a type; ``const``: of constants, which only specialisations for ``const T`` ask."""
+    """A name that is a type, with the qualifiers that only specialisations for ``const T`` and the like ask."""
 
     sort: ClassVar[str] = "a type"
     type: Type
     const: bool = field(default=False, compare=False)
+    volatile: bool = field(default=False, compare=False)
+
+
+TOP_QUALIFIERS = ("const", "volatile")
+"""The qualifiers of a type itself, in the order of ``TypeVal``'s fields."""
 
 
 @frozen

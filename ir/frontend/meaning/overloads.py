@@ -11,7 +11,7 @@ from ktc.ir.builtins import ANY_ARGUMENTS, Builtin, lookup
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.context import Scope
 from ktc.ir.frontend.lowering.calls.forwarding import categories, forwarded_type, is_forwarding
-from ktc.ir.frontend.syntax.cxx_ast import CONST_METHOD, AutoType, NamedType, QualName, TemplateParam
+from ktc.ir.frontend.syntax.cxx_ast import CONST_METHOD, AutoType, NamedType, QualName, Record, TemplateParam
 from ktc.ir.frontend.syntax.program import Entity, name_parts, pick
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.nodes import Const
@@ -104,8 +104,9 @@ class Overloads(Bodies):
             return self.builtin(rows, args, node)
         if not ranked:
             types = ", ".join(show(self.type_of(a)) for a in args)
+            why = self._why_refused(found[0], explicit, args, node, scope) if len(found) == 1 else ""
             self.fail("E-SEMA-OVERLOAD", f"no '{name}' accepts ({types})", node,
-                      hint=f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
+                      hint=why or f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
         best = min(ranked, key=lambda r: r[:6])
         entity, bindings = best[6], best[7]
         self.tell_apart(entity, [r[6] for r in ranked if r[:4] == best[:4]], node)
@@ -143,72 +144,84 @@ class Overloads(Bodies):
         self, e: Entity, explicit: list[Value] | None, args: list[Value], node: Any, scope: Scope | None = None
     ):
         """(cost, template bindings, arguments with their parameters' types) of calling ``e``, or None."""
+        try:
+            return self._match(e, explicit, args, node, scope)
+        except KtcError as error:
+            if error.code.startswith("E-SEMA"):
+                return None
+            raise
+
+    def _why_refused(self, e: Entity, explicit: list[Value], args: list[Value], node: Any, scope: Scope) -> str:
+        """What is wrong in the declaration of ``e`` for a call that it is not viable for; '' if only the arguments."""
+        try:
+            self._match(e, explicit, args, node, scope)
+        except KtcError as error:
+            return error.message
+        return ""
+
+    def _match(self, e: Entity, explicit: list[Value] | None, args: list[Value], node: Any, scope: Scope | None):
+        """Like :meth:`_viable`, with the error of a declaration that these template arguments make ill-formed."""
         params = params_of(e.node)
         packed = bool(params) and "pack" in (getattr(params[-1], "storage", None) or [])
         required = sum(1 for p in params if getattr(p, "init", None) is None) - packed
         if len(args) < required or (len(args) > len(params) and not packed):
             return None
         with self.scoped(namespace=e.namespace, root=scope or self.file_scope()) as inner:
-            try:
-                known: dict[str, Value] = {}
-                free: dict[str, TemplateParam] = {}
-                bound = categories(args, node)
-                if e.params is not None:
-                    names = {p.name: p for p in e.params}
-                    if packed:
-                        pack_type = [p for p in e.params if p.pack]
-                        forwards = is_forwarding(params[-1], names) is not None
-                        rest = tuple(
-                            forwarded_type(self.type_of(a), c if forwards else "rvalue")
-                            for a, c in zip(args[len(params) - 1 :], bound[len(params) - 1 :])
-                        )
-                        if pack_type:
-                            known[pack_type[0].name] = PackVal(rest)
-                    plain = params[:-1] if packed else params
-                    given = {p.name for p, _ in zip(e.params, explicit or [])}
-                    free = {n: q for n, q in names.items() if n not in given}
-                    for p, a, c in zip(plain, args, bound):
-                        if (of_any := is_forwarding(p, free)) is not None and not isinstance(a, ListVal):
-                            own = forwarded_type(self.type_of(a), c)
-                            if known.setdefault(of_any, own) != own:
-                                return None
-                        elif isinstance(a, ListVal) and not takes_elements(p):
-                            continue  # of braces nothing is deduced ([temp.deduct.call])
-                        elif not deduce(p, self.as_base(p, self.type_of(a)), free, known, self.alias_named):
+            known: dict[str, Value] = {}
+            free: dict[str, TemplateParam] = {}
+            bound = categories(args, node)
+            if e.params is not None:
+                names = {p.name: p for p in e.params}
+                if packed:
+                    pack_type = [p for p in e.params if p.pack]
+                    forwards = is_forwarding(params[-1], names) is not None
+                    rest = tuple(
+                        forwarded_type(self.type_of(a), c if forwards else "rvalue")
+                        for a, c in zip(args[len(params) - 1 :], bound[len(params) - 1 :])
+                    )
+                    if pack_type:
+                        known[pack_type[0].name] = PackVal(rest)
+                plain = params[:-1] if packed else params
+                given = {p.name for p, _ in zip(e.params, explicit or [])}
+                free = {n: q for n, q in names.items() if n not in given}
+                for p, a, c in zip(plain, args, bound):
+                    if (of_any := is_forwarding(p, free)) is not None and not isinstance(a, ListVal):
+                        own = forwarded_type(self.type_of(a), c)
+                        if known.setdefault(of_any, own) != own:
                             return None
-                    self.bind_params(e.params, list(explicit or []), node, known)
-                if not all(self.const_int(c, "a constraint") for c in e.node.constraints):
-                    return None
-                total, types = 0, []
-                for p, a in zip(params, args):
-                    if packed and p is params[-1]:
-                        break
-                    if isinstance(a, ListVal):
-                        least = self._list_cost(a, self.parameter_type(p), node)
-                        if least is None:
-                            return None
-                        total += least
-                        continue
-                    t, of = self.type_of(a), self.parameter_type(p)
-                    types.append((a, of))
-                    if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and self._of_any_type(p, free):
-                        of = dataclasses.replace(of, const=True)  # ``T*`` with T a const type
-                    cost = CONVERSION if isinstance(of, Pointer) and _is_zero(a) else self.rank_user(t, of, node)
-                    if cost is None:
+                    elif isinstance(a, ListVal) and not takes_elements(p):
+                        continue  # of braces nothing is deduced ([temp.deduct.call])
+                    elif not deduce(p, self.as_base(p, self.type_of(a)), free, known, self.alias_named):
                         return None
-                    total += cost
-                result = e.node.decl.type.type
-                late = getattr(result, "type", None)  # auto, or decltype of what may name the parameters
-                bindings = dict(inner.names)
-                if e.params is not None and not (isinstance(late, AutoType) and (late.expr is None or packed)):
-                    if isinstance(late, AutoType):
-                        inner.names.update({p.name: a for p, a in zip(params, args) if getattr(p, "name", None)})
-                    self.resolve(result)  # SFINAE on the result type
-                return total, bindings, types
-            except KtcError as error:
-                if error.code.startswith("E-SEMA"):
+                self.bind_params(e.params, list(explicit or []), node, known)
+            if not all(self.const_int(c, "a constraint") for c in e.node.constraints):
+                return None
+            total, types = 0, []
+            for p, a in zip(params, args):
+                if packed and p is params[-1]:
+                    break
+                if isinstance(a, ListVal):
+                    least = self._list_cost(a, self.parameter_type(p), node)
+                    if least is None:
+                        return None
+                    total += least
+                    continue
+                t, of = self.type_of(a), self.parameter_type(p)
+                types.append((a, of))
+                if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and self._of_any_type(p, free):
+                    of = dataclasses.replace(of, const=True)  # ``T*`` with T a const type
+                cost = CONVERSION if isinstance(of, Pointer) and _is_zero(a) else self.rank_user(t, of, node)
+                if cost is None:
                     return None
-                raise
+                total += cost
+            result = e.node.decl.type.type
+            late = getattr(result, "type", None)  # auto, or decltype of what may name the parameters
+            bindings = dict(inner.names)
+            if e.params is not None and not (isinstance(late, AutoType) and (late.expr is None or packed)):
+                if isinstance(late, AutoType):
+                    inner.names.update({p.name: a for p, a in zip(params, args) if getattr(p, "name", None)})
+                self.resolve(result)  # SFINAE on the result type
+            return total, bindings, types
 
     def _list_cost(self, v: ListVal, to: Type, node: Any) -> int | None:
         """What it costs to initialise a parameter from braces; None where it takes fewer values than there are."""
@@ -267,5 +280,5 @@ class Overloads(Bodies):
     def alias_named(self, name: QualName) -> Entity | None:
         """The alias template of that name."""
         qualifier, last, _ = name_parts(name)
-        found = pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace)
-        return found[0] if found and found[0].params else None
+        found = pick(self.program.types_named(last), qualifier, self.scope.namespace)
+        return found[0] if found and found[0].params and not isinstance(found[0].node, Record) else None

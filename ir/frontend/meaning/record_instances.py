@@ -9,14 +9,14 @@ from pycparser import c_ast
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.memory.objects_in_memory import Memory
-from ktc.ir.frontend.syntax.cxx_ast import PackExpansion, is_const
+from ktc.ir.frontend.syntax.cxx_ast import PackExpansion, own_qualifiers
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.nodes import Const
 from ktc.ir.types import Type
 
 from .cxx_types import RecordType
-from .name_meanings import PackVal, TemplateVal, TypeVal
+from .name_meanings import TOP_QUALIFIERS, PackVal, TemplateVal, TypeVal
 from .templates import deduce, plain_name
 from .values import RVal, Value
 
@@ -94,8 +94,13 @@ class RecordInstances(Memory):
                 if found.setdefault(a.name, v) != v:
                     return None
             elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):
-                if isinstance(a.type, c_ast.TypeDecl) and is_const(a.type) and not v.const:
+                asked = own_qualifiers(a)
+                if not all(getattr(v, q) for q in TOP_QUALIFIERS if q in asked):
                     return None
+                if (
+                    name := plain_name(a) or ""
+                ) in params and name not in found:  # it stands for what the pattern does not say
+                    found[name] = TypeVal(v.type, *(getattr(v, q) and q not in asked for q in TOP_QUALIFIERS))
                 if not deduce(a, v.type, params, found):
                     return None
                 with self.scoped(namespace=e.namespace) as scope:
@@ -138,7 +143,8 @@ def specialised(e: Entity) -> tuple[int, int, int, bool]:
     names = {p.name for p in e.params or ()}
     patterns = e.spec_args or []
     open_ = sum(plain_name(a) in names for a in patterns)
-    return len(patterns) - open_, -len(names), sum(len(descendants(a)) for a in patterns), bool(constraints_of(e))
+    said = sum(len(descendants(a)) + (len(own_qualifiers(a)) if isinstance(a, c_ast.Typename) else 0) for a in patterns)
+    return len(patterns) - open_, -len(names), said, bool(constraints_of(e))
 
 
 def constraints_of(e: Entity) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from ktc.ir.frontend.syntax.cxx_ast import (
     is_const,
     qualifiers,
 )
-from ktc.ir.frontend.syntax.program import Entity, pick
+from ktc.ir.frontend.syntax.program import Entity, innermost, pick
 from ktc.ir.nodes import Const, Expr
 from ktc.ir.types import U64, Scalar, Type
 
@@ -126,9 +126,10 @@ class TypeResolver(Traits):
         found = self.try_type(name)
         if found is not None:
             return found
-        self.fail("E-SEMA-TYPE", f"unknown type '{name.text}'{self.source.why_missing}", name,
+        qualifier = [part.name for part in name.parts[:-1]]
+        self.fail("E-SEMA-TYPE", f"unknown type '{name.text}'{self.source.why_unknown(qualifier)}", name,
                   hint=why_not_built(name.text)
-                  or f"define it, add an include folder, or give it with -D {name.parts[-1].name}=float")  # fmt: skip
+                  or f"define it, add its header's folder (-I DIR), or use -D {name.parts[-1].name}=float")  # fmt: skip
 
     def try_type(self, name: QualName | c_ast.ID) -> Type | None:
         """Like :meth:`named_type`, but None when the name is no type."""
@@ -137,6 +138,7 @@ class TypeResolver(Traits):
             qualifier: tuple[str, ...] = ()
             last, args = name.name, None
         else:
+            name = self.in_std(name)
             parts, last, args = name.parts, name.parts[-1].name, name.parts[-1].args
             qualifier = tuple(p.name for p in parts[:-1])
         if not qualifier and last == "decltype" and args:
@@ -162,14 +164,25 @@ class TypeResolver(Traits):
             owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
             if owner is not None:
                 return self._member_type(owner, last, name, args)
-        for entity in pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace):
-            return self._expand_alias(entity, args, name)
-        records = pick(self.program.records.get(last, []), qualifier, self.scope.namespace)
-        if records:
-            return self.instantiate_record(records, args, name)
-        for entity in pick(self.program.enums.get(last, []), qualifier, self.scope.namespace):
-            return self.resolve(entity.node)
+        named = pick(self.program.types_named(last), qualifier, self.scope.namespace)
+        if named and isinstance(named[0].node, Record):
+            return self.instantiate_record([e for e in named if isinstance(e.node, Record)], args, name)
+        if named:
+            of = named[0].node
+            return self.resolve(of) if isinstance(of, c_ast.Enum) else self._expand_alias(named[0], args, name)
         return self.program.dialect.types.get(last) or TYPE_NAMES.get(last)
+
+    def in_std(self, name: QualName) -> QualName:
+        """``name`` with ``std`` for the namespace that a using-declaration made a name of the standard library a member
+        of, where we have no declaration of that."""
+        here = self.scope.namespace
+        for i, part in enumerate(name.parts if self.program.std_names else ()):
+            if part.name in self.program.std_names:
+                of = tuple(p.name for p in name.parts[:i])
+                own = innermost(self.program.types_named(part.name), of, here)
+                if not own and innermost(self.program.std_names[part.name], of, here):
+                    return QualName([NamePart("std", None), *name.parts[i:]], False, coord=name.coord)
+        return name
 
     def _expand_alias(self, entity: Entity, args: list | None, node: Any) -> Type:
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):

@@ -7,13 +7,13 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.frontend.context import Context
-from ktc.ir.frontend.syntax.cxx_ast import NamedType, PackExpansion, QualName, is_const
+from ktc.ir.frontend.syntax.cxx_ast import NamedType, PackExpansion, QualName, own_qualifiers
 from ktc.ir.frontend.syntax.program import name_parts, pick
 from ktc.ir.nodes import Const
 from ktc.ir.types import BOOL, Scalar, Type
 
 from .cxx_types import RecordType, show
-from .name_meanings import FunctionVal, PackVal, TemplateVal, TypeVal
+from .name_meanings import TOP_QUALIFIERS, FunctionVal, PackVal, TemplateVal, TypeVal
 from .templates import plain_name
 from .values import NullVal, RVal, Value
 
@@ -69,7 +69,7 @@ class TemplateArguments(Context):
             elif isinstance(a, c_ast.UnaryOp) and a.op == "&" and isinstance(a.expr, c_ast.ID | QualName):
                 out += self.template_args([a.expr], node)
             elif isinstance(a, c_ast.Typename):
-                out.append(TypeVal(self.resolve(a), const=self._of_constants(a)))
+                out.append(TypeVal(self.resolve(a), *(self._qualified(a, q) for q in TOP_QUALIFIERS)))
             elif isinstance(a, c_ast.Constant) and a.type == "nullptr_t":
                 out.append(NullVal())
             else:
@@ -81,12 +81,10 @@ class TemplateArguments(Context):
         qualifier, last, args = name_parts(name)
         return self.function_named(qualifier, last, args, name)
 
-    def _of_constants(self, a: c_ast.Typename) -> bool:
-        """Whether a type is written as one of constants, or is a template parameter that stands for such a one."""
-        if not isinstance(a.type, c_ast.TypeDecl):
-            return False
+    def _qualified(self, a: c_ast.Typename, qualifier: str) -> bool:
+        """Whether a type is written with a qualifier, or is a template parameter that stands for such a one."""
         known = self.scope.find(plain_name(a) or "")
-        return is_const(a.type) or (isinstance(known, TypeVal) and known.const)
+        return qualifier in own_qualifiers(a) or (isinstance(known, TypeVal) and getattr(known, qualifier))
 
     def template_named(self, node: Any) -> TemplateVal | None:
         """The class or alias template that a template argument names (without arguments of its own), or None."""
@@ -102,11 +100,8 @@ class TemplateArguments(Context):
         local = self.scope.find(last) if not qualifier else None
         if local is not None:
             return local if isinstance(local, TemplateVal) and local.entities[0].params else None
-        for table in (self.program.aliases, self.program.records):
-            found = pick(table.get(last, []), qualifier, self.scope.namespace)
-            if found and any(e.params for e in found):
-                return TemplateVal(last, tuple(found))
-        return None
+        found = pick(self.program.types_named(last), qualifier, self.scope.namespace)
+        return TemplateVal(last, tuple(found)) if any(e.params for e in found) else None
 
     def bind_params(self, params, values: list[Value], node: Any, known: dict[str, Value] | None = None) -> list[Value]:
         """Bind template parameters in the current scope; missing ones take their defaults. What each is, unnamed ones
@@ -140,7 +135,9 @@ class TemplateArguments(Context):
 
 
 def spell(v: Value) -> str:
-    """A template argument as C++ writes it."""
+    """A template argument as C++ writes it; those of a pack between the brackets of an argument list."""
+    if isinstance(v, TypeVal) and any(getattr(v, q) for q in TOP_QUALIFIERS):
+        return " ".join((spell(TypeVal(v.type)), *(q for q in TOP_QUALIFIERS if getattr(v, q))))
     if isinstance(v, TypeVal) and isinstance(v.type, RecordType):
         owner = v.type.owner
         around = v.type.decl[0].namespace if owner is None else (spell(TypeVal(owner)),)
@@ -151,6 +148,10 @@ def spell(v: Value) -> str:
         return v.name
     if isinstance(v, NullVal):
         return "nullptr"
+    if isinstance(v, PackVal):
+        return f"<{', '.join(map(spell, v.items))}>"
+    if isinstance(v, TemplateVal):
+        return "::".join((*v.entities[0].namespace, v.name))
     if isinstance(v, RVal) and isinstance(v.expr, Const):
         return str(v.expr.value).lower() if isinstance(v.expr.value, bool) else str(v.expr.value)
     return "..."

@@ -60,7 +60,7 @@ class Traits(TemplateArguments):
         if name in ("is_trivially_copyable", "is_pod") and len(args) == 1:
             return self._trivial(self.arg_type(args[0]), name == "is_pod")
         if name == "is_const" and len(args) == 1:
-            return (isinstance(args[0], c_ast.Typename) and self._of_constants(args[0])) or None
+            return (isinstance(args[0], c_ast.Typename) and self._qualified(args[0], "const")) or None
         if name in ("is_base_of", "is_convertible") and len(args) == 2:
             return getattr(self, f"_{name}")(*(self.arg_type(a) for a in args))
         if name == "is_empty" and len(args) == 1:

@@ -11,7 +11,7 @@ import io
 import os
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -87,6 +87,12 @@ class Preprocessed:
             folder = self.outside[first[0]]
             return f"; {first[0]} is outside the source's folder, and was not read (-I {folder} allows it)"
         return f"; {', '.join(self.missing[:3])} was not found"
+
+    def why_unknown(self, qualifier: Iterable[str]) -> str:
+        """``why_missing`` for a name behind ``qualifier``: where no header is missing, those in angle brackets that
+        stand in a folder that one of its namespaces is called as."""
+        theirs = [h for h in self.dropped if not set(qualifier).isdisjoint(h.split("/")[:-1])]
+        return self.why_missing or (f"; <{'>, <'.join(theirs[:3])}> was not found" if theirs else "")
 
 
 USUAL_FOLDERS = ("include", "inc", "includes", "src", "common", "Common", "")

@@ -268,6 +268,16 @@ def qualifiers(node: Any) -> list[str]:
     return list(node.quals or [])
 
 
+def own_qualifiers(node: Any) -> list[str]:
+    """The qualifiers of a type name itself, not of what it points or refers to: ``const`` of ``int* const``."""
+    return [] if isinstance(node.type, RefDecl | c_ast.ArrayDecl) else qualifiers(node.type)
+
+
 def is_const(node: Any) -> bool:
     """Whether the thing pointed or referred to is const."""
     return "const" in qualifiers(node)
+
+
+def params_of(fn: Function) -> list:
+    """Declared parameters, less a trailing ``...``."""
+    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []

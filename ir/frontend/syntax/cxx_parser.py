@@ -207,6 +207,10 @@ class CudaParser(TemplateParser):
         for d, info in zip(decls, given["decls"]):
             if info.get("align") and isinstance(d, c_ast.Decl):
                 d.align = [*(d.align or []), *info["align"]]
+        for d in decls:
+            of = d.type.type if isinstance(d, c_ast.Typedef) and isinstance(d.type, c_ast.TypeDecl) else None
+            if isinstance(of, Record) and not of.name:  # the name for all purposes but the scope's ([dcl.typedef])
+                of.name = d.name
         if self._language is OPENCL:
             for d in decls:
                 if isinstance(getattr(d, "type", None), c_ast.PtrDecl) and d.funcspec:

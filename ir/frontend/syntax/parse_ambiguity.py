@@ -26,6 +26,10 @@ _AFTER_DECLARED = frozenset({"SEMI", "EQUALS", "COMMA", "LPAREN", "LBRACE", "LBR
                              "LT", "ATTRIBUTE_BEGIN", "CUDA_ARGS", None})  # fmt: skip
 """What may stand behind a name that is being declared."""
 
+_OF_POINTERS = frozenset({"TIMES", "AND", "LAND", "CONST", "VOLATILE", "RESTRICT"})
+_AFTER_TYPE = frozenset({"RPAREN", "GT", "RSHIFT", "COMMA"})
+"""What may stand behind the type of a cast or a template argument."""
+
 STD_TYPES = frozenset({
     "size_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "ptrdiff_t",
     "conditional_t", "enable_if_t", "remove_const_t", "remove_cv_t", "remove_reference_t", "decay_t", "array", "pair",
@@ -56,7 +60,7 @@ class AmbiguityParser(NameParser):
             return True
         if tok.type in ("TYPEID", "ID", "COLONCOLON"):
             if tok.type == "ID" and self._peek_type(2) not in ("COLONCOLON", "LT"):
-                return False
+                return self._is_pointer_to_name(2)
             if tok.type == "TYPEID" and self._peek_type(2) not in ("COLONCOLON", "LT"):
                 return True
             return self._scan_type_name()
@@ -65,11 +69,19 @@ class AmbiguityParser(NameParser):
     def _scan_type_name(self) -> bool:
         mark = self._mark()
         try:
-            return self._names_type(self._parse_qual_name())
+            return self._names_type(self._parse_qual_name()) or self._is_pointer_to_name(1)
         except KtcError:
             return False
         finally:
             self._reset(mark)
+
+    def _is_pointer_to_name(self, at: int) -> bool:
+        """Whether the ``at``-th token from here makes a pointer or reference of the name before it, and then the type
+        ends: the operand that ``*`` and ``&`` would have in an expression is missing, so the name is a type's."""
+        first = at
+        while self._peek_type(at) in _OF_POINTERS:
+            at += 1
+        return at > first and self._peek_type(at) in _AFTER_TYPE
 
     def _names_type(self, name: QualName) -> bool:
         """Whether a parsed qualified name denotes a type, by its last component."""

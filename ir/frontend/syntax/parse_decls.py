@@ -163,6 +163,7 @@ class DeclParser(SpecifierParser):
         return node
 
     def _parse_type_name(self):
+        self._need_type = True  # nothing but a type can stand here, known or not
         spec, saw_type, coord = self._parse_specifiers(allow_storage_and_function=False)
         if spec is None or not saw_type:
             tok = self._peek()

@@ -57,6 +57,8 @@ class SpecifierParser(AmbiguityParser):
                 self._advance()
                 add(AutoType(None, coord=coord), "type")
                 saw_type = True
+            elif kind == "DECLTYPE" and self._peek_type(3) == "AUTO":
+                self._unsupported("'decltype(auto)'", coord, "write auto, auto&& or the type itself")
             elif kind == "DECLTYPE" and (member := self._try_decltype_member()) is not None:
                 add(NamedType(member, coord=coord), "type")
                 saw_type = True

@@ -218,6 +218,8 @@ class StmtParser(ControlParser):
         self._expect("SEMI")
         if self._names_type(name):
             self._add_typedef_name(name.parts[-1].name, coord)
+            if name.parts[0].name == "std":  # behind a type's name ``<`` is no operator
+                self._templates.add(name.parts[-1].name)
         return Using(name, False, coord=coord)
 
     def _parse_namespace(self):

@@ -110,6 +110,7 @@ class TemplateParser(RecoveringParser):
             self._constrain(concept, pack, name)
             default = self._parse_type_name() if self._accept("EQUALS") else None
             return TemplateParam(name, "type", None, default, pack, coord=coord)
+        self._need_type = True  # a concept that is known was tried before
         spec, _, _ = self._parse_declaration_specifiers(allow_no_type=False)
         pack = self._peek_type() == "ELLIPSIS"
         decl = self._parse_cxx_declarator(abstract=True)

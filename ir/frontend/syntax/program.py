@@ -78,6 +78,8 @@ class Program:
     using: set[str] = field(default_factory=set)
     brought_in: list[tuple[tuple[str, ...], QualName]] = field(default_factory=list)
     """``using a::b`` in a namespace: what it names is a member of that namespace too."""
+    std_names: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+    """Names of the standard library by the namespaces that ``using std::name`` makes them members of."""
     enums_brought_in: list[tuple[tuple[str, ...], QualName]] = field(default_factory=list)
     """``using enum a::b`` in a namespace: its enumerators are members of that namespace too."""
     by_reference: dict[str, set[int]] | None = None
@@ -129,6 +131,10 @@ class Program:
     @property
     def _global(self) -> list[Entity]:
         return [e for es in self.functions.values() for e in es if e.is_kernel]
+
+    def types_named(self, name: str) -> list[Entity]:
+        """What ``name`` is declared as that is a type, in any namespace: aliases, classes, enumerations."""
+        return [*self.aliases.get(name, ()), *self.records.get(name, ()), *self.enums.get(name, ())]
 
     def bad_function(self, name: str) -> KtcError | None:
         """Why the function, or the variable, ``name`` did not parse, if that is so."""
@@ -199,6 +205,9 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         p.aliases[item.name].append(Entity(item.name, item, ns, params or None))
     elif isinstance(item, Using):
         p.using.add(item.name.text)
+        if not item.namespace and name_parts(item.name)[0] == ("std",):
+            last = item.name.parts[-1].name
+            p.std_names[last].append(Entity(last, item.name, ns))
         if not item.namespace and ns:
             p.brought_in.append((ns, item.name))
     elif isinstance(item, UsingEnum):
@@ -291,11 +300,19 @@ def pick(entities: list[Entity], qualifier: tuple[str, ...], here: tuple[str, ..
     """The entities that ``qualifier::name`` can mean inside namespace ``here``: the innermost match, else all."""
     if not entities:
         return []
+    match = innermost(entities, qualifier, here)
+    if match:
+        return match
+    return [e for e in entities if e.namespace[-len(qualifier) :] == qualifier] if qualifier else entities
+
+
+def innermost(entities: list[Entity], qualifier: tuple[str, ...], here: tuple[str, ...]) -> list[Entity]:
+    """Those of ``qualifier`` as the nearest namespace around ``here`` that has one of them understands it."""
     for depth in range(len(here), -1, -1):
         match = [e for e in entities if e.namespace == (*here[:depth], *qualifier)]
         if match:
             return match
-    return [e for e in entities if e.namespace[-len(qualifier) :] == qualifier] if qualifier else entities
+    return []
 
 
 def name_parts(node: Any) -> tuple[tuple[str, ...], str, list | None]:

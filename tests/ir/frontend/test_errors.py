@@ -41,6 +41,9 @@ def body(code: str, prelude: str = "", params: str = "float* p, int n") -> str:
         (body("static_assert(sizeof(int) == 8, \"no\");"), "E-SEMA-STATIC-ASSERT", ""),
         (body("int a[n];"), "E-SEMA-CONSTANT", "-D"),
         (body("p = new float[3];"), "E-UNSUPPORTED-SYNTAX", ""),
+        (body("p[0] = f(p);", "__device__ decltype(auto) f(float* x) { return *x; }"), "E-UNSUPPORTED-SYNTAX",
+        "auto&&"),
+        (body("at::PhiloxCudaState s;"), "E-SEMA-TYPE", "seed"),
         ("int main() { return 0; }\n", "E-KERNEL-NONE", "kernel"),
         ("__global__ void a() {}\n__global__ void b() {}\n", "E-KERNEL-SEVERAL", "--kernel a"),
         ("#error no\n__global__ void a() {}\n", "E-PP-DIRECTIVE", "-D"),
@@ -177,3 +180,32 @@ def test_a_macro_call_that_does_not_parse_ends_where_its_namespace_does() -> Non
         "namespace a { namespace b {\n__global__ void k(int* y) { y[0] = 1; }\nEVAL(ONE, TWO)\nEVAL(ONE, TWO, 3)\n}}\n"
     )
     assert load(text + "__global__ void after(int* y) { y[0] = 2; }\n", name="k.cu", kernel="k").name == "k"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        # Where only a type can stand, an unknown name is one.
+        (body("pkg::Pair* q = (pkg::Pair*)p + n;"), "E-SEMA-TYPE",
+         "unknown type 'pkg::Pair'; <pkg/pair.h> was not found"),
+        (body("p[0] = ((Pair const*)p)->x;"), "E-SEMA-TYPE", "unknown type 'Pair'"),
+        (body("p[0] = reinterpret_cast<Pair const*>(p)->x;"), "E-SEMA-TYPE", "unknown type 'Pair'"),
+        (body("p[0] = get<Pair&>(p);", "template <typename T> __device__ float get(float* p) { T t; return t; }"),
+         "E-SEMA-TYPE", "unknown type 'Pair'"),
+        (body("p[0] = at<float>(p);", "template <typename T> using Two = pkg::Pair<T, 2>;\n"
+              "template <typename T> __device__ T at(T* p) { return reinterpret_cast<Two<T> const*>(p)->x; }"),
+         "E-SEMA-TYPE", "unknown type 'pkg::Pair'; <pkg/pair.h> was not found"),
+        (body("p[0] = pkg::fold(p);"), "E-SEMA-CALL", "unknown function 'pkg::fold'; <pkg/pair.h> was not found"),
+        (body("p[0] = pkg::LIMIT;"), "E-SEMA-NAME", "unknown name 'pkg::LIMIT'; <pkg/pair.h> was not found"),
+    ],
+)  # fmt: skip
+def test_what_an_unknown_name_is(refuses, text, code, said):
+    error = refuses("#include <pkg/pair.h>\n#include <other/thing.h>\n" + text, code)
+    assert error.message == said and error.loc is not None
+
+
+def test_why_the_only_function_of_a_name_is_not_meant(refuses):
+    error = refuses(
+        body("p[0] = g<1>(n);", "template <step_t f> __device__ float g(int x) { return f(x); }"), "E-SEMA-OVERLOAD"
+    )
+    assert error.message == "no 'g' accepts (int)" and error.hint == "unknown type 'step_t'"

@@ -192,7 +192,7 @@ def _kernel(lowering: KernelLowering, launch: Launching, template: Mapping[str, 
     own = [p.name for p in entity.params or ()]
     given: dict[str, object] = {n: template[n] for n in own if n in template}
     bindings, _, _ = choose_instance(lowering, entity, [launch.site], given)
-    return entity, {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
+    return entity, {p.name: spell(bindings[p.name]) for p in entity.params or ()}
 
 
 __all__ = ["HostSequence", "HostStep", "Read", "sequences_of"]

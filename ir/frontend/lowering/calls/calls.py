@@ -14,6 +14,7 @@ from ktc.ir.frontend.dialects.opencl_lanes import lanewise
 from ktc.ir.frontend.dialects.opencl_lowering import opencl_call
 from ktc.ir.frontend.input_limits import MAX_ARGUMENTS
 from ktc.ir.frontend.library.prelude import prelude_function
+from ktc.ir.frontend.meaning.conversions import USER
 from ktc.ir.frontend.meaning.cxx_types import RecordType
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.meaning.name_meanings import FunctionVal
@@ -93,7 +94,7 @@ class Calls(Overloads):
         bad = self.program.bad_function(name)
         if bad is not None:
             raise bad
-        extra = self.source.why_missing
+        extra = self.source.why_unknown(qualifier)
         self.fail("E-SEMA-CALL", f"unknown function '{'::'.join((*qualifier, name))}'{extra}", node,
                   hint="define it in the file, add the folder of its header, or rewrite the call")  # fmt: skip
 
@@ -209,8 +210,23 @@ class Calls(Overloads):
             if found is not None:
                 return found
         entities = [e for e in self.program.functions.get(name, []) if len(params_of(e.node)) == len(args)]
-        viable = [e for e in entities if self._viable(e, None, args, node) is not None]
+        costs = [(e, v[0]) for e in entities if (v := self._viable(e, None, args, node)) is not None]
+        records = [a for a in args if isinstance(a, RecordVal)]
+        numbers = bool(records) and all(map(self.is_number, records))  # the built-in operator takes them too
+        viable = [
+            e
+            for e, cost in costs
+            if cost < USER or (self._is_found(e, records) and not (numbers and cost > USER * len(records)))
+        ]
         return self.call_entities(viable, None, args, node, self.file_scope()) if viable else None
+
+    def _is_found(self, operator: Entity, records: list[RecordVal]) -> bool:
+        """Whether an operator is looked up here: in the namespaces around, in those that are used, and in those of the
+        operands' classes ([basic.lookup.argdep])."""
+        of, here = operator.namespace, self.scope.namespace
+        classes = [t for r in records for t in self.lineage(r.type)]  # type: ignore[arg-type]
+        theirs = [ns for t in classes for ns in (t.decl[0].namespace, (*t.decl[0].namespace, t.name))]
+        return of == here[: len(of)] or of in theirs or "::".join(of) in self.program.using
 
     def _takes(self, record: RecordVal, name: str, count: int) -> bool:
         """Whether the nearest class with a method ``name`` has one of ``count`` arguments: ``-v`` is not ``v - w``."""

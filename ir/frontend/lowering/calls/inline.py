@@ -171,11 +171,14 @@ class Inliner(MemberInits):
             v = NullVal() if empty_pointer else self.initial_value(of, list(v.items), True, node)
         if isinstance(t, Reference):
             same = t.elem == self.type_of(v) or not isinstance(t.elem, Scalar)
-            if isinstance(v, RecordVal | ArrayVal | FlatArray | LaneArray | FunctionVal | PtrVar) or (
-                same and not isinstance(v, RVal)
+            converted = isinstance(v, RecordVal) and isinstance(t.elem, Scalar)
+            if not converted and (
+                isinstance(v, RecordVal | ArrayVal | FlatArray | LaneArray | FunctionVal | PtrVar)
+                or (same and not isinstance(v, RVal))
             ):
                 if isinstance(v, RecordVal) and isinstance(t.elem, RecordType):
                     v = self.upcast(v, t.elem)
+                    v = v if v.type == t.elem else self.construct_record(t.elem, [v], node)
                 return named(as_volatile(self.pin(v), t.volatile), t.const)
             t = t.elem
         place, v = v, self.load(v, node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -16,8 +17,11 @@ from ktc.ir.frontend.meaning.cxx_types import Pointer, show
 from ktc.ir.frontend.meaning.name_meanings import TypeVal
 from ktc.ir.frontend.meaning.row_signatures import row_signature
 from ktc.ir.frontend.meaning.values import (
+    ArrayVal,
     ChoicePlace,
     ElemPlace,
+    FlatArray,
+    LaneArray,
     LanePlace,
     ListVal,
     PtrToPlace,
@@ -61,6 +65,8 @@ class Intrinsics(BuiltinRows):
     read_only_hints = False
     """Whether a load was asked for as one of read-only memory."""
 
+    elements_of: Any  # provided by the declarations of arrays
+
     # ------------------------------------------------------------------ choosing a row
     def builtin(self, rows: tuple[Builtin, ...], args: list[Value], node: Any) -> Value:
         """Lower a call of the best row for ``args``."""
@@ -72,6 +78,9 @@ class Intrinsics(BuiltinRows):
         if rows[0].arg in PACKED:
             args = [self._word(a) for a in args]
         best = self.best_row(rows, args)[0]
+        if best is None:
+            args = [self.as_number(a, node) for a in args]
+            best = self.best_row(rows, args)[0]
         if best is None:
             types = ", ".join(show(self.type_of(a)) for a in args)
             self.fail(
@@ -178,18 +187,31 @@ class Intrinsics(BuiltinRows):
     def _b_warp(self, row: Builtin, args: list[Value], node: Any) -> Value:
         """A shuffle. A library's own code may move objects: field by field, as the headers do it by words."""
         if isinstance(value := args[1], RecordVal) and in_library(getattr(node.coord, "file", "")):
-            out = RecordVal(value.type)
-            for name, field in value.fields.items():
-                moved = self._b_warp(row, [args[0], self.load(field, node), *args[2:]], node)
-                out.fields[name] = (
-                    moved if isinstance(moved, RecordVal) else RVal(self.temp(self.rvalue(moved).expr, name))
-                )
-            return out
+            return self._warp_object(value, lambda part: self._b_warp(row, [args[0], part, *args[2:]], node), node)
         exprs, _ = self._converted(row, args, node)
         mask, moves, arg, width = exprs
         if isinstance(moves.type, Vec) and not (moves.type.n == 2 and moves.type.elem in (F16, BF16)):
             return self._warp_vector(row.arg, moves, arg, width, mask)
         return self._warp(row.arg, moves, arg, width, mask)
+
+    def _warp_object(self, value: RecordVal, shuffled: Callable[[Value], Value], node: Any) -> RecordVal:
+        """An object each member of which is ``shuffled``, and of an array each element."""
+
+        def read(place: Value, name: str) -> Value:
+            part = shuffled(self.load(place, node))
+            return part if isinstance(part, RecordVal) else RVal(self.temp(self.rvalue(part).expr, name))
+
+        arrays = {name for name, field in value.fields.items() if isinstance(field, ArrayVal | FlatArray | LaneArray)}
+        out = self.copied(value, "moved", node) if arrays else RecordVal(value.type)
+        for name, field in value.fields.items():
+            if name in arrays:
+                for target, source in self.elements_of(out.fields[name], field, node):
+                    self.store(target, read(source, name), node)
+            elif arrays:
+                self.assign_field(out, name, read(field, name), node)
+            else:
+                out.fields[name] = read(field, name)
+        return out
 
     def _warp_vector(self, kind: str, moves: Expr, arg: Expr, width: Expr, mask: Expr) -> RVal:
         """A shuffle of a vector: as one word if it is one, else lane by lane."""

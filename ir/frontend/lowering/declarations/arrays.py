@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -116,6 +116,13 @@ class Arrays(PointerVariables):
 
     def copy_array(self, dst: Value, src: Value, node: Any, declared: CArray | None = None) -> None:
         """Element by element; ``declared`` is the array's type where ``dst`` is only where it begins."""
+        for target, source in self.elements_of(dst, src, node, declared):
+            self.store(target, self.load(source), node)
+
+    def elements_of(
+        self, dst: Value, src: Value, node: Any, declared: CArray | None = None
+    ) -> Iterator[tuple[Value, Value]]:
+        """The elements of two arrays of one type, in pairs."""
         if declared is None:
             assert isinstance(dst, ArrayVal | FlatArray | LaneArray) and isinstance(dst.type, CArray)
             declared = dst.type
@@ -124,7 +131,7 @@ class Arrays(PointerVariables):
             source, target = src, dst
             for i in index:
                 source, target = self.subscript(source, i32(i), node), self.subscript(target, i32(i), node)  # type: ignore[assignment]
-            self.store(target, self.load(source), node)
+            yield target, source
 
     def declare_shared(self, node: c_ast.Decl, t: Type, storage: list[str]) -> Value:
         """``__shared__`` static or ``extern __shared__`` dynamic memory; the same dynamic name is the same memory."""

@@ -97,6 +97,9 @@ class RecordInits(Records):
             whole = self.upcast(args[0], t)
             if whole.type == t:
                 return self.copied(whole, name or t.name.lower(), node)
+            made = self.converted(args[0], t, node)
+            if isinstance(made, RecordVal):
+                return self.copied(made, name, node) if name else made
         if not name:
             self.refuse_end(t, node)
         record = self.new_record(t, name or t.name.lower(), node)

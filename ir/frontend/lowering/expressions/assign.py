@@ -105,8 +105,8 @@ class Assignments(Lookup):
                 self.fail("E-UNSUPPORTED-MEMBER", what, node, hint="declare operator= in the class")
             return None
         found = self.method(place, "operator=", [v], node)
-        if found is None and not isinstance(v, RecordVal) and not self.is_aggregate(t):
-            self.store(place, self.construct_record(t, [v], node), node)  # converted by a constructor
+        if found is None and (isinstance(v, RecordVal) or not self.is_aggregate(t)):
+            self.store(place, self.construct_record(t, [v], node), node)  # converted by one class or the other
             return place
         return found
 

@@ -22,7 +22,7 @@ from ktc.ir.frontend.meaning.values import (
     Value,
     VarPlace,
 )  # fmt: skip
-from ktc.ir.nodes import Binary, Const, Decl, Expr, Select, Stmt, Var, fresh, i32
+from ktc.ir.nodes import Assign, Binary, Const, Decl, Expr, If, Select, Stmt, Var, fresh, i32
 from ktc.ir.types import BOOL, EVENT, I64, Scalar, Type
 
 from .vector_truths import VectorTruths, is_vector
@@ -61,6 +61,8 @@ class LazyOperators(VectorTruths):
 
     def _ternary(self, node: c_ast.TernaryOp, place: bool = False) -> Value:
         evaluate = self.argument if place else self.eval
+        if id(node) in self.unused:
+            self.unused |= {id(x) for x in (node.iftrue, node.iffalse) if isinstance(x, c_ast.TernaryOp)}
         tested = self.load(self.eval(node.cond), node.cond)
         if is_vector(tested):
             return self.vector_choice(self.rvalue(tested), self.rval(node.iftrue), self.rval(node.iffalse), node)
@@ -71,6 +73,8 @@ class LazyOperators(VectorTruths):
             v = evaluate(chosen)
             if place and isinstance(v, NUMBER_PLACES) and self._is_place_of(other, v.type):
                 return v
+            if isinstance(v, NullVal) and id(node) in self.unused:
+                return v
             return self._in_common(self.load(v, node), other, node)
         with self.controlled(), self.given(cond, True), self.capture() as pre_a:
             first = evaluate(node.iftrue)
@@ -78,6 +82,9 @@ class LazyOperators(VectorTruths):
         with self.controlled(), self.given(cond, False), self.capture() as pre_b:
             second = evaluate(node.iffalse)
             b = self.load(second, node.iffalse)
+        if id(node) in self.unused and (isinstance(a, NullVal) or isinstance(b, NullVal)):  # both are void
+            self.emit(If(cond, tuple(pre_a), tuple(pre_b), loc=self.loc))
+            return NullVal()
         if place and not (pre_a or pre_b) and are_places((first, node.iftrue), (second, node.iffalse)):
             return ChoicePlace(Select(cond, i32(0), i32(1)), (first, second), first.type)  # type: ignore[attr-defined]
         if (
@@ -164,8 +171,6 @@ class LazyOperators(VectorTruths):
         return dataclasses.replace(out, temporary=True)
 
     def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
-        from ktc.ir.nodes import Assign, If
-
         t: Type = a.type
         if a.type != b.type and isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
             t = self.common(a.type, b.type, "?:", node)

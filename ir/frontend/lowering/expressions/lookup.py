@@ -85,6 +85,7 @@ class Lookup(LazyOperators):
         self.fail("E-SEMA-NAME", f"unknown name '{node.name}'{extra}", node, hint=hint)
 
     def _qual(self, node: QualName) -> Value:
+        node = self.in_std(node)
         qualifier, name, args = name_parts(node)
         if qualifier == ("std",) and args:
             known = name.endswith("_v")
@@ -119,7 +120,7 @@ class Lookup(LazyOperators):
             raise bad
         self.fail(
             "E-SEMA-NAME",
-            f"unknown name '{node.text}'",
+            f"unknown name '{node.text}'{self.source.why_unknown(qualifier)}",
             node,
             hint="check the spelling, or add the folder of its header",
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.entry_points import deep_recursion, load, parse_unit
 from ktc.ir.frontend.host.guesses import guesses
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import instances, spell
+from ktc.ir.text.printer import print_type
 
 KERNEL = "template <typename T, int N> __global__ void k(T* p) { p[threadIdx.x] = N; }\n"
 
@@ -132,3 +134,113 @@ def test_classes_in_classes_are_spelled_with_what_is_around_them():
     void f(n::O::I* a, n::P<3, true>::I* b) { k<n::O::I, n::P<3, true>::I><<<1, 1>>>(a, b); }"""
     assert found(text) == ["n::O::I, n::P<3, true>::I"]
     assert len(load(text + "\n", template={"T": "n::O::I", "U": "n::P<3, true>::I"}).params) == 2
+
+
+PACKED = """
+struct Op {
+  __device__ float operator()(float x, float a) const { return x * a; }
+  __device__ float operator()(float x, int a, const float* b) const { return x + a + b[0]; }
+};
+template <typename T, typename F, typename... Args>
+__global__ void k(T* p, F f, Args... args) { p[0] = f(p[0], args...); }
+"""
+
+
+def test_instances_that_differ_in_a_pack_are_several() -> None:
+    host = (
+        "void f(float* p, const float* q, bool b) "
+        "{ k<<<1, 1>>>(p, Op(), 2.5f); k<<<1, 1>>>(p, Op(), 3, b ? q : nullptr); }"
+    )
+    assert found(PACKED + host) == ["float, Op, <float>", "float, Op, <int, const float*>"]
+    with pytest.raises(KtcError) as several:
+        load(PACKED + host, name="k.cu")
+    assert several.value.code == "E-TEMPLATE-MISSING"
+    assert several.value.hint.endswith("--template T=float --template F=Op --template 'Args=<float>'")
+    kernel = load(PACKED + host, name="k.cu", template={"Args": "<int, const float*>"})
+    assert [print_type(p.sym.type) for p in kernel.params[1:]] == ["i32", "f32 const*"]
+
+
+def test_a_pack_whose_arguments_are_not_known_is_not_empty() -> None:
+    host = "template <typename... A> void f(float* p, A... a) { k<<<1, 1>>>(p, Op(), a...); }\n"
+    assert found(PACKED + host + "void g(float* p) { f(p, 2.5f); }") == ["float, Op, <float>"]
+    assert found(PACKED + host + "void g(float* p) { f(p, size_of(p)); }") == []
+    with pytest.raises(KtcError) as missing:
+        load(PACKED + host + "void g(float* p) { f(p, size_of(p)); }", name="k.cu", template={"T": "float", "F": "Op"})
+    assert missing.value.hint == "for example --template 'Args=<half>'"
+
+
+def test_templates_as_arguments_are_told_apart() -> None:
+    text = """
+template <typename T> struct One { __device__ T get() { return T(1); } };
+template <typename T> struct Two { __device__ T get() { return T(2); } };
+template <template <typename> class E, typename T> __global__ void k(T* p) { E<T> e; p[0] = e.get(); }
+void f(float* p) { k<One><<<1, 1>>>(p); k<Two><<<1, 1>>>(p); }
+"""
+    assert found(text) == ["One, float", "Two, float"]
+    assert "2.0f" in emit(load(text, name="k.cu", template={"E": "Two"}), "cuda").text
+
+
+def test_a_launch_in_a_discarded_branch_is_none() -> None:
+    text = (
+        KERNEL
+        + """
+template <typename A, bool Twice, int M> void f(A* p) {
+  if constexpr (Twice && M > 2) { k<A, M * 2><<<1, 32>>>(p); } else { if constexpr (M == 1) k<A, M><<<1, 32>>>(p); }
+}
+void g(float* p) { f<float, true, 1>(p); f<float, true, 3>(p); f<float, false, 5>(p); f<int, true, 7>((int*)p); }"""
+    )
+    assert found(text) == ["float, 6", "int, 14", "float, 1"]
+
+
+def test_arguments_are_spelled_with_their_qualifiers_and_typedef_names(execute) -> None:
+    text = """
+typedef struct { float d; int q[2]; } Block;
+template <typename T> __device__ T* start(T* x) { return x; }
+template <typename B, auto Start> __global__ void k(float* o, const B* b) { o[0] = Start(b)[1].d; }
+void f(float* o, const Block* b) { k<Block, start<const Block>><<<1, 1>>>(o, b); k<Block, nullptr><<<1, 1>>>(o, b); }"""
+    assert found(text) == ["Block, start<Block const>", "Block, nullptr"]
+    kernel = load(text, name="k.cu", template={"Start": "start<Block const>"})
+    assert "b[1].d" in emit(kernel, "cuda").text or "b[3]" in emit(kernel, "cuda").text
+
+
+DISPATCH = """
+template <int N> struct Int { static constexpr int value = N; };
+void f(void* p, int type, bool wide) {
+  const dim3 grid(2);
+  auto run = [&](auto t) {
+    using T = decltype(t);
+    auto launch = [&](auto n) { constexpr int M = decltype(n)::value; k<T, M><<<grid, 64>>>((T*)p); };
+    if (wide) { launch(Int<4>{}); } else { launch(Int<1>{}); }
+  };
+  switch (type) {
+    case 0: run(float{}); break;
+    case 1: return run(short{});
+    default: break;
+  }
+}
+"""
+
+
+def test_a_generic_lambda_is_followed_for_each_call() -> None:
+    assert found(KERNEL + DISPATCH) == ["float, 4", "float, 1", "short, 4", "short, 1"]
+    kernel = load(KERNEL + DISPATCH, name="k.cu", template={"T": "short", "N": "1"})
+    assert kernel.launch is not None and [print_type(p.sym.type) for p in kernel.params[:1]] == ["i16*"]
+    assert [str(x.value) for x in kernel.launch.block[:1]] == ["64"]
+
+
+def test_a_generic_lambda_with_other_parameters_and_values() -> None:
+    text = (
+        KERNEL
+        + """
+void f(void* p, int m) {
+  auto run = [=](auto t, int blocks, auto* q) { k<decltype(t), 2><<<blocks, 32>>>((decltype(t)*)p); };
+  run(float(1), m / 2, p);
+}"""
+    )
+    assert found(text) == ["float, 2"]
+
+
+def test_what_a_generic_lambda_is_given_elsewhere_is_not_known() -> None:
+    text = KERNEL + "void f(int m) { auto run = [](auto t) { k<decltype(t), 2><<<1, 32>>>(nullptr); }; each(m, run); }"
+    assert found(text) == []
+    assert found(text.replace("each(m, run);", "run(1.5f); each(m, run);")) == []

@@ -66,6 +66,26 @@ def test_arg_max_of_pairs_travels_by_fields() -> None:
     assert list(out[:2]) == [X[:64].argmax(), X[:64].max()]
 
 
+def test_objects_with_arrays_travel_element_by_element() -> None:
+    """The two largest items with their places: by a function of the file, over partial warps."""
+    top = (
+        "struct Entry { int at; }; struct Top { int key[2]; Entry from[2]; short count; }; "
+        "auto larger = [](const Top& a, const Top& b) { Top r; int i = 0, j = 0; for (int m = 0; m < 2; ++m) { "
+        "const bool first = a.key[i] >= b.key[j]; r.key[m] = first ? a.key[i] : b.key[j]; "
+        "r.from[m].at = first ? a.from[i].at : b.from[j].at; if (first) ++i; else ++j; } "
+        "r.count = a.count + b.count; return r; }; "
+    )
+    out = go(
+        f"{top} typedef cub::BlockReduce<Top, 80> R; SHARED(R, temp); "
+        "Top mine; mine.key[0] = v; mine.key[1] = -100; mine.from[0].at = t; mine.from[1].at = -1; mine.count = 1; "
+        "Top all = R(temp).Reduce(mine, larger); if (t == 0) { out[0] = all.key[0]; out[1] = all.key[1]; "
+        "out[2] = all.from[0].at; out[3] = all.from[1].at; out[4] = all.count; }",
+        80,
+    )
+    order = np.argsort(-X[:80], kind="stable")[:2]
+    assert list(out[:5]) == [*X[order], *order, 80]
+
+
 def test_a_functor_of_the_user_and_storage_shared_by_a_union() -> None:
     out = go(
         "struct Both { int low, high; }; struct Join { __device__ Both operator()(const Both& a, const Both& b) const "

@@ -36,6 +36,7 @@ import pytest
         ("min(a, b)", "unsigned", {"a": ("int", -1), "b": ("unsigned", 5)}, 5),
         ("__float_as_int(a)", "int", {"a": ("float", 1.0)}, 0x3F800000),
         ("std::numeric_limits<int>::max() - INT_MAX + warpSize", "int", {}, 32),
+        ("n * 2 / CLOCKS_PER_SEC", "long long", {"n": ("long long", 3_000_000)}, 6),
     ],
 )
 def test_expressions(compute, expr, out, variables, expected):

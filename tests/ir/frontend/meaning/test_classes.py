@@ -234,8 +234,9 @@ __device__ int of(Group g) { return g.size; }
 __global__ void k(int *y) { B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v; }
 """
     assert execute(text, {"y": np.zeros(1, np.int32)})["y"].tolist() == [10]
-    for unrelated in ("C c; c.v = 3; y[0] = of(c);", "C c; c.v = 3; A a(c); y[0] = a.v;"):
-        refuses(text.replace("B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v;", unrelated), "E-SEMA-INIT")
+    made = "B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v;"
+    refuses(text.replace(made, "C c; c.v = 3; y[0] = of(c);"), "E-SEMA-OVERLOAD")
+    refuses(text.replace(made, "C c; c.v = 3; A a(c); y[0] = a.v;"), "E-SEMA-INIT")
 
 
 BASES_FIRST = """

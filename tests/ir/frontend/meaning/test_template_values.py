@@ -275,6 +275,6 @@ def test_arguments_that_are_proposed_are_understood(refuses, cu, made: str, firs
     template <class T> __global__ void k(T* y) {{ y[threadIdx.x].v[0] = 1; }}
     void go(void* y) {{ k<<<1, 32>>>(({made}*)y); k<<<1, 32>>>((V<short, 2>*)y); }}
     """
-    assert f"--template T={first}" in refuses(text, "E-TEMPLATE-MISSING").hint
+    assert f"--template 'T={first}'" in refuses(text, "E-TEMPLATE-MISSING").hint
     for spelled in (first, made):
         assert cu(text, template={"T": spelled}).launch is not None

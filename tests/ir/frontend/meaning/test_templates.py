@@ -55,7 +55,7 @@ DEDUCED = """struct Pair { float a, b; };
         ("void f(void* a) { typedef short S; using R = S; k<<<1, 4>>>((R*)a, 1.5f); }", ("short", "float")),
         ("void f(void* a) { int (*p)[5]; k<<<1, 4>>>(p, 2); }", ("int[5]", "int")),
         ("void f(void* a) { char c[5]; k<<<1, 4>>>(&c[0], 2); k<<<1, 4>>>(c, 2); }", ("signed char", "int")),
-        ("void f(Pair* p) { k<<<1, 4>>>(static_cast<const Pair*>(p), 2.0); }", ("Pair", "double")),
+        ("void f(Pair* p) { k<<<1, 4>>>(static_cast<const Pair*>(p), 2.0); }", ("Pair const", "double")),
     ],
 )
 def test_arguments_that_the_launch_leaves_out_are_deduced(tmp_path, host, types):
