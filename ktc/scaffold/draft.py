@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
 
+from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
 from .bounding import of_one_block
 from .checking.allocations import check_allocations
@@ -37,7 +38,7 @@ are few enough if at smaller sizes there is one block."""
 
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
-    spec, why = None, needs_launch(k)
+    spec, why = None, needs_launch(k := with_any_sizes(k))
     blocks: dict[str, int] = {}
     if why:
         k, spec = guessed(k)

@@ -16,6 +16,7 @@ from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, For, If, Select
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
+from .bounding import values
 from .given_values import spelled_out, symbols_behind
 
 MOST = 1024
@@ -29,7 +30,7 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     """The sizes, of the kernel or its host code, that are divided by a number themselves, with that number (the least
     common multiple of several). ``fixed``: parameters that have one value; ``sources``: what variables are given."""
     out: dict[str, int] = {}
-    host = [*(e for _, e in k.launch.passed), *k.launch.grid] if k.launch is not None else []
+    host = [*(e for _, e in k.launch.passed), *k.launch.grid, *k.launch.block] if k.launch is not None else []
     divisions = [*_divisions((*all_exprs(k.body), *host), fixed)]
     for e, by in (*divisions, *_covered(k, divisions, sources)):
         whole = spelled_out(e, sources)
@@ -68,12 +69,12 @@ def _rounds_up(e: Expr, by: int) -> bool:
 
 def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[Expr]]) -> dict[str, int]:
     """The parameters that bound what is divided by a large number, with the largest: only sizes of several groups show
-    more than one, unless the bound is that many of such groups."""
+    more than one, unless the bound is that many of such groups. Digits of what is loaded are no groups of elements."""
     params = {p.sym for p in k.params}
     bounds = list(_bounds(k))
     out: dict[str, int] = {}
     for e, by in _divisions(all_exprs(k.body), fixed):
-        variables = symbols_behind([e], sources) - params
+        variables = values(e, sources) - params
         if by <= SEEN_ANYWAY:
             continue
         for index, bound in bounds:

@@ -290,7 +290,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches += [(known, numbers, at) for known, numbers, at in bound if at.body != kernel.body]
     for known, numbers, at in launches:
         try:
-            whole = with_loop_locals(with_branch_locals(prepare(at, known)))
+            whole = with_loop_locals(with_branch_locals(without_single_rounds(prepare(at, known))))
             whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
             body, facts = by_elements(without_single_rounds(whole), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)

@@ -1,11 +1,12 @@
-"""Serial loops that run once: what they do, without the loop.
+"""Serial loops that run once, as what they do without the loop; those that never run, as nothing.
 
 before                                after
     let last: i32 = row + 1               y[row] = f(row)
     for p in row..last
       y[p] = f(p)
 
-Templates leave such loops: ``for (int p = row; p < row + ROWS_PER_BLOCK; ++p)`` at one row a block.
+Templates leave such loops: ``for (int p = row; p < row + ROWS_PER_BLOCK; ++p)`` at one row a block, and
+``for (int mask = LANES / 2; mask > 0; mask /= 2)`` at one lane a row.
 """
 
 from __future__ import annotations
@@ -15,17 +16,26 @@ from collections.abc import Mapping
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.counted_loops import counting, why_unsteady
 from ktc.ir.arith.polynomial import polynomial
-from ktc.ir.fold import sub
+from ktc.ir.fold import evaluate, simplify, sub
 from ktc.ir.nodes import Body, Break, Const, Continue, Decl, Expr, For, Stmt, Sym, Var, While
-from ktc.ir.walk import bodies, commented, map_body, substitute, walk
+from ktc.ir.purity import is_removable
+from ktc.ir.walk import bodies, commented, map_body, substitute, substitute_expr, walk
 
 
 def without_single_rounds(body: Body) -> Body:
-    """``body`` without loops that run once whatever the sizes are."""
+    """``body`` without loops that run once, or never, whatever the sizes are."""
     if not any(isinstance(s, For) for s in walk(body)):
         return body
     known = definitions(body)
-    return map_body(body, lambda s: _once(s, known))
+    return map_body(body, lambda s: None if _never_runs(s, known) else _once(s, known))
+
+
+def _never_runs(s: Stmt, known: Mapping[Sym, Expr]) -> bool:
+    """Whether ``s`` is a loop whose condition does not hold at its beginning."""
+    if not isinstance(s, For) or not is_removable(s.init) or not is_removable(s.cond):
+        return False
+    at_first = simplify(substitute_expr(expand(s.cond, known), {s.var: expand(s.init, known)}))
+    return evaluate(at_first, {}) in (False, 0)
 
 
 def _once(s: Stmt, known: Mapping[Sym, Expr]) -> Stmt | Body:
@@ -33,8 +43,10 @@ def _once(s: Stmt, known: Mapping[Sym, Expr]) -> Stmt | Body:
     if not isinstance(s, For) or form is None or why_unsteady(s, form) or _is_left(s.body):
         return s
     span, by = (polynomial(expand(e, known)) for e in (sub(form.hi, form.lo), form.by))
-    if not (set(span) == set(by) == {()} and 0 < span[()] <= by[()]):
+    if set(by) != {()} or not set(span) <= {()} or not max(0, span.get((), 0)) <= by[()]:
         return s
+    if span.get((), 0) <= 0:
+        return ()
     if isinstance(form.lo, Var | Const):
         return commented(substitute(s.body, {s.var: form.lo}), s.comments)
     return (Decl(s.var, form.lo, loc=s.loc, comments=s.comments), *s.body)

@@ -247,3 +247,62 @@ def test_powers_of_two_and_what_threads_of_a_block_do_alone() -> None:
 def test_what_a_loop_goes_through_as_well_is_not_left_to_the_threads_of_a_block() -> None:
     k = ktc.loads(SCAN.replace("half > 0", "half > 0 && half < parts")).kernel
     assert "parts" not in of_one_block(k)
+
+
+TURNED = """
+__global__ void turned(float* q, const float* angles, int turned_elements, int stride, int heads, int size) {
+  for (int i = threadIdx.x; i < heads * turned_elements / 2; i += blockDim.x) {
+    int head = i / (turned_elements / 2), at = i % (turned_elements / 2);
+    float* row = q + blockIdx.x * stride + head * size;
+    row[2 * at] *= angles[at];
+    row[2 * at + 1] *= angles[at];
+  }
+}
+void go(torch::Tensor q, torch::Tensor angles, int64_t size) {
+  int64_t tokens = q.size(0) * q.size(1);
+  int hidden = q.numel() / tokens;
+  int heads = hidden / size;
+  int turned_elements = angles.size(1);
+  dim3 grid(tokens), block(std::min<int64_t>(heads * turned_elements / 2, 512));
+  turned<<<grid, block>>>(q.data_ptr<float>(), angles.data_ptr<float>(), turned_elements, q.stride(0), heads, size);
+}
+"""
+
+
+def test_what_the_host_makes_of_its_own_numbers_is_a_size() -> None:
+    """``heads`` would be nothing wherever ``hidden`` is less than ``size``, and nothing is said of ``hidden``."""
+    d = draft(ktc.loads(TURNED).kernel)
+    assert {"heads", "turned_elements"} <= set(d.roles.sizes) and "hidden" not in d.roles.sizes
+    assert not any("could not be run" in doubt for doubt in d.doubts), d.doubts
+
+
+def test_a_block_of_a_part_of_a_size_has_threads_at_all_sizes() -> None:
+    d = draft(
+        ktc.loads("""
+__global__ void copied(const float4* in, float4* out, int dim) {
+  for (int i = threadIdx.x; i < dim / 8; i += blockDim.x) out[blockIdx.x * (dim / 8) + i] = in[i];
+}
+void go(const float4* in, float4* out, int rows, int dim) { copied<<<rows, std::min(dim / 8, 1024)>>>(in, out, dim); }
+""").kernel
+    )
+    assert d.roles.grains["dim"] % 8 == 0
+    assert _shapes(d)["in"] is not None
+
+
+def test_bits_of_what_is_loaded_make_no_groups_of_elements() -> None:
+    d = draft(
+        ktc.loads("""
+__global__ void widened(const unsigned* in, unsigned short* out, int cols, int rows) {
+  int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+  if (col >= cols || row >= rows) return;
+  unsigned word = in[row * cols + col], upper = word >> 8;
+  out[(row * cols + col) * 2] = word & 0xff;
+  out[(row * cols + col) * 2 + 1] = upper;
+}
+void go(const unsigned* in, unsigned short* out, int cols, int rows) {
+  widened<<<dim3((cols + 15) / 16, (rows + 15) / 16), dim3(16, 16)>>>(in, out, cols, rows);
+}
+""").kernel
+    )
+    assert not d.roles.groups
+    assert _shapes(d) == {"in": ("rows", "cols"), "out": ("rows", "2 * cols")}

@@ -43,8 +43,6 @@ def test_loops_that_run_once(range_: str, first: str) -> None:
     [
         ("row..n", "y[0] = n"),
         ("row..row + 2", "y[0] = n"),
-        ("row..row", "y[0] = n"),
-        ("4..3", "y[0] = n"),
         ("row..last", "last = n"),
         ("row..last", "if n > 0\n      break"),
         ("row..last", "if n > 0\n      continue"),
@@ -52,6 +50,17 @@ def test_loops_that_run_once(range_: str, first: str) -> None:
 )
 def test_loops_that_may_run_more_or_less_often_stay(range_: str, first: str) -> None:
     assert "for p" in plain(range_, first)
+
+
+@pytest.mark.parametrize("range_", ["4..3", "3..3", "row..row"])
+def test_loops_that_never_run_are_gone(range_: str) -> None:
+    assert "for p" not in plain(range_)
+    assert "y[p]" not in plain(range_)
+
+
+def test_a_loop_over_halves_of_nothing_is_gone() -> None:
+    k = parse_kernel("kernel k(y: i32*)\n  for m = 1 / 2; m > 0; m / 2\n    y[m] = shfl_xor(m, m)\n  y[0] = 1\n")
+    assert len(without_single_rounds(k.body)) == 1
 
 
 ROWS = """
