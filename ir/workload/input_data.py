@@ -171,6 +171,17 @@ def _ints(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     return _with_ends(rng, n, int(lo), int(hi)) if bounds else _between(rng, n, int(lo), int(hi))
 
 
+def _bits(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
+    """Words of any bits, one in sixteen with none set and one with all: packed numbers, masks. Floats are normal."""
+    import numpy as np
+
+    if floating:
+        return _normal(rng, n, bounds, floating)
+    words = _between(rng, n, 0, (1 << 64) - 1)
+    kind = rng.integers(0, 16, n)
+    return np.where(kind < 2, np.where(kind == 0, np.uint64(0), ~np.uint64(0)), words)
+
+
 def _index(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     lo, hi = bounds or (0, max(0, n - 1))
     return _with_ends(rng, n, int(lo), int(hi))
@@ -286,6 +297,7 @@ INITS: dict[str, Callable[[Any, int, Any, bool], Any]] = {
     "normal": _normal,
     "uniform": _uniform,
     "ints": _ints,
+    "bits": _bits,
     "index": _index,
     "distinct": _distinct,
     "distinct-rows": _distinct_row,

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Body, Expr, For, HwIndex, If, Load, Store, Sym, Var
+from ktc.ir.nodes import Atomic, Binary, Body, Expr, For, HwIndex, If, Load, Store, Sym, Unary, Var
+from ktc.ir.types import BOOL
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .given_values import definitions, loaded, made_of, reached, spelled_out
@@ -104,6 +105,28 @@ def _same(body: Body, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> Iterato
     for e in all_exprs(body):
         if isinstance(e, Binary) and e.op in ("==", "!="):
             yield from (x for x, y in ((e.a, e.b), (e.b, e.a)) if loaded(y, sources, buffer))
+
+
+SHIFTS, JOINED = frozenset({">>", "<<"}), frozenset({"&", "|", "^"})
+
+
+def taken_apart(k: Kernel, buffer: Sym) -> bool:
+    """Whether the bits of elements of ``buffer`` are used one by one: packed numbers, masks. As small numbers most of
+    them would be zero, and it would make no difference which are taken."""
+    sources = definitions(k)
+
+    def of_elements(e: Expr) -> bool:
+        return any(isinstance(x, Load) and x.buffer == buffer for x in made_of([e], sources, places=False))
+
+    def words(e: Expr) -> tuple[Expr, ...]:
+        match e:
+            case Binary(op, a, b) if op in SHIFTS | JOINED:
+                return (a, b) if op in JOINED else (a,)
+            case Unary("~", x):
+                return (x,)
+        return ()
+
+    return any(w.type != BOOL and of_elements(w) for e in all_exprs(k.body) for w in words(e))
 
 
 def parts_of(k: Kernel, buffer: Sym) -> set[int]:

@@ -19,7 +19,7 @@ from ktc.ir.workload.size_expressions import evaluate
 
 from .checking.scenario_doubts import check_scenarios
 from .draft import draft
-from .integer_values import counters, mark_of
+from .integer_values import counters, mark_of, taken_apart
 from .model import Draft
 from .plain_integers import counted, values_compared
 from .roles import access_role, buffers_of
@@ -216,6 +216,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     elif role != "out" and span is not None:
         lines += ['init = "ints"', f"range = [{span[0]}, {span[1]}]"]
         guesses.append("range")
+    elif role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym):
+        lines.append('init = "bits"')
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
     return lines, guesses

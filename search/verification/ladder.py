@@ -26,6 +26,7 @@ from ktc.search.verification.instances.instances import (
     instances,
     launched_always,
     single_axes,
+    with_large_buffers,
 )
 from ktc.search.verification.instances.optional_pointers import with_optional_pointers
 from ktc.search.verification.instances.outcomes import is_quotient, one_sided
@@ -266,13 +267,17 @@ def _join(job: Job, name: str) -> None:
 
 def _by_members(job: Job) -> tuple[Job, dict[str, Callable[[Job], Outcome]]]:
     """The rungs that run the candidate, where it binds sizes, or its source has sizes, for which that takes too long;
-    and the job of which they learn what has been exercised."""
+    and the job of which they learn what has been exercised. Where neither is so, few threads may work on large
+    buffers."""
     bound = bound_by(job.original, job.candidate, job.workload)
     literal = of_literal_sizes(job) if bound is None else ""
     if isinstance(literal, LiteralSizes):
         runs = MemberRuns(literal.job, literal.bound, literal.family, literal.said, literal.foreseen)
     elif bound is not None:
         runs = MemberRuns(job, bound)
+    elif large := with_large_buffers(job.original, job.candidate, job.workload, FEW):
+        job.instances += large
+        return job, {}
     else:
         return job, {"exact": lambda job: Outcome("unknown", f"{LAYERS['exact'](job).detail}; {literal}")}
     return runs.job, {"exact": lambda _: runs.exact(), "float": lambda _: runs.floats()}

@@ -48,6 +48,9 @@ LAUNCHED = 1 << 23
 LARGER = 8
 """How much costlier an extra instance may be than a usual one."""
 
+ROOMY = 64
+"""The same, where buffers make the cost and few threads work on them."""
+
 FEW = 3
 """Of the larger instances: the other sizes, in steps."""
 
@@ -95,6 +98,15 @@ def instances(
             if made is not None:
                 found.setdefault(tuple(sizes.values()), made)
     return sorted(found.values(), key=lambda i: (i.cost, tuple(i.sizes.values())))
+
+
+def with_large_buffers(original: Kernel, candidate: Kernel, workload: Workload, count: int) -> list[Instance]:
+    """At most ``count`` instances whose buffers are larger than those of :func:`instances` may be, of few threads: of a
+    source that has all of its sizes written in it there is no other."""
+    kernels = (original, candidate)
+    found = instances(original, candidate, workload, count=count, limit=ROOMY * MAX_ELEMENTS)
+    few = (i for i in found if all(_threads(k, workload, tuple(i.sizes.items())) <= MAX_ELEMENTS for k in kernels))
+    return list(few)
 
 
 def _telling(maker: Maker, wide: Maker, tried: list[Instance]) -> list[Instance]:

@@ -123,12 +123,21 @@ def _is_choice(e: Expr) -> bool:
 def _kind(e: Expr) -> tuple[object, ...]:
     """What is left of an expression that passes have moved, renamed, negated and folded: its operator and literals.
     ``if (x >= n) return`` and what raising makes of it, ``if x < n``, are of one kind."""
-    e = simplify(e)
+    e = as_remainder(simplify(e))
     operator = getattr(e, "op", "") or getattr(e, "fn", "")
     if isinstance(e, Binary) and operator in NEGATED:
         operator = min(operator, NEGATED[operator])
     literals = [x.value for x in walk_expr(e) if isinstance(x, Const)]
     return operator, *sorted(map(str, literals)), scalar_of(next(iter(walk_expr(e))).type).kind
+
+
+def as_remainder(e: Expr) -> Expr:
+    """``e``; lower bits of an unsigned number, ``x & 15``, as what they are, ``x % 16``."""
+    if isinstance(e, Binary) and e.op == "&" and isinstance(e.b, Const) and not scalar_of(e.type).is_signed:
+        mask = int(e.b.value)
+        if mask & (mask + 1) == 0:
+            return Binary("%", e.a, Const(mask + 1, e.b.ty))
+    return e
 
 
 def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> bool:

@@ -268,7 +268,8 @@ def _summary(job: Job, progress: _Progress) -> str:
     largest = max(tried, key=lambda i: i.cost)
     sizes = " ".join(f"{k}={v}" for k, v in largest.sizes.items())
     domains = [d for d in job.domains if d not in progress.unsupported]
-    detail = f"{len(tried)} instances up to {sizes}, domains {', '.join(domains)}"
+    which = f"{len(tried)} instances up to {sizes}" if sizes else "the source's own sizes"
+    detail = f"{which}, domains {', '.join(domains)}"
     detail += "".join(f" (not {d}: {why})" for d, why in progress.unsupported.items())
     return detail
 

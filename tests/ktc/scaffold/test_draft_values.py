@@ -9,10 +9,11 @@ import pytest
 
 import ktc
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.ir.workload.input_data import make_array
 from ktc.scaffold import Draft, draft, workload_text
-from ktc.search.verification import check_original
+from ktc.search.verification import check_original, verify
 
 UNFOLD = """
 __global__ void unfold(int n, const float* img, int H, int W, int KH, int KW, int PH, int PW, int SH, int SW, int OH,
@@ -327,3 +328,33 @@ def test_counters_that_threads_set_bound_what_is_counted() -> None:
     shapes = {b: e and e.shape for b, e in d.shapes.items()}
     assert shapes["group"] == ("n",) and shapes["first"] == ("groups",)
     assert not d.doubts
+
+
+PACKED = """
+__global__ void unpacked(const int* words, const float* scales, float* out, int n) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  for (int j = 0; j < 8; ++j) out[8 * i + j] = ((words[i] >> 4 * j) & 15) * scales[i];
+}
+void go(const int* words, const float* scales, float* out, int n) {
+  unpacked<<<(n + 255) / 256, 256>>>(words, scales, out, n);
+}
+"""
+
+
+def test_words_that_are_taken_apart_hold_any_bits(tmp_path: Path) -> None:
+    """Of small numbers all but the lowest part is zero, whichever part a candidate takes."""
+    (tmp_path / "k.cu").write_text(PACKED)
+    program = ktc.load(tmp_path / "k.cu")
+    text, _ = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    inits = [line for line in text.splitlines() if line.startswith("init")]
+    assert inits == ['init = "bits"', 'init = "normal"']
+    (tmp_path / "workload.toml").write_text(text)
+    words = make_array("i32", (4096,), "bits", None, "words", 0, True)
+    assert len({int(w) >> 28 & 15 for w in words}) == 16
+    assert {0, -1} <= set(map(int, words))
+    work = Workload.load(tmp_path)
+    source = work.load_kernel()
+    for parts, status in (("4 * j", "PROVED"), ("4 * (j ^ (j >> 1 & 1))", "REJECTED")):
+        candidate = parse_kernel(print_kernel(source).replace(">> 4 * j", f">> {parts}"))
+        assert verify(source, candidate, work, layers=("exact",)).status == status, parts

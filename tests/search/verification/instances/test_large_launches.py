@@ -56,3 +56,31 @@ def test_threads_that_no_size_takes_away_are_no_reason_to_check_nothing(tmp_path
 def test_a_grid_that_follows_sizes_is_small_somewhere(tmp_path: Path) -> None:
     usual = program(tmp_path, "(n + 255) / 256")
     assert launched_always((usual.kernel, usual.kernel), Workload.load(tmp_path)) * IDLE < MAX_ELEMENTS
+
+
+PRODUCT = """
+__global__ void rows(const float* w, const float* x, float* o) {
+  __shared__ float part[2];
+  float sum = 0.f;
+  for (int k = 0; k < 7; ++k) {
+    int at = k * 1024 + threadIdx.x * 16;
+    for (int j = 0; j < 16; ++j) sum += w[blockIdx.x * 7168 + at + j] * x[at + j];
+  }
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffff, sum, d);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) o[blockIdx.x] = part[0] + part[1];
+}
+void go(const float* w, const float* x, float* o) { rows<<<64, 64>>>(w, x, o); }
+"""
+
+
+def test_a_source_of_large_buffers_that_has_no_sizes_is_checked_at_its_own(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(PRODUCT)
+    args = [("w", "in", 64 * 7168), ("x", "in", 7168), ("o", "out", 64)]
+    lines = ['[kernel]\nsource = "k.cu"\nname = "rows"']
+    lines += [f'[[args]]\nname = "{n}"\ndtype = "f32"\nrole = "{role}"\nshape = ["{m}"]' for n, role, m in args]
+    (tmp_path / "workload.toml").write_text("\n".join([*lines, '[[scenario]]\nname = "only"\nsizes = {}']))
+    verdict = ktc.load(str(tmp_path)).apply("raise").verify(device="none")
+    assert verdict.status == "TESTED"
+    assert "the source's own sizes" in verdict.reason
