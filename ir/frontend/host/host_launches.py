@@ -30,6 +30,7 @@ from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
+from .host_code import uses
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
@@ -234,6 +235,21 @@ class HostLaunch:
                 e = self._int(a)
                 if isinstance(e, Const) and math.isfinite(e.value):
                     yield p.sym.name, int(e.value)
+            elif p.sym.name in self.whole and (n := self._by_all_callers(a)) is not None:
+                yield p.sym.name, n
+
+    def _by_all_callers(self, a: Any) -> int | None:
+        """The number that is no size, 0 or less, which every call in the file passes for ``a``, a parameter of the host
+        function; None if there is none."""
+        named = [getattr(p, "name", None) for p in params_of(self.site.function.node)]
+        if not isinstance(a, c_ast.ID) or a.name not in named or a.name in self.site.env:
+            return None
+        at, found = named.index(a.name), set[int | None]()
+        for use in uses(self.lowering, frozenset({self.site.function.name})):
+            given = use.call[at] if use.call is not None and at < len(use.call) else None
+            found.add(_number(given))
+        (n,) = found if len(found) == 1 else (None,)
+        return n if n is not None and n <= 0 else None
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""
@@ -459,6 +475,16 @@ def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
             for sym in assigned((s,)):
                 env.pop(sym, None)
     return env
+
+
+def _number(node: Any) -> int | None:
+    """The integer that ``node`` is written as; None if it is something else."""
+    plain = _unsigned(node)
+    if not isinstance(plain, c_ast.Constant) or "int" not in plain.type:
+        return None
+    digits = plain.value.rstrip("uUlL")
+    number = int(digits, 8) if digits.isdigit() and digits.startswith("0") else int(digits, 0)
+    return -number if plain is not node and node.op == "-" else number
 
 
 def _unsigned(node: Any) -> Any:

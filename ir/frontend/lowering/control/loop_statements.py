@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ktc.ir.frontend.meaning.values import VarPlace, describe
 from ktc.ir.frontend.syntax.cxx_parser import to_loc
 from ktc.ir.frontend.syntax.reference_arguments import changed_by
-from ktc.ir.frontend.syntax.syntax_walk import children, contains
+from ktc.ir.frontend.syntax.syntax_walk import children, contains, descendants
 from ktc.ir.frontend.syntax.variable_uses import base_name, mutates
 from ktc.ir.nodes import Break, Const, For, If, Stmt, Sym, Unary, Var, fresh
 from ktc.ir.nodes import While as WhileStmt
@@ -26,6 +26,9 @@ class Loops(Switches):
     def _for(self, node: c_ast.For, pragma: Any) -> None:
         loc, unroll = self.loc, self._unroll(pragma)
         with self.scoped():
+            beside, node = with_one_counter(node)
+            for d in beside:
+                self.declare(d)
             counted = self._counter(node)
             if counted is not None and self._emit_for(node, counted, unroll, loc):
                 return
@@ -224,6 +227,42 @@ class Loops(Switches):
         return self.const_int(_macro(item.init, self.source.values), "the factor of #pragma unroll")
 
     # ------------------------------------------------------------------ switch
+
+
+def with_one_counter(node: c_ast.For) -> tuple[list[c_ast.Decl], c_ast.For]:
+    """The declarations that ``node`` has beside its counter's, and the loop without them.
+
+        for (int i = 0, at = first; i < n; ++i, at += 32) { .. }      int at = first;
+                                                                      for (int i = 0; i < n; ++i) { ..; at += 32; }
+
+    Nothing, and ``node`` itself, where the order would be another one: ``continue`` goes to all of the steps.
+    """
+    steps = node.next.exprs if isinstance(node.next, c_ast.ExprList) else []
+    decls = list(node.init.decls) if isinstance(node.init, c_ast.DeclList) else []
+    changed = [base_name(getattr(s, "lvalue", None) or getattr(s, "expr", None)) for s in steps]
+    tested = {n.name for n in descendants(node.cond) if isinstance(n, c_ast.ID)} if node.cond is not None else set()
+    counters = [k for k, name in enumerate(changed) if name in tested and name in [d.name for d in decls]]
+    if len(steps) < 2 or len(counters) != 1 or None in changed or len(set(changed)) != len(changed):
+        return [], node
+    (at,) = counters
+    own, others = changed[at], set(changed) - {changed[at]}
+    beside = [d for d in decls if d.name != own]
+    later, before = [*steps[at + 1 :], *beside], [steps[at], node.cond]
+    if (
+        any(_mentions(n, {own}) for n in later)
+        or any(_mentions(n, others) for n in before)
+        or not others <= {d.name for d in beside}
+    ):
+        return [], node
+    if contains(node.stmt, (c_ast.Continue,), (c_ast.For, c_ast.While, c_ast.DoWhile)):
+        return [], node
+    body = c_ast.Compound([node.stmt, *steps[:at], *steps[at + 1 :]], node.stmt.coord)
+    init = c_ast.DeclList([d for d in decls if d.name == own], node.init.coord)
+    return beside, c_ast.For(init, node.cond, steps[at], body, node.coord)
+
+
+def _mentions(node: Any, names: set[str]) -> bool:
+    return any(isinstance(n, c_ast.ID) and n.name in names for n in descendants(node))
 
 
 def _macro(node: Any, values: dict[str, str]) -> Any:

@@ -359,3 +359,23 @@ def test_a_kernel_that_a_branch_chooses(kernel: str, blocks: int) -> None:
     k = load(NARROW_OR_WIDE, kernel=kernel, name="k.cu")
     assert k.launch is not None
     assert evaluate(k.launch.grid[0], {"n": 5, "bits": 4}) == blocks
+
+
+HELPED = """
+__global__ void part(const float* x, float* y, int first, int last, int n) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) y[i] = i >= first && i < last ? x[i] : 0.f;
+}
+void helper(const float* x, float* y, int first, int last, int n) {
+  part<<<(n + 255) / 256, 256>>>(x, y, first, last, n);
+}
+void whole(const float* x, float* y, int n) { helper(x, y, 0, n, n); }
+void again(const float* x, float* y, int n) { helper(x, y, FIRST, 64, 1024); }
+"""
+
+
+@pytest.mark.parametrize(("first", "given"), [("0", (("first", 0),)), ("1", ()), ("n", ())])
+def test_what_all_callers_of_a_host_function_pass_is_known_where_it_is_no_size(first: str, given: tuple) -> None:
+    launch = load(HELPED.replace("FIRST", first), name="part.cu").launch
+    assert launch is not None
+    assert launch.given == given
