@@ -117,6 +117,8 @@ def _closed(loop: For, a: Assign, after: list[Stmt], before: list[Stmt], ends: l
     t, vt = a.sym.type, loop.var.type
     if not (isinstance(t, Scalar) and t.is_int and isinstance(vt, Scalar)):
         return loop, after
+    if a.sym in set(declared(loop.body)):
+        return loop, after  # each iteration has its own, which begins anew
     at = loop.body.index(a)
     copies = [d.sym for d in loop.body[:at] if isinstance(d, Decl) and d.const and d.init == Var(a.sym)]
     form, step = linear_form(substitute_expr(a.value, dict.fromkeys(copies, Var(a.sym))), {a.sym}), loop_step(loop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.passes.raising.normalise.nests import closed_forms
 from ktc.passes.raising.normalise.single_rounds import without_single_rounds
 
 from .raised_once import raised
@@ -87,3 +88,9 @@ void launch(const float* x, float* y, int n, int d) { sums<1><<<n, 128>>>(x, y, 
 def test_a_row_a_block_is_no_loop_over_rows() -> None:
     _, result = raised(ROWS)
     assert "for " not in print_kernel(result.kernel)
+
+
+def test_what_each_iteration_declares_goes_on_in_none() -> None:
+    """What is left of a loop in a loop: ``for (at = first, j = 0; j < 1; ++j, at += 64)``."""
+    k = parse_kernel("kernel k(y: i32*, n: i32)\n  for i in 0..n\n    var p: i32 = 7\n    y[i] = p\n    p += 64\n")
+    assert "y[i] = p\n" in print_kernel(k.with_(body=closed_forms(k.body)))
