@@ -14,13 +14,17 @@ from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
 from .given_values import spelled_out
 
-NAME = re.compile(r"[A-Za-z_]\w*\b(?!\s*\()")
+NAME = re.compile(r"\b(?!(?:if|else|and|or|not)\b)[A-Za-z_]\w*\b(?!\s*\()")
 """A name in an integer expression that is no function's."""
 
 
 def names_in(text: str) -> list[str]:
     """The names of an integer expression, without those of functions."""
     return NAME.findall(text)
+
+
+FORMULAS = frozenset({"+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">="})
+"""Operators that formulas of a workload write as C does."""
 
 
 def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {}) -> str | None:
@@ -35,12 +39,15 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
             return spelled(sources[s][0], params, {k: v for k, v in sources.items() if k != s})
         case Cast(_, x):
             return spelled(x, params, sources)
-        case Binary(op, a, b) if op in ("+", "-", "*", "/"):
+        case Binary(op, a, b) if op in FORMULAS:
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
         case Select(Binary("<=", n, one), Const(1), x) if is_const(without_casts(one), 1):
             bare = spelled(n, params, sources)
             return text if (text := spelled(x, params, sources)) == f"next_pow2({bare})" else None
+        case Select(c, x, y):
+            parts = [spelled(part, params, sources) for part in (x, c, y)]
+            return "({} if {} else {})".format(*parts) if all(parts) else None
         case Binary("<<", one, by) if is_const(without_casts(one), 1):
             whole = _above_leading_zeros(without_casts(by))
             bare = spelled(whole, params, sources) if whole is not None else None

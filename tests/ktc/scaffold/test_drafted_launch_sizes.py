@@ -306,3 +306,22 @@ void go(const unsigned* in, unsigned short* out, int cols, int rows) {
     )
     assert not d.roles.groups
     assert _shapes(d) == {"in": ("rows", "cols"), "out": ("rows", "2 * cols")}
+
+
+def test_what_the_host_chooses_by_conditions_is_a_formula(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("""
+__global__ void halved(const float* x, float* y, int groups, int per_block) {
+  int group = blockIdx.x * per_block + threadIdx.x / 16, lane = threadIdx.x % 16;
+  y[group * 16 + lane] = x[group * 16 + lane] * 0.5f;
+}
+void go(const float* x, float* y, int groups) {
+  int per_block = 1;
+  if (groups % 4 == 0) per_block = 4; else if (groups % 2 == 0) per_block = 2;
+  halved<<<groups / per_block, per_block * 16>>>(x, y, groups, per_block);
+}
+""")
+    program = ktc.load(tmp_path / "k.cu")
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert 'value = "4 if groups % 4 == 0 else 2 if groups % 2 == 0 else 1"' in text
+    assert "sizes = { groups =" in text and "else =" not in text
+    assert not [x for x in todo if "run at" in x or "shape" in x]
