@@ -105,8 +105,8 @@ def with_large_buffers(original: Kernel, candidate: Kernel, workload: Workload, 
     source that has all of its sizes written in it there is no other."""
     kernels = (original, candidate)
     found = instances(original, candidate, workload, count=count, limit=ROOMY * MAX_ELEMENTS)
-    few = (i for i in found if all(_threads(k, workload, tuple(i.sizes.items())) <= MAX_ELEMENTS for k in kernels))
-    return list(few)
+    most = LARGER * MAX_ELEMENTS
+    return [i for i in found if all(_threads(k, workload, tuple(i.sizes.items())) <= most for k in kernels)]
 
 
 def _telling(maker: Maker, wide: Maker, tried: list[Instance]) -> list[Instance]:
