@@ -6,9 +6,9 @@ Their meaning is :mod:`ktc.ir.interp.domains.field_calls`; a word is the residue
 
 from __future__ import annotations
 
-from ktc.ir.field_words import TWOS, WHOLE, P, Q, seed_of
+from ktc.ir.field_words import ROOTS, TWOS, WHOLE, P, Q, seed_of
 
-_SQRT, _TOP = (P + 1) // 4, (P - 1) // 2
+_TOP = (P - 1) // 2
 _LEAST = pow(2, -TWOS, P) | pow(2, -TWOS, Q) << 32
 """The word of the least power of two whose logarithm is known."""
 
@@ -53,7 +53,10 @@ SLOW U64 field_exp(U64 x) {
   const U64 q = field_q(x);
   return field_power(4, q == $Q@ ? field_next($SEED@, x) % $Q@ : q, $P@) | $Q@ << 32;
 }
-SLOW U64 field_sqrt(U64 x) { return field_power(field_p(x), $SQRT@, $P@) | $Q@ << 32; }
+SLOW U64 field_sqrt(U64 x) {
+  const U64 p = field_power(field_p(x), $SQRT@, $P@), q = field_q(x);
+  return q == $Q@ ? p | q << 32 : field_both(p, field_power(q, $ROOT@, $Q@), true);
+}
 FN I64 field_order(U64 x) { return field_p(x) > $TOP@ ? (I64)field_p(x) - (I64)$P@ : (I64)field_p(x); }
 SLOW U64 field_of_u64(U64 x) { return x % $P@ | x % $Q@ << 32; }
 SLOW U64 field_of(I64 x) { return x < 0 ? field_neg(field_of_u64(0 - (U64)x)) : field_of_u64((U64)x); }
@@ -101,8 +104,8 @@ _WORDS = {
 
 
 def _constants(text: str) -> str:
-    values = {"SQRT": _SQRT, "SEED": seed_of("q-residue"), "TOP": _TOP, "LEAST": _LEAST, "TWOS": TWOS, "WHOLE": WHOLE,
-              "P": P, "Q": Q}  # fmt: skip
+    values = {"SQRT": ROOTS[0], "ROOT": ROOTS[1], "SEED": seed_of("q-residue"), "TOP": _TOP, "LEAST": _LEAST,
+              "TWOS": TWOS, "WHOLE": WHOLE, "P": P, "Q": Q}  # fmt: skip
     for name, value in values.items():
         text = text.replace(f"${name}", str(value))
     return text
@@ -199,7 +202,8 @@ def field_exp(x):
 
 @njit(**OPTIONS)
 def field_sqrt(x):
-    return field_word(field_power(field_p(x), np.uint64($SQRT), np.uint64($P)), x, False)
+    p = field_power(field_p(x), np.uint64($SQRT), np.uint64($P))
+    return field_word(p, field_power(field_q(x), np.uint64($ROOT), np.uint64($Q)), field_known(x, x))
 
 
 @njit(**OPTIONS)

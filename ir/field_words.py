@@ -12,6 +12,10 @@ P = 2147483579
 Q = 1073741789
 """P = 2Q + 1, both prime: a word holds a residue modulo P (low half) and modulo Q (high half; Q itself for none)."""
 
+ROOTS = (P + 1) // 4, (Q + 3) // 8
+"""The powers that square roots are modulo P and modulo Q: as functions multiplicative. Their squares are x up to a root
+of unity: of order 2 modulo P, of order 4 modulo Q (Q - 1 is four times an odd number); where that is 1, x itself."""
+
 ARITY = {
     "field_add": 2, "field_sub": 2, "field_mul": 2, "field_div": 2, "field_neg": 1, "field_rcp": 1, "field_exp": 1,
     "field_sqrt": 1, "field_order": 1, "field_of": 1, "field_of_u64": 1, "field_hash1": 2, "field_hash2": 3,

@@ -3,12 +3,13 @@
 Addition, multiplication and division are exact in both fields, hence invariant under any algebraic rewrite, and a
 dropped, doubled or misplaced term changes the result except with probability about degree/P. The Q-residue exists for
 exponentials: the squares modulo P form a group of order Q, so ``exp(x) = G^(x mod Q) mod P`` with G a square obeys
-exp(x+y) = exp(x)exp(y) (the construction of Mirage, OSDI 2025). The result of a non-rational function has no Q-residue,
-nor has anything computed from it; an exponential of such a number uses a keyed hash of its P-residue instead. Results
-are compared by their P-residues.
+exp(x+y) = exp(x)exp(y) (the construction of Mirage, OSDI 2025). The results of functions that are neither rational nor
+roots have no Q-residue, nor has anything computed from them; an exponential of such a number uses a keyed hash of its
+P-residue instead. Results are compared by their P-residues.
 
 Comparisons, max and min use the centred P-residue, in which small integers keep their order; the two extreme residues
-stand for the infinities. ``sqrt(x) = x^((P+1)/4)`` is multiplicative and squares back to x up to sign.
+stand for the infinities. ``sqrt(x) = x^((P+1)/4)`` is multiplicative and squares back to x up to sign; modulo Q it is
+a power as well (``field_words.ROOTS``), so that exponentials of distances over a square root multiply, too.
 
 Storage: one 64-bit word, P-residue in the low half, Q-residue (or Q for none) in the high half.
 """
@@ -20,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ktc.ir.field_words import TWOS, WHOLE, P, Q
+from ktc.ir.field_words import ROOTS, TWOS, WHOLE, P, Q
 from ktc.ir.interp.execution.true_counts import all_true, count_true
 from ktc.ir.types import Scalar
 
@@ -212,12 +213,19 @@ def _tanh(x):
 
 
 def _sqrt(x):
-    return _from_p(_raised(_p(x), (P + 1) // 4, _MOD[0]))
+    return _powers(x, *ROOTS)
 
 
 def _rsqrt(x):
     """The reciprocal of :func:`_sqrt`, in one power: ``x ** (P - 1)`` is 1, and 0 stays 0."""
-    return _from_p(_raised(_p(x), P - 1 - (P + 1) // 4, _MOD[0]))
+    return _powers(x, P - 1 - ROOTS[0], Q - 1 - ROOTS[1])
+
+
+def _powers(x, modulo_p: int, modulo_q: int):
+    """A power of ``x`` in each field."""
+    p, q = _raised(_p(x), modulo_p, _MOD[0]), _q(x)
+    missing = q == _NO_Q
+    return _from_p(p) if missing.all() else _both(p, _raised(np.where(missing, np.uint64(0), q), modulo_q, _MOD[1]), q)
 
 
 def _hashed(fn: str, *args):

@@ -9,12 +9,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ktc.backends.field_text import NUMBA_TEXT
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
 from ktc.ir.interp.domains import field
 from ktc.ir.interp.domains.bit_patterns import Given
 from ktc.ir.interp.domains.domain import Unsupported, domain_named
 from ktc.ir.interp.domains.field import P, Q
+from ktc.ir.interp.domains.field_calls import FIELD_CALLS
 from ktc.ir.interp.domains.powers import inverses, power_of
 from ktc.ir.interp.domains.roundings import counts
 from ktc.ir.text import parse_kernel
@@ -78,6 +80,36 @@ def test_the_exponential_is_one(d) -> None:
     two_s_minus_1 = d.arith("-", d.arith("+", sigmoid_of_2x, sigmoid_of_2x, F32), d.const(1.0, F32), F32)
     assert d.name == "int" or same(d, d.call("tanh", [a], F32), two_s_minus_1)
     assert not same(d, exp(a), exp(b))
+
+
+def test_exponentials_of_distances_over_a_root_multiply(d) -> None:
+    a, b = numbers(d, 1), numbers(d, 2)
+    width = d.encode(np.random.default_rng(3).integers(1, 50, 200).astype(np.float64), F32)
+    for scale in (d.call("rsqrt", [width], F32), d.call("sqrt", [width], F32)):
+        x, y = (d.arith("*", e, scale, F32) for e in (a, b))
+        powers = [d.call("exp", [e], F32) for e in (x, y, d.arith("+", x, y, F32))]
+        assert same(d, d.arith("*", *powers[:2], F32), powers[2])
+        assert not same(d, *powers[:2])
+
+
+def test_roots_modulo_both_primes_are_multiplicative() -> None:
+    words = field._of_int(np.arange(-100, 300))
+    a, b = words[:200], words[200:]
+    roots = [field._sqrt(x) for x in (field._mul(a, b), a, b)]
+    assert np.array_equal(roots[0], field._mul(*roots[1:]))
+    assert np.array_equal(field._rsqrt(words), field._reciprocal(field._sqrt(words)))
+    assert (field._q(field._sqrt(field._from_p(field._p(words)))) == Q).all()  # of what has none
+
+
+@pytest.mark.parametrize("name", ["field_sqrt", "field_rcp"])
+def test_texts_mean_the_functions_of_words(name: str) -> None:
+    numba = pytest.importorskip("numba")
+    scope: dict = {"np": np, "njit": numba.njit, "OPTIONS": {}}
+    exec(NUMBA_TEXT, scope)
+    rng = np.random.default_rng(0)
+    q = np.where(rng.random(60) < 0.2, Q, rng.integers(0, Q, 60)).astype(np.uint64)
+    words = field._pack(rng.integers(0, P, 60).astype(np.uint64), q)
+    assert [int(scope[name](w)) for w in words] == FIELD_CALLS[name](words).tolist()
 
 
 def test_logarithms_of_powers_of_two_are_numbers(d) -> None:
