@@ -37,7 +37,7 @@ from ktc.passes.lowering.distribution.owned import reserve
 from ktc.passes.lowering.distribution.scope import Scope
 from ktc.passes.lowering.sync.block_waits import check_blocks
 from ktc.passes.lowering.sync.single_thread import check_known
-from ktc.passes.lowering.sync.stages import staged
+from ktc.passes.lowering.sync.stages import handed_on, staged
 from ktc.passes.lowering.tensor.carried_products import carried
 from ktc.passes.lowering.tensor.overlap import overlapped
 from ktc.passes.shared.known_ranges import decided
@@ -70,7 +70,7 @@ def materialise(kernel: Kernel) -> Kernel:
     if kernel.is_sequence:
         return on_each_launch(kernel, materialise)
     kernel = by_stem(_with_staging(kernel))
-    kernel = _without_waits(kernel)
+    kernel = _without_waits(handed_on(kernel))
     kernel = lower_scans(kernel)
     kernel = _with_body(kernel, split_axes(kernel.body, Decider(kernel)))
     kernel = _with_body(kernel, counted_alike(kernel.body, Decider(kernel)))

@@ -22,6 +22,9 @@ past the caches of the compute unit: no fence empties AMD's scalar cache. The ti
 the blocks.
 
 Nothing may stand between this reduction and the end of the kernel, in the loops around it, that every block would do.
+What an iteration leaves in memory beside its results is there for what follows, which reads it like the parts. Arrays
+are memory of all blocks where the kernel declares them outside its loops (``sync.stages``); others, and variables, are
+each block's own, of which the last one has its own part alone: reading them is refused.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ktc.ir.analysis.accumulators import identity, together
+from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.atomic_ops import COMBINED_BY
 from ktc.ir.fold import add, cast, i32, mul, product, simplify, sub
 from ktc.ir.kernel import Kernel, Param
@@ -56,6 +60,7 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.types import I32, U32, Array, Ptr, Scalar
+from ktc.ir.walk import assigned, declared, keep, map_body, used_in
 from ktc.passes.lowering.distribution.hardware import on_host
 from ktc.passes.lowering.distribution.levels import HwTerm, Jam, plan
 from ktc.passes.lowering.distribution.scope import Scope, first_thread, nest
@@ -78,6 +83,7 @@ def lower_grid_reduce(
         LoweringError: E-LOWER-REDUCE-BLOCK.
     """
     _check_place(s, rest, scope, st)
+    rest = _past_caches(s, rest, st)
     terms = plan(s, st.decide.value).hw
     inside = scope.inside(in_par=True, blocks=scope.blocks | {h.axis for h in terms if h.level == "block"})
     if _by_atomics(s, rest):
@@ -128,6 +134,24 @@ def _check_place(s: Reduce, rest: Body, scope: Scope, st: State) -> None:
         raise no("is followed by work for several blocks, which would have to wait for it", "split the kernel")
     if not is_last_act(st.kernel.body, s):
         raise no("must be the last thing its block does: what is beside it would run in every block")
+    kept = assigned(s.body) - set(declared(s.body))
+    left = next((v for v in sorted(kept & used_in(rest), key=lambda v: v.id) if not isinstance(v.type, Ptr)), None)
+    if left is not None:
+        hint = "declare it outside the kernel's loops, with a place for each block"
+        raise no(f"leaves '{left.name}' to what follows, in a block that has its own part of it alone", hint)
+
+
+def _past_caches(s: Reduce, rest: Body, st: State) -> Body:
+    """``rest`` reading what other blocks wrote in ``s`` where they wrote it."""
+    apart = noalias(st.kernel)
+    written = [b for b in assigned(s.body) if isinstance(b.type, Ptr)]
+
+    def on(e: Expr) -> Expr:
+        if isinstance(e, Load) and any(may_alias(e.buffer, b, apart) for b in written):
+            return dataclasses.replace(e, cache="cg")
+        return e
+
+    return map_body(rest, keep, on) if written else rest
 
 
 def _by_atomics(s: Reduce, rest: Body) -> bool:

@@ -42,6 +42,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, rename, walk, walk_expr, with_bodies
+from ktc.passes.lowering.sync.stages import handed_on
 
 from .lane_sums import in_lanes
 
@@ -57,6 +58,7 @@ LOOPS = (For, Par, Reduce, Scan, While)
 
 def as_tasks(kernel: Kernel) -> Kernel:
     """``kernel``, which is in parallel form, with blocks of one thread and loops instead of every other level."""
+    kernel = handed_on(kernel)
     blocks = any(over_blocks(s) for s in walk(kernel.body))
     return kernel.with_(body=_spread(_private(kernel.body), blocks))
 

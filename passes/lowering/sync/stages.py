@@ -14,12 +14,21 @@ In parallel form a loop begins when the one before it has ended. A CPU's text sa
 threads of one launch, the array is memory that all of them see, and a barrier of the whole grid stands between the
 loops: this is how such kernels are checked. GPU texts are not printed with a barrier that the source does not have
 (:func:`ktc.driver.printing.printed`): the blocks of a launch are in general not all resident at once.
+
+No barrier is needed for what a reduction over blocks leaves in an array beside its results: what follows it runs in the
+block that ends last (``collectives.grid_reduce``), which finds there what all of them wrote.
+
+    array parts: f32[8, n]                              (parts: a scratch parameter of 8 * n elements)
+    par i in 0..n @ [block.x]
+      reduce(max) m over part in 0..8 @ [block.y]
+        parts[part, i] = g(part, i); yield f(part, i)
+      out[i] = h(m, parts[.., i])
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from ktc.ir.fold import add, cast, mul, product, simplify
 from ktc.ir.kernel import Kernel, Param
@@ -44,13 +53,28 @@ from ktc.ir.nodes import (
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import I64, Array, Ptr
 from ktc.ir.walk import assigned, map_body, used_in, walk
+from ktc.passes.shared.grid_reductions import spans_blocks
 
 
 def staged(kernel: Kernel) -> Kernel:
     """``kernel`` with the arrays that its loops over blocks pass on to each other in memory, and barriers between."""
     arrays = _passed_on(kernel.body)
-    if not arrays:
-        return kernel
+    return _in_scratch(kernel, arrays, _with_barriers(_by_own_blocks(kernel.body), arrays)) if arrays else kernel
+
+
+def handed_on(kernel: Kernel) -> Kernel:
+    """``kernel`` with the arrays in memory that its reductions over blocks fill for what follows them."""
+    declared = [s.sym for s in kernel.body if isinstance(s, Alloc) and is_local_array(s.sym)]
+    sums = [s for s in walk(kernel.body) if isinstance(s, Reduce) and spans_blocks(s)] if declared else []
+    filled = set[Sym]().union(*(assigned(s.body) for s in sums))
+    beside = map_body(kernel.body, lambda s: None if any(s is x for x in sums) else s)
+    arrays = [a for a in declared if a in filled & used_in(beside)]
+    body = tuple(s for s in kernel.body if not (isinstance(s, Alloc) and s.sym in arrays))
+    return _in_scratch(kernel, arrays, body) if arrays else kernel
+
+
+def _in_scratch(kernel: Kernel, arrays: Sequence[Sym], body: Body) -> Kernel:
+    """``kernel`` with ``body``, the ``arrays`` of which are scratch parameters."""
     taken = {p.sym.name for p in kernel.params}
     memory: dict[Sym, Sym] = {}
     params: list[Param] = []
@@ -61,7 +85,6 @@ def staged(kernel: Kernel) -> Kernel:
         memory[a] = fresh(unique, Ptr(a.type.elem, "global", restrict=True))  # type: ignore[arg-type]
         size = simplify(product([cast(n, I64) for n in a.type.shape]))
         params.append(Param(memory[a], align=16, scratch=size))
-    body = _with_barriers(_by_own_blocks(kernel.body), arrays)
     return kernel.with_(body=_in_memory(body, memory), params=(*kernel.params, *params))
 
 
@@ -150,4 +173,4 @@ def _flat(a: Sym, index: tuple[Expr, ...]) -> Expr:
     return simplify(out)
 
 
-__all__ = ["is_stage_barrier", "staged"]
+__all__ = ["handed_on", "is_stage_barrier", "staged"]
