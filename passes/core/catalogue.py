@@ -67,6 +67,7 @@ ROWS: dict[str, str] = {
     "online-reduction": "reductions.online_reduction:OnlineReduction",
     "rows-mapping": "mapping.rows_mapping:RowsMapping",
     "split-reduction": "reductions.split_reduction:SplitReduction",
+    "split-softmax": "reductions.split_softmax:SplitSoftmax",
     "rfactor": "reductions.rfactor:RFactor",
     "rfactor-atomics": "reductions.rfactor_atomics:RFactorAtomics",
     "scan": "reductions.scan:ScanPass",

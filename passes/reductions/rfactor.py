@@ -151,7 +151,7 @@ def _checked(kernel: Kernel, path: tuple[Stmt, ...]) -> tuple[list[Par], Reduce]
         if (used(s.lo) | used(s.hi)) & inside:
             why = f"the range of '{s.var.name}' differs between iterations of the loops around it"
             raise Refusal("E-RFACTOR-RANGE", why, places(s))
-    if not _free_axis(pars):
+    if not free_axis(pars):
         raise Refusal("E-RFACTOR-AXIS", "the loops around the sum use every axis of blocks", places(*pars))
     return pars, target
 
@@ -161,7 +161,7 @@ def _before(s: Par, inner: Stmt) -> Body:
     return s.body[:at]
 
 
-def _free_axis(around: Sequence[Par]) -> str:
+def free_axis(around: Sequence[Par]) -> str:
     """An axis of blocks that no loop of ``around`` is spread over; '' if there is none."""
     taken = {lv.axis for s in around for lv in s.dist if lv.kind == "block"}
     return next((a for a in "xyz" if a not in taken), "")
@@ -182,12 +182,12 @@ def _parts(around: Sequence[Par], target: Reduce, arrays: dict[Sym, Sym], parts:
     levels = alone if alone and alone[-1].n is None else (*alone, Level("seq"))
     own = dataclasses.replace(target, accs=accs, lo=lo, hi=hi, dist=levels)
     sums: Body = _serial(own) if serial else (own,)
-    at = (Var(part), *(_from_zero(s) for s in around))
+    at = (Var(part), *(from_zero(s) for s in around))
     body: Body = (*sums, *(Store(arrays[a.sym], at, Var(a.sym)) for a in accs))
     for s, inner in zip(reversed(around), [target, *reversed(around[1:])]):
         nest = dataclasses.replace(s, body=(*_needed(_before(s, inner), body), *body), comments=())
         body = (nest,)
-    return Par(part, i32(0), parts, (Level("block", None, _free_axis(around)),), body)
+    return Par(part, i32(0), parts, (Level("block", None, free_axis(around)),), body)
 
 
 def _needed(before: Body, body: Body) -> Body:
@@ -210,7 +210,7 @@ def _serial(r: Reduce) -> Body:
 def _whole(around: Sequence[Par], target: Reduce, arrays: dict[Sym, Sym], parts: Expr) -> Stmt:
     """A copy of the source's loops with the sum over the parts for the sum; the first loops keep their names."""
     part = fresh("part", I32)
-    at = (Var(part), *(_from_zero(s) for s in around))
+    at = (Var(part), *(from_zero(s) for s in around))
     accs = tuple(Acc(a.sym, a.op, a.init, Load(arrays[a.sym], at)) for a in target.accs)
     sums = Reduce(accs, part, i32(0), parts, (Level("seq"),), (), loc=target.loc, comments=target.comments)
     if not around:
@@ -219,5 +219,5 @@ def _whole(around: Sequence[Par], target: Reduce, arrays: dict[Sym, Sym], parts:
     return refresh(nest)[0]
 
 
-def _from_zero(s: Par) -> Expr:
+def from_zero(s: Par) -> Expr:
     return sub(Var(s.var), cast(s.lo, s.var.type))  # type: ignore[arg-type]
