@@ -12,6 +12,9 @@ sums that a thread each has a column of.
 
 In each phase neighbouring threads take neighbouring elements of what it reads, and the others of the block share the
 other loop. All phases of a block have one shape of it, so one idea maps them all.
+
+A device with more units than there are blocks gets several blocks for each softmax (``split-softmax``), in the same
+phases, before those of one block.
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.walk import walk
+from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.places import place_of
+from ktc.passes.shared.grid_reductions import spans_blocks
 
 from .nest_shapes import Idea
+from .trials import after
 
 GAIN = 4.0
 """What wide accesses side by side, and threads that are not idle, are worth in each phase."""
@@ -41,6 +47,15 @@ LANES, GROUPS = "thread.x $X:(8,16,32)", "thread.y $Y:(4,8,16,32,64)={}"
 FEW_GROUPS, MANY_GROUPS = 16, 64
 """Where to start: of blocks that fill the device several times over, and of fewer than it has units, whose threads then
 are all that waits for memory."""
+
+PARTS = (2, 4, 8, 16, 32)
+"""Blocks that share the positions of a softmax."""
+
+POSITIONS = 256
+"""Fewer positions are not worth a second block: what the parts leave is brought together by one."""
+
+SHARED_GAIN = 8.0
+"""What units that are not idle are worth besides."""
 
 BLOCK = " where X * Y >= 128"
 """Fewer threads leave a unit waiting."""
@@ -74,16 +89,37 @@ def phases(
 ) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered, ``seen`` are
     facts at the sizes that it is tuned for, on a device of ``units`` compute units."""
-    found = _phases(raised)
-    if not any(p.inside for p in found):
-        return
-    across = GROUPS.format(MANY_GROUPS if _blocks(raised, seen) < 2 * units else FEW_GROUPS)
-    for flight in FLIGHTS:
-        ideas = (" | ".join(p.step(wide, flight, across) for p in found) + BLOCK for wide in WIDE)
+    blocks = _blocks(raised, seen)
+    for before, kernel in _shared_out(raised, blocks, units, seen):
+        for steps, held in _mapped(before, _phases(kernel), able, FEW_GROUPS):
+            why = f"several blocks for each softmax, each phase by lanes along memory and groups across{held}"
+            yield steps, why, SHARED_GAIN
+    for steps, held in _mapped("", _phases(raised), able, MANY_GROUPS if blocks < 2 * units else FEW_GROUPS):
+        yield steps, f"each phase of a block by lanes along memory and groups across{held}", GAIN
+
+
+def _mapped(before: str, found: Sequence[Phase], able: Callable[[str], bool], start: int) -> Iterator[tuple[str, str]]:
+    """The steps that spread the phases ``found``, behind ``before``, and what is to be said of them."""
+    across = GROUPS.format(start)
+    for flight in FLIGHTS if any(p.inside for p in found) else ():
+        ideas = (before + " | ".join(p.step(wide, flight, across) for p in found) + BLOCK for wide in WIDE)
         steps = next((s for s in ideas if able(s)), None)
         if steps is not None:
-            held = ", several rows in flight" if flight else ""
-            yield steps, f"each phase of a block by lanes along memory and groups across{held}", GAIN
+            yield steps, ", several rows in flight" if flight else ""
+
+
+def _shared_out(raised: Kernel, blocks: float, units: int, seen: Sequence[KernelFacts]) -> Iterator[tuple[str, Kernel]]:
+    """Steps that give each long softmax several blocks where ``blocks`` leave units idle, and the kernel after them."""
+    if blocks >= units or not any(p.inside for p in _phases(raised)):
+        return
+    parts = next((n for n in PARTS if blocks * n >= units), PARTS[-1])
+    for site in PASSES["split-softmax"].sites(raised):
+        name = site.step.kwargs["loop"]
+        trips = [x.trip or 0 for f in seen for x in f.loops if x.name == name]
+        step = f"split-softmax{{loop={name} parts=$PARTS:({','.join(map(str, PARTS))})={parts}}}"
+        kernel = after(raised, step) if trips and max(trips) >= POSITIONS else None
+        if kernel is not None:
+            yield f"{step} | ", kernel
 
 
 def _phases(raised: Kernel) -> list[Phase]:
@@ -92,8 +128,13 @@ def _phases(raised: Kernel) -> list[Phase]:
     if len(spread) < 2 or any("block" in _kinds(s) or not _by_threads(s) for s in spread):
         return []
     read = [a for a in accesses(raised) if a.space == "global"]
+    parts = [s for s in loops(raised) if spans_blocks(s)]
+    of_parts = {id(x) for s in parts for x in walk(s.body)}
     out = []
     for s in spread:
+        if parts and id(s) not in of_parts:  # what the block that ends last does is little
+            out.append(Phase(place_of(raised, s)))
+            continue
         inner = [x for x in walk(s.body) if isinstance(x, For | Par | Reduce)]
         leaves = [x for x in inner if not any(y in inner for y in walk(x.body))]
         along = _along(s, leaves, read) if leaves else False

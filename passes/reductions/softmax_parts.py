@@ -259,7 +259,7 @@ class Work:
             v.names[s.sym] = Var(v.top)
         v.late |= sets
         v.late |= overlapping(used_in(self.block), sets, self.apart)
-        rest.append(_Step(s))
+        rest.append(_Step(s, wanted=acts or not isinstance(s, Decl)))
 
     def divided(self, part: list[_Step]) -> Reduce:
         """The parts, and the maximum of all."""

@@ -10,6 +10,8 @@ from ktc.agent.embedded.rules import Rules
 from ktc.agent.planner import Proposal
 from ktc.ir.frontend import load
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.passes.core.pipeline import apply_script
+from ktc.passes.core.language import parse_script
 from tests.agent.embedded.test_rules import observe
 from tests.passes.checks import applied, differs
 
@@ -88,3 +90,58 @@ def test_the_planner_proposes_them_first() -> None:
     first = Rules().propose(o, 1)[0]
     assert "thread.y $Y:(4,8,16,32,64)=64" in first.script  # 32 blocks leave most units alone
     assert isinstance(builder.build(Proposal(first.script, "")), Candidate)
+
+
+SOFTMAX = """
+__global__ void attend(float* __restrict__ o, const float* __restrict__ q, const float* __restrict__ k,
+                       const float* __restrict__ v, int n, int d, int pitch) {
+  extern __shared__ float w[];
+  __shared__ float lane[64];
+  int h = blockIdx.x;
+  float top = -INFINITY, sum = 0;
+  for (int t = threadIdx.x; t < n; t += 64) {
+    float s = 0;
+    for (int i = 0; i < d; i++) s += q[h * d + i] * k[t * pitch + h * d + i];
+    w[t] = s * rsqrtf((float)d);
+    top = fmaxf(top, w[t]);
+  }
+  lane[threadIdx.x] = top;
+  __syncthreads();
+  for (int i = 0; i < 64; i++) top = fmaxf(top, lane[i]);
+  __syncthreads();
+  for (int t = threadIdx.x; t < n; t += 64) {
+    w[t] = expf(w[t] - top);
+    sum += w[t];
+  }
+  lane[threadIdx.x] = sum;
+  __syncthreads();
+  sum = 0;
+  for (int i = 0; i < 64; i++) sum += lane[i];
+  for (int c = threadIdx.x; c < d; c += 64) {
+    float a = 0;
+    for (int t = 0; t < n; t++) a += w[t] * v[t * pitch + h * d + c];
+    o[h * d + c] = a / sum;
+  }
+}
+void launch(float* o, const float* q, const float* k, const float* v, int heads, int n, int d, int pitch) {
+  attend<<<heads, 64, n * sizeof(float)>>>(o, q, k, v, n, d, pitch);
+}
+"""
+
+
+def softmax_ideas(heads: int, n: int) -> list[str]:
+    _, o = observe(print_kernel(load(SOFTMAX)), {"n": n, "d": 128, "pitch": 128 * heads, "heads": heads})
+    return [p.script for p in Rules().propose(o, 4)]
+
+
+def test_a_long_softmax_gets_several_blocks_where_units_are_idle() -> None:
+    builder, o = observe(print_kernel(load(SOFTMAX)), {"n": 4096, "d": 128, "pitch": 4096, "heads": 32})
+    first = Rules().propose(o, 1)[0]
+    assert "parts=$PARTS:(2,4,8,16,32)=8} | map{" in first.script and "thread.y $Y:(4,8,16,32,64)=16" in first.script
+    assert isinstance(builder.build(Proposal(first.script, "")), Candidate)
+
+
+@pytest.mark.parametrize(("heads", "n"), [(4096, 4096), (32, 100)], ids=["many blocks", "few positions"])
+def test_a_softmax_keeps_its_block(heads: int, n: int) -> None:
+    found = softmax_ideas(heads, n)
+    assert found and not any("split-softmax" in s for s in found)
