@@ -12,7 +12,7 @@ is) are the same for all terms of a sum, so that they come after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ktc.ir.fold import cast
@@ -41,9 +41,10 @@ class Scaled:
 class Values:
     """What is known of the values of a block up to some statement.
 
-    ``top`` is the maximum and ``base`` what stands for it in a part; ``names`` are variables that are the maximum,
-    ``late`` what only the whole gives, ``scaled`` variables and arrays of scaled values with their factors, ``moving``
-    what differs between the terms of a sum. ``fixed`` keeps its value in all of the block.
+    ``top`` is the maximum and ``base`` what stands for it in a part; ``names`` are variables that are the maximum or a
+    multiple of it, ``is_value`` says whether an expression is what the maximum is of at that position. ``late`` is what
+    only the whole gives, ``scaled`` are variables and arrays of scaled values with their factors, ``moving`` differs
+    between the terms of a sum, ``fixed`` keeps its value in all of the block.
     """
 
     top: Sym
@@ -54,6 +55,7 @@ class Values:
     scaled: dict[Sym, Factors] = field(default_factory=dict)
     moving: set[Sym] = field(default_factory=set)
     power: Power | None = None
+    is_value: Callable[[Expr], bool] = lambda e: False
 
     def is_plain(self, e: Expr) -> bool:
         """Whether a part knows ``e``."""
@@ -90,21 +92,20 @@ class Values:
         raise Unscaled
 
     def _power(self, e: Expr) -> Expr | None:
-        """``exp(x - m)`` below the part's maximum; also of a multiple of the distance."""
+        """``exp(x - m)`` below the part's maximum; also of a multiple of the distance. An ``x`` that the maximum is not
+        of may be far above it in some part: its exponential would be inf there."""
         from ktc.ir.interp.domains.realmath import plain_name  # numpy: not for who only asks what passes there are
 
         if not (isinstance(e, Call) and plain_name(e.fn) in POWERS):
             return None
-        for apart, scale in _multiples(substitute_expr(e.args[0], self.names)):
-            if not (isinstance(apart, Binary) and apart.op == "-" and apart.b == Var(self.top)):
-                continue
-            if not self.is_plain(apart.a) or (scale is not None and not used(scale) <= self.fixed):
+        for value, scale in _below(substitute_expr(e.args[0], self.names), self.top):
+            if not self.is_value(value) or (scale is not None and not used(scale) <= self.fixed):
                 continue
             power = Power(e.fn, scale)
             if self.power is not None and self.power != power:
                 raise Unscaled
             self.power = power
-            return power(apart.a, Var(self.base))
+            return power(value, Var(self.base))
         return None
 
     def _both(self, e: Binary) -> Scaled:
@@ -135,12 +136,27 @@ class Values:
         return Scaled(Select(e.cond, a, b), factors.pop())
 
 
+def _below(e: Expr, top: Sym) -> Iterator[tuple[Expr, Expr | None]]:
+    """Each (x, c) for which ``e`` is (x - top) * c; no c is one."""
+    for apart, scale in _multiples(e):
+        if isinstance(apart, Binary) and apart.op == "-" and apart.b == Var(top):
+            yield apart.a, scale
+    if isinstance(e, Binary) and e.op == "-":
+        below = {c for m, c in _multiples(e.b) if m == Var(top) and c is not None}
+        yield from ((x, c) for x, c in _multiples(e.a) if c in below)
+
+
 def _multiples(e: Expr) -> Iterator[tuple[Expr, Expr | None]]:
     """What ``e`` is, and the factor that it comes with."""
     yield e, None
     if isinstance(e, Binary) and e.op == "*":
         yield e.a, e.b
         yield e.b, e.a
+
+
+def scaled_top(e: Expr, top: Sym, fixed: set[Sym]) -> bool:
+    """Whether ``e`` is the maximum, or a multiple of it by what is ``fixed``."""
+    return any(m == Var(top) and (c is None or used(c) <= fixed) for m, c in _multiples(e))
 
 
 def _is_wide(e: Expr) -> bool:
@@ -159,4 +175,4 @@ def whole(value: Expr, factors: Factors) -> Expr:
     return value
 
 
-__all__ = ["Factors", "Scaled", "Unscaled", "Values", "whole"]
+__all__ = ["Factors", "Scaled", "Unscaled", "Values", "scaled_top", "whole"]

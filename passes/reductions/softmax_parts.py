@@ -41,27 +41,20 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, Scalar, scalar_of
-from ktc.ir.walk import assigned, declared, refresh, used, used_in, walk
+from ktc.ir.walk import assigned, declared, refresh, substitute_expr, used, used_in, walk
 from ktc.passes.core.refusals import Refusal
 
 from .own_elements import own_elements
+from .part_steps import Step, needed
 from .position_loops import fixed_before, over_positions, overlapping
+from .position_values import PositionValues
 from .rfactor import free_axis, from_zero
-from .scaled_values import Factors, Scaled, Unscaled, Values, whole
+from .scaled_values import Factors, Scaled, Unscaled, Values, scaled_top, whole
 
 Sweep = TypeVar("Sweep", Par, Reduce)
 
 SIMPLE = (Alloc, Assign, Decl, For, If, Par, Reduce, Store, While)
 """What may stand in a loop over the positions: what can be done for some of them alone."""
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A statement of the part's list or of what follows it; one that is not ``wanted`` for itself goes where nothing
-    uses what it sets."""
-
-    stmt: Stmt
-    wanted: bool = True
 
 
 @dataclass(frozen=True)
@@ -95,6 +88,8 @@ class Work:
             raise Refusal("E-SOFTMAX-RANGE", why, places(top))
         self.sweeps = [s for s in over_positions(self.block, top, self.names) if isinstance(s, Par | Reduce)]
         self.rows = own_elements(self.block, self.sweeps, self.apart, "E-SOFTMAX-ROWS")
+        unlike = (assigned(self.block) | overlapping(used_in(self.block), assigned(self.block), self.apart)) - self.rows
+        self.positions = PositionValues(self.rows, unlike)
         self.part = fresh("part", I32)
         self.length, self.lo, self.hi = (fresh(n, t) for n in ("length", "lo", "hi"))
         extent = simplify(sub(top.hi, cast(top.lo, t)))
@@ -117,14 +112,14 @@ class Work:
     def _at(self, part: Expr, inner: Sequence[Par] = ()) -> tuple[Expr, ...]:
         return (part, *(from_zero(s) for s in (*self.around, *inner)))
 
-    def lists(self, body: Body, inner: tuple[Par, ...]) -> tuple[list[_Step], list[_Step]]:
+    def lists(self, body: Body, inner: tuple[Par, ...]) -> tuple[list[Step], list[Step]]:
         """What a part does of ``body``, which stands in the loops ``inner`` of the block, and what follows all parts.
 
         Raises:
             Refusal: E-SOFTMAX-PLACE, E-SOFTMAX-USE, E-SOFTMAX-RANGE.
         """
-        part: list[_Step] = []
-        rest: list[_Step] = []
+        part: list[Step] = []
+        rest: list[Step] = []
         for s in body:
             if isinstance(s, Decl) and s.sym in self.names:
                 continue
@@ -139,24 +134,26 @@ class Work:
                 self._other(s, part, rest)
         return part, rest
 
-    def _maximum(self) -> list[_Step]:
+    def _maximum(self) -> list[Step]:
         """The part's own maximum, and what stands for it in exponentials."""
         (acc,), t = self.top.accs, scalar_of(self.top.accs[0].sym.type)
         if used_in((self.top,)) & self.values.late:
             why = f"the maximum over '{self.top.var.name}' reads what the block writes for all before it"
             raise Refusal("E-SOFTMAX-PLACE", why, places(self.top))
         self.values.late.add(acc.sym)
+        self.positions.after(self.top)
+        self.value = self.positions.of(acc.value, self.top)
         own = dataclasses.replace(self._cut(self.top), accs=(dataclasses.replace(acc, sym=self.mine),))
         nothing = Binary("==", Var(self.mine), identity("max", t))
         base = Decl(self.values.base, Select(nothing, Const(0.0, t), Var(self.mine)), const=True)
-        return [_Step(s) for s in (own, base, Store(self.tops, self._at(Var(self.part)), Var(self.mine)))]
+        return [Step(s) for s in (own, base, Store(self.tops, self._at(Var(self.part)), Var(self.mine)))]
 
     def _cut(self, s: Sweep) -> Sweep:
         """``s`` over the positions of the part."""
         t = scalar_of(s.var.type)
         return dataclasses.replace(s, lo=cast(Var(self.lo), t), hi=cast(Var(self.hi), t))
 
-    def _sweep(self, s: Par | Reduce, inner: tuple[Par, ...], part: list[_Step], rest: list[_Step]) -> None:
+    def _sweep(self, s: Par | Reduce, inner: tuple[Par, ...], part: list[Step], rest: list[Step]) -> None:
         """A loop over the positions: of the part, and for sums what all parts give."""
         v = self.values
         odd = next((x for x in walk(s.body) if not isinstance(x, SIMPLE) or _acts(x)), None)
@@ -167,8 +164,10 @@ class Work:
         if inner and stored:
             raise _misused(s, "is changed once for each iteration of a loop around")
         if isinstance(s, Par) and not used_in((s,)) & (v.late | v.scaled.keys()):
-            part.append(_Step(self._cut(s)))
+            self.positions.after(s)
+            part.append(Step(self._cut(s)))
             return
+        v.is_value = lambda e: self.positions.of(e, s) == self.value
         v.moving = {s.var, *declared(s.body)} | assigned(self.block)
         try:
             body = tuple(x for y in s.body for x in self._scaled(y))
@@ -178,24 +177,25 @@ class Work:
         if isinstance(s, Reduce):
             self._sums(dataclasses.replace(self._cut(s), body=body), sums, inner, part, rest)
         elif body:
-            part.append(_Step(dataclasses.replace(self._cut(s), body=body)))
+            part.append(Step(dataclasses.replace(self._cut(s), body=body)))
+        self.positions.after(s)
         for x in walk(s.body):
             if isinstance(x, Store) and isinstance(x.buffer.type, Ptr):
                 names = {d.sym: d.init for d in s.body if isinstance(d, Decl) and d.init is not None}
                 self.mended[x.buffer] = _Mended(s, tuple(expand(i, names) for i in x.index), len(rest))
 
     def _sums(
-        self, s: Reduce, values: Sequence[Scaled], inner: tuple[Par, ...], part: list[_Step], rest: list[_Step]
+        self, s: Reduce, values: Sequence[Scaled], inner: tuple[Par, ...], part: list[Step], rest: list[Step]
     ) -> None:
         """The sums ``s`` of the part's ``values``, and those of all parts."""
         if any(a.op != "+" for a in s.accs):
             raise _misused(s, "is no sum")
         zero = [identity("+", scalar_of(a.sym.type)) for a in s.accs]
         own = (dataclasses.replace(a, init=z, value=x.part) for a, x, z in zip(s.accs, values, zero))
-        part.append(_Step(dataclasses.replace(s, accs=tuple(own))))
+        part.append(Step(dataclasses.replace(s, accs=tuple(own))))
         for a, x in zip(s.accs, values):
             array = self._array(a.sym, inner)
-            part.append(_Step(Store(array, self._at(Var(self.part), inner), Var(a.sym))))
+            part.append(Step(Store(array, self._at(Var(self.part), inner), Var(a.sym))))
             rest.append(self._combined(s, a, array, x.factors, inner))
             self.values.late.add(a.sym)
 
@@ -217,13 +217,13 @@ class Work:
         v.scaled[s.buffer] = x.factors
         return () if x.part == Load(s.buffer, s.index) else (dataclasses.replace(s, value=x.part),)
 
-    def _combined(self, s: Reduce, a: Acc, array: Sym, factors: Factors, inner: Sequence[Par]) -> _Step:
+    def _combined(self, s: Reduce, a: Acc, array: Sym, factors: Factors, inner: Sequence[Par]) -> Step:
         """The sum ``a`` of all parts."""
         t, p = scalar_of(a.sym.type), fresh("p", scalar_of(self.length.type))
         scaled = Binary("*", Load(array, self._at(Var(p), inner)), cast(self._below_all(Var(p)), t))
         acc = dataclasses.replace(a, value=whole(scaled, factors))  # each part's: a sum of nothing is not divided
         first, last = Const(0, scalar_of(p.type)), self.filled
-        return _Step(Reduce((acc,), p, first, last, (Level("seq"),), (), loc=s.loc, comments=s.comments))
+        return Step(Reduce((acc,), p, first, last, (Level("seq"),), (), loc=s.loc, comments=s.comments))
 
     def _below_all(self, part: Expr) -> Expr:
         """What the scaled values of ``part`` are to be multiplied by."""
@@ -231,17 +231,17 @@ class Work:
         assert power is not None
         return power(Load(self.tops, self._at(part)), Var(self.values.top))
 
-    def _nest(self, s: Stmt, inner: tuple[Par, ...], part: list[_Step], rest: list[_Step]) -> None:
+    def _nest(self, s: Stmt, inner: tuple[Par, ...], part: list[Step], rest: list[Step]) -> None:
         """A parallel loop with loops over the positions in it."""
         if not isinstance(s, Par):
             why = "a loop over the positions stands in control flow or in a loop that is not parallel"
             raise Refusal("E-SOFTMAX-PLACE", why, places(s), "if-convert or parallelize it first")
         check_range(self.kernel, s)
         own, after = self.lists(s.body, (*inner, s))
-        part.append(_Step(dataclasses.replace(s, body=_needed(own, s.body))))
-        rest.append(_Step(dataclasses.replace(s, body=_needed(after, s.body))))
+        part.append(Step(dataclasses.replace(s, body=needed(own, s.body))))
+        rest.append(Step(dataclasses.replace(s, body=needed(after, s.body))))
 
-    def _other(self, s: Stmt, part: list[_Step], rest: list[_Step]) -> None:
+    def _other(self, s: Stmt, part: list[Step], rest: list[Step]) -> None:
         """A statement without a loop over the positions."""
         v = self.values
         if any(isinstance(x, Barrier | Return) for x in walk((s,))):
@@ -252,16 +252,17 @@ class Work:
             raise Refusal("E-SOFTMAX-PLACE", f"'{outer.name}' is declared outside of what a block does", places(s))
         acts = any(is_global_effect(x) for x in walk((s,)))
         if not acts and not (reads | sets) & (v.late | v.scaled.keys()):
-            part.append(_Step(s, wanted=False))
-            rest.append(_Step(s, wanted=False))
+            part.append(Step(s, wanted=False))
+            rest.append(Step(s, wanted=False))
             return
-        if isinstance(s, Decl) and s.init in (Var(v.top), *map(Var, v.names)) and s.sym not in assigned(self.block):
-            v.names[s.sym] = Var(v.top)
+        if isinstance(s, Decl) and s.init is not None and s.sym not in assigned(self.block):
+            known = substitute_expr(s.init, v.names)
+            v.names |= {s.sym: known} if scaled_top(known, v.top, v.fixed) else {}
         v.late |= sets
         v.late |= overlapping(used_in(self.block), sets, self.apart)
-        rest.append(_Step(s, wanted=acts or not isinstance(s, Decl)))
+        rest.append(Step(s, wanted=acts or not isinstance(s, Decl)))
 
-    def divided(self, part: list[_Step]) -> Reduce:
+    def divided(self, part: list[Step]) -> Reduce:
         """The parts, and the maximum of all."""
         (acc,), t = self.top.accs, scalar_of(self.top.var.type)
         if self.values.power is None:
@@ -271,13 +272,13 @@ class Work:
         end = fold_node(Call("min", (add(Var(self.lo), Var(self.length)), cast(self.top.hi, t)), t))
         bounds = (Decl(self.lo, start, const=True), Decl(self.hi, end, const=True))
         found = Decl(fresh("own", acc.sym.type), Var(self.mine), const=True)
-        *body, own = refresh((*bounds, *_needed(part, self.block), found))
+        *body, own = refresh((*bounds, *needed(part, self.block), found))
         assert isinstance(own, Decl) and own.init is not None
         blocks = (Level("block", None, free_axis(self.around)),)
         accs = (dataclasses.replace(acc, value=own.init),)
         return Reduce(accs, self.part, i32(0), cast(self.parts, I32), blocks, tuple(body), loc=self.top.loc)
 
-    def finished(self, rest: list[_Step]) -> Body:
+    def finished(self, rest: list[Step]) -> Body:
         """What follows the parts, rows in global memory below the maximum of all among it."""
         steps = list(rest)
         for row, m in sorted(self.mended.items(), key=lambda x: -x[1].at):
@@ -290,8 +291,8 @@ class Work:
             old, elem = Load(row, loop.body[0].index), scalar_of(row.type)
             value = whole(Binary("*", old, cast(self._below_all(part), elem)), self.values.scaled[row])
             store = dataclasses.replace(loop.body[0], value=value)
-            steps.insert(m.at, _Step(dataclasses.replace(loop, body=(store,))))
-        return _needed(steps, self.block)
+            steps.insert(m.at, Step(dataclasses.replace(loop, body=(store,))))
+        return needed(steps, self.block)
 
 
 def check_range(kernel: Kernel, s: Par) -> None:
@@ -304,20 +305,6 @@ def check_range(kernel: Kernel, s: Par) -> None:
 def _acts(x: Stmt) -> bool:
     """Whether ``x`` does more to the world than to store."""
     return not isinstance(x, Store) and is_global_effect(x)
-
-
-def _needed(steps: Sequence[_Step], body: Body) -> Body:
-    """The statements that are wanted, and those that set what they use or what lasts longer than ``body``, which the
-    steps come from."""
-    kept: list[Stmt] = []
-    needs: set[Sym] = set()
-    own = set(declared(body))
-    for x in reversed(steps):
-        sets = set(declared((x.stmt,))) | assigned((x.stmt,))
-        if x.wanted or sets & needs or assigned((x.stmt,)) - own:
-            kept.insert(0, x.stmt)
-            needs |= used_in((x.stmt,))
-    return tuple(kept)
 
 
 def _misused(s: Par | Reduce, why: str) -> Refusal:

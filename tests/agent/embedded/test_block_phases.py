@@ -10,8 +10,6 @@ from ktc.agent.embedded.rules import Rules
 from ktc.agent.planner import Proposal
 from ktc.ir.frontend import load
 from ktc.ir.text import parse_kernel, print_kernel
-from ktc.passes.core.pipeline import apply_script
-from ktc.passes.core.language import parse_script
 from tests.agent.embedded.test_rules import observe
 from tests.passes.checks import applied, differs
 

@@ -119,6 +119,9 @@ FROM = (SCORES + TOP + POWERS + NORMED + SUMS).replace("0..n", "2..n")
 EXTREMES = "    if h < 1\n      att[h] = m + log(l)\n"
 MASKED = SUMS.replace("w[p] *", "(p % 2 == 0 ? w[p] : 0.0) *")
 FUSED = SCORES.replace("w[t] = q[h * 64 + t]", "pass").split("    par")[0] + TOP.replace("yield w[j]", "w[j] = q[h * 64 + j]\n      yield w[j]")  # fmt: skip
+AGAIN = POWERS.replace("exp(w[i] - m)", "exp(q[h * 64 + i] - m)")
+MULTIPLES = "    let b: f32 = m * 0.5\n" + POWERS.replace("exp(w[i] - m)", "exp2(w[i] * 0.5 - b)")
+TWICE = POWERS.replace("w[i] = exp(w[i] - m)", "let e: f32 = exp(w[i] - m)\n      w[i] = e")
 RUNNING = {
     "quotient at the end": SCORES + TOP + POWERS + LATE,
     "inverse": SCORES + TOP + POWERS + INVERSE + SUMS,
@@ -126,6 +129,9 @@ RUNNING = {
     "powers of two": SCORES + TOP + SCALED + NORMED + SUMS,
     "two sums from something": SCORES + TOP + POWERS + NORMED + COLUMNS,
     "what a part needs": STAGED + TOP + POWERS + NORMED + SUMS,
+    "the value once more": SCORES + TOP + AGAIN + NORMED + SUMS,
+    "multiples of the maximum": SCORES + TOP + MULTIPLES + NORMED + SUMS,
+    "a name for the power": SCORES + TOP + TWICE + NORMED + SUMS,
     "ragged": RAGGED,
     "not from zero": FROM,
     "the logarithm": SCORES + TOP + POWERS + EXTREMES + NORMED + SUMS,
@@ -184,6 +190,8 @@ REFUSALS = {
     "no maximum": ("reduce(max) m: f32 = -inf", "reduce(min) m: f32 = inf", "E-SOFTMAX-NONE"),
     "no exponential": ("exp(w[i] - m)", "w[i] * 2.0", "E-SOFTMAX-USE"),
     "another function": ("exp(w[i] - m)", "tanh(w[i] - m)", "E-SOFTMAX-USE"),
+    "another value": ("exp(w[i] - m)", "exp(q[i] - m)", "E-SOFTMAX-USE"),
+    "a value that has changed": ("over i in 0..n", "over i in 0..n", "E-SOFTMAX-USE"),
     "the other sign": ("exp(w[i] - m)", "exp(m - w[i])", "E-SOFTMAX-USE"),
     "a power beside": ("exp(w[i] - m)", "exp(w[i] - m) + 1.0", "E-SOFTMAX-USE"),
     "squared": ("w[p] * v", "w[p] * w[p] * v", "E-SOFTMAX-USE"),
@@ -213,6 +221,8 @@ def test_refusals(old: str, new: str, code: str) -> None:
     assert old in text + step
     if old.startswith("array w"):
         text = GLOBAL.replace("att: f32* noalias", "att: f32*").replace("v: f32 const* align 16 noalias", "v: f32 const* align 16")  # fmt: skip
+    if old == new:
+        text = text.replace(POWERS, "    par y in 0..n @ [thread.x 32, seq]\n      w[y] = w[y] * 2.0\n" + POWERS)
     if new.startswith("      if"):
         lines = SUMS.splitlines()
         inner = [lines[0], lines[1], "      if c < 2", "        for p in 0..n", "          a += w[p] * v[p * d + c]", lines[-1]]  # fmt: skip
