@@ -93,10 +93,9 @@ class Work:
         self.part = fresh("part", I32)
         self.length, self.lo, self.hi = (fresh(n, t) for n in ("length", "lo", "hi"))
         extent = simplify(sub(top.hi, cast(top.lo, t)))
-        even = fold_node(Call("max", (cdiv(extent, cast(self.parts, t)), Const(1, t)), t))
         fixed = tuple(s for s in self.block if isinstance(s, Decl) and s.sym in self.names)
-        self.before: Body = (*fixed, Decl(self.length, even, const=True))
-        self.filled = cdiv(extent, Var(self.length))
+        self.before: Body = (*fixed, Decl(self.length, cdiv(extent, cast(self.parts, t)), const=True))
+        self.filled = fold_node(Call("min", (cast(self.parts, t), extent), t))
         high = top.accs[0].sym
         self.mine = fresh(high.name, high.type)
         self.values = Values(high, fresh("base", high.type), used_in(self.kernel.body) - changing)

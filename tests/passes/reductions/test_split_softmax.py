@@ -63,7 +63,7 @@ def test_before_and_after() -> None:
   array l_parts: f32[4, heads]
   array a_parts: f32[4, heads, d]
   par h in 0..heads @ [block.x]
-    let length: i32 = max(cdiv(n, 4), 1)
+    let length: i32 = cdiv(n, 4)
     reduce(max) m: f32 = -inf over part in 0..4 @ [block.y]
       let lo: i32 = part * length
       let hi: i32 = min(lo + length, n)
@@ -83,10 +83,10 @@ def test_before_and_after() -> None:
           yield w[p] * v[p * d + c_1]
         a_parts[part, h, c_1] = a_1
       yield m_1
-    reduce(+) l: f32 = 0.0 over p_1 in 0..cdiv(n, length) @ [seq]
+    reduce(+) l: f32 = 0.0 over p_1 in 0..min(4, n) @ [seq]
       yield l_parts[p_1, h] * exp(m_parts[p_1, h] - m)
     par c in 0..d @ [thread.x 32, seq]
-      reduce(+) a: f32 = 0.0 over p_2 in 0..cdiv(n, length) @ [seq]
+      reduce(+) a: f32 = 0.0 over p_2 in 0..min(4, n) @ [seq]
         yield a_parts[p_2, h, c] * exp(m_parts[p_2, h] - m) / l
       o[h * d + c] = a
 """
@@ -115,6 +115,7 @@ COLUMNS = SUMS.replace("var a: f32 = 0.0\n", "let x: f32 = q[c]\n      var b: f3
 ).replace("= a\n", "= a + b\n")  # fmt: skip
 STAGED = "    array k: shared f32[64]\n    par z in 0..64 @ [thread.x 32, seq]\n      k[z] = q[z] + 1.0\n" + SCORES.replace("= q[h", "= k[t] * q[h")  # fmt: skip
 RAGGED = "    let e: i32 = min(n, h + 1)\n" + (SCORES + TOP + POWERS + NORMED + SUMS).replace("0..n", "0..e")
+LOADED = RAGGED.replace("min(n, h + 1)", "min(n, i32(q[h]))")
 FROM = (SCORES + TOP + POWERS + NORMED + SUMS).replace("0..n", "2..n")
 EXTREMES = "    if h < 1\n      att[h] = m + log(l)\n"
 MASKED = SUMS.replace("w[p] *", "(p % 2 == 0 ? w[p] : 0.0) *")
@@ -133,6 +134,7 @@ RUNNING = {
     "multiples of the maximum": SCORES + TOP + MULTIPLES + NORMED + SUMS,
     "a name for the power": SCORES + TOP + TWICE + NORMED + SUMS,
     "ragged": RAGGED,
+    "as many as memory says": LOADED,
     "not from zero": FROM,
     "the logarithm": SCORES + TOP + POWERS + EXTREMES + NORMED + SUMS,
     "masked": SCORES + TOP + POWERS + NORMED + MASKED,
