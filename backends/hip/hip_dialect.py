@@ -44,7 +44,7 @@ class HipDialect(CxxDialect):
     helpers: ClassVar = HELPERS
     reserved = (
         CxxDialect.reserved
-        | {"bf16", "ballot32", "sync_warp", "load_cg", "load_relaxed", "bf16_to_float", "float_to_bf16"}
+        | {"bf16", "ballot32", "sync_warp", "load_cg", "load_vec_cg", "load_relaxed", "bf16_to_float", "float_to_bf16"}
         | {*fp8.helpers("hip")}
     )
 
@@ -117,6 +117,11 @@ class HipDialect(CxxDialect):
         return simplify(cdiv(mul(blocks, threads), i32(4 * 64)))
 
     def load_vector(self, buffer: Sym, place: str, t, width: str, cache: str) -> str:
+        if cache == "cg" and not self.native_vector(t) and getattr(buffer.type, "space", "local") == "global":
+            self.vector_name(t)
+            for helper in ("bits_of", "load_cg", "load_vec_cg"):
+                self.need(helper)
+            return f"load_vec_cg<{width}>(&{place})"
         return super().load_vector(buffer, place, t, width, "" if self.native_vector(t) else cache)
 
     def store_vector(self, buffer: Sym, place: str, value: Piece, t, width: str, cache: str) -> str:

@@ -82,6 +82,16 @@ __device__ inline T load_cg(const T* p) {
   return __ldcg(p);
 #endif
 }"""
+LOAD_VEC_CG_HELPER = """\
+template <int N, typename T>
+__device__ inline vec<T, N> load_vec_cg(const T* p) {
+  using bits = typename bits_of<sizeof(T) * N >= 4 ? 4 : sizeof(T) * N>::type;
+  vec<T, N> v;
+  #pragma unroll
+  for (int k = 0; k < static_cast<int>(sizeof(v) / sizeof(bits)); ++k)
+    reinterpret_cast<bits*>(&v)[k] = load_cg(reinterpret_cast<const bits*>(p) + k);
+  return v;
+}"""
 GLOBAL_TIMER = """\
 // Nanoseconds: the clock that all compute units share counts at 100 MHz.
 __device__ inline unsigned long long global_timer() {
@@ -217,6 +227,7 @@ HELPERS = {
     "global_timer": GLOBAL_TIMER,
     **{f"load_relaxed {t}": _load_relaxed(t) for t in POLLED},
     "load_cg": LOAD_CG_HELPER,
+    "load_vec_cg": LOAD_VEC_CG_HELPER,
     **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
     "sync_warp": SYNC_WARP_HELPER,
     **{name: text for name, text in cxx_atomics.LOOPS.items() if "short" not in text and "_block" not in text},

@@ -142,14 +142,22 @@ def _check_place(s: Reduce, rest: Body, scope: Scope, st: State) -> None:
 
 
 def _past_caches(s: Reduce, rest: Body, st: State) -> Body:
-    """``rest`` reading what other blocks wrote in ``s`` where they wrote it."""
+    """``rest`` reading what other blocks wrote in ``s`` where they wrote it, in words: less cannot be on all targets.
+
+    Raises:
+        LoweringError: E-LOWER-REDUCE-BLOCK.
+    """
     apart = noalias(st.kernel)
     written = [b for b in assigned(s.body) if isinstance(b.type, Ptr)]
 
     def on(e: Expr) -> Expr:
-        if isinstance(e, Load) and any(may_alias(e.buffer, b, apart) for b in written):
-            return dataclasses.replace(e, cache="cg")
-        return e
+        if not isinstance(e, Load) or not any(may_alias(e.buffer, b, apart) for b in written):
+            return e
+        t = e.buffer.type.elem if isinstance(e.buffer.type, Ptr) else None
+        if not isinstance(t, Scalar) or t.bits not in (32, 64):
+            why = f"leaves '{e.buffer.name}' to what follows, whose elements are not read past the caches"
+            raise LoweringError("E-LOWER-REDUCE-BLOCK", f"a reduction over blocks {why}", s.loc, "keep them in float")
+        return dataclasses.replace(e, cache="cg")
 
     return map_body(rest, keep, on) if written else rest
 

@@ -9,7 +9,7 @@ import pytest
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
-from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.lowering import materialise
 from ktc.passes.reductions.softmax_parts import Work
 from tests.passes.checks import applied, differs, refused
 
@@ -232,24 +232,6 @@ def test_refusals(old: str, new: str, code: str) -> None:
     else:
         text, step = text.replace(old, new), step.replace(old, new)
     assert refused(parse_kernel(text), step).code == code
-
-
-def test_an_array_of_one_block_is_not_what_all_parts_left() -> None:
-    """What the last block of a reduction over blocks reads must be memory of all of them."""
-    text = """\
-kernel k(out: f32*, x: f32 const*, n: i32)
-  launch grid(4) block(1)
-  array mine: f32[4]
-  par h in 0..n @ [block.x]
-    @array@reduce(max) m: f32 = -inf over part in 0..4 @ [block.y]
-      mine[part] = x[h * 4 + part]
-      yield mine[part]
-    out[h] = m + mine[1]
-"""
-    inside = text.replace("  array mine: f32[4]\n", "").replace("@array@", "array mine: f32[4]\n    ")
-    with pytest.raises(LoweringError) as e:
-        materialise(parse_kernel(inside))
-    assert e.value.code == "E-LOWER-REDUCE-BLOCK" and "'mine'" in e.value.message
 
 
 def test_parts_that_are_not_scaled_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
