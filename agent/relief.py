@@ -26,7 +26,9 @@ RELIEF: dict[str, tuple[str, ...]] = {
     "barriers": ("rows-mapping", "reduce-strategy", "multi-buffer", "coarsen"),
     "divergence": ("if-convert", "split-edges", "peel", "unmask", "skip-masked", "rows-mapping"),
     "spills": ("launch-bounds", "row-cache"),
-    "parallelism": ("split-reduction", "distribute", "map", "parallelize", "delinearise", "rows-mapping"),
+    "parallelism": (
+        "split-reduction", "split-softmax", "distribute", "map", "parallelize", "delinearise", "rows-mapping",
+    ),
     "launch": ("fuse", "temporal-block"),
 }  # fmt: skip
 """Limiter -> passes that address it, first what does so most. Those of what nothing explains are not known."""

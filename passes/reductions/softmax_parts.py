@@ -45,6 +45,7 @@ from ktc.ir.walk import assigned, declared, refresh, substitute_expr, used, used
 from ktc.passes.core.refusals import Refusal
 
 from .own_elements import own_elements
+from .part_rows import of_parts
 from .part_steps import Step, needed
 from .position_loops import fixed_before, over_positions, overlapping
 from .position_values import PositionValues
@@ -271,7 +272,8 @@ class Work:
         end = fold_node(Call("min", (add(Var(self.lo), Var(self.length)), cast(self.top.hi, t)), t))
         bounds = (Decl(self.lo, start, const=True), Decl(self.hi, end, const=True))
         found = Decl(fresh("own", acc.sym.type), Var(self.mine), const=True)
-        *body, own = refresh((*bounds, *needed(part, self.block), found))
+        steps = of_parts(needed(part, self.block), self.rows, self.lo, self.parts)
+        *body, own = refresh((*bounds, *steps, found))
         assert isinstance(own, Decl) and own.init is not None
         blocks = (Level("block", None, free_axis(self.around)),)
         accs = (dataclasses.replace(acc, value=own.init),)

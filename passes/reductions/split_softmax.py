@@ -23,9 +23,10 @@ follows the maximum of all runs in the block of a head that ends last (``lowerin
 
 Legal where what hangs on the maximum does so by exp(x - m) (:mod:`.scaled_values`), is summed up over the positions,
 and what the positions leave on the way are elements of their own (:mod:`.own_elements`). A row in global memory is
-brought to the maximum of all at the end. Sums change their order. A part that holds nothing but -inf takes zero for its
-maximum, so that no inf - inf arises in it. A part without positions leaves zeros; with -inf at all positions the result
-is NaN as it is in the source, and without any position, where no part counts, it is what the sums begin with.
+brought to the maximum of all at the end, one in shared memory is as long as a part (:mod:`.part_rows`). Sums change
+their order. A part that holds nothing but -inf takes zero for its maximum, so that no inf - inf arises in it. A part
+without positions leaves zeros; with -inf at all positions the result is NaN as it is in the source, and without any
+position, where no part counts, it is what the sums begin with.
 """
 
 from __future__ import annotations

@@ -67,20 +67,20 @@ def test_before_and_after() -> None:
     reduce(max) m: f32 = -inf over part in 0..4 @ [block.y]
       let lo: i32 = part * length
       let hi: i32 = min(lo + length, n)
-      array w: shared f32[64]
+      array w: shared f32[16]
       par t in lo..hi @ [thread.x 32, seq]
-        w[t] = q[h * 64 + t]
+        w[t - lo] = q[h * 64 + t]
       reduce(max) m_1: f32 = -inf over j in lo..hi @ [thread.x 32, seq]
-        yield w[j]
+        yield w[j - lo]
       let base: f32 = m_1 == -inf ? 0.0 : m_1
       m_parts[part, h] = m_1
       reduce(+) l_1: f32 = 0.0 over i in lo..hi @ [thread.x 32, seq]
-        w[i] = exp(w[i] - base)
-        yield w[i]
+        w[i - lo] = exp(w[i - lo] - base)
+        yield w[i - lo]
       l_parts[part, h] = l_1
       par c_1 in 0..d @ [thread.x 32, seq]
         reduce(+) a_1: f32 = 0.0 over p in lo..hi
-          yield w[p] * v[p * d + c_1]
+          yield w[p - lo] * v[p * d + c_1]
         a_parts[part, h, c_1] = a_1
       yield m_1
     reduce(+) l: f32 = 0.0 over p_1 in 0..min(4, n) @ [seq]
@@ -116,6 +116,9 @@ COLUMNS = SUMS.replace("var a: f32 = 0.0\n", "let x: f32 = q[c]\n      var b: f3
 STAGED = "    array k: shared f32[64]\n    par z in 0..64 @ [thread.x 32, seq]\n      k[z] = q[z] + 1.0\n" + SCORES.replace("= q[h", "= k[t] * q[h")  # fmt: skip
 RAGGED = "    let e: i32 = min(n, h + 1)\n" + (SCORES + TOP + POWERS + NORMED + SUMS).replace("0..n", "0..e")
 LOADED = RAGGED.replace("min(n, h + 1)", "min(n, i32(q[h]))")
+GAP = (SCORES + TOP + POWERS + NORMED + SUMS).replace("f32[64]", "f32[66]")
+for name in "tjiup":
+    GAP = GAP.replace(f"w[{name}]", f"w[{name} + 2]")
 FROM = (SCORES + TOP + POWERS + NORMED + SUMS).replace("0..n", "2..n")
 EXTREMES = "    if h < 1\n      att[h] = m + log(l)\n"
 MASKED = SUMS.replace("w[p] *", "(p % 2 == 0 ? w[p] : 0.0) *")
@@ -135,6 +138,7 @@ RUNNING = {
     "a name for the power": SCORES + TOP + TWICE + NORMED + SUMS,
     "ragged": RAGGED,
     "as many as memory says": LOADED,
+    "a row with a gap": GAP,
     "not from zero": FROM,
     "the logarithm": SCORES + TOP + POWERS + EXTREMES + NORMED + SUMS,
     "masked": SCORES + TOP + POWERS + NORMED + MASKED,
