@@ -12,7 +12,7 @@ from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.dependence import noalias
 from ktc.ir.analysis.effects import is_global_effect
 from ktc.ir.analysis.order import places
-from ktc.ir.fold import add, cast, cdiv, fold_node, i32, mul, simplify, sub
+from ktc.ir.fold import add, cast, cdiv, fold_node, i32, is_const, mul, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Acc,
@@ -86,6 +86,9 @@ class Work:
         self.names, changing = fixed_before(self.block, top, assigned(self.kernel.body), self.apart)
         if set[Sym]().union(*map(used, (top.lo, top.hi, top.accs[0].init))) & changing:
             why = f"where the maximum over '{top.var.name}' starts or ends comes from what the block computes"
+            raise Refusal("E-SOFTMAX-RANGE", why, places(top))
+        if not (t.is_signed or is_const(top.lo, 0)):
+            why = f"'{top.var.name}' is unsigned and does not start at zero: how many positions there are may wrap"
             raise Refusal("E-SOFTMAX-RANGE", why, places(top))
         self.sweeps = [s for s in over_positions(self.block, top, self.names) if isinstance(s, Par | Reduce)]
         self.rows = own_elements(self.block, self.sweeps, self.apart, "E-SOFTMAX-ROWS")

@@ -216,6 +216,7 @@ REFUSALS = {
     "threads of a loop": ("par h in 0..heads @ [block.x]", "for h in 0..heads", "E-SOFTMAX-PLACE"),
     "a branch": ("      var a: f32 = 0.0\n", "      if c < 2\n", "E-SOFTMAX-ROWS"),
     "a serial loop": ("par c in 0..d @ [thread.x 32, seq]", "for c in 0..d", "E-SOFTMAX-PLACE"),
+    "unsigned from one": ("over j in 0..n", "over j: u32 in 1_u32..u32(n)", "E-SOFTMAX-RANGE"),
     "work beside": ("  par h in", "  att[0] = 1.0\n  par h in", "E-SOFTMAX-PLACE"),
     "a place": ("loop=j", "loop=y", "E-PLACE"),
 }
