@@ -19,6 +19,7 @@ from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
 from ktc.passes.raising.normalise.range_digits import resolved
 from ktc.passes.raising.normalise.straight import counted, straightened
+from ktc.passes.raising.normalise.strided_rounds import by_elements
 from ktc.passes.raising.normalise.tidy import tidied, without_dead
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.exchange import Exchange
@@ -104,6 +105,7 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
                 break
     again, kept = recomputed(body)
     if kept:
+        again, _ = by_elements(again, launch)
         yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))
     yield from (Variant(b, at) for b, at in shapes(body, launch))
 

@@ -27,6 +27,8 @@ from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.shared.staging import after_steps
 
+from .single_values import with_single_values
+
 KEPT = "registers"
 """The kind of region that this module reports."""
 
@@ -34,6 +36,7 @@ KEPT = "registers"
 def recomputed(body: Body) -> tuple[Body, tuple[Region, ...]]:
     """``body`` without the private arrays each of whose elements has one value, known where it is read; and those."""
     found: list[Region] = []
+    body = with_single_values(body)
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]:
         made = _element(s.sym, body)
         if made is not None:
@@ -77,7 +80,8 @@ def _element(v: Sym, body: Body) -> tuple[Sym, Expr] | None:
     if len(stores) != 1 or not loads or _unlike_elements(stores, loads):
         return None
     (store,) = stores
-    loop = next((s for s in walk(body) if isinstance(s, For) and any(x is store for x in s.body)), None)
+    around = [s for s in walk(body) if isinstance(s, For) and any(x is store for x in walk(s.body))]
+    loop = around[-1] if around else None
     if loop is None or store.index[0] != Var(loop.var) or not isinstance(v.type, Array):
         return None
     value = expand(store.value, _named(loop, body))
@@ -98,7 +102,9 @@ def _unlike_elements(stores: list[Store], loads: list[Load]) -> bool:
 def _named(loop: For, body: Body) -> Mapping[Sym, Expr]:
     """What the constants of the loop's body are."""
     changing = assigned(body)
-    return {d.sym: d.init for d in loop.body if isinstance(d, Decl) and d.init is not None and d.sym not in changing}
+    return {
+        d.sym: d.init for d in walk(loop.body) if isinstance(d, Decl) and d.init is not None and d.sym not in changing
+    }
 
 
 def _memory(body: Body) -> set[Sym]:
