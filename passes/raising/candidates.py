@@ -18,6 +18,7 @@ from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
 from ktc.passes.raising.normalise.range_digits import resolved
+from ktc.passes.raising.normalise.single_rounds import without_single_rounds
 from ktc.passes.raising.normalise.straight import counted, straightened
 from ktc.passes.raising.normalise.strided_rounds import by_elements
 from ktc.passes.raising.normalise.tidy import tidied, without_dead
@@ -90,6 +91,8 @@ class Variant:
 
 def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
     """The body with and without its staging, in its own block shape and in those that its index arithmetic suggests."""
+    again, kept = recomputed(body)
+    body = without_single_rounds(body)
     block = [evaluate(n, {}) for n in launch.block]  # ranges hold for every launch, not for an invented one
     if None not in block:
         sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
@@ -103,9 +106,8 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
                 yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
             if not any(s.untested for s in staged):
                 break
-    again, kept = recomputed(body)
     if kept:
-        again, _ = by_elements(again, launch)
+        again = without_single_rounds(by_elements(again, launch)[0])
         yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))
     yield from (Variant(b, at) for b, at in shapes(body, launch))
 

@@ -20,9 +20,10 @@ from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, keep, map_body, substitute_expr, used, walk, walk_expr
+from ktc.ir.types import Array, Scalar, Vec
+from ktc.ir.walk import all_exprs, assigned, keep, map_body, map_expr, substitute_expr, used, walk, walk_expr
 from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.raising.normalise.scalars import lane_in_place
 from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.shared.staging import after_steps
@@ -84,7 +85,9 @@ def _element(v: Sym, body: Body) -> tuple[Sym, Expr] | None:
     loop = around[-1] if around else None
     if loop is None or store.index[0] != Var(loop.var) or not isinstance(v.type, Array):
         return None
-    value = expand(store.value, _named(loop, body))
+    named = _named(loop, body)
+    vectors = {s: e for s, e in named.items() if isinstance(s.type, Vec)}
+    value = expand(map_expr(expand(store.value, named), lambda e: lane_in_place(e, vectors)), named)
     local = {d.sym for d in walk(loop.body) if isinstance(d, Decl)} | (assigned(body) - _memory(body))
     local |= {b for b in assigned(loop.body) if is_local_array(b)}
     if used(value) & (local - {loop.var}) or any(isinstance(x, WarpOp) for x in walk_expr(value)):

@@ -8,6 +8,7 @@ from ktc.ir.frontend.entry_points import load
 from ktc.ir.nodes import Alloc
 from ktc.ir.text import print_kernel
 from ktc.ir.walk import walk
+from ktc.passes.core.base import Refused
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.recognise.loop_exits import breaks_to_continues
 
@@ -77,10 +78,13 @@ NESTED = source(
     "y[blockIdx.x * n + i] = v[k] * scale;",
     ROUNDS.replace("GUARD", "if (i < n) {").replace("BODY", "BODY }"),
 )
+BY_LANES = UPDATED.replace("int i = threadIdx.x + 64 * k;", "int i = warp * 32 + lane + k * 64;")
 
 
 @pytest.mark.parametrize(
-    "text", [READ_AGAIN, UPDATED, COLUMNS, NESTED], ids=["read-again", "updated", "columns", "nested"]
+    "text",
+    [READ_AGAIN, UPDATED, COLUMNS, NESTED, BY_LANES],
+    ids=["read-again", "updated", "columns", "nested", "by-lanes"],
 )
 def test_a_row_of_any_length_in_a_known_number_of_rounds(text: str) -> None:
     """Two sums and a loop, all over as much of the row as the rounds reach, and no array."""
@@ -89,6 +93,39 @@ def test_a_row_of_any_length_in_a_known_number_of_rounds(text: str) -> None:
     assert found.count("0..min(n, 192) @ [thread.x 64, seq]") == 3 and found.count("reduce(+)") == 2, found
     assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body)), found
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
+@pytest.mark.parametrize("text", [UPDATED, COLUMNS], ids=["updated", "columns"])
+def test_a_row_in_one_round(text: str) -> None:
+    """The loop over rounds is known to be one of a single round, and the row is one all the same."""
+    _, outcome = raised(text.replace("k < 3", "k < 1").replace("float v[3]", "float v[1]"))
+    found = print_kernel(outcome.kernel)
+    assert found.count("0..min(n, 64) @ [thread.x 64, seq]") == 3, found
+    assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body)), found
+
+
+def test_elements_that_were_lanes_of_a_vector() -> None:
+    """What an element was made of is a lane of a vector that only its own loop has: it is read by itself."""
+    text = COLUMNS.replace("x[blockIdx.x * n + i];", "fminf(w.x, 9.0f);").replace("fabsf(v[k][0]);", "w.y;")
+    text = text.replace("if (i >= n) break; v[k][0] = ", "if (i >= n) break; float2 w = x2[i]; v[k][0] = ", 1)
+    text = text.replace("float sum", "const float2* x2 = (const float2*)(x + blockIdx.x * n * 2); float sum", 1)
+    kernel, outcome = raised(text)
+    assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body)), print_kernel(outcome.kernel)
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
+def test_a_race_of_the_source_is_told() -> None:
+    """Without the barrier between the two sums, warps may fill the array that others still read: what is raised says
+    so, and so does the refusal where nothing is."""
+    racing = READ_AGAIN.replace("sum = 0.0f;\n  __syncthreads();", "sum = 0.0f;")
+    assert racing != READ_AGAIN
+    _, outcome = raised(racing)
+    told = [n for n in outcome.notes if "defect: race: parts[0]" in n]
+    assert told and told[0].startswith("source.cu:") and "in all launches of the check" in told[0], outcome.notes
+    assert not any("defect" in n for n in raised(READ_AGAIN)[1].notes)
+    swapped = racing.replace("sum = lane < 2 ? parts[lane] : 0.0f;", "sum = lane < 2 ? parts[lane] * lane : 0.0f;")
+    _, refused = outcome_of(swapped)
+    assert isinstance(refused, Refused) and "defect: race: parts[0]" in refused.hint, refused
 
 
 @pytest.mark.parametrize(
