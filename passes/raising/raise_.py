@@ -276,7 +276,9 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
     from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
     from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
+    from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
     from ktc.passes.raising.normalise.single_rounds import without_single_rounds
+    from ktc.passes.raising.normalise.straight import versioned
     from ktc.passes.raising.normalise.strided_rounds import by_elements
     from ktc.passes.raising.normalise.thread_numbers import with_whole_numbers
     from ktc.passes.raising.normalise.tidy import tidied
@@ -294,7 +296,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     for known, numbers, at in launches:
         try:
             whole = without_single_rounds(prepare(at, known), but_of_arrays=True)
-            whole = with_loop_locals(with_branch_locals(with_whole_numbers(whole, known)))
+            whole = with_uniform_ways(with_whole_numbers(whole, known))
+            whole = with_loop_locals(versioned(with_branch_locals(whole)))
             whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
