@@ -13,6 +13,7 @@ from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, 
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, substitute, walk, without
 from ktc.passes.raising.check.invented_arguments import invented_sizes
+from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
@@ -107,7 +108,7 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
             if not any(s.untested for s in staged):
                 break
     if kept:
-        again = without_single_rounds(by_elements(again, launch)[0])
+        again = with_summed_lanes(without_single_rounds(by_elements(again, launch)[0]))
         yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))
     yield from (Variant(b, at) for b, at in shapes(body, launch))
 
@@ -162,6 +163,10 @@ def _guess(
             body = unrolled(body)
         if variant.found:
             body = plain_sums(body)
+        again, kept = recomputed(body)
+        if kept:
+            again = tidied(again, sizes_of(launch))
+            yield Guess(again, regions + kept + left_as_threads(again), domains, online)
         if (single := rolled_copies(body)) != body:
             single = tidied(single, sizes_of(launch))
             yield Guess(single, regions + left_as_threads(single), domains, online)

@@ -268,6 +268,7 @@ def _moved_in_words(kernel: Kernel, words: Mapping[Sym, int], flat: Mapping[Sym,
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
+    from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.normalise.exchanged_elements import exchanged_apart
@@ -299,7 +300,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = without_single_rounds(prepare(at, known), but_of_arrays=True)
             whole = with_packed_lanes(with_whole_numbers(whole, known))
             whole = with_uniform_ways(whole)
-            whole = with_loop_locals(versioned(with_branch_locals(whole)))
+            whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
             whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)

@@ -20,7 +20,7 @@ import dataclasses
 from functools import partial
 
 from ktc.ir.fold import evaluate, is_const
-from ktc.ir.nodes import Alloc, Body, Expr, For, If, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Body, Expr, For, If, Load, Par, Reduce, Stmt, Store, Sym, Var, fresh
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, rename, used_in, walk, with_bodies, with_list_around
@@ -77,7 +77,7 @@ def _updated_apart(made: Alloc, renewed: Alloc, before: Body, behind: Body) -> B
     if len(touched) < 2 or (at := touched[1]) is None or len(_stores(behind[at], array)) != 1:
         return None
     update = _stores(behind[at], array)[0]
-    loops = [s for s in walk((behind[at],)) if isinstance(s, For) and _stores(s, array)]
+    loops = [s for s in walk((behind[at],)) if isinstance(s, For | Par | Reduce) and _stores(s, array)]
     if len(loops) != 1 or update.index != (Var(loops[0].var),) or update.width != 1:
         return None
     if any(e.index != update.index for e in all_exprs((behind[at],)) if isinstance(e, Load) and e.buffer == array):
@@ -102,7 +102,10 @@ def _from(update: Store, s: Stmt, new: dict[Sym, Sym]) -> Stmt:
             return body
         return (*body[:at], _from(update, body[at], new), *rename(body[at + 1 :], new))
 
-    return with_bodies(s, inside) if isinstance(s, If | For) else s
+    if isinstance(s, Reduce):  # what is accumulated is known at the end of the body
+        (head,) = rename((dataclasses.replace(s, body=()),), new)
+        return dataclasses.replace(head, body=inside(s.body))  # type: ignore[call-arg]
+    return with_bodies(s, inside) if isinstance(s, If | For | Par) else s
 
 
 __all__ = ["with_single_values"]

@@ -114,6 +114,30 @@ def test_elements_that_were_lanes_of_a_vector() -> None:
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
 
 
+@pytest.mark.parametrize("value", ["x[blockIdx.x * n + tid]", "tid < n ? x[blockIdx.x * n + tid] : 0.0f"])
+def test_one_element_a_thread_is_read_again(value: str) -> None:
+    """A variable that each thread keeps across the exchange is no array of the block."""
+    text = """
+    __global__ void rows(const float* __restrict__ x, float* __restrict__ y, int n) {
+      __shared__ float parts[2];
+      int tid = threadIdx.x;
+      float v = VALUE;
+      float sum = v * v;
+      for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
+      if (tid % 32 == 0) parts[tid / 32] = sum;
+      __syncthreads();
+      float total = parts[0] + parts[1];
+      if (tid < n) y[blockIdx.x * n + tid] = v / total;
+    }
+    void run(const float* x, float* y, int many, int n) { rows<<<many, 64>>>(x, y, n); }
+    """
+    kernel, outcome = raised(text.replace("VALUE", value))
+    found = print_kernel(outcome.kernel)
+    assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body)), found
+    assert "yield v * v" in found, found
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
 def test_a_race_of_the_source_is_told() -> None:
     """Without the barrier between the two sums, warps may fill the array that others still read: what is raised says
     so, and so does the refusal where nothing is."""
