@@ -13,12 +13,15 @@ from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, 
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, substitute, walk, without
 from ktc.passes.raising.check.invented_arguments import invented_sizes
+from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
 from ktc.passes.raising.normalise.range_digits import resolved
+from ktc.passes.raising.normalise.single_rounds import without_single_rounds
 from ktc.passes.raising.normalise.straight import counted, straightened
+from ktc.passes.raising.normalise.strided_rounds import by_elements
 from ktc.passes.raising.normalise.tidy import tidied, without_dead
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.exchange import Exchange
@@ -89,6 +92,8 @@ class Variant:
 
 def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
     """The body with and without its staging, in its own block shape and in those that its index arithmetic suggests."""
+    again, kept = recomputed(body)
+    body = without_single_rounds(body)
     block = [evaluate(n, {}) for n in launch.block]  # ranges hold for every launch, not for an invented one
     if None not in block:
         sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
@@ -102,8 +107,8 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
                 yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
             if not any(s.untested for s in staged):
                 break
-    again, kept = recomputed(body)
     if kept:
+        again = with_summed_lanes(without_single_rounds(by_elements(again, launch)[0]))
         yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))
     yield from (Variant(b, at) for b, at in shapes(body, launch))
 
@@ -158,6 +163,10 @@ def _guess(
             body = unrolled(body)
         if variant.found:
             body = plain_sums(body)
+        again, kept = recomputed(body)
+        if kept:
+            again = tidied(again, sizes_of(launch))
+            yield Guess(again, regions + kept + left_as_threads(again), domains, online)
         if (single := rolled_copies(body)) != body:
             single = tidied(single, sizes_of(launch))
             yield Guess(single, regions + left_as_threads(single), domains, online)

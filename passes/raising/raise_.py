@@ -170,7 +170,7 @@ class Raise(Pass[NoArguments]):
         from ktc.passes.raising.check.undefined_exits import exits_before_meetings, leaves_its_buffers, unmet_exits
 
         from .lanes.lane_loops import vectors_kept
-        from .raise_report import assumed_apart, threads_left, unchecked
+        from .raise_report import assumed_apart, defective, threads_left, unchecked
 
         reference = Reference(kernel)
         why, blocked, refuted = "", None, False
@@ -213,15 +213,17 @@ class Raise(Pass[NoArguments]):
                 refuted = True
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))
+                said += defective(reference.defect)
                 named = named_apart(_flagged(raised), kernel)  # staging names loops
                 staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
             why = why or wrong
             if reference.late:
                 break
+        hint = hint_of_swaps(kernel) or next(map(str, defective(reference.defect)), "")
         if blocked is not None and not why:
-            return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ()), refuted
-        return unlike(why, hint_of_swaps(kernel)), refuted
+            return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else (), hint), refuted
+        return unlike(why, hint), refuted
 
 
 def _beginning_anywhere(kernel: Kernel) -> Kernel:
@@ -266,6 +268,8 @@ def _moved_in_words(kernel: Kernel, words: Mapping[Sym, int], flat: Mapping[Sym,
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
+    from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
+    from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
     from ktc.passes.raising.normalise.exchanged_elements import exchanged_apart
     from ktc.passes.raising.normalise.extremes import with_extremes
@@ -274,8 +278,11 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
     from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
     from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
+    from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
     from ktc.passes.raising.normalise.single_rounds import without_single_rounds
+    from ktc.passes.raising.normalise.straight import versioned
     from ktc.passes.raising.normalise.strided_rounds import by_elements
+    from ktc.passes.raising.normalise.thread_numbers import with_whole_numbers
     from ktc.passes.raising.normalise.tidy import tidied
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.guards import sizes_of
@@ -290,9 +297,12 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches += [(known, numbers, at) for known, numbers, at in bound if at.body != kernel.body]
     for known, numbers, at in launches:
         try:
-            whole = with_loop_locals(with_branch_locals(without_single_rounds(prepare(at, known))))
+            whole = without_single_rounds(prepare(at, known), but_of_arrays=True)
+            whole = with_packed_lanes(with_whole_numbers(whole, known))
+            whole = with_uniform_ways(whole)
+            whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
             whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
-            body, facts = by_elements(without_single_rounds(whole), known, shown_by_launch(kernel))
+            body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:
@@ -325,13 +335,14 @@ def _likeliest(kernel: Kernel) -> Body | None:
 
 def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     """The forms of ``body`` in a launch of this shape."""
+    from ktc.passes.raising.normalise.single_rounds import without_single_rounds
     from ktc.passes.raising.recognise.grid import candidates
 
     from .candidates import Guess, guesses
 
     blocked: Blocked | Left | None = None
     try:
-        for form in candidates(body, launch):
+        for form in candidates(without_single_rounds(body), launch):
             yield from _shared(kernel, Guess(form, ()), launch)
     except Blocked as b:
         blocked = b

@@ -10,6 +10,7 @@ from ktc.ir.arith.affine import linear_form
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fact_origins import is_alone
 from ktc.ir.fold import evaluate, is_const
+from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Barrier, Body, Decl, Expr, For, Load, Par, Reduce, Return, Stmt, Sym, While, bodies
 from ktc.ir.storage import is_shared
@@ -20,8 +21,8 @@ from ktc.passes.raising.recognise.statement_kinds import loads, stores
 
 @dataclass(frozen=True)
 class Region:
-    """One part. ``kind``: threads | reduction | scan | staged | left | unchecked | assumed | vectors; ``how``: how
-    found or why.
+    """One part. ``kind``: threads | reduction | scan | staged | left | unchecked | assumed | vectors | defect; ``how``:
+    how found or why.
 
     ``threads``: a loop over the threads of a block that is one over independent iterations, as any other.
     """
@@ -58,6 +59,14 @@ def unchecked(never_run: Iterable[Stmt]) -> tuple[Region, ...]:
     """Parts that no launch of the check entered: their values were not compared."""
     what = "no small launch enters this branch: it was not compared"
     return tuple(Region("unchecked", what, loc=s.loc) for s in never_run)
+
+
+def defective(found: Finding | None) -> tuple[Region, ...]:
+    """A defect that the source has in all launches of the check, as a part of it."""
+    if found is None:
+        return ()
+    what = f"{found.kind}: {found.message}"
+    return (Region("defect", what, "of the source, in all launches of the check", found.loc),)
 
 
 def assumed_apart(kernel: Kernel) -> tuple[Region, ...]:

@@ -12,6 +12,7 @@ from itertools import chain
 
 from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.interp.run import RunResult
+from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Kernel
 
 from .buffer_extents import with_room
@@ -39,6 +40,9 @@ FAR_WORK = 4_000
 
 MORE_TRIED = 8
 """Sets of larger sizes that are tried where small ones leave something out of reach."""
+
+DEFECTS = ("race", "barrier-divergence", "warp-divergence", "unwaited-copy", "uninitialised")
+"""Kinds of defects that are the program's own, whatever buffers and values it is given."""
 
 AROUND = 2
 """How many sets are repeated with values around the source's constants."""
@@ -87,6 +91,12 @@ class ChosenSets:
                 f"the launch has {threads:,} threads at all sizes, and the check runs at most {MAX_FIXED:,}"
             )
         return unchecked("no small launch satisfies the kernel's assumptions")
+
+    @property
+    def defect(self) -> Finding | None:
+        """A defect of the source, where it has some in all launches that were tried."""
+        found = [f for r in self._runs.values() for f in r.findings if f.kind in DEFECTS]
+        return None if self.clean or not found else min(found, key=lambda f: DEFECTS.index(f.kind))
 
     def _choose(self, instances: int, seed: int) -> None:
         """Sets on which the source has no defect, if there are any; the first ones, then those that reach more."""

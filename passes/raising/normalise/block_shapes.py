@@ -88,12 +88,12 @@ def _widths(body: Body) -> set[int]:
 def _shaped(body: Body, block: tuple[Expr, Expr, Expr]) -> Body:
     """``body`` in a ``block`` whose first two extents are digits of what was its first."""
     flat = add(cast(X, I32), mul(cast(Y, I32), block[0]))
-    body = with_hardware(map_body(body, keep, _by_division), {X: flat, Y: Z})
+    body = with_hardware(map_body(body, keep, by_division), {X: flat, Y: Z})
     sizes = {axis: evaluate(n, {}) for axis, n in zip((X, Y, Z), block)}
     return resolved(body, {axis: Interval(0, int(n) - 1) for axis, n in sizes.items() if n is not None})
 
 
-def _by_division(e: Expr) -> Expr:
+def by_division(e: Expr) -> Expr:
     """``x >> 5`` and ``x & 31`` of the thread index as division and remainder."""
     if isinstance(e, Binary) and e.op in (">>", "&") and is_const(e.b) and X in walk_expr(e.a):
         n = int(e.b.value)  # type: ignore[attr-defined]
@@ -105,4 +105,4 @@ def _by_division(e: Expr) -> Expr:
     return e
 
 
-__all__ = ["U32", "shapes", "strides_by_digits"]
+__all__ = ["DIGITS", "U32", "X", "by_division", "shapes", "strides_by_digits"]

@@ -11,7 +11,7 @@ is a NaN stays one in the source, so only variables that never can be are taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ktc.ir.fold import simplify
 from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, If, Select, Stmt, Sym, Unary, Var
@@ -37,17 +37,27 @@ def with_extremes(body: Body) -> Body:
 def is_number(e: Expr) -> bool:
     """Whether ``e`` is an integer that is written down, if as a float, or infinity, or a choice between such: the exact
     check computes in integers, of which others are none."""
+    return _is_written(e, lambda n: math.isinf(n) or n.is_integer())
+
+
+def _is_no_nan(e: Expr) -> bool:
+    """Whether ``e`` is a number that is written down, or a choice between such."""
+    return _is_written(e, lambda n: not math.isnan(n))
+
+
+def _is_written(e: Expr, fits: Callable[[float], bool]) -> bool:
+    """Whether ``e`` is a constant whose digits ``fits`` holds for, or a choice between such."""
     e = simplify(e)
     if isinstance(e, Select):
-        return is_number(e.a) and is_number(e.b)
+        return _is_written(e.a, fits) and _is_written(e.b, fits)
     if isinstance(e, Unary) or (isinstance(e, Cast) and e.style != "bit"):
-        return is_number(e.x)
-    return isinstance(e, Const) and (math.isinf(e.value) or float(e.value).is_integer())
+        return _is_written(e.x, fits)
+    return isinstance(e, Const) and fits(float(e.value))
 
 
 def _never_nan(statements: Sequence[Stmt], among: set[Sym]) -> set[Sym]:
     """Which of the variables ``among`` are numbers from their declaration on."""
-    declared = {s.sym for s in statements if isinstance(s, Decl) and s.init is not None and is_number(s.init)}
+    declared = {s.sym for s in statements if isinstance(s, Decl) and s.init is not None and _is_no_nan(s.init)}
     updates = [s for s in statements if extreme_update(s) is not None]
     conditional = {id(s.then[0]) if isinstance(s, If) else id(s) for s in updates}
     out = {v for v in among if v in declared or (isinstance(v.type, Scalar) and v.type.is_int)}
@@ -66,7 +76,7 @@ def _stays(e: Expr, numbers: set[Sym]) -> bool:
     """Whether ``e`` is a number where all of ``numbers`` are."""
     if isinstance(e, Call) and e.fn in ("min", "max"):
         return any(_stays(x, numbers) for x in e.args)
-    return is_number(e) or (isinstance(e, Var) and e.sym in numbers)
+    return _is_no_nan(e) or (isinstance(e, Var) and e.sym in numbers)
 
 
 __all__ = ["is_number", "with_extremes"]

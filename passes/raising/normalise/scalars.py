@@ -6,6 +6,7 @@ float4 v = in4[i];  s[t*4] = v.x; ...      ->      s[t*4] = in[i]; s[t*4+1] = in
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from ktc.ir.fold import add, i32, is_const
 from ktc.ir.nodes import Body, Cast, Decl, Expr, Load, Select, Stmt, Store, Sym, Var, VecGet, VecMake
@@ -22,7 +23,7 @@ def scalarised(body: Body) -> Body:
         return body
     values = {s: e for s, e in initial_values(body).items() if isinstance(s.type, Vec)}
     body = map_body(body, lambda s: _split(s, values))
-    body = map_body(body, keep, lambda e: _lane(e, values))
+    body = map_body(body, keep, lambda e: lane_in_place(e, values))
     return map_body(
         body, lambda s: None if isinstance(s, Decl) and s.sym in values and s.sym not in used_in(body) else s
     )
@@ -49,7 +50,7 @@ def _like(k: int, e: Expr) -> Expr:
     return Const(k, e.type) if isinstance(e.type, Scalar) else i32(k)
 
 
-def lane_of(e: Expr, k: int, values: dict[Sym, Expr]) -> Expr | None:
+def lane_of(e: Expr, k: int, values: Mapping[Sym, Expr]) -> Expr | None:
     """Lane ``k`` of a vector expression as a scalar expression."""
     if isinstance(e, Var) and e.sym in values:
         return lane_of(values[e.sym], k, values)
@@ -68,7 +69,8 @@ def lane_of(e: Expr, k: int, values: dict[Sym, Expr]) -> Expr | None:
     return None
 
 
-def _lane(e: Expr, values: dict[Sym, Expr]) -> Expr:
+def lane_in_place(e: Expr, values: Mapping[Sym, Expr]) -> Expr:
+    """``e``, if it is a lane of one of the vectors ``values``, as a scalar expression."""
     if isinstance(e, VecGet) and is_const(e.lane):
         found = lane_of(e.x, int(e.lane.value), values)  # type: ignore[attr-defined]
         return e if found is None else found

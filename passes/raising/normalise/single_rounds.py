@@ -17,17 +17,36 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.counted_loops import counting, why_unsteady
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import evaluate, simplify, sub
-from ktc.ir.nodes import Body, Break, Const, Continue, Decl, Expr, For, Stmt, Sym, Var, While
+from ktc.ir.nodes import Body, Break, Const, Continue, Decl, Expr, For, Load, Stmt, Store, Sym, Var, While
 from ktc.ir.purity import is_removable
-from ktc.ir.walk import bodies, commented, map_body, substitute, substitute_expr, walk
+from ktc.ir.storage import is_local_array
+from ktc.ir.walk import all_exprs, bodies, commented, map_body, substitute, substitute_expr, walk
 
 
-def without_single_rounds(body: Body) -> Body:
-    """``body`` without loops that run once, or never, whatever the sizes are."""
+def without_single_rounds(body: Body, *, but_of_arrays: bool = False) -> Body:
+    """``body`` without loops that run once, or never, whatever the sizes are.
+
+    ``but_of_arrays``: those that run once stay where they count elements of private arrays, as at any other length.
+    """
     if not any(isinstance(s, For) for s in walk(body)):
         return body
     known = definitions(body)
-    return map_body(body, lambda s: None if _never_runs(s, known) else _once(s, known))
+
+    def on(s: Stmt) -> Stmt | Body | None:
+        if _never_runs(s, known):
+            return None
+        return s if but_of_arrays and _indexes(s) else _once(s, known)
+
+    return map_body(body, on)
+
+
+def _indexes(s: Stmt) -> bool:
+    """Whether ``s`` is a loop that counts elements of a private array."""
+    if not isinstance(s, For):
+        return False
+    loads = ((e.buffer, e.index) for e in all_exprs(s.body) if isinstance(e, Load))
+    stores = ((x.buffer, x.index) for x in walk(s.body) if isinstance(x, Store))
+    return any(is_local_array(b) and index[0] == Var(s.var) for b, index in (*loads, *stores))
 
 
 def _never_runs(s: Stmt, known: Mapping[Sym, Expr]) -> bool:

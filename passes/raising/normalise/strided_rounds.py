@@ -8,7 +8,8 @@ before                                           after
 
 Where ``rounds`` is not known to be ``ceil(n / 256)``, the loop ends at the smaller of ``n`` and ``rounds * 256``. What
 the launch in the source passes for it may say so: then that is assumed, and the launcher tests it. Rounds whose number
-is known when the kernel is compiled are left alone (:mod:`.fixed_rounds`).
+is known when the kernel is compiled are left alone (:mod:`.fixed_rounds`), but for those over a row that may end before
+them, where some add up its elements.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ktc.ir.fold import add, cast, evaluate, i32, lt, mul, simplify, sub
 from ktc.ir.kernel import Assume, Launch
 from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, For, HwIndex, If, Stmt, Sym, Var
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, declared, map_body, used, used_in, walk_expr
+from ktc.ir.walk import assigned, declared, keep, map_body, used, used_in, walk, walk_expr
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.equal_integers import same
@@ -43,8 +44,11 @@ def by_elements(body: Body, launch: Launch, shown: Sequence[Equality] = ()) -> t
     passed = {e.sym: e for e in shown}
     assumed: dict[Assume, None] = {}
 
+    loops = [s for s in walk(body) if isinstance(s, For) and _adds_up(s.body)]
+    rows = any(_by_elements(s, launch, known, passed, guarded=True) is not None for s in loops)
+
     def on(s: Stmt) -> Stmt:
-        loop = _by_elements(s, launch, known, passed) if isinstance(s, For) else None
+        loop = _by_elements(s, launch, known, passed, guarded=rows) if isinstance(s, For) else None
         if loop is None:
             return s
         assumed.update(dict.fromkeys(loop[1]))
@@ -54,18 +58,22 @@ def by_elements(body: Body, launch: Launch, shown: Sequence[Equality] = ()) -> t
 
 
 def _by_elements(
-    s: For, launch: Launch, known: Definitions, passed: Mapping[Sym, Equality]
+    s: For, launch: Launch, known: Definitions, passed: Mapping[Sym, Equality], *, guarded: bool
 ) -> tuple[For, tuple[Assume, ...]] | None:
-    """``s`` over elements, and what that assumes; None where it is no such loop."""
+    """``s`` over elements, and what that assumes; None where it is no such loop.
+
+    ``guarded``: also where the number of its rounds is known, if elements may end before them.
+    """
     form = counting(s)
     if form is None or not form.from_zero_by_one or why_unsteady(s, form) or not s.body:
         return None
-    element, *rest = s.body
+    element = s.body[0]
     rounds = expand(form.hi, known)
-    if not isinstance(element, Decl) or element.init is None or evaluate(rounds, {}) is not None:
+    if not isinstance(element, Decl) or element.init is None:
         return None
-    i, t = element.sym, element.sym.type
-    if not isinstance(t, Scalar) or not t.is_int or i in assigned(s.body) or s.var in used_in(tuple(rest)):
+    i, t, place = element.sym, element.sym.type, element.init
+    rest = map_body(s.body[1:], keep, lambda e: Var(i) if e == place else e)
+    if not isinstance(t, Scalar) or not t.is_int or i in assigned(s.body) or s.var in used_in(rest):
         return None
     places = linear_form(element.init, {s.var})
     apart = None if places is None else places.coeff(s.var)
@@ -75,7 +83,9 @@ def _by_elements(
     if start is None:
         return None
     init, first = start
-    inner, end = _guarded(tuple(rest), i)
+    inner, end = _guarded(rest, i)
+    if evaluate(rounds, {}) is not None and (end is None or not guarded):
+        return None
     whole = simplify(add(cast(first, t), mul(cast(form.hi, t), cast(apart, t))))
     hi, given = whole, list[Assume]()
     if end is not None:
@@ -89,6 +99,11 @@ def _by_elements(
     loop = For(i, cast(init, t), lt(Var(i), hi), add(Var(i), cast(apart, t)), inner, loc=s.loc,
                comments=(*s.comments, *element.comments), tags=frozenset({f"loop:{i.name}"}))  # fmt: skip
     return loop, tuple(given)
+
+
+def _adds_up(body: Body) -> bool:
+    """Whether ``body`` updates variables from outside of it."""
+    return any(not hasattr(v.type, "space") for v in assigned(body) - set(declared(body)))
 
 
 def _start(start: Expr, apart: Expr, launch: Launch) -> tuple[Expr, Expr] | None:

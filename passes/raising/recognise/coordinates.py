@@ -38,7 +38,7 @@ from ktc.passes.raising.normalise.vectors import kept_as_arrays
 from ktc.passes.shared.conjuncts import negate
 from ktc.passes.shared.equal_integers import same
 
-from .loop_exits import returns_to_continues
+from .loop_exits import breaks_to_continues, returns_to_continues
 
 AXES = ("x", "y", "z")
 
@@ -67,9 +67,8 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
                 return cast(i32(0), U32)
         return fold_node(e)
 
-    body = continues_to_guards(
-        map_body(_sizes_in_place(kept_as_arrays(returns_to_continues(kernel.body))), keep, sizes)
-    )
+    body = breaks_to_continues(returns_to_continues(kernel.body))
+    body = continues_to_guards(map_body(_sizes_in_place(kept_as_arrays(body)), keep, sizes))
     return returns_to_guards(_tested_in_place(versioned(body)))
 
 

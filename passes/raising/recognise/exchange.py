@@ -66,8 +66,8 @@ from ktc.passes.raising.normalise.split_sweeps import swept_twice
 from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 
-from .exchange_meanings import Below, Prefix, Steps
-from .exchange_probe import Probe
+from .exchange_meanings import Below, Meaning, Prefix, Steps
+from .exchange_probe import Cell, Probe
 from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
 
 MAX_ENDS = 64
@@ -191,20 +191,29 @@ class Exchange:
         outside = {v for v in assigned(region) - mine if v in read_later or v not in here}
         values = [v for v in (mine & read_later) | outside if isinstance(v.type, Scalar)]
         values = sorted((v for v in values if v not in self.again or v in outside), key=lambda v: v.id)
+        tried: list[list[Cell]] = []
         for fills in (self._overwrites, _filled):
             cells = self._cells(region, rest, fills)
-            if cells is not None:
-                break
-        if cells is None or not (values or cells):
-            return None
+            if cells is None or cells in tried or not (values or cells):
+                continue
+            tried.append(cells)
+            outcome = self._outcome(body[:start], (*front, *region), inputs, values, cells)
+            if outcome is not None:
+                return self._replace(region, rest, values, cells, outcome, here, fills)
+        return None
+
+    def _outcome(
+        self, before: Body, region: Body, inputs: list[Sym], values: list[Sym], cells: list[Cell]
+    ) -> dict[object, Meaning] | None:
+        """What ``values`` and ``cells`` are at the end of ``region``, as far as each is something that is known."""
         again = {**self.constants, **self.again}
-        outcome = self.probe.summarise((*front, *region), inputs, values, cells, again)
-        if outcome is None and (numbers := self._numbers_of_threads(body[:start], live_in((*front, *region)), again)):
+        outcome = self.probe.summarise(region, inputs, values, cells, again)
+        if outcome is None and (numbers := self._numbers_of_threads(before, live_in(region), again)):
             brought = [*inputs, *(v for v in numbers if v not in inputs)]
-            outcome = self.probe.summarise((*front, *region), brought, values, cells, again, numbers)
+            outcome = self.probe.summarise(region, brought, values, cells, again, numbers)
         if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
             return None
-        return self._replace(region, rest, values, cells, outcome, here, fills)
+        return outcome
 
     def _numbers_of_threads(
         self, before: Body, read: Iterable[Sym], again: Mapping[Sym, Decl]
@@ -215,11 +224,11 @@ class Exchange:
         numbers = {v: self.probe.by_thread(v, known) for v in read if v in self.private and v in known}
         return {v: n for v, n in numbers.items() if n is not None and (np.diff(n) > 0).all()}
 
-    def _cells(self, region: Body, rest: Body, fills: Fills) -> list[tuple[Sym, tuple[Expr, ...]]] | None:
+    def _cells(self, region: Body, rest: Body, fills: Fills) -> list[Cell] | None:
         """Shared elements of the region that are read after it, before what ``fills`` their array anew; None when not
         at places known at its end."""
         arrays = {b for b in assigned(region) if is_shared(b)}
-        out: list[tuple[Sym, tuple[Expr, ...]]] = []
+        out: list[Cell] = []
         for s in rest:
             for b in [b for b in arrays if fills(s, b)]:
                 arrays.discard(b)
@@ -286,7 +295,7 @@ def _filled(s: Stmt, b: Sym) -> bool:
     return puts and not any(isinstance(e, Load) and e.buffer == b for e in all_exprs((s,)))
 
 
-def _read_instead(rest: Body, cell: tuple[Sym, tuple[Expr, ...]], by: Expr, fills: Fills) -> Body:
+def _read_instead(rest: Body, cell: Cell, by: Expr, fills: Fills) -> Body:
     buffer, index = cell
     cut = next((k for k, s in enumerate(rest) if fills(s, buffer)), len(rest))
 
@@ -300,7 +309,7 @@ def _shared_in(s: Stmt) -> frozenset[Sym]:
     return frozenset(b for b in used_in((s,)) | assigned((s,)) if is_shared(b))
 
 
-def _called(key: Sym | tuple[Sym, tuple[Expr, ...]]) -> str:
+def _called(key: Sym | Cell) -> str:
     return key.name if isinstance(key, Sym) else key[0].name
 
 

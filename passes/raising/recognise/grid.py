@@ -10,7 +10,9 @@ from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Reduce, Scan, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, walk, without
+from ktc.passes.raising.normalise.block_values import with_block_values
 from ktc.passes.raising.normalise.straight import counted
+from ktc.passes.raising.normalise.tidy import without_dead
 
 from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
@@ -90,7 +92,7 @@ def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
         if any(h.level == "thread" and h.axis == axis for h in hw_indices(body)):
             raise Blocked("E-RAISE-THREAD", f"threadIdx.{axis} is used in a way that is not understood", None)
     for inner in raise_block(body, launch):
-        yield block_loops(inner, launch)
+        yield block_loops(without_dead(with_block_values(inner)), launch)
 
 
 def _grid_stride(body: Body, launch: Launch, axes: Sequence[str]) -> Body | None:

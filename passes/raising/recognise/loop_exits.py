@@ -1,4 +1,4 @@
-"""Returns out of a thread's loop that only say which of its iterations there are.
+"""Returns and breaks out of a thread's loop that only say which of its iterations there are.
 
 before                                                 after
     for (i = global id; i < n; i += threads) {             for (i = global id; i < n; i += threads) {
@@ -6,7 +6,8 @@ before                                                 after
       out[batch * n + i] = ...                               out[batch * n + i] = ...
 
 A condition that holds of one iteration and of all that follow leaves the loop as it skips each of them, where nothing
-was done before it in an iteration and nothing comes after the loop.
+was done before it in an iteration and, where it is a return, nothing comes after the loop. ``break`` is one so where
+threads differ in it: a row longer than what they take in whole rounds.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import dataclasses
 from collections.abc import Mapping
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.counted_loops import counting, loop_step
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.nodes import (
     Binary,
     Body,
+    Break,
     Call,
     Cast,
     Const,
@@ -38,7 +40,8 @@ from ktc.ir.nodes import (
     WarpOp,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, used, walk, walk_expr
+from ktc.ir.walk import assigned, declared, map_body, used, walk, walk_expr
+from ktc.passes.raising.recognise.statement_kinds import threads_in
 
 
 def returns_to_continues(body: Body) -> Body:
@@ -46,6 +49,20 @@ def returns_to_continues(body: Body) -> Body:
     if not any(isinstance(s, For) and any(isinstance(x, Return) for x in walk(s.body)) for s in walk(body)):
         return body
     return _last(body, definitions(body, loads=True), assigned(body), ())
+
+
+def breaks_to_continues(body: Body) -> Body:
+    """``body`` with such breaks as ``continue``."""
+    if not any(isinstance(s, Break) for s in walk(body)):
+        return body
+    named, changed = definitions(body), assigned(body)
+
+    def on(s: Stmt) -> Stmt:
+        if not isinstance(s, For) or counting(s) is None:
+            return s
+        return dataclasses.replace(s, body=_iteration(s.body, named, changed, (s,), Break))
+
+    return map_body(body, on)
 
 
 def _last(body: Body, named: Mapping[Sym, Expr], changed: set[Sym], loops: tuple[For, ...]) -> Body:
@@ -60,16 +77,21 @@ def _last(body: Body, named: Mapping[Sym, Expr], changed: set[Sym], loops: tuple
         s = dataclasses.replace(s, then=then, orelse=orelse)
     elif isinstance(s, For) and loop_step(s) is not None:
         around = (*loops, s)
-        inner = _iteration(s.body, named, changed, around)
+        inner = _iteration(s.body, named, changed, around, Return)
         s = dataclasses.replace(s, body=_last(inner, named, changed, around))
     return (*before, s)
 
 
-def _iteration(body: Body, named: Mapping[Sym, Expr], changed: set[Sym], loops: tuple[For, ...]) -> Body:
+def _iteration(
+    body: Body, named: Mapping[Sym, Expr], changed: set[Sym], loops: tuple[For, ...], leave: type[Stmt]
+) -> Body:
     out: list[Stmt] = []
     for k, s in enumerate(body):
-        if isinstance(s, If) and s.then and isinstance(s.then[0], Return) and not s.orelse:
-            if not all(_stays(expand(c, named), changed, loops) for c in _either(s.cond)):
+        if isinstance(s, If) and s.then and isinstance(s.then[0], leave) and not s.orelse:
+            conditions = [expand(c, named) for c in _either(s.cond)]
+            if not all(_stays(c, changed, loops) for c in conditions):
+                return body
+            if leave is Break and not any(map(threads_in, conditions)):
                 return body
             out.append(dataclasses.replace(s, then=(Continue(loc=s.then[0].loc),)))
             continue
@@ -102,11 +124,16 @@ def _is_own(e: Expr) -> bool:
 
 
 def _grows(e: Expr, loop: For, moves: set[Sym]) -> bool:
-    """Whether ``e`` is never less in later iterations: the counter, divided by or added to what stays."""
+    """Whether ``e`` is never less in later iterations: the counter, added to or divided by what stays, or multiplied by
+    a number of threads."""
     if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int:
         return _grows(e.x, loop, moves)
     if isinstance(e, Var):
         return e.sym == loop.var and _positive(loop_step(loop))
+    if isinstance(e, Binary) and e.op in ("+", "*") and not _grows(e.a, loop, moves):
+        e = Binary(e.op, e.b, e.a)
+    if isinstance(e, Binary) and e.op == "*":
+        return _grows(e.a, loop, moves) and _positive(e.b)
     if isinstance(e, Binary) and e.op in ("+", "/", "-"):
         turns = e.op == "/" and isinstance(e.b, Const) and e.b.value <= 0
         return _grows(e.a, loop, moves) and not used(e.b) & moves and not turns
@@ -134,4 +161,4 @@ def _beyond(cond: Expr, loops: tuple[For, ...]) -> bool:
     return any(a == Var(v) == without_index_casts(e.a) and without_index_casts(e.b) == end for v, e in ends)
 
 
-__all__ = ["returns_to_continues"]
+__all__ = ["breaks_to_continues", "returns_to_continues"]

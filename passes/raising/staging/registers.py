@@ -18,14 +18,30 @@ from collections.abc import Mapping, Sequence
 from ktc.ir.analysis.defs import expand
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp, fresh
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, keep, map_body, substitute_expr, used, walk, walk_expr
+from ktc.ir.types import Array, Scalar, Vec
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    keep,
+    map_body,
+    map_expr,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+    with_list_around,
+)
 from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.raising.normalise.scalars import lane_in_place
 from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.shared.staging import after_steps
+
+from .single_values import with_single_values
 
 KEPT = "registers"
 """The kind of region that this module reports."""
@@ -34,19 +50,46 @@ KEPT = "registers"
 def recomputed(body: Body) -> tuple[Body, tuple[Region, ...]]:
     """``body`` without the private arrays each of whose elements has one value, known where it is read; and those."""
     found: list[Region] = []
+    body = with_single_values(body)
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]:
         made = _element(s.sym, body)
         if made is not None:
-            j, value = made
+            j, value, store = made
 
             def on(e: Expr, v: Sym = s.sym, j: Sym = j, value: Expr = value) -> Expr:
                 if isinstance(e, Load) and e.buffer == v:
                     return substitute_expr(value, {j: cast(e.index[0], j.type)})  # type: ignore[arg-type]
                 return e
 
-            body = without_dead(map_body(body, keep, on))
+            body = without_dead(map_body(_named_where_made(body, store), keep, on))
             found.append(Region(KEPT, s.sym.name, "each element is read again where it is used", s.loc))
     return body, tuple(found)
+
+
+def _named_where_made(body: Body, store: Store) -> Body:
+    """``body`` with a name for what ``store`` stores, in place of loads of that behind it."""
+    elem = store.buffer.type.elem  # type: ignore[attr-defined]
+    name = fresh(store.buffer.name, elem)
+
+    def known(e: Expr) -> Expr:
+        return Var(name) if isinstance(e, Load) and e.buffer == store.buffer and e.index == store.index else e
+
+    def here(before: Body, behind: Body) -> Body:
+        value = cast(store.value, elem) if isinstance(elem, Scalar) else store.value
+        return (*before, Decl(name, value, const=True, loc=store.loc), *map_body(behind, keep, known))
+
+    def accumulated(s: Stmt) -> Stmt:
+        if not isinstance(s, Reduce) or not any(x is name for x in declared(s.body)):
+            return s
+        top = any(isinstance(d, Decl) and d.sym is name for d in s.body)
+        accs = (dataclasses.replace(a, value=map_expr(a.value, known)) for a in s.accs)
+        return dataclasses.replace(s, accs=tuple(accs)) if top else s
+
+    changed = with_list_around(body, store, here)
+    if changed is None:
+        return body
+    changed = map_body(changed, accumulated)
+    return changed if name in used_in(changed) else body
 
 
 def unrolled(body: Body) -> Body:
@@ -70,23 +113,26 @@ def keeping(raised: Kernel, regions: Sequence[Region]) -> tuple[str, ...]:
     return steps if steps and after_steps(raised, steps) is not None else ()
 
 
-def _element(v: Sym, body: Body) -> tuple[Sym, Expr] | None:
-    """The one loop variable, and the value of ``v`` at it; None if ``v`` is no such array."""
+def _element(v: Sym, body: Body) -> tuple[Sym, Expr, Store] | None:
+    """The one loop variable, the value of ``v`` at it, and where it is stored; None if ``v`` is no such array."""
     stores = [s for s in walk(body) if isinstance(s, Store) and s.buffer == v]
     loads = [e for e in all_exprs(body) if isinstance(e, Load) and e.buffer == v]
     if len(stores) != 1 or not loads or _unlike_elements(stores, loads):
         return None
     (store,) = stores
-    loop = next((s for s in walk(body) if isinstance(s, For) and any(x is store for x in s.body)), None)
+    around = [s for s in walk(body) if isinstance(s, For | Par | Reduce) and any(x is store for x in walk(s.body))]
+    loop = around[-1] if around else None
     if loop is None or store.index[0] != Var(loop.var) or not isinstance(v.type, Array):
         return None
-    value = expand(store.value, _named(loop, body))
+    named = _named(loop, body)
+    vectors = {s: e for s, e in named.items() if isinstance(s.type, Vec)}
+    value = expand(map_expr(expand(store.value, named), lambda e: lane_in_place(e, vectors)), named)
     local = {d.sym for d in walk(loop.body) if isinstance(d, Decl)} | (assigned(body) - _memory(body))
     local |= {b for b in assigned(loop.body) if is_local_array(b)}
     if used(value) & (local - {loop.var}) or any(isinstance(x, WarpOp) for x in walk_expr(value)):
         return None
     elem = v.type.elem
-    return loop.var, cast(value, elem) if isinstance(elem, Scalar) else value
+    return loop.var, cast(value, elem) if isinstance(elem, Scalar) else value, store
 
 
 def _unlike_elements(stores: list[Store], loads: list[Load]) -> bool:
@@ -95,10 +141,12 @@ def _unlike_elements(stores: list[Store], loads: list[Load]) -> bool:
     return any(len(index) != 1 or width != 1 for index, width in places)
 
 
-def _named(loop: For, body: Body) -> Mapping[Sym, Expr]:
+def _named(loop: For | Par | Reduce, body: Body) -> Mapping[Sym, Expr]:
     """What the constants of the loop's body are."""
     changing = assigned(body)
-    return {d.sym: d.init for d in loop.body if isinstance(d, Decl) and d.init is not None and d.sym not in changing}
+    return {
+        d.sym: d.init for d in walk(loop.body) if isinstance(d, Decl) and d.init is not None and d.sym not in changing
+    }
 
 
 def _memory(body: Body) -> set[Sym]:

@@ -7,16 +7,26 @@ before                                 after
         m = max(m, x[i])                       m = max(m, x[i])
 
 An early return leaves such code: what follows it is a branch, and its sums started before.
+
+What threads go on with in a branch of theirs, and nothing uses after it, is a value of that branch:
+
+    if threadIdx.x == 0                    if threadIdx.x == 0
+      m = m / n                              let m_1: f32 = m / n
+      mean[0] = m                            mean[0] = m_1
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import simplify
-from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, If, Stmt, Unary, While
+from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, If, Stmt, Sym, Unary, Var, While, fresh
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, used, used_in
+from ktc.ir.walk import assigned, rename, substitute, used, used_in
+from ktc.passes.raising.normalise.straight import versioned
+from ktc.passes.raising.recognise.statement_kinds import threads_in
 
 
 def with_branch_locals(body: Body) -> Body:
@@ -34,7 +44,27 @@ def with_branch_locals(body: Body) -> Body:
             side = {"then": (d, *branch.then)} if then else {"orelse": (d, *branch.orelse)}
             out[found[0]] = dataclasses.replace(branch, **side)  # type: ignore[arg-type]
             del out[at]
-    return tuple(map(_inside, out))
+    named = definitions(body)
+    return tuple(_inside(_going_on(s, out[:k], out[k + 1 :], named)) for k, s in enumerate(out))
+
+
+def _going_on(s: Stmt, before: list[Stmt], after: list[Stmt], named: Mapping[Sym, Expr]) -> Stmt:
+    """``s``, if it is a branch of some threads, with variables of its list that are used up in it as its own."""
+    if not isinstance(s, If) or not threads_in(expand(s.cond, named)):
+        return s
+    declared = {d.sym for d in before if isinstance(d, Decl) and isinstance(d.sym.type, Scalar)}
+    changed = assigned((s,)) & declared - used_in(tuple(after)) - assigned(tuple(after))
+    if not changed:
+        return s
+    own = {v: fresh(v.name, v.type) for v in sorted(changed, key=lambda v: v.id)}
+
+    def side(body: Body) -> Body:
+        mine = {v: new for v, new in own.items() if v in assigned(body)}
+        body = versioned((*(Decl(new, Var(v)) for v, new in mine.items()), *rename(body, mine)))
+        same = {new: Var(v) for v, new in mine.items() if new not in assigned(body)}
+        return substitute(tuple(x for x in body if not (isinstance(x, Decl) and x.sym in same)), same)
+
+    return dataclasses.replace(s, then=side(s.then), orelse=side(s.orelse))
 
 
 def _inside(s: Stmt) -> Stmt:

@@ -10,31 +10,78 @@ before                                 after
       v = exp(x[i] - m)                      s += v
       s += v
 
-What outlives an iteration is something that threads carry from one part of a kernel to the next; this is nothing.
+What outlives an iteration is something that threads carry from one part of a kernel to the next; this is nothing. So is
+a private array that one store fills as a whole: a vector that each iteration loads.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
-from ktc.ir.nodes import Assign, Body, Decl, Expr, For, If, Stmt, Sym, While, fresh
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, rename, used, used_in
+from ktc.ir.fold import evaluate, is_const
+from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, While, fresh
+from ktc.ir.storage import is_local_array
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import all_exprs, assigned, declared, rename, used, used_in, walk
 from ktc.passes.raising.recognise.exchange_regions import live_in
 
 
-def with_loop_locals(body: Body, after: Body = ()) -> Body:
-    """``body``, which ``after`` follows, with these variables in their loops."""
-    out: list[Stmt] = []
-    for k, s in enumerate(body):
-        rest = (*body[k + 1 :], *after)
-        if isinstance(s, If):
-            s = dataclasses.replace(s, then=with_loop_locals(s.then, rest), orelse=with_loop_locals(s.orelse, rest))
-        elif isinstance(s, For | While):
-            s = dataclasses.replace(s, body=with_loop_locals(s.body, (*s.body, *rest)))
-            s = dataclasses.replace(s, body=_local(s, rest))
-        out.append(s)
-    return tuple(out)
+def with_loop_locals(body: Body) -> Body:
+    """``body`` with these variables in their loops."""
+    return _InLoops({s.sym: s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)}).list_(body, ())
+
+
+@dataclasses.dataclass(frozen=True)
+class _InLoops:
+    """``arrays``: the declarations of private arrays."""
+
+    arrays: Mapping[Sym, Alloc]
+
+    def list_(self, body: Body, after: Body) -> Body:
+        """``body``, which ``after`` follows."""
+        out: list[Stmt] = []
+        for k, s in enumerate(body):
+            rest = (*body[k + 1 :], *after)
+            if isinstance(s, If):
+                s = dataclasses.replace(s, then=self.list_(s.then, rest), orelse=self.list_(s.orelse, rest))
+            elif isinstance(s, For | While):
+                s = dataclasses.replace(s, body=self.list_(s.body, (*s.body, *rest)))
+                s = dataclasses.replace(s, body=self._vectors(_local(s, rest), rest))
+            out.append(s)
+        return tuple(out)
+
+    def _vectors(self, body: Body, rest: Body) -> Body:
+        """The body of a loop, which ``rest`` follows, with arrays that it fills anew."""
+        mine = (b for b in assigned(body) - set(declared(body)) if b in self.arrays)
+        for b in sorted(mine, key=lambda b: b.id):
+            if _fills(body, b) and not _goes_on(rest, b):
+                own = dataclasses.replace(self.arrays[b], sym=fresh(b.name, b.type))
+                body = (own, *rename(body, {b: own.sym}))
+        return body
+
+
+def _fills(body: Body, b: Sym) -> bool:
+    """Whether ``body`` first of all stores to all of ``b``, a vector."""
+    s = next(s for s in body if b in assigned((s,)) | used_in((s,)))
+    if not isinstance(s, Store) or s.buffer != b or not isinstance(b.type, Array):
+        return False
+    if any(isinstance(e, Load) and e.buffer == b for e in all_exprs((s,))):
+        return False
+    sizes = [evaluate(n, {}) for n in b.type.shape]
+    return len(sizes) == 1 and s.width == sizes[0] and is_const(s.index[0], 0)
+
+
+def _goes_on(rest: Body, b: Sym) -> bool:
+    """Whether ``rest`` may read what ``b`` holds before it."""
+    for k, s in enumerate(rest):
+        if b not in assigned((s,)) | used_in((s,)):
+            continue
+        if _fills(rest[k:], b):
+            return False
+        if not isinstance(s, For | While) or not _fills(s.body, b):
+            return True
+    return False
 
 
 def _local(loop: For | While, rest: Body) -> Body:
