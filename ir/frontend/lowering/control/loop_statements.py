@@ -239,10 +239,10 @@ def with_one_counter(node: c_ast.For) -> tuple[list[c_ast.Decl], c_ast.For]:
     """
     steps = node.next.exprs if isinstance(node.next, c_ast.ExprList) else []
     decls = list(node.init.decls) if isinstance(node.init, c_ast.DeclList) else []
-    changed = [base_name(getattr(s, "lvalue", None) or getattr(s, "expr", None)) for s in steps]
+    changed = [base_name(getattr(s, "lvalue", None) or getattr(s, "expr", None)) or "" for s in steps]
     tested = {n.name for n in descendants(node.cond) if isinstance(n, c_ast.ID)} if node.cond is not None else set()
     counters = [k for k, name in enumerate(changed) if name in tested and name in [d.name for d in decls]]
-    if len(steps) < 2 or len(counters) != 1 or None in changed or len(set(changed)) != len(changed):
+    if len(steps) < 2 or len(counters) != 1 or "" in changed or len(set(changed)) != len(changed):
         return [], node
     (at,) = counters
     own, others = changed[at], set(changed) - {changed[at]}
