@@ -138,7 +138,8 @@ class Work:
         return part, rest
 
     def _maximum(self) -> list[Step]:
-        """The part's own maximum, and what stands for it in exponentials."""
+        """The maximum of the part's own values, and what stands for it in exponentials. What the maximum of all begins
+        with is no value: far above them all, it would leave nothing of their exponentials that a sum could weigh."""
         (acc,), t = self.top.accs, scalar_of(self.top.accs[0].sym.type)
         if used_in((self.top,)) & self.values.late:
             why = f"the maximum over '{self.top.var.name}' reads what the block writes for all before it"
@@ -146,8 +147,9 @@ class Work:
         self.values.late.add(acc.sym)
         self.positions.after(self.top)
         self.value = self.positions.of(acc.value, self.top)
-        own = dataclasses.replace(self._cut(self.top), accs=(dataclasses.replace(acc, sym=self.mine),))
-        nothing = Binary("==", Var(self.mine), identity("max", t))
+        least = identity("max", t)
+        own = dataclasses.replace(self._cut(self.top), accs=(dataclasses.replace(acc, sym=self.mine, init=least),))
+        nothing = Binary("==", Var(self.mine), least)
         base = Decl(self.values.base, Select(nothing, Const(0.0, t), Var(self.mine)), const=True)
         return [Step(s) for s in (own, base, Store(self.tops, self._at(Var(self.part)), Var(self.mine)))]
 
@@ -223,13 +225,18 @@ class Work:
     def _combined(self, s: Reduce, a: Acc, array: Sym, factors: Factors, inner: Sequence[Par]) -> Step:
         """The sum ``a`` of all parts."""
         t, p = scalar_of(a.sym.type), fresh("p", scalar_of(self.length.type))
-        scaled = Binary("*", Load(array, self._at(Var(p), inner)), cast(self._below_all(Var(p)), t))
-        acc = dataclasses.replace(a, value=whole(scaled, factors))  # each part's: a sum of nothing is not divided
+        weight = self._weight(Var(p), t, factors)  # each part's: a sum of nothing is not divided
+        acc = dataclasses.replace(a, value=Binary("*", Load(array, self._at(Var(p), inner)), weight))
         first, last = Const(0, scalar_of(p.type)), self.filled
         return Step(Reduce((acc,), p, first, last, (Level("seq"),), (), loc=s.loc, comments=s.comments))
 
+    def _weight(self, part: Expr, t: Scalar, factors: Factors) -> Expr:
+        """What the scaled values of ``part`` are to be multiplied by, their late factors included: together, as the
+        exponential and what it is divided by may both be so small that products with them have few digits left."""
+        return whole(cast(self._below_all(part), t), factors)
+
     def _below_all(self, part: Expr) -> Expr:
-        """What the scaled values of ``part`` are to be multiplied by."""
+        """The exponential of the distance of the maximum of ``part`` to that of all."""
         power = self.values.power
         assert power is not None
         return power(Load(self.tops, self._at(part)), Var(self.values.top))
@@ -293,8 +300,8 @@ class Work:
             t = scalar_of(loop.var.type)
             part = Binary("/", sub(Var(loop.var), cast(loop.lo, t)), cast(Var(self.length), t))
             old, elem = Load(row, loop.body[0].index), scalar_of(row.type)
-            value = whole(Binary("*", old, cast(self._below_all(part), elem)), self.values.scaled[row])
-            store = dataclasses.replace(loop.body[0], value=value)
+            weight = self._weight(part, elem, self.values.scaled[row])
+            store = dataclasses.replace(loop.body[0], value=Binary("*", old, weight))
             steps.insert(m.at, Step(dataclasses.replace(loop, body=(store,))))
         return needed(steps, self.block)
 
