@@ -13,10 +13,14 @@ from ktc.ir.sequences import launch_kernels
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
 from ktc.ir.workload.scenario_facts import scalars_of
-from ktc.search.verification.integers.reaching import one_round
+from ktc.search.verification.floats.larger_floats import compared
+from ktc.search.verification.integers.reaching import arguments, one_round
 
 from .instances import MAX_ELEMENTS, MOST_ROWS, MOST_THREADS, WIDE, Instance, Maker
 from .sizes import BEYOND
+
+SEVERAL_ROUNDS = 4
+"""Times the threads of the largest block: a row with which each of them has something to do again."""
 
 MOST_RESIDENT = COOPERATIVE_LANES // 4
 """Threads of all blocks that wait for each other: each statement takes as long as they are."""
@@ -28,12 +32,9 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
     of blocks is then seen for none by the number of threads."""
     maker = Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
     base = maker.base()
-    inputs = [a for a in workload.args if a.role in ("in", "inout") and a.shape]
-    if not base or not inputs or not candidate.is_spmd:
+    if not base or not candidate.is_spmd:
         return []
-    largest = max(inputs, key=lambda a: len(a.shape))
-    rows = [n for n in maker.names if n in names_in(largest.shape[-1])]
-    outer = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)][:1]
+    rows, outer = _rows(original, maker, base)
     usual = scalars_of(workload, workload.scenarios[0].sizes)
     threads = min(max(geometry_of(k, usual).threads for k in launch_kernels(candidate)), MOST_THREADS)
 
@@ -51,6 +52,34 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
         few = found is not None and any(found.sizes[m] <= threads for m in outer)
         return [i for i in (found, many if few else None) if i is not None]
     return []
+
+
+def _rows(original: Kernel, maker: Maker, base: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Sizes that are the length of a row, and one that says how many rows there are. A row is the last dimension of the
+    largest input, unless the original looks for the largest of elements that other sizes count: positions of attention,
+    where inputs are rows of heads."""
+    arrays = [a for a in maker.workload.args if a.shape]
+    inputs = [a for a in arrays if a.role in ("in", "inout")]
+    if not inputs:
+        return [], []
+    largest = max(inputs, key=lambda a: len(a.shape))
+    rows = [n for n in maker.names if n in names_in(largest.shape[-1])]
+    counting = _lengthening(original, maker, base)
+    if counting and not counting & set(rows):
+        along = [a for a in arrays if names_in(a.shape[-1]) & counting]
+        largest = max(along or inputs, key=lambda a: len(a.shape))
+        rows = [n for n in maker.names if n in counting]
+    return rows, [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)][:1]
+
+
+def _lengthening(original: Kernel, maker: Maker, base: Mapping[str, int]) -> set[str]:
+    """The sizes with which grows how many floats a thread of the original compares."""
+
+    def asked(name: str, value: int) -> int:
+        sizes = {**base, name: maker.near(name, value)}
+        return compared(original, arguments(maker.workload, sizes, original))
+
+    return {n for n in maker.names if asked(n, SEVERAL_ROUNDS * MOST_THREADS) > asked(n, 1)}
 
 
 def _resident(candidate: Kernel, scalars: Mapping[str, int | float]) -> bool:

@@ -17,7 +17,7 @@ from ktc.ir.interp.domains.roundings import counts
 from ktc.ir.interp.domains.terms import errors
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Call, Cast, Reduce
+from ktc.ir.nodes import Atomic, Cast, Reduce
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import all_exprs, walk
 from ktc.search.verification.floats.accuracy import (
@@ -29,6 +29,7 @@ from ktc.search.verification.floats.accuracy import (
     outside_bound,
     worst_ratio,
 )
+from ktc.search.verification.floats.larger_floats import decides
 from ktc.search.verification.instances.instances import Instance
 from ktc.search.verification.instances.wide_rows import wide_rows
 from ktc.search.verification.job import Job, Outcome, Planned
@@ -233,15 +234,6 @@ def _for_special(job: Job, chosen: list[Instance]) -> list[Instance]:
     """The smallest instance, and one with many rows."""
     wide = wide_rows(job.original, job.candidate, job.workload)[:1] if decides(job.original) else []
     return _distinct(*chosen[:1], *(wide or _broadest(chosen)))
-
-
-def decides(kernel: Kernel) -> bool:
-    """Whether results hang on which float is larger: a maximum, or a comparison."""
-    return any(
-        (isinstance(e, Call) and e.fn in ("min", "max") and _float(e.args[0].type))
-        or (isinstance(e, Binary) and e.op in ("<", "<=", ">", ">=") and _float(e.a.type))
-        for e in all_exprs(kernel.body)
-    ) or any(isinstance(s, Reduce) and any(a.op in ("min", "max") for a in s.accs) for s in walk(kernel.body))
 
 
 def _narrows(kernel: Kernel) -> bool:

@@ -7,11 +7,12 @@ gives some up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import numpy as np
 
+from ktc.ir.interp import RunResult
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.search.verification.floats.accuracy import is_float
 from ktc.search.verification.floats.any_order import overflows
@@ -64,11 +65,12 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
     if endless(got):
         return defect(want.findings, got, instance, "float")
     integers = not rounds_to_integers(job.original)
+    alone = cache(partial(job.alone, instance, data))
     for name, x in want.outputs.items():
         h, stored = got.outputs[name], want.written.get(name, np.ones(x.shape, bool))
         if is_float(x.dtype):
-            exact, bound = partial(_exact, job, instance, data, name), partial(_bound, job, instance, data, name)
-            wide = partial(_wide, job, instance, data, name) if "reassociates" in job.candidate.flags else None
+            exact, bound = partial(_exact, job, instance, data, name), partial(_bound, alone, name)
+            wide = partial(_wide, alone, name) if "reassociates" in job.candidate.flags else None
             differs = unlike(x, h, exact, bound, wide)
             if differs.any():
                 differs &= ~_decided_by_order(job, instance, data, name, x)
@@ -90,9 +92,9 @@ def _exact(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.nda
     return job.oracle.run(instance.sizes, "float64", data).outputs[name]
 
 
-def _wide(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
-    """What the candidate computes in double."""
-    return job.alone(instance, data, "float64").outputs[name]
+def _wide(alone: Callable[[str], RunResult], name: str) -> np.ndarray:
+    """What the candidate, run ``alone`` in a domain, computes in double."""
+    return alone("float64").outputs[name]
 
 
 def _decided_by_order(job: Job, instance: Instance, data: SpecialRows, name: str, x: np.ndarray) -> np.ndarray:
@@ -101,6 +103,6 @@ def _decided_by_order(job: Job, instance: Instance, data: SpecialRows, name: str
     return overflows(job.original, inputs).get(name, np.zeros(x.shape, bool))
 
 
-def _bound(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
-    """How far rounding may take the candidate."""
-    return np.imag(job.alone(instance, data, "bound").outputs[name])
+def _bound(alone: Callable[[str], RunResult], name: str) -> np.ndarray:
+    """How far rounding may take the candidate, run ``alone`` in a domain."""
+    return np.imag(alone("bound").outputs[name])
