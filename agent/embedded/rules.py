@@ -111,15 +111,17 @@ class Rules:
         without = frozenset({LONG} if beside else ())
         for before, kernel in side_by_side(raised):
             without |= {CONTRACTION}  # nothing is summed
-            for f in o.facts:
-                yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)
+            yield from self._after(o, before, kernel, without)
         for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
-            for f in o.facts:
-                yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)
+            yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)
             yield from self._packed(o, shape)
             yield from self._rules(o, shape, without=without)
+        for before, kernel in _with(raised, "delinearise", loops=AXES):  # no quotients of each element's index
+            yield from self._after(o, before, kernel, without)
+        for f in o.facts:
+            shape = shape_of(f)
             yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
 
     def _on_cores(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
@@ -191,6 +193,11 @@ class Rules:
                         continue  # no other compiler is told
                     if o.attempt(script) is None:
                         yield Proposal(script, f"{name}: {why}", gain, self.name)
+
+    def _after(self, o: Observation, before: str, kernel: Kernel, without: frozenset[str]) -> Iterator[Proposal]:
+        """What the table says of the loop nest of ``kernel``, which the steps ``before`` lead to."""
+        for f in o.facts:
+            yield from self._rules(o, shape_of(facts(kernel, f.sizes)), before, without)
 
     def _packed(self, o: Observation, shape: Shape) -> Iterator[Proposal]:
         """What threads that are spread already go through one after another, in wide accesses."""

@@ -9,8 +9,9 @@ before                                          after delinearise{loop=i}
 
 A digit is what quotients and remainders by sizes take out of the index: all of ``i``, ``x / n`` and ``x % n`` of a
 digit ``x``, whatever names it goes by on the way. The places where digits begin and end have to follow from each other,
-each a multiple of the one before (``1, w, w * h``), and the length of the loop has to be a multiple of the last. Each
-loop has the name of a variable that is its digit, if there is one.
+each a multiple of the one before (``1, w, w * h``), and the length of the loop has to be a multiple of the last; what
+begins or ends elsewhere is computed from the digits. Each loop has the name of a variable that is its digit, if it
+has one.
 
 Iterations of a parallel loop are independent, so their new order is one of those that there were; a digit of a number
 that is no longer computed is the counter of its loop. The innermost loop keeps the levels over threads, the loops
@@ -142,22 +143,23 @@ def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
 
 
 def _chain(loop: Par, found: Sequence[Digit], length: Polynomial) -> Iterator[Polynomial]:
-    """1, where digits begin and end, and ``length``, each a multiple of the one before."""
-    cuts = [constant(1)]
+    """1, where digits begin and end, and ``length``, each a multiple of the one before. Other places are left out: what
+    begins or ends there is computed from the digits."""
+    cuts: list[Polynomial] = []
     for p in (p for d in found for p in (d.begin, d.end) if p is not None):
-        cuts += [p] if p not in cuts else []
-    cuts = [p for p in cuts if p != length]
+        cuts += [p] if p not in (constant(1), length, *cuts) else []
     cuts.sort(key=lambda p: sum(quotient(p, q) is not None for q in cuts))
-    cuts.append(length)
-    for p, q in pairwise(cuts):
-        if quotient(q, p) is None:
-            at, next_ = (from_polynomial(x, loop.var.type) for x in (p, q))
-            what = f"'{loop.var.name}' is taken apart at {print_expr(at)} and at {print_expr(next_)}"
-            raise Refusal(
-                "E-DIGITS-CHAIN", f"{what}, which is not shown to be a multiple of it", places(loop),
-                "an equality of sizes in the workload (assume) may show it",
-            )  # fmt: skip
-    yield from cuts
+    chain = [constant(1)]
+    for p in cuts:
+        chain += [p] if quotient(length, p) is not None and quotient(p, chain[-1]) is not None else []
+    if cuts and chain == [constant(1)]:
+        at, end = (print_expr(from_polynomial(x, loop.var.type)) for x in (cuts[0], length))
+        what = f"'{loop.var.name}' is taken apart at {at} and at {end}"
+        raise Refusal(
+            "E-DIGITS-CHAIN", f"{what}, which is not shown to be a multiple of it", places(loop),
+            "an equality of sizes in the workload (assume) may show it",
+        )  # fmt: skip
+    yield from (*chain, length)
 
 
 # --------------------------------------------------------------------------------------------------------- the new nest

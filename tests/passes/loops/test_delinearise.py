@@ -98,12 +98,25 @@ def test_axes_of_blocks_that_others_use_are_left_to_them() -> None:
     assert "par i_0 in 0..h @ [block.z]" in nest(after) and same(k, after)
 
 
+def test_quotients_that_no_loop_counts_are_computed_from_the_digits() -> None:
+    k = flat("y[i] = x[i / 4 + i % w]")
+    after = applied(k, "delinearise{loop=i}")
+    assert "x[(i_1 + i_0 * w) / 4 + i_1]" in nest(after) and same(k, after)
+
+
+def test_a_row_number_may_be_taken_apart_by_a_size_that_its_count_is_no_multiple_of() -> None:
+    k = flat("let row: i32 = i / w", "y[i] = x[row / n * w + row % n + i % w]")
+    after = applied(k, "delinearise{loop=i}")
+    assert "par row in 0..b * h" in nest(after) and "row / n" in nest(after)
+    assert differs(k, after, [{**sizes, "n": 2} for sizes in SIZES], elements=4096) is None
+
+
 @pytest.mark.parametrize(
     ("line", "length", "code", "said"),
     [
         ("y[i] = x[i]", "b * h * w", "E-DIGITS-NONE", "quotient or a remainder of 'i'"),
         ("y[i] = x[i % w]", "n", "E-DIGITS-CHAIN", "taken apart at w and at n"),
-        ("y[i] = x[i / 4 + i % w]", "b * h * w", "E-DIGITS-CHAIN", "at 4 and at w"),
+        ("y[i] = x[i / 4]", "b * h * w", "E-DIGITS-CHAIN", "at 4 and at b * h * w"),
         ("y[i] = x[i % (n + 1)]", "b * h * w", "E-DIGITS-NONE", "quotient or a remainder of 'i'"),
     ],
 )
