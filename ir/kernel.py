@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .diagnostics import KtcError, Loc
-from .fold import KnobValues
+from .fold import KnobValues, cast
 from .nodes import KNOB_MARK, Body, Const, Expr, Launched, Par, Produce, Reduce, Scan, Sym
-from .types import Ptr
+from .types import I32, Ptr
 from .walk import walk
 
 ORIGINS = ("declared", "proven", "observed", "guessed")
@@ -75,6 +75,9 @@ class Launch:
     one call, not the kernel: no rewrite builds on them. ``passed``: the same for parameters that it passes something
     computed for, over other parameters and host variables, or that a workload computes of others; a rewrite that builds
     on one puts it on the kernel as an assumption (:mod:`ktc.ir.arith.size_equalities`).
+
+    Extents of blocks that are numbers have the type i32, whatever type the source's host code has for them: lanes and
+    warps are counted in it.
     """
 
     grid: tuple[Expr, Expr, Expr]
@@ -85,6 +88,10 @@ class Launch:
     min_blocks: Expr | None = None
     given: tuple[tuple[str, int | float], ...] = field(default=(), compare=False)
     passed: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        block = tuple(cast(n, I32) if isinstance(n, Const) else n for n in self.block)
+        object.__setattr__(self, "block", block)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def verify_program(
     found = defects(original, workload, program.variant, seed)
     for d in found:
         if d.fatal:
-            reason = f"the original is defective: {d.failure}"
+            reason = f"called as the workload says, the original is defective: {d.failure}"
             return Verdict("REJECTED", "original", reason, (Rung("original", "fail", str(d.failure)),), 0.0, d.failure)
         say(f"the original: {d.failure}")
     check_reference(original, workload, program.variant, seed)

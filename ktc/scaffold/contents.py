@@ -15,7 +15,7 @@ from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .given_values import definitions, loaded, made_of, staged, steering
-from .inner_strides import row_of
+from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of
 from .plain_integers import values_compared
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
@@ -76,7 +76,15 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
             size = min(size, c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
             fills[c.buffer] = c.fill(size, plain.extent(c.buffer))
         before = probe.look(before.sizes, fills)
-    return found
+    return [_once_more(k, c, probe, seen[0], fills) for c in found]
+
+
+def _once_more(k: Kernel, c: Content, probe: Prober, seen: Seen, fills: Mapping[str, Fill]) -> Content:
+    """``c``; or, where it was taken for a mask before others were known, what it is among those: a row of a batch does
+    nothing for its length while all others have none."""
+    others = {b: f for b, f in fills.items() if b != c.buffer}
+    before = probe.look(seen.sizes, others) if c.most == 2 and others else None
+    return (_content(k, k.param(c.buffer), probe, before, others) or c) if before is not None else c
 
 
 def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
@@ -104,6 +112,8 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
                 return replace(content, most=2)
             if chooses:
                 return None
+            if kind == "index" and (count := limited_by(k, p.sym)) in before.sizes:
+                return replace(content, within=f"{count} + 1")
             if kind == "index" and (row := row_of(k, p.sym)) in before.sizes:
                 return replace(content, within=row)
             if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):

@@ -12,7 +12,8 @@ from .bit_indices import read_from_bits
 from .bounding import of_one_block
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
-from .contents import FEW, contents_of, values_of
+from .checking.modes import modes
+from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import whole_rows
@@ -65,10 +66,11 @@ def draft(k: Kernel) -> Draft:
     room = {n: most for n, most in of_one_block(k).items() if n in d.roles.sizes}
     pitched = longest_rows(k, d.roles.sizes, meanings)
     d.roles = replace(d.roles, room=room | {n: min(most, room.get(n, most)) for n, most in pitched.items()})
+    d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
-    d.contents = contents_of(k, probe, first)
+    probe, d.contents = _contents(d, probe, first)
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = apart(d, below_all(d, tied(d)))
     d.shapes = by_strides(d)
@@ -132,6 +134,22 @@ def _first_looks(d: Draft) -> tuple[Prober, list[Seen]]:
             best = d.roles, probe, first
     d.roles, probe, first = best
     return probe, first
+
+
+def _contents(d: Draft, probe: Prober, first: list[Seen]) -> tuple[Prober, list[Content]]:
+    """What integer buffers hold, at sizes at which the kernel ends soon whatever they hold: loops that go up to what
+    was loaded may be long only then."""
+    found = contents_of(d.kernel, probe, first)
+    for finer in (n for n in COARSEST if n < d.roles.coarsest):
+        if not probe.endless:
+            break
+        before = d.roles
+        later, looks = _looks(d, finer)
+        if not looks:
+            d.roles = before
+            break
+        probe, found = later, contents_of(d.kernel, later, looks)
+    return probe, found
 
 
 def _storing(looks: Sequence[Seen]) -> int:

@@ -13,7 +13,7 @@ from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import ORDERINGS, Binary, Expr, Load, Sym, Var
 from ktc.ir.types import scalar_of
-from ktc.ir.walk import all_exprs, walk_expr
+from ktc.ir.walk import all_exprs, used, walk_expr
 
 from .given_values import definitions
 from .roles import Roles
@@ -25,7 +25,7 @@ def whole_rows(k: Kernel, roles: Roles) -> dict[str, str]:
     taken = {p.sym.name for p in k.params}
     free = {n for n in roles.sizes if n in taken and n not in roles.tied}
     found: dict[str, str] = {}
-    apart = {i: names for i, names in _taken_apart(k, free).items() if not _chooses(k, i)}
+    apart = {i: names for i, names in _taken_apart(k, free).items() if not _chooses(k, i) and not _told(k, i, names)}
     for total, index in _counted(k, free - {*roles.divisors}):
         inner = [n for n in apart.get(index, ()) if n != total]
         name = f"{total}_rows"
@@ -61,6 +61,17 @@ def _chooses(k: Kernel, index: Sym) -> bool:
             if any(_index(x, sources) == index for x in parts):
                 return True
     return False
+
+
+def _told(k: Kernel, index: Sym, inner: list[str]) -> bool:
+    """Whether ``index`` is compared with a product of one of ``inner``, too: its own number of rows is there."""
+    ends = [(a, b) for e in all_exprs(k.body) if isinstance(e, Binary) and e.op in ORDERINGS
+            for a, b in ((e.a, e.b), (e.b, e.a))]  # fmt: skip
+    return any(
+        isinstance(i := without_casts(a), Var) and i.sym == index and isinstance(n := without_casts(b), Binary)
+        and n.op == "*" and any(s.name in inner for s in used(n))
+        for a, b in ends
+    )  # fmt: skip
 
 
 def _index(e: Expr, sources: Mapping[Sym, Expr]) -> Sym | None:

@@ -22,6 +22,8 @@ from .given_values import definitions, loaded, spelled_out
 MOST = 256
 """Products that an index is spelled out as, at most."""
 
+ORDERS = frozenset({"<", "<=", ">", ">="})
+
 Product = frozenset[str]
 
 
@@ -79,6 +81,32 @@ def row_of(k: Kernel, buffer: Sym) -> str:
         if columns and len(least) == 1 and all(least <= p for p in rows):
             found.add(least)
     return "".join(*found) if len(found) == 1 else ""
+
+
+def limited_by(k: Kernel, buffer: Sym) -> str:
+    """The parameter that there are as many of at most as elements of ``buffer`` say, a batch of rows of which each is
+    as long as it is: ``n`` of ``for (j = 0; j < lengths[b]; ++j) x[(b * n + j) * width + c]``; '' if there is none."""
+    given, found = definitions(k), set[str]()
+    names = {p.sym: p.sym.name for p in k.params}
+    for counter in _below(k, buffer, given):
+        sources = {s: each[0] for s, each in given.items() if len(each) == 1 and s != counter}
+        for _, index in accesses(k):
+            products = _products(index, {**names, counter: ""}, sources)
+            steps = [p - {""} for p in products if "" in p]
+            rows = [p - steps[0] for p in products if "" not in p and len(steps) == 1 and steps[0] < p]
+            least = min(rows, key=len, default=frozenset[str]())
+            found |= least if len(least) == 1 else set()
+    return "".join(*found) if len(found) == 1 else ""
+
+
+def _below(k: Kernel, buffer: Sym, given: Mapping[Sym, list[Expr]]) -> set[Sym]:
+    """The variables that are compared for being less than an element of ``buffer``, or no less."""
+    out = set[Sym]()
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op in ORDERS:
+            v, n = (e.a, e.b) if e.op in ("<", ">=") else (e.b, e.a)
+            out |= {x.sym for x in (without_casts(v),) if isinstance(x, Var) and loaded(n, given, buffer)}
+    return out
 
 
 def _terms(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:

@@ -154,7 +154,7 @@ class Prober:
         return g.blocks * g.threads <= (most or self.most) and g.grid[1] <= 65535 and g.grid[2] <= 65535
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
-        """Every scalar parameter: sizes and block extents as given, flags 1."""
+        """Every scalar parameter: sizes and block extents as given, flags as their roles say."""
         out: dict[str, int | float] = {}
         for p in self.kernel.params:
             t, name = p.sym.type, p.sym.name
@@ -171,7 +171,7 @@ class Prober:
         tied = self.ties.get(name)
         if tied is not None:
             return tied if isinstance(tied, int) else self._evaluated(tied, sizes)
-        return sizes.get(name, self.roles.fixed.get(name, 1))
+        return sizes.get(name, self.roles.fixed.get(name, int(self.roles.numbers.get(name, 1))))
 
     def _evaluated(self, text: str, sizes: Mapping[str, int]) -> int:
         return evaluate(text, {n: self.value(n, sizes) for n in names_in(text)})

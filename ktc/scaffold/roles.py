@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from ktc.ir.analysis.compared_numbers import only_compared
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
@@ -27,6 +28,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )
+from ktc.ir.sequences import launch_extents
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
@@ -59,11 +61,11 @@ class Roles:
     ``halves``: how far windows reach; ``windows``: what the launch computes their number from, and what each is
     (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``parts``: what elements of buffers are divided
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
-    of floating-point parameters; ``launched``: those that the source's launch gives them. ``grains``: sizes that are
-    divided by a number, with it; ``groups``: sizes that show more than one group of so many elements only above that
-    (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch, or the threads of a block, hold no more than a
-    number (:mod:`.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are apart where that is computed, which is
-    at least 1 (:mod:`.guarded_launches`).
+    of floating-point parameters, and of flags that are not 1; ``launched``: those that the source's launch gives them.
+    ``grains``: sizes that are divided by a number, with it; ``groups``: sizes that show more than one group of so many
+    elements only above that (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch, or the threads of a
+    block, hold no more than a number (:mod:`.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are apart where
+    that is computed, which is at least 1 (:mod:`.guarded_launches`).
     """
 
     sizes: tuple[str, ...]
@@ -92,7 +94,7 @@ def roles_of(k: Kernel) -> Roles:
     presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k)
     fixed = presumed | _rooms(k, integers) | _fixed(k, integers)
     tied = {n: t for n, t in _tied(k) if n not in fixed}
-    matter = shaping(k)
+    matter = shaping(k) - (only_compared(k) - {s for e in launch_extents(k) for s in used(e)})
     matter |= {s for n, e in (k.launch.passed if k.launch else ()) if n in tied for s in used(e)}
     sizes = [p.sym.name for p in integers if p.sym in matter and p.sym.name not in fixed and p.sym.name not in tied]
     given = {n for n, _ in k.launch.given} if k.launch is not None else set()
@@ -224,7 +226,8 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     inside = {s for e in all_exprs(k.body) for s in used(e)}
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
     chosen = [e.sym for e in map(without_casts, k.launch.block) if isinstance(e, Var) and e.sym in mine]
-    passed = {n: int(v) for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
+    names = {p.sym.name for p in (*integers, *k.params) if p in integers or p.sym.type == BOOL}
+    passed = {n: int(v) for n, v in k.launch.given if n in names}
     told = block_extents(k) if chosen else {}
     axes = {e.sym: a for a, e in zip("xyz", map(without_casts, k.launch.block)) if isinstance(e, Var)}
     return {s.name: told.get(axes[s], BLOCK_EXTENTS[len(chosen)]) for s in chosen} | passed

@@ -195,6 +195,12 @@ def _arg(d: Draft, p: Param) -> list[str]:
     return _with_guesses([*lines, "align = 16"], ["align", *guesses], COMPARED)
 
 
+def _less_one(size: str) -> str:
+    """The formula ``size - 1``."""
+    n = plain(size)
+    return n.removesuffix(" + 1") if n.endswith(" + 1") and n.count(" ") == 2 else plain(f"{size} - 1")
+
+
 COMPARED = "what its elements are compared with, or choose from"
 
 
@@ -205,7 +211,7 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     span = values_compared(d.kernel, p, d.roles.fixed)
     if content is not None and not (content.most == TRUTHS and span is not None):
         most = content.name if (tied := d.tied(content.name)) is None else tied
-        init, below = content.kind, f"{most - 1}" if isinstance(most, int) else plain(f"{most} - 1")
+        init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
         last = plain(f"{most}") if content.kind == "offsets" else below
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']
         guesses.append("range")

@@ -87,9 +87,22 @@ def check_original(original: Kernel, workload: Workload, variant: str | None = N
                 raise KtcError(
                     "E-ORIGINAL-BUDGET", f"the original kernel is not checked: {message}", d.finding.loc, LONG
                 )
-            raise KtcError("E-ORIGINAL-DEFECT", f"the original kernel is defective: {message}", d.finding.loc, d.hint)
+            what = f"called as the workload says, the original kernel is defective: {message}"
+            raise KtcError("E-ORIGINAL-DEFECT", what, d.finding.loc, _hint(d, workload))
     check_reference(original, workload, variant, seed)
     return [f"the original kernel: {d.failure}" for d in found]
+
+
+def _hint(d: Defect, workload: Workload) -> str:
+    """What to do about ``d``, which may as well be a fault of the workload."""
+    said = [d.hint]
+    if not any(d.failure.sizes.items() <= s.sizes.items() for s in workload.scenarios):
+        said.append('no scenario has these sizes: where no caller passes them, a range or assume = ["..."] says so')
+    if any(a.guessed for a in workload.args):
+        said.append(
+            "the workload is a draft, and what it guesses may be wrong: its lines with CHECK, and what a buffer holds"
+        )
+    return "; ".join(said)
 
 
 def _sanitized(oracle: Oracle, instance: Instance) -> RunResult | None:

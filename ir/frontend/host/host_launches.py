@@ -25,7 +25,7 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
 from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
-from ktc.ir.types import I32, U32, Scalar, Type, Vec
+from ktc.ir.types import BOOL, I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
@@ -227,14 +227,15 @@ class HostLaunch:
         return node
 
     def _constants(self) -> Iterator[tuple[str, int]]:
-        """Integer parameters that this launch passes a constant for."""
+        """Integer parameters and truths that this launch passes a constant for."""
         for p, a in self._pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             plain = isinstance(_unsigned(a), c_ast.Constant)
-            if (named or plain) and p.sym.name in self.whole and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+            t = p.sym.type
+            if (named or plain) and p.sym.name in self.whole and isinstance(t, Scalar) and (t.is_int or t == BOOL):
                 e = self._int(a)
                 if isinstance(e, Const) and math.isfinite(e.value):
-                    yield p.sym.name, int(e.value)
+                    yield p.sym.name, int(bool(e.value) if t == BOOL else e.value)
             elif p.sym.name in self.whole and (n := self._by_all_callers(a)) is not None:
                 yield p.sym.name, n
 
