@@ -279,7 +279,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
     from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
-    from ktc.passes.raising.normalise.single_rounds import without_single_rounds
+    from ktc.passes.raising.normalise.single_rounds import with_own_rounds, without_single_rounds
     from ktc.passes.raising.normalise.straight import versioned
     from ktc.passes.raising.normalise.strided_rounds import by_elements
     from ktc.passes.raising.normalise.thread_numbers import with_whole_numbers
@@ -297,7 +297,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches += [(known, numbers, at) for known, numbers, at in bound if at.body != kernel.body]
     for known, numbers, at in launches:
         try:
-            whole = without_single_rounds(prepare(at, known), but_of_arrays=True)
+            whole = with_own_rounds(at.with_(body=prepare(at, known), launch=known))
+            whole = without_single_rounds(whole, but_of_arrays=True)
             whole = with_packed_lanes(with_whole_numbers(whole, known))
             whole = with_uniform_ways(whole)
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))

@@ -5,7 +5,8 @@ before                                                    after
       if i < n                                                  out[i] = ..
         out[i] = ..
 
-The loop does what it did, whatever the sizes are: nothing is assumed of them.
+The loop does what it did, whatever the sizes are: it ends at ``n`` alone where what is known of them shows that there
+are as many threads.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _end(c: Expr, p: Par, hi: Expr, sizes: Collection[Sym], facts: Facts) -> Exp
     assert isinstance(t, Scalar) and isinstance(counter, Scalar)
     if small.type != counter and not (t.bits >= counter.bits and facts.never_negative(n) and facts.never_negative(hi)):
         return None
-    return simplify(cast(Call("min", (n, cast(hi, t)), t), counter))
+    return simplify(cast(n if facts.at_most(n, hi) else Call("min", (n, cast(hi, t)), t), counter))
 
 
 def let_through(before: Body, guard: If, left: Sequence[Expr]) -> Body:

@@ -14,13 +14,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.counted_loops import counting, loop_step, why_unsteady
+from ktc.ir.arith.kernel_facts import Facts
 from ktc.ir.arith.polynomial import polynomial
+from ktc.ir.arith.trust import REWRITES
 from ktc.ir.fold import evaluate, simplify, sub
-from ktc.ir.nodes import Body, Break, Const, Continue, Decl, Expr, For, Load, Stmt, Store, Sym, Var, While
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Atomic,
+    Body,
+    Break,
+    Const,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+)
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_local_array
-from ktc.ir.walk import all_exprs, bodies, commented, map_body, substitute, substitute_expr, walk
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    bodies,
+    commented,
+    declared,
+    map_body,
+    substitute,
+    substitute_expr,
+    used,
+    walk,
+    walk_expr,
+)
+from ktc.passes.shared.loop_bounds import upper_bound
 
 
 def without_single_rounds(body: Body, *, but_of_arrays: bool = False) -> Body:
@@ -71,6 +104,47 @@ def _once(s: Stmt, known: Mapping[Sym, Expr]) -> Stmt | Body:
     return (Decl(s.var, form.lo, loc=s.loc, comments=s.comments), *s.body)
 
 
+def with_own_rounds(kernel: Kernel) -> Body:
+    """The body of ``kernel`` with loops over the grid's threads that move pointers on, and of which each thread has one
+    iteration at most at all sizes that there are, as that iteration.
+
+    ::
+
+        for i = thread; i < n; i + threads      if thread < n
+          row += i * 3                            row += thread * 3
+          y[row] = f(i)                           y[row] = f(thread)
+
+    Such a pointer means something in the first iteration only. Without it the iterations are shared out as they are.
+    """
+    if not any(isinstance(s, For) and _moves_pointers(s) for s in walk(kernel.body)):
+        return kernel.body
+    facts = Facts(kernel, REWRITES)
+
+    def on(s: Stmt) -> Stmt | Body:
+        if not isinstance(s, For) or not _moves_pointers(s) or _is_left(s.body):
+            return s
+        step, end, here = loop_step(s), upper_bound(s.cond, s.var), facts.at(s)
+        if step is None or end is None or not any(isinstance(e, HwIndex) for e in walk_expr(s.init)):
+            return s
+        steady = not (used(step) | used(end) | {s.var}) & set(assigned(s.body)) and is_removable(end)
+        if not steady or not here.never_negative(s.init) or not here.at_most(end, step):
+            return s
+        runs = substitute_expr(s.cond, {s.var: s.init})
+        return If(runs, (Decl(s.var, s.init, loc=s.loc), *s.body), (), loc=s.loc, comments=s.comments)
+
+    return map_body(kernel.body, on)
+
+
+def _moves_pointers(s: For) -> bool:
+    """Whether an iteration of ``s`` moves on what says where the next one reads or writes."""
+    moved = set(assigned(s.body)) - set(declared(s.body)) - {s.var}
+    if not moved:
+        return False
+    places = [i for e in all_exprs(s.body) if isinstance(e, Load) for i in e.index]
+    places += [i for x in walk(s.body) if isinstance(x, Store | Atomic) for i in x.index]
+    return any(moved & used(i) for i in places)
+
+
 def _is_left(body: Body) -> bool:
     """Whether ``break`` or ``continue`` leaves an iteration of the loop around ``body``."""
     return any(
@@ -79,4 +153,4 @@ def _is_left(body: Body) -> bool:
     )
 
 
-__all__ = ["without_single_rounds"]
+__all__ = ["with_own_rounds", "without_single_rounds"]

@@ -6,7 +6,8 @@ import pytest
 
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.passes.raising.normalise.nests import closed_forms
-from ktc.passes.raising.normalise.single_rounds import without_single_rounds
+from ktc.passes.raising.normalise.single_rounds import with_own_rounds, without_single_rounds
+from tests.passes.checks import applied, body_of
 
 from .raised_once import raised
 
@@ -94,3 +95,28 @@ def test_what_each_iteration_declares_goes_on_in_none() -> None:
     """What is left of a loop in a loop: ``for (at = first, j = 0; j < 1; ++j, at += 64)``."""
     k = parse_kernel("kernel k(y: i32*, n: i32)\n  for i in 0..n\n    var p: i32 = 7\n    y[i] = p\n    p += 64\n")
     assert "y[i] = p\n" in print_kernel(k.with_(body=closed_forms(k.body)))
+
+
+MOVED = """
+kernel k(y: f32* noalias, x: f32 const* noalias, n: i32 range 1..{most}, m: i32 range 1..64)
+  launch grid(min((n + 63) / 64, 16)) block(64)
+  var row: i64 = 0_i64
+  for i = (blockIdx.x * 64 + threadIdx.x) as i32; i < n; i + 64 * min((n + 63) / 64, 16)
+    row += i * m
+    var s: f32 = 0.0
+    for j in 0..m
+      s += x[row + j]
+    y[i] = s
+"""
+
+
+def test_a_pointer_that_each_iteration_moves_on_is_set_once_where_each_thread_has_one() -> None:
+    text = body_of(applied(parse_kernel(MOVED.format(most=1024)), "raise"))
+    assert "par i in 0..n @ [thread.x 64, block.x]" in text and "for i" not in text
+
+
+def test_a_pointer_that_each_iteration_moves_on_stays_where_threads_may_have_several() -> None:
+    """Of 1,025 elements the first thread has two: its second iteration begins where the first one ended."""
+    k = parse_kernel(MOVED.format(most=1025))
+    assert with_own_rounds(k) == k.body
+    assert "par i in 0..n @" not in body_of(applied(k, "raise"))
