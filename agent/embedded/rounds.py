@@ -65,8 +65,9 @@ _FAULTS = {
     "wrong": (
         "E-ORIGINAL",
         "gives other results than expected",
-        'a race in the source (indices that stores go to must differ: init = "distinct" in {workload}), a wrong '
-        "[reference], or a fault in the compiler of {device}: try another --device",
+        'a race in the source (indices that stores go to must differ: init = "distinct" in {workload}), indices beyond '
+        "what a buffer has there (shapes, range and init), a wrong [reference], or a fault in the compiler of "
+        "{device}: try another --device",
     ),
 }
 """By the status of its outcome: what is the matter with an original, and what may help."""
