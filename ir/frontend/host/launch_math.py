@@ -10,7 +10,7 @@ import math
 import operator
 
 from ktc.ir.fold import evaluate, simplify
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Unary
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from ktc.ir.types import I32, U32, Scalar
 from ktc.ir.walk import map_expr
 
@@ -72,7 +72,23 @@ def _quotient(e: Expr) -> tuple[Expr, Expr] | None:
             return None
         n, d = b if e.op == "*" else (b[1], b[0])
         return _times(a[0], n), _times(a[1], d)
+    match e:  # of whole numbers
+        case Select(cond, a, b) if (both := _whole(a, b)) is not None:
+            return Select(cond, *both), _ONE
+        case Call("fmin" | "fmax" | "min" | "max" as fn, (a, b)) if (both := _whole(a, b)) is not None:
+            return Call(fn.removeprefix("f"), both, both[0].type), _ONE
+        case Binary("+" | "-" as op, a, b) if (both := _whole(a, b)) is not None:
+            return Binary(op, *both), _ONE
     return None
+
+
+def _whole(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
+    """Two floating-point expressions as integers of one type, if both are whole."""
+    first, second = _quotient(a), _quotient(b)
+    if first is None or second is None or (first[1], second[1]) != (_ONE, _ONE):
+        return None
+    x, y = first[0], second[0]
+    return (x, y) if x.type == y.type else (x, Cast(x.type, y, "implicit"))  # type: ignore[arg-type]
 
 
 def _times(a: Expr, b: Expr) -> Expr:

@@ -146,6 +146,10 @@ def test_loops_of_the_host_are_not_guessed(cu):
         ("ceil((double)n / (2.0 * 256))", 512, 1),
         ("(size_t)(ceil((float)n) / ((float)32))", 1000, 31),
         ("(int)floor(n * 2.0 / 256)", 1000, 7),
+        ("n > 360 ? ceil((float)n / 32.0f) : n", 1000, 32),
+        ("n > 360 ? ceil((float)n / 32.0f) : n", 300, 300),
+        ("(unsigned)fminf(ceilf(n / 32.0f), 16.0f)", 1000, 16),
+        ("ceil(n / 32.0f) + 1.0f", 1000, 33),
     ],
 )
 def test_dimensions_computed_in_floating_point(dims: str, n: int, expected: int) -> None:
