@@ -8,7 +8,7 @@ from ktc.ir.frontend.library.prelude import function_of
 from ktc.ir.frontend.lowering.control.returns import Returns
 from ktc.ir.frontend.meaning.values import ChoicePtr, NullVal, PtrVal, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import Asm
-from ktc.ir.nodes import Const, Decl, InlineAsm, Var, fresh
+from ktc.ir.nodes import Const, Decl, InlineAsm, Sym, Var, fresh
 from ktc.ir.types import Scalar, Type
 
 from .ptx_access import understood_access
@@ -18,6 +18,11 @@ from .ptx_types import CONSTRAINTS
 
 class InlineAssembly(Returns):
     """Inline PTX."""
+
+    waits = False
+    """Whether loads that a loop may be waiting by stay as they are."""
+    may_wait: set[Sym]
+    """What such loads have been lowered into."""
 
     def asm(self, node: Asm, pragma: Any) -> None:
         with self.capture() as out:
@@ -77,25 +82,29 @@ class InlineAssembly(Returns):
         """Emit the load or store of global memory that ``node`` is; False if it is none, or moves other types."""
         operands = [*node.outputs, *node.inputs]
         found = understood_access(unescaped(node.text), tuple(c for c, _ in operands), node.volatile)
-        if found is None or any("+" in c for c, _ in node.outputs):
+        if found is None or any("+" in c for c, _ in node.outputs) or (found.may_wait and self.waits):
             return False
         address = self.load(self.eval(operands[found.address][1]), node)
         places = [self.stable(self.eval(operands[n][1])) for n in found.registers]
         loaded = [self.load(p) for p in places]
-        if not isinstance(address, PtrVal) or not all(isinstance(v, RVal) for v in loaded):
+        more = [self.load(self.eval(operands[n][1])) for n in found.more]
+        if not isinstance(address, PtrVal) or not all(isinstance(v, RVal) for v in (*loaded, *more)):
             return False
-        letters = [operands[n][0] for n in found.registers]
-        if not all(_fits(c, self.type_of(p), v) for c, p, v in zip(letters, places, loaded)):
+        letters = [operands[n][0] for n in (*found.registers, *found.more)]
+        values = zip(letters, (*map(self.type_of, places), *map(self.type_of, more)), (*loaded, *more))
+        if not all(_fits(c, t, v) for c, t, v in values):
             return False
         entity = function_of(found.text, FILE)
         if not found.loads:
-            self.call_entities([entity], None, [*loaded, address], node, self.file_scope())
+            self.call_entities([entity], None, [*loaded, address, *more], node, self.file_scope())
             return True
         registers = []
-        for n, c in enumerate(letters):
+        for n, c in enumerate(letters[: len(places)]):
             registers.append(VarPlace(fresh(f"out{n}", CONSTRAINTS[c.lstrip("=&")][1])))
             self.emit(Decl(registers[n].sym, None, loc=self.loc))
-        self.call_entities([entity], None, [*registers, address], node, self.file_scope())
+        if found.may_wait:
+            self.may_wait |= {r.sym for r in registers}
+        self.call_entities([entity], None, [*registers, address, *more], node, self.file_scope())
         for place, register in zip(places, registers):
             self.store(place, self.load(register), node)
         return True
