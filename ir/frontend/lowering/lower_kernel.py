@@ -20,6 +20,7 @@ from ktc.ir.frontend.meaning.cxx_types import size_of
 from ktc.ir.frontend.meaning.values import ArrayVal, Value
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
 from ktc.ir.frontend.ptx.awaited_loads import any_awaited
+from ktc.ir.frontend.ptx.shared_addresses import without_unused_addresses
 from ktc.ir.frontend.syntax.cxx_ast import qualifiers
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.kernel import Kernel, Launch, Param
@@ -101,6 +102,7 @@ class KernelLowering(Parameters):
             raise Awaited
         body = without_unseen_copies(self._retyped(body), self.copied_members, params)
         body = needed_only(body) if self.null_uses else body
+        body = without_unused_addresses(body) if self.shared_places else body
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""One load or store of global memory as inline PTX, understood: the C++ that moves the same elements.
+"""One load or store of global or shared memory as inline PTX, understood: the C++ that moves the same elements.
 
     asm volatile("ld.global.nc.L1::no_allocate.v2.s32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "l"(p))
 
@@ -27,7 +27,7 @@ from .ptx_types import CONSTRAINTS
 
 _REGISTER, _NUMBER = r"%\d+", r"[+-]?\s*\d+"
 _ACCESS = re.compile(
-    rf"""\s*(?P<op>ld|st)\.global(?P<hints>(?:\.(?!v[24]\b)[A-Za-z]\w*(?:::\w+)?)*?)(?:\.v(?P<lanes>[24]))?
+    rf"""\s*(?P<op>ld|st)\.(?P<space>global|shared)(?P<hints>(?:\.(?!v[24]\b)[A-Za-z]\w*(?:::\w+)?)*?)(?:\.v(?P<lanes>[24]))?
          \.[busf](?P<bits>16|32|64)\s+
          (?P<first>\[[^\]]*\]|{{[^}}]*}}|{_REGISTER})\s*,\s*(?P<second>\[[^\]]*\]|{{[^}}]*}}|{_REGISTER})\s*;?\s*""",
     re.VERBOSE,
@@ -52,6 +52,9 @@ ALLOCATION = re.compile(r"L1::(?:no_allocate|evict_\w+)|L2::(?:64B|128B|256B|evi
 ONCE = frozenset({"nc", "cs", "lu"})
 """What is read so is not polled: it does not change, or is not read again."""
 
+WIDTHS = {"global": "l", "shared": "rl"}
+"""Constraints of registers that an address in each space may lie in: shared memory has addresses of 32 bits, too."""
+
 LANES = "xyzw"
 VECTORS = {"h": "ushort", "r": "uint", "l": "ulonglong", "f": "float", "d": "double"}
 
@@ -61,12 +64,14 @@ class Understood:
     """C++ of the access; the numbers of its operands: registers in order, the address, and behind it what else the
     function takes: the guard, and values that registers have where nothing is loaded.
 
-    ``may_wait``: a load that a loop may repeat until it gives what somebody else has written.
+    ``space``: ``global`` or ``shared``; an address in shared memory is a number within it. ``may_wait``: a load that a
+    loop may repeat until it gives what somebody else has written.
     """
 
     text: str
     registers: tuple[int, ...]
     address: int
+    space: str
     loads: bool
     more: tuple[int, ...] = ()
     may_wait: bool = False
@@ -94,8 +99,8 @@ def understood_access(text: str, constraints: tuple[str, ...], volatile: bool) -
         return None
     if "nc" in kept and len(kept) > 1:
         kept = ["nc"]
-    known = LOADS if loads else STORES
-    if len(kept) > 1 or any(h not in known for h in kept) or constraints[int(at["number"])] != "l":
+    known = {} if m["space"] == "shared" else LOADS if loads else STORES
+    if len(kept) > 1 or any(h not in known for h in kept) or constraints[int(at["number"])] not in WIDTHS[m["space"]]:
         return None
     fn = known[kept[0]] if kept else ""
     offset, size = int(at["offset"] or 0), int(m["bits"]) // 8
@@ -106,7 +111,7 @@ def understood_access(text: str, constraints: tuple[str, ...], volatile: bool) -
         return None
     code = (_load if loads else _store)(fn, letter, len(registers), offset // size, around)
     may_wait = loads and volatile and not ONCE & set(kept) and len(kept) == len(names)
-    return Understood(code, registers, int(at["number"]), loads, around.operands, may_wait)
+    return Understood(code, registers, int(at["number"]), m["space"], loads, around.operands, may_wait)
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,9 @@ LOAD, STORE = ("=r", "l"), ("l", "r")
         ("ld.global.nc.v2.f32 {%0,%1}, [%2];", ("=f", "=&f", "l"), True),
         ("st.global.v4.b16 [%4], {%0, %1, %2, %3};", ("h", "h", "h", "h", "l"), True),
         ("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.nc.b32 %0, [%1]; }", (*LOAD, "r"), True),
+        ("ld.shared.v2.u32 {%0, %1}, [%2];", ("=r", "=r", "r"), True),
+        ("ld.shared.u32 {%0}, [%1];", ("=r", "r"), True),
+        ("st.shared.b64 [%0 + 8], %1;", ("l", "l"), True),
         ("{.reg .pred p;setp.ne.s32 p, %2, 0;@p st.global.v2.f32 [%0], {%1, %3};}", ("l", "f", "r", "f"), True),
     ],
 )
@@ -100,7 +103,10 @@ def test_what_is_one_access(text: str, constraints: tuple[str, ...], volatile: b
         ("ld.acquire.gpu.global.u32 %0, [%1];", LOAD),
         ("ld.global.nc.L2::cache_hint.b32 %0, [%1], %2;", ("=r", "l", "l")),
         ("st.release.gpu.global.u32 [%0], %1;", STORE),
-        ("ld.shared.b32 %0, [%1];", LOAD),
+        ("ld.volatile.shared.b32 %0, [%1];", ("=r", "r")),
+        ("ld.shared.ca.b32 %0, [%1];", ("=r", "r")),
+        ("ld.shared.u8 %0, [%1];", ("=r", "r")),
+        ("st.shared::cluster.b32 [%0], %1;", ("r", "r")),
         ("ld.b32 %0, [%1];", LOAD),
         ("ld.global.nc.u8 %0, [%1];", LOAD),  # widens
         ("ld.global.nc.u16 %0, [%1];", LOAD),
@@ -199,4 +205,46 @@ def test_a_volatile_load_that_no_loop_waits_by_is_a_load(code: str) -> None:
 )
 def test_what_a_loop_waits_by_stays_as_it_is(code: str) -> None:
     kernel = load(READING.format(code=code), name="k.cu")
+    assert any(isinstance(s, InlineAsm) for s in walk(kernel.body))
+
+
+SHARED = """
+__device__ unsigned place(const void* p) {{ return __cvta_generic_to_shared(p); }}
+__device__ void put(void* to, uint2 v) {{
+  unsigned at = place(to);
+  asm volatile("st.shared.v2.u32 [%0], {{%1, %2}};" ::"r"(at), "r"(v.x), "r"(v.y));
+}}
+__device__ unsigned taken(const unsigned* from, bool there) {{
+  unsigned at = place(from), v;
+  {more}
+  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.shared.u32 %0, [%1]; }}"
+               : "=r"(v) : "r"(at), "r"((int)there));
+  return v;
+}}
+__global__ void turn(unsigned* out, const unsigned* in) {{
+  __shared__ __align__(8) unsigned s[128];
+  int t = threadIdx.x;
+  put(s + 2 * t, make_uint2(in[2 * t], in[2 * t + 1]));
+  __syncthreads();
+  out[2 * t] = taken(&s[127 - 2 * t], t != 5);
+  out[2 * t + 1] = taken(&s[126 - 2 * t], true);
+}}
+void go(unsigned* out, const unsigned* in) {{ turn<<<1, 64>>>(out, in); }}
+"""
+
+
+def test_shared_memory_is_reached_where_its_address_was_taken() -> None:
+    kernel = load(SHARED.format(more=""), name="k.cu")
+    assert not any(isinstance(s, InlineAsm) for s in walk(kernel.body))
+    words = np.arange(100, 228, dtype=np.uint32)
+    got = run(kernel, {"out": np.zeros(128, np.uint32), "in": words})
+    assert got.ok, got.findings
+    want = words[::-1].copy()
+    want[10] = 0
+    assert (got.outputs["out"] == want).all()
+
+
+@pytest.mark.parametrize("more", ["at += 4;", "if (there) at = 0;", "from += 1; at = at & 0xffff;"])
+def test_an_address_that_changes_is_not_followed(more: str) -> None:
+    kernel = load(SHARED.format(more=more), name="k.cu")
     assert any(isinstance(s, InlineAsm) for s in walk(kernel.body))
