@@ -41,6 +41,7 @@ from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity, Program, index_program
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.support.collector import collector_at_rest
+from ktc.ir.verifier import check
 
 from .input_limits import RECURSION_LIMIT
 
@@ -140,7 +141,9 @@ def template_arguments(
         sites = launch_sites(unit.lowering(), entity.name)
 
         def read(bindings: dict[str, Value]) -> Kernel:
-            return load_entity(unit, entity, bindings, None, {})
+            kernel = load_entity(unit, entity, bindings, None, {})
+            check(kernel)
+            return kernel
 
         for bindings in (b for b, _, _ in instances(unit.lowering(), entity, sites, {})):
             try:
@@ -167,7 +170,7 @@ def why_no_instance(
         entity, _ = choose_kernel(unit, kernel)
         for bindings, _, _ in instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {}):
             try:
-                load_entity(unit, entity, bindings, None, {})
+                check(load_entity(unit, entity, bindings, None, {}))
             except KtcError as why:
                 return why
             break
