@@ -85,7 +85,6 @@ def test_an_instance_that_reaches_beyond_a_vector_is_not_proposed(tmp_path) -> N
     assert list(template_arguments(str(tmp_path / "k.cu"), guesses=False)) == [{"T": "__half"}]
 
 
-
 def test_a_structure_of_the_file_is_a_template_argument(cu):
     text = "struct P { float x, y; }; template <class T> __global__ void k(float* o, const T* p) { *o = p->y; }"
     assert cu(text, template={"T": "P"}).param("p").sym.type.elem == F32
