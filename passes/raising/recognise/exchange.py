@@ -234,7 +234,7 @@ class Exchange:
                 arrays.discard(b)
             for e in all_exprs((s,)):
                 if isinstance(e, Load) and e.buffer in arrays:
-                    if e.width > 1 or not self._known_place(e.index, region, rest):
+                    if e.width != 1 or not self._known_place(e.index, region, rest):
                         return None
                     if (e.buffer, e.index) not in out:
                         out.append((e.buffer, e.index))
