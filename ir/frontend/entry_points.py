@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,10 +13,19 @@ from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
 from ktc.ir.frontend.host.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_launches import HostLaunch
 from ktc.ir.frontend.host.host_templates import HostInstances
-from ktc.ir.frontend.host.kernel_choice import chosen, definition, label, launches_in_some_instance, named, several
+from ktc.ir.frontend.host.kernel_choice import (
+    chosen,
+    definition,
+    disabled,
+    label,
+    launches_in_some_instance,
+    named,
+    rivals,
+    several,
+)
 from ktc.ir.frontend.host.kernel_names import Spelled, as_source, spelled
 from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
-from ktc.ir.frontend.host.template_instances import choose_instance, instances
+from ktc.ir.frontend.host.template_instances import choose_instance, instances, no_instance, template_value
 from ktc.ir.frontend.host.unused_axes import without_unused_axes
 from ktc.ir.frontend.library.device_libraries import libraries_of
 from ktc.ir.frontend.lowering.calls.inline import params_of
@@ -32,6 +41,7 @@ from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity, Program, index_program
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.support.collector import collector_at_rest
+from ktc.ir.verifier import check
 
 from .input_limits import RECURSION_LIMIT
 
@@ -110,8 +120,8 @@ def list_kernels(
     with deep_recursion(path):
         unit = parse_unit(path, name, defines, tuple(include_dirs), dialect=dialect)
         lowering = unit.lowering()
-        sites, instances = launch_sites(lowering), HostInstances(lowering)
-        return [_info(unit, e, sites, instances) for e in unit.program.kernels]
+        sites, callers = launch_sites(lowering), HostInstances(lowering)
+        return [_info(e, sites, callers) for e in unit.program.kernels]
 
 
 def template_arguments(
@@ -131,7 +141,9 @@ def template_arguments(
         sites = launch_sites(unit.lowering(), entity.name)
 
         def read(bindings: dict[str, Value]) -> Kernel:
-            return load_entity(unit, entity, bindings, None, {})
+            kernel = load_entity(unit, entity, bindings, None, {})
+            check(kernel)
+            return kernel
 
         for bindings in (b for b, _, _ in instances(unit.lowering(), entity, sites, {})):
             try:
@@ -158,7 +170,7 @@ def why_no_instance(
         entity, _ = choose_kernel(unit, kernel)
         for bindings, _, _ in instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {}):
             try:
-                load_entity(unit, entity, bindings, None, {})
+                check(load_entity(unit, entity, bindings, None, {}))
             except KtcError as why:
                 return why
             break
@@ -202,6 +214,8 @@ def load_entity(
     """One instance of a kernel, with the launch of ``site`` where that can be followed."""
     lowering = unit.lowering()
     template = entity.params or ()
+    if disabled(lowering, entity, bindings):
+        raise no_instance(lowering, entity)
     entity, inside = definition(lowering, entity, bindings)
     params = lowering.parameters(entity, inside)
     launch: Launch | None = None
@@ -249,10 +263,28 @@ def choose_kernel(
         return found[0], given
     lowering = unit.lowering()
     same = len({e.name for e in found}) == 1
-    one = chosen(lowering, found, launch_sites(lowering, found[0].name), given) if same else None
+    sites = [s for name in {e.name: None for e in found} for s in launch_sites(lowering, name)]
+    one = chosen(lowering, found, sites, _values(lowering, found, given)) if same else None
     if one is None:
-        raise several(program, found, unit.file)
+        raise several(found, [_asked_by(lowering, e, sites) for e in found], unit.file)
     return one, given
+
+
+def _values(lowering: KernelLowering, found: Sequence[Entity], given: Mapping[str, object]) -> dict[str, Value]:
+    """Template arguments of one of ``found``, which are kernels of one name, as values."""
+    able = next((e for e in found if given.keys() <= {p.name for p in e.params or ()}), found[0])
+    return {n: template_value(lowering, able, n, v) for n, v in given.items()}
+
+
+def _asked_by(lowering: KernelLowering, e: Entity, sites: list[LaunchSite]) -> str:
+    """What asks for ``e`` and no other kernel: :func:`label`, with the template arguments of a launch where others
+    differ from it in nothing but their constraints."""
+    name = label(lowering.program, e)
+    others = [label(lowering.program, r) for r in rivals(lowering.program, e) if r is not e]
+    launched = [bound for bound, site, _ in instances(lowering, e, sites, {}) if site] if name in others else []
+    if not launched:
+        return name
+    return f"{name.split('(')[0]}<{', '.join(spell(v) for v in launched[0].values())}>"
 
 
 def _spelled_name(wanted: str, unit: Unit) -> Spelled:
@@ -279,14 +311,14 @@ def _where_kernels_may_be(unit: Unit) -> str:
     return f"it may be in a header that was not found: {', '.join(headers[:3])}{more} (-I DIR says where they are)"
 
 
-def _info(unit: Unit, e: Entity, sites: list[LaunchSite], instances: HostInstances) -> KernelInfo:
+def _info(e: Entity, sites: list[LaunchSite], callers: HostInstances) -> KernelInfo:
     fn: Function = e.node
     params = tuple(getattr(p, "name", None) or "" for p in fn.decl.type.args.params)
     template = tuple(TemplateParamInfo(p.name, p.kind) for p in e.params or ())
-    here = [s for s in sites if launches_in_some_instance(instances, s, e)]
+    here = [s for s in sites if launches_in_some_instance(callers, s, e)]
     coord = fn.coord
     loc = Loc(coord.file, coord.line, coord.column or 1)
-    return KernelInfo(label(unit.program, e), template, params, tuple(str(s.loc) for s in here), loc)
+    return KernelInfo(_asked_by(callers.lowering, e, here), template, params, tuple(str(s.loc) for s in here), loc)
 
 
 def _located(unit: Unit, f):

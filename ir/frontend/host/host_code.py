@@ -186,7 +186,7 @@ class _Walk:
         return name in self.names or name in self.lambdas or (self.launches and name in API)
 
     def _block(self, items: list, env: dict[str, Any], declared: dict[str, Any]) -> None:
-        """Follow statements in order."""
+        """Follow statements in order; behind an ``if`` that leaves the function its condition does not hold."""
         for item in items:
             _declare(item, env)
             if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
@@ -197,7 +197,9 @@ class _Walk:
                     self.lambdas[item.name] = generic  # what it mentions is mentioned where it is called
                 else:
                     self._find(item, env, declared)
-            if isinstance(item, c_ast.If) and self._mutated(item):
+            if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
+                env.update(refuted(env, item.cond))
+            elif isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env)
             elif not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
                 for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
@@ -243,11 +245,13 @@ class _Walk:
                 unknown(env, name)  # an earlier iteration may have changed it
         for c in _children(item):
             if self._wanted(c):
-                holds = isinstance(item, c_ast.If) and c is item.iftrue
                 outer = self.under
+                inner = dict(env)
+                if isinstance(item, c_ast.If | IfConstexpr) and c in (item.iftrue, item.iffalse):
+                    inner = (assumed if c is item.iftrue else refuted)(env, item.cond)
                 if isinstance(item, IfConstexpr) and c in (item.iftrue, item.iffalse):
                     self.under = (*outer, (item.cond, c is item.iftrue))
-                self._find(c, assumed(env, item.cond) if holds else dict(env), dict(declared))
+                self._find(c, inner, dict(declared))
                 self.under = outer
 
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
@@ -306,6 +310,13 @@ def _leaves(stmt: Any) -> bool:
     return isinstance(stmt, c_ast.Break | c_ast.Return | c_ast.Continue | c_ast.Goto)
 
 
+def _returns(stmt: Any) -> bool:
+    """Whether a function is left at the end of ``stmt``."""
+    while isinstance(stmt, c_ast.Compound) and stmt.block_items:
+        stmt = stmt.block_items[-1]
+    return isinstance(stmt, c_ast.Return)
+
+
 def _equal(env: dict[str, Any], subject: Any, value: Any) -> dict[str, Any]:
     """``env`` where ``subject == value``: a variable compared with a constant has that value."""
     while isinstance(subject, c_ast.Cast | CxxCast):
@@ -323,7 +334,28 @@ def assumed(env: dict[str, Any], cond: Any) -> dict[str, Any]:
         return assumed(assumed(env, cond.left), cond.right)
     if isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
         return _equal(_equal(env, cond.left, cond.right), cond.right, cond.left)
-    return dict(env)
+    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
+        return refuted(env, cond.expr)
+    return _truth(env, cond, "true")
+
+
+def refuted(env: dict[str, Any], cond: Any) -> dict[str, Any]:
+    """``env`` where ``cond`` does not hold."""
+    if isinstance(cond, c_ast.BinaryOp) and cond.op == "||":
+        return refuted(refuted(env, cond.left), cond.right)
+    if isinstance(cond, c_ast.BinaryOp) and cond.op == "!=":
+        return _equal(_equal(env, cond.left, cond.right), cond.right, cond.left)
+    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
+        return assumed(env, cond.expr)
+    return _truth(env, cond, "false")
+
+
+def _truth(env: dict[str, Any], cond: Any, value: str) -> dict[str, Any]:
+    """``env`` where ``cond``, if it is a variable that is a truth, is ``true`` or ``false``."""
+    old = env.get(cond.name) if isinstance(cond, c_ast.ID) else None
+    if not isinstance(old, c_ast.Decl) or getattr(getattr(old.type, "type", None), "names", None) != ["bool"]:
+        return dict(env)
+    return env | {cond.name: c_ast.Decl(cond.name, [], [], [], [], old.type, c_ast.Constant("bool", value), None)}
 
 
 def returned(node: Any, env: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:

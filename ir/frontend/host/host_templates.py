@@ -96,8 +96,8 @@ class HostInstances:
 
 
 def complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) -> dict[str, Value] | None:
-    """All template parameters, defaults included; None if some are missing: a pack that arguments of a call would say
-    is not empty where these are not known."""
+    """All template parameters, defaults included; None if some are missing, a pack that arguments of a call would say
+    is not empty where these are not known, or if there is no such instance (``std::enable_if_t<N != 0, int> = 0``)."""
     said = {n for p in params_of(entity.node) for n in names_in(p.type)} if isinstance(entity.node, Function) else ()
     if any(p.pack and p.name in said and p.name not in bound for p in entity.params or ()):
         return None
@@ -105,7 +105,7 @@ def complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) 
         try:
             lowering.bind_params(entity.params or (), [], entity.node, bound)
         except KtcError as error:
-            if error.code != "E-SEMA-TEMPLATE":
+            if error.code not in ("E-SEMA-TEMPLATE", "E-SEMA-SFINAE"):
                 raise
             return None
         return {p.name: scope.names[p.name] for p in entity.params or ()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from ktc.ir.frontend.syntax.cxx_ast import (
     QualName,
     TemplateParam,
 )
-from ktc.ir.frontend.syntax.program import name_parts
+from ktc.ir.frontend.syntax.program import Entity, name_parts, pick
 from ktc.ir.types import BOOL, F32, F64, I32, Type
 
 
@@ -54,6 +55,8 @@ class HostTypes:
             return Pointer(t) if t is not None else None
         if isinstance(a, c_ast.FuncCall) and isinstance(a.name, c_ast.StructRef):
             return self._data(a.name.field)
+        if isinstance(a, c_ast.FuncCall) and isinstance(a.name, c_ast.ID | QualName):
+            return self._returned(a)
         if isinstance(a, c_ast.Constant):
             return LITERALS.get(a.type)
         if isinstance(a, c_ast.BinaryOp) and a.op in "+-":
@@ -96,6 +99,33 @@ class HostTypes:
         except KtcError:
             return None
         return Pointer(values[0].type) if len(values) == 1 and isinstance(values[0], TypeVal) else None
+
+    def _returned(self, call: c_ast.FuncCall) -> Any:
+        """What a function of the file returns: of several that take so many arguments, what all of them do but for
+        constness, which of overloads on ``const T*`` and ``T*`` the arguments seldom say here."""
+        qualifier, name, given = name_parts(call.name)
+        args = list(call.args.exprs) if call.args is not None else []
+        found = pick(self.lowering.program.functions.get(name, []), qualifier, self.lowering.scope.namespace)
+        passed = self.of_all(args)
+        types = [t for e in found if (t := self._result(e, given, passed)) is not None]
+        plain = [dataclasses.replace(t, const=False) if isinstance(t, Pointer) else t for t in types]
+        return plain[0] if plain and all(t == plain[0] for t in plain) else None
+
+    def _result(self, e: Entity, given: list | None, types: list[Any]) -> Any:
+        """What ``e`` returns for the template arguments ``given`` and arguments of these ``types``; None where it does
+        not take them, or where that is not known."""
+        own, params = params_of(e.node), e.params or ()
+        required = sum(1 for p in own if getattr(p, "init", None) is None)
+        if not required <= len(types) <= len(own) or len(given or ()) > len(params):
+            return None
+        try:
+            bound = {p.name: v for p, v in zip(params, self.lowering.template_args(given or [], e.node))}
+            deduced(self.lowering, e.node, types, params, bound)
+            with self.lowering.scoped(namespace=e.namespace):
+                self.lowering.bind_params(params, [], e.node, bound)
+                return self.named(e.node.decl.type.type)
+        except KtcError:
+            return None
 
 
 def deduced(

@@ -57,16 +57,35 @@ def label(program: Program, entity: Entity) -> str:
 
 
 def chosen(
-    lowering: KernelLowering, found: Sequence[Entity], sites: Sequence[LaunchSite], template: Mapping[str, object]
+    lowering: KernelLowering, found: Sequence[Entity], sites: Sequence[LaunchSite], given: Mapping[str, Value]
 ) -> Entity | None:
-    """The one kernel of ``found`` that the launches of the file mean; None where they mean several, or do not say."""
-    able = [e for e in found if template.keys() <= {p.name for p in e.params or ()}]
+    """The one kernel of ``found`` that the launches of the file mean, or that there is with the template arguments
+    ``given``; None where they mean several, or do not say."""
+    able = [e for e in found if given.keys() <= {p.name for p in e.params or ()} and not disabled(lowering, e, given)]
     if len(able) == 1:
         return able[0]
     callers = HostInstances(lowering)
     meant = [resolved(lowering, s, caller) for s in sites for caller in callers.of(s.host) or [{}]]
     launched = {id(e): e for e in meant if e is not None and e in able}
     return launched.popitem()[1] if len(launched) == 1 and None not in meant else None
+
+
+def disabled(lowering: KernelLowering, e: Entity, bindings: Mapping[str, Value]) -> bool:
+    """Whether a kernel has no instance with these template arguments: a constraint does not hold, or the type of its
+    result or of a template parameter, as of ``std::enable_if``, does not exist ([temp.deduct], [temp.constr]).
+
+    What some argument that is not among ``bindings`` decides is taken to hold.
+    """
+    if e.params is None:
+        return False
+    with lowering.scoped(namespace=e.namespace, root=lowering.file_scope()) as scope:
+        scope.names.update(bindings)
+        try:
+            lowering.bind_params(e.params, [], e.node, dict(bindings))
+            lowering.resolve(e.node.decl.type.type)
+            return not all(lowering.const_int(c, "a constraint") for c in e.node.constraints)
+        except KtcError as error:
+            return error.code == "E-SEMA-SFINAE"
 
 
 def launches(lowering: KernelLowering, site: LaunchSite, caller: dict[str, Value], entity: Entity) -> bool:
@@ -122,9 +141,9 @@ def _cost(
     bound: dict[str, Value] | None = {}
     if e.params is not None:
         matched = kernel_template_args(lowering, e, site, {}, caller)
-        bound = complete(lowering, e, matched[0]) if matched is not None else None
-        if matched is None:
+        if matched is None or disabled(lowering, e, matched[0]):
             return None
+        bound = complete(lowering, e, matched[0])
     with names_of(lowering, site.host, site.env, caller):
         types = HostTypes(lowering, site.declared).of_all(args)
     if bound is None or packed:
@@ -165,9 +184,8 @@ def defines(lowering: KernelLowering, body: Entity, e: Entity, bindings: dict[st
         return False
 
 
-def several(program: Program, found: Sequence[Entity], file: str) -> KtcError:
-    """The error that ``found`` are several kernels, with how to name each."""
-    names = [label(program, e) for e in found]
+def several(found: Sequence[Entity], names: Sequence[str], file: str) -> KtcError:
+    """The error that ``found`` are several kernels, with the names that each is asked for by."""
     what = ", ".join(f"{name} (line {e.node.coord.line})" for name, e in zip(names, found))
     option = names[0] if names[0].isidentifier() else f"'{names[0]}'"
     hint = f"choose one with --kernel {option}; in Python, kernel={names[0]!r}"

@@ -90,10 +90,18 @@ def choose_instance(
         raise KtcError("E-TEMPLATE-MISSING", f"'{entity.name}' is launched with several template arguments: {names}",
                        lowering.place(entity.node), hint=f"choose one, for example {first}")  # fmt: skip
     missing = [p for p in params if p.name not in given and p.default is None]
+    if not missing:
+        raise no_instance(lowering, entity)
     example = _options((p, f"<{EXAMPLES[p.kind]}>" if p.pack else EXAMPLES[p.kind]) for p in missing)
     raise KtcError("E-TEMPLATE-MISSING", f"template parameter{'s' if len(missing) > 1 else ''} "
                    f"{', '.join(repr(p.name) for p in missing)} of '{entity.name}' must be given",
                    lowering.place(entity.node), hint=f"for example {example}")  # fmt: skip
+
+
+def no_instance(lowering: KernelLowering, entity: Entity) -> KtcError:
+    """The error that a kernel's constraints leave out what its template arguments ask for."""
+    return KtcError("E-TEMPLATE-VALUE", f"'{entity.name}' has no instance with these template arguments",
+                    lowering.place(entity.node), hint="std::enable_if or a constraint leaves it out")  # fmt: skip
 
 
 EXAMPLES = {"type": "half", "value": "256", "template": "Name"}

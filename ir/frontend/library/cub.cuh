@@ -58,6 +58,20 @@ template <> struct Traits<float> : __float_traits<unsigned int> {};
 template <> struct Traits<double> : __float_traits<unsigned long long> {};
 template <typename T> using NumericTraits = Traits<T>;
 
+// ---- the largest and the lowest finite number of a floating-point type
+template <typename T> struct FpLimits {
+  static __host__ __device__ T Max() { return std::numeric_limits<T>::max(); }
+  static __host__ __device__ T Lowest() { return std::numeric_limits<T>::lowest(); }
+};
+template <> struct FpLimits<__half> {
+  static __host__ __device__ __half Max() { return __ushort_as_half((unsigned short)0x7BFF); }
+  static __host__ __device__ __half Lowest() { return __ushort_as_half((unsigned short)0xFBFF); }
+};
+template <> struct FpLimits<__nv_bfloat16> {
+  static __host__ __device__ __nv_bfloat16 Max() { return __ushort_as_bfloat16((unsigned short)0x7F7F); }
+  static __host__ __device__ __nv_bfloat16 Lowest() { return __ushort_as_bfloat16((unsigned short)0xFF7F); }
+};
+
 template <typename K, typename V> struct KeyValuePair {
   using Key = K;
   using Value = V;

@@ -19,12 +19,18 @@ from ktc.ir.frontend.lowering.retries.retry_loops import with_updates
 from ktc.ir.frontend.meaning.cxx_types import size_of
 from ktc.ir.frontend.meaning.values import ArrayVal, Value
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
+from ktc.ir.frontend.ptx.awaited_loads import any_awaited
+from ktc.ir.frontend.ptx.shared_addresses import without_unused_addresses
 from ktc.ir.frontend.syntax.cxx_ast import qualifiers
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Stmt, Sym, fresh, i32
 from ktc.ir.types import Array, Ptr, Type
 from ktc.ir.walk import all_exprs, assigned, rename, used_in
+
+
+class Awaited(Exception):
+    """Lowering must start again, with PTX statements that loops may be waiting by left as they are."""
 
 
 class KernelLowering(Parameters):
@@ -46,6 +52,7 @@ class KernelLowering(Parameters):
         self.hoisted: list[Alloc] = []
         self.tables: dict[Any, Value] = {}
         self.references = {}
+        self.may_wait = set()
         self.shared_bytes: Expr | None = None
         self.dynamic: dict[Sym, Type] = {}
 
@@ -55,16 +62,18 @@ class KernelLowering(Parameters):
         """The kernel's body over the parameters ``params`` (see :meth:`parameters`).
 
         How a buffer is used may show that it must be declared as an array of smaller elements: then the lowering
-        starts again with that knowledge, at most a few times for each declaration.
+        starts again with that knowledge, at most a few times for each declaration. So it does where a loop may be
+        waiting by a load that a PTX statement makes: such statements then stay as they are.
         """
         attempt = self
         while True:
             try:
                 return attempt._lower(entity, bindings, params, launch)
-            except Retry as again:
-                hints = {**attempt.hints, again.key: again.unit}
+            except (Retry, Awaited) as again:
+                hints = {**attempt.hints, again.key: again.unit} if isinstance(again, Retry) else attempt.hints
+                waits = attempt.waits or isinstance(again, Awaited)
                 attempt = KernelLowering(self.program, self.source, self.file)
-                attempt.hints = hints
+                attempt.hints, attempt.waits = hints, waits
 
     def _lower(
         self, entity: Entity, bindings: dict[str, Value], params: tuple[Param, ...], launch: Launch | None
@@ -89,8 +98,11 @@ class KernelLowering(Parameters):
             self._starts.pop()
             bounds = self._bounds(fn.bounds.get("__launch_bounds__", []))
         body = (*self.hoisted, *out)
+        if any_awaited(body, self.may_wait):
+            raise Awaited
         body = without_unseen_copies(self._retyped(body), self.copied_members, params)
         body = needed_only(body) if self.null_uses else body
+        body = without_unused_addresses(body) if self.shared_places else body
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]

@@ -108,7 +108,8 @@ class Enumerations(TypeResolver):
 
     def enumerator_value(self, enum: c_ast.Enum, position: int) -> RVal:
         """An enumerator, of its enumeration's type."""
-        return RVal(Const(self._number(enum, position), self.enum_type(enum)))
+        scoped = enum if isinstance(enum, ScopedEnum) else None
+        return RVal(Const(self._number(enum, position), self.enum_type(enum)), scoped)
 
     def _number(self, enum: c_ast.Enum, position: int) -> int:
         """Its own value, or that of the last one before it that has one, counted on."""

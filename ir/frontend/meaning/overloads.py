@@ -166,6 +166,8 @@ class Overloads(Bodies):
         required = sum(1 for p in params if getattr(p, "init", None) is None) - packed
         if len(args) < required or (len(args) > len(params) and not packed):
             return None
+        if e.params is not None and len(explicit or ()) > len(e.params) and not any(p.pack for p in e.params):
+            return None
         with self.scoped(namespace=e.namespace, root=scope or self.file_scope()) as inner:
             known: dict[str, Value] = {}
             free: dict[str, TemplateParam] = {}

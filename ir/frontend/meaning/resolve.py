@@ -218,7 +218,7 @@ class TypeResolver(Traits):
         if c is None:
             self.fail("E-SEMA-CONSTANT", f"{what} must be a constant known while reading the source", node,
                       hint="give the value with -D NAME=VALUE or --template NAME=VALUE")  # fmt: skip
-        return RVal(c)
+        return RVal(c, v.scoped if c == v.expr else None)
 
     def const_int(self, node: Any, what: str) -> int:
         c = self.const_value(node, what).expr

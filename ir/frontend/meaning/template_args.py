@@ -27,6 +27,7 @@ class TemplateArguments(Context):
     const_value: Any
     function_value: Any
     function_named: Any
+    enum_named: Any
 
     def arg_type(self, node: Any) -> Type:
         """A template argument that must be a type."""
@@ -126,12 +127,25 @@ class TemplateArguments(Context):
                 self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' must be a {p.kind}", node)
             if isinstance(v, RVal | NullVal) and p.type is not None:
                 t = self.resolve(p.type)  # std::enable_if may have none
+                if isinstance(v, RVal) and v.scoped is not None and not self._may_hold(p, v.scoped):
+                    self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' takes no '{v.scoped.name}'", node)
                 if isinstance(v, RVal) and isinstance(t, Scalar) and isinstance(v.expr, Const) and not t.is_float:
                     raw = bool(v.expr.value) if t == BOOL else int(v.expr.value)
-                    v = RVal(Const(raw, t))
+                    v = RVal(Const(raw, t), v.scoped)
             self.scope.names[p.name] = v
             bound.append(v)
         return bound
+
+    def _may_hold(self, p: Any, scoped: Any) -> bool:
+        """Whether a template parameter may be an enumerator of ``scoped``: no number is, nor another enumeration."""
+        named = getattr(p.type, "type", p.type)
+        named = getattr(named, "type", named)
+        if not isinstance(named, NamedType):
+            return not isinstance(named, c_ast.IdentifierType)
+        enum = self.enum_named(named.name.parts, named)
+        if enum is None:  # a number by another name, if it is no argument that may stand for an enumeration
+            return len(named.name.parts) > 1 or self.scope.find(named.name.parts[0].name) is not None
+        return enum.enum is scoped
 
 
 def spell(v: Value) -> str:

@@ -20,10 +20,14 @@ class Value:
 
 @frozen
 class RVal(Value):
-    """A scalar or vector value; ``type`` is always ``expr.type``."""
+    """A scalar or vector value; ``type`` is always ``expr.type``.
+
+    ``scoped``: the scoped enumeration, as syntax, that an enumerator is of: it is no number unless it is cast.
+    """
 
     sort: ClassVar[str] = "a value"
     expr: Expr
+    scoped: Any = field(default=None, compare=False, repr=False)
 
     @property
     def type(self) -> Type:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ktc.ir.frontend.library.prelude import function_of
 from ktc.ir.frontend.lowering.control.returns import Returns
 from ktc.ir.frontend.meaning.values import ChoicePtr, NullVal, PtrVal, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import Asm
-from ktc.ir.nodes import Const, Decl, InlineAsm, Var, fresh
+from ktc.ir.nodes import Const, Decl, InlineAsm, Stmt, Sym, Var, fresh
 from ktc.ir.types import Scalar, Type
 
 from .ptx_access import understood_access
 from .ptx_functions import FILE, Understood, understood, unescaped
 from .ptx_types import CONSTRAINTS
+from .shared_addresses import shared_place
 
 
 class InlineAssembly(Returns):
     """Inline PTX."""
 
+    waits = False
+    """Whether loads that a loop may be waiting by stay as they are."""
+    may_wait: set[Sym]
+    """What such loads have been lowered into."""
+    shared_places = False
+    """Whether an address in shared memory has been followed to its pointer."""
+
     def asm(self, node: Asm, pragma: Any) -> None:
+        before = self.out
         with self.capture() as out:
-            known = self._computed(node) or self._moved(node)
+            known = self._computed(node) or self._moved(node, before)
         if known:
             for s in out:
                 self.emit(s)
@@ -73,29 +83,37 @@ class InlineAssembly(Returns):
         self._through_registers(found, places, loaded, entity, node)
         return True
 
-    def _moved(self, node: Asm) -> bool:
-        """Emit the load or store of global memory that ``node`` is; False if it is none, or moves other types."""
+    def _moved(self, node: Asm, before: Sequence[Stmt]) -> bool:
+        """Emit the load or store that ``node`` is; False if it is none, moves other types, or if nothing ``before`` it
+        in its block says where in shared memory it is."""
         operands = [*node.outputs, *node.inputs]
         found = understood_access(unescaped(node.text), tuple(c for c, _ in operands), node.volatile)
-        if found is None or any("+" in c for c, _ in node.outputs):
+        if found is None or any("+" in c for c, _ in node.outputs) or (found.may_wait and self.waits):
             return False
-        address = self.load(self.eval(operands[found.address][1]), node)
+        address: Value | None = self.load(self.eval(operands[found.address][1]), node)
+        if found.space == "shared":
+            address = shared_place(address, before)
+            self.shared_places |= address is not None
         places = [self.stable(self.eval(operands[n][1])) for n in found.registers]
         loaded = [self.load(p) for p in places]
-        if not isinstance(address, PtrVal) or not all(isinstance(v, RVal) for v in loaded):
+        more = [self.load(self.eval(operands[n][1])) for n in found.more]
+        if not isinstance(address, PtrVal) or not all(isinstance(v, RVal) for v in (*loaded, *more)):
             return False
-        letters = [operands[n][0] for n in found.registers]
-        if not all(_fits(c, self.type_of(p), v) for c, p, v in zip(letters, places, loaded)):
+        letters = [operands[n][0] for n in (*found.registers, *found.more)]
+        values = zip(letters, (*map(self.type_of, places), *map(self.type_of, more)), (*loaded, *more))
+        if not all(_fits(c, t, v) for c, t, v in values):
             return False
         entity = function_of(found.text, FILE)
         if not found.loads:
-            self.call_entities([entity], None, [*loaded, address], node, self.file_scope())
+            self.call_entities([entity], None, [*loaded, address, *more], node, self.file_scope())
             return True
         registers = []
-        for n, c in enumerate(letters):
+        for n, c in enumerate(letters[: len(places)]):
             registers.append(VarPlace(fresh(f"out{n}", CONSTRAINTS[c.lstrip("=&")][1])))
             self.emit(Decl(registers[n].sym, None, loc=self.loc))
-        self.call_entities([entity], None, [*registers, address], node, self.file_scope())
+        if found.may_wait:
+            self.may_wait |= {r.sym for r in registers}
+        self.call_entities([entity], None, [*registers, address, *more], node, self.file_scope())
         for place, register in zip(places, registers):
             self.store(place, self.load(register), node)
         return True

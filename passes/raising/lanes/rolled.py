@@ -39,6 +39,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.nodes import Binary as Op
+from ktc.ir.purity import is_movable
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import substitute_expr, used
 
@@ -86,6 +87,7 @@ class Rolled:
         self._hoisted = tuple(lanes.hoisted)
         self._of_vectors = set(lanes.of_vectors)
         self._kept: set[Sym] = set()
+        self._inside: Conditions = ()
         self.is_loose = self._each_guarded = False
 
     def _read(self, block: _Block) -> _Block:
@@ -172,7 +174,8 @@ class Rolled:
 
     def conditions(self, accs: Sequence[Acc] = ()) -> Conditions:
         """The conditions under which each of the effects happens: those of all of them; none where lanes that are
-        ``apart`` have effects that keep their own.
+        ``apart`` have effects that keep their own, or where a loop around the effects has to be in its iteration to
+        tell: there they stay.
 
         Raises:
             NotLanes: they differ, or memory is read under others.
@@ -186,7 +189,20 @@ class Rolled:
         given = next(iter(found), tuple(dict.fromkeys(c for c in self._conditions.values())) if accs else ())
         if not all(c in self._conditions and self._conditions[c] in given for c in self._hoisted):
             raise NotLanes("memory is read under a condition, and nothing else done")
-        return given
+        around = {id(b): b for b, _, s in self._out if isinstance(s, Effect)}
+        if not self._decided_in([b for b in self._blocks if b.head is not None], given):
+            return given
+        (block, *others) = around.values()
+        if others or accs or not self._decided_in([block], given) or any(b.around is block for b in self._blocks):
+            raise NotLanes("a loop inside decides what is written, and does other things besides")
+        self._inside = given
+        return ()
+
+    def _decided_in(self, blocks: Sequence[_Block], given: Conditions) -> bool:
+        """Whether ``given`` depends on what the iterations of ``blocks`` are or declare."""
+        own = {s for s, (b, _, _) in self._at.items() if b in blocks} | {b.head.var for b in blocks if b.head}
+        own |= {one for lanes, one in self._groups.items() if own & {*lanes}}
+        return any(used(c) & own for c in given)
 
     def accumulated(self, acc: Acc, lanes: Lanes) -> Acc:
         """``acc`` with the value of one lane: those of an iteration are accumulated one by one.
@@ -345,7 +361,9 @@ class Rolled:
         for b in self._blocks:
             if b.around is block and b.is_needed and b.head is not None:
                 own.append((b.at, dataclasses.replace(b.head, body=self._statements(b))))
-        return tuple(s for _, s in sorted(own, key=lambda x: x[0]))
+        body = tuple(s for _, s in sorted(own, key=lambda x: x[0]))
+        here = bool(self._inside) and any(b is block and isinstance(s, Effect) for b, _, s in self._out)
+        return _guarded_by(self._inside, body) if here else body
 
     def _done(self, e: Effect) -> Stmt:
         """``e`` as a statement, under its own conditions where others have other ones."""
@@ -353,6 +371,27 @@ class Rolled:
         for c in reversed(e.given) if self._each_guarded else ():
             what = If(c, (what,), loc=what.loc)
         return what
+
+
+def _guarded_by(given: Conditions, body: Body) -> Body:
+    """``body`` under ``given``, but for what these are made of.
+
+    Raises:
+        NotLanes: it changes variables, or memory says whether.
+    """
+    if any(isinstance(s, Assign) for s in body):
+        raise NotLanes("a variable changes where something is written")
+    needed = {v for c in given for v in used(c)}
+    for s in reversed(body):
+        if isinstance(s, Decl) and s.sym in needed and s.init is not None:
+            needed |= used(s.init)
+    first = tuple(s for s in body if isinstance(s, Decl) and s.sym in needed)
+    if not all(is_movable(e) for e in (*given, *(s.init for s in first if s.init is not None))):
+        raise NotLanes("what is written depends on memory")
+    rest: Body = tuple(s for s in body if not (isinstance(s, Decl) and s.sym in needed))
+    for c in reversed(given):
+        rest = (If(c, rest),)
+    return first + rest
 
 
 def _same_kind(a: Store | Atomic, b: Store | Atomic) -> bool:

@@ -226,7 +226,7 @@ class Exchange:
 
     def _cells(self, region: Body, rest: Body, fills: Fills) -> list[Cell] | None:
         """Shared elements of the region that are read after it, before what ``fills`` their array anew; None when not
-        at places known at its end."""
+        one by one, or not at places known at its end."""
         arrays = {b for b in assigned(region) if is_shared(b)}
         out: list[Cell] = []
         for s in rest:
@@ -234,7 +234,7 @@ class Exchange:
                 arrays.discard(b)
             for e in all_exprs((s,)):
                 if isinstance(e, Load) and e.buffer in arrays:
-                    if not self._known_place(e.index, region, rest):
+                    if e.width != 1 or not self._known_place(e.index, region, rest):
                         return None
                     if (e.buffer, e.index) not in out:
                         out.append((e.buffer, e.index))

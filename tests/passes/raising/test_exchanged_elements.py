@@ -45,3 +45,27 @@ void launch(const float* x, float* y, int rows_, int n) { rows<<<rows_, 256>>>(x
 def test_two_sums_at_once(first: str) -> None:
     found = print_kernel(raised(COMBINED.replace("FIRST", first))[1].kernel)
     assert "over i in 0..n @ [thread.x 256, seq]" in found and "shfl" not in found and "array" not in found
+
+
+IN_BYTES = """
+struct Parts { int many; float scale; };
+__global__ void counts(int* out, const int* in, const float* scale) {
+  extern __shared__ __align__(8) unsigned char mem[];
+  Parts& parts = reinterpret_cast<Parts&>(mem);
+  int n = in[blockIdx.x * 32 + threadIdx.x];
+  if (threadIdx.x == 0) parts.scale = scale[blockIdx.x];
+  __syncthreads();
+  float by = parts.scale;
+  __syncthreads();
+  for (int o = 16; o > 0; o >>= 1) n += __shfl_down_sync(0xffffffff, n, o);
+  if (threadIdx.x == 0) parts.many = n;
+  __syncthreads();
+  out[blockIdx.x * 32 + threadIdx.x] = parts.many * by;
+}
+void launch(int* out, const int* in, const float* scale, int rows) { counts<<<rows, 32, 8>>>(out, in, scale); }
+"""
+
+
+def test_a_sum_that_is_handed_on_in_bytes_is_all_of_them() -> None:
+    found = print_kernel(raised(IN_BYTES)[1].kernel)
+    assert "reduce(+) n: i32" in found and "shfl" not in found and "mem[0 +: 4] as.bit i32 * by" in found

@@ -97,9 +97,7 @@ class Construction(Calls):
         if isinstance(to, RecordType):
             return self.construct_record(to, [place], node)
         x = self.rvalue(v, node, to)
-        if x.type == to:
-            return x
-        return self.convert(x, to, style, node)
+        return RVal(x.expr) if x.type == to else self.convert(x, to, style, node)
 
     def _construct(self, node: Construct) -> Value:
         t = self.resolve(node.to_type)

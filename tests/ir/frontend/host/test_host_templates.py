@@ -56,6 +56,41 @@ def test_instances(host, expected):
     assert found(KERNEL + host) == expected
 
 
+DEVICE_TYPES = """
+namespace dev {
+  struct half_t { unsigned short bits; };
+  template <typename T> struct Of { using type = T; };
+  template <> struct Of<half_t> { using type = __half; };
+  template <typename T> using of = typename Of<T>::type;
+  template <typename T> const of<T>* as(const T* x) { return reinterpret_cast<const of<T>*>(x); }
+  template <typename T> of<T>* as(T* x) { return reinterpret_cast<of<T>*>(x); }
+  template <typename T> T* moved(T* x, int by = 0) { return x + by; }
+  float* pick(int n);
+  int* pick(int* n);
+  float* one(const char* name);
+}
+template <typename T> void launch(const T* p) { k<T, 4><<<1, 32>>>(const_cast<T*>(p)); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("launch(dev::as<float>(x.data<float>()))", ["float, 4"]),
+        ("launch(dev::as(x.data<dev::half_t>()))", ["__half, 4"]),
+        ("auto* p = x.data<float>(); launch(dev::as(p))", ["float, 4"]),
+        ("auto* p = dev::as(x.data<dev::half_t>()); launch(p + 1)", ["__half, 4"]),
+        ("launch(dev::moved(dev::as(x.data<dev::half_t>()), 3))", ["__half, 4"]),
+        ('launch(x ? dev::one("a") : nullptr)', ["float, 4"]),
+        ("launch(dev::pick(3))", []),  # which of the two it is, is not looked into
+        ('launch(dev::one("a", 2))', []),
+        ("launch(dev::unheard_of(x))", []),
+    ],
+)
+def test_what_functions_of_the_file_return_is_deduced_from(call, expected):
+    assert found(KERNEL + DEVICE_TYPES + f"void go(Tensor& x) {{ {call}; }}") == expected
+
+
 def test_arguments_are_deduced_from_the_launch():
     text = "template <typename T> __global__ void k(T* p) { *p = 1; }\n"
     assert found(text + "void f(Tensor a) { k<<<1, 1>>>(a.data_ptr<short>()); }") == ["short"]

@@ -120,6 +120,51 @@ def test_partial_specialisations_of_what_a_kernel_uses() -> None:
         )
 
 
+CONSTRAINED = """
+#include <type_traits>
+template <typename T> struct Packs { static constexpr bool exists = false; };
+template <> struct Packs<__half> { static constexpr bool exists = true; };
+template <typename T, int width>
+__global__ std::enable_if_t<(width > 0) && Packs<T>::exists> step(T* x) { x[threadIdx.x] = T(width); }
+template <typename T, int width>
+__global__ std::enable_if_t<(width == 0) || !Packs<T>::exists> step(T* x) { x[threadIdx.x] = T(9); }
+"""
+BY_PARAMETER = """
+template <int N, std::enable_if_t<(N > 0), int> = 0> __global__ void step(int* x) { x[threadIdx.x] = N; }
+template <int N, std::enable_if_t<(N == 0), int> = 0> __global__ void step(int* x) { x[threadIdx.x] = 9; }
+"""
+BY_REQUIREMENT = """
+template <int N> requires (N > 0) __global__ void step(int* x) { x[threadIdx.x] = N; }
+template <int N> requires (N == 0) __global__ void step(int* x) { x[threadIdx.x] = 9; }
+"""
+
+
+@pytest.mark.parametrize("text", [BY_PARAMETER, BY_REQUIREMENT])
+def test_constraints_tell_kernels_apart(text: str) -> None:
+    for n, has in ((0, "= 9"), (4, "= 4")):
+        assert has in body(text + f"void go(int* x) {{ step<{n}><<<1, 256>>>(x); }}")
+        assert has in body(text, kernel=f"step<{n}>")
+
+
+def test_kernels_that_only_constraints_tell_apart_are_asked_for_by_their_arguments(tmp_path) -> None:
+    host = "void go(__half* x, float* y) { step<__half, 8><<<1, 256>>>(x); step<float, 8><<<1, 256>>>(y); }"
+    file = tmp_path / "k.cu"
+    file.write_text(CONSTRAINED + host)
+    names = [k.name for k in list_kernels(str(file))]
+    assert names == ["step<__half, 8>", "step<float, 8>"]
+    assert [len(k.launches) for k in list_kernels(str(file))] == [1, 1]
+    assert "step<__half, 8> (line 6), step<float, 8> (line 8)" in refusal(CONSTRAINED + host).message
+    assert "f16(8)" in body(CONSTRAINED + host, kernel=names[0])
+    assert "= 9.0" in body(CONSTRAINED + host, kernel=names[1])
+    assert "f16(9)" in body(CONSTRAINED + host, template={"T": "half", "width": 0})
+
+
+@pytest.mark.parametrize("text", [BY_PARAMETER, BY_REQUIREMENT])
+def test_what_a_constraint_leaves_out_is_no_instance(text: str) -> None:
+    error = refusal(text.splitlines()[1], template={"N": 0})
+    assert error.code == "E-TEMPLATE-VALUE" and "no instance" in error.message
+
+
 @pytest.mark.parametrize(
     ("text", "name", "sizes", "has"),
     [

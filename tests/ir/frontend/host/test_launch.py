@@ -88,6 +88,52 @@ def test_what_a_branch_changes_is_followed_into_a_dispatch():
     assert evaluate(k.launch.grid[0], {"n": 12}) == 12
 
 
+TRUTHS = """void f(float* p, int n, int m) {{
+  const bool small = n <= 128, wide = m > 4;
+  int threads = small ? 32 : 256;
+  {code}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("code", "launched"),
+    [
+        ("if (small) k<<<n, threads>>>(p, n, m);", "32"),
+        ("if (!small) k<<<n, threads>>>(p, n, m);", "256"),
+        ("if (small) { } else k<<<n, threads>>>(p, n, m);", "256"),
+        ("if (wide && !small) k<<<n, threads>>>(p, n, m);", "256"),
+        ("if (small || wide) { } else { k<<<n, threads>>>(p, n, m); }", "256"),
+        ("if (small) return; k<<<n, threads>>>(p, n, m);", "256"),
+        ("if (small) { threads = 8; return; } k<<<n, threads>>>(p, n, m);", "256"),
+        ("if (!small) { if (wide) return; } else k<<<n, threads>>>(p, n, m);", "32"),
+    ],
+)
+def test_truths_that_lead_to_a_launch_are_known_there(code, launched):
+    launch = load(KERNEL + TRUTHS.format(code=code), name="k.cu").launch
+    assert print_expr(launch.block[0]) == launched
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if (small || wide) k<<<n, threads>>>(p, n, m);",
+        "if (small && wide) return; k<<<n, threads>>>(p, n, m);",
+        "if (small) threads *= 1; k<<<n, threads>>>(p, n, m);",
+    ],
+)
+def test_truths_that_need_not_hold_at_a_launch_are_not_taken_to(code):
+    launch = load(KERNEL + TRUTHS.format(code=code), name="k.cu").launch
+    assert [evaluate(launch.block[0], {"n": n, "m": 1}) for n in (128, 129)] == [32, 256]
+
+
+def test_a_variable_is_what_a_truth_was_when_it_was_made():
+    launch = load(
+        KERNEL + "void f(float* p, int n, int m) { bool big = n > 9; int threads = big ? 64 : 32; big = m > 9;"
+        " if (big) k<<<n, threads>>>(p, n, m); }", name="k.cu"
+    ).launch  # fmt: skip
+    assert [evaluate(launch.block[0], {"n": n, "m": 10}) for n in (9, 10)] == [32, 64]
+
+
 def test_host_code_that_does_not_parse_is_skipped():
     k = load("int main() { std::cout << [](auto&&... x) requires true { }; @@ }\n" + KERNEL + "void f( { ", name="k.cu")
     assert k.name == "k" and k.launch is None

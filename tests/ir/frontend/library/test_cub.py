@@ -196,6 +196,17 @@ def test_opencl_needs_sub_groups_for_it() -> None:
     assert "sub_group_shuffle" in emit(kernel_of(EVERYTHING, 64), "opencl", profile="opencl-cl30-subgroups").text
 
 
+def test_limits_of_floating_point_types() -> None:
+    text = """#include <cub/cub.cuh>
+    template <typename T> __device__ float2 both() { using L = cub::FpLimits<T>; return {L::Lowest(), L::Max()}; }
+    __global__ void k(float2* y) { y[0] = both<float>(); y[1] = both<__half>(); y[2] = both<__nv_bfloat16>(); }
+    void host(float2* y) { k<<<1, 1>>>(y); }
+    """
+    found = run(load(text), {"y": np.zeros(6, np.float32)}).outputs["y"].reshape(3, 2)
+    assert (found[:, 1] == np.array([np.finfo(np.float32).max, 65504, 2.0**127 * (2 - 2.0**-7)], np.float32)).all()
+    assert (found[:, 0] == -found[:, 1]).all()
+
+
 def test_a_functor_with_a_common_type() -> None:
     out = go(
         "struct Larger { template <typename A, typename B> __device__ typename std::common_type<A, B>::type "

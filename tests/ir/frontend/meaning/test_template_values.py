@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktc.ir.text import print_kernel
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.text import print_body, print_kernel
 
 CASES: dict[str, tuple[str, str, list[int], list[int]]] = {
     "initializer lists": (
@@ -278,3 +279,49 @@ def test_arguments_that_are_proposed_are_understood(refuses, cu, made: str, firs
     assert f"--template 'T={first}'" in refuses(text, "E-TEMPLATE-MISSING").hint
     for spelled in (first, made):
         assert cu(text, template={"T": spelled}).launch is not None
+
+
+OPERATIONS = """
+enum class Op { Add, Max, Min };
+enum Plain { ONE = 1, TWO };
+typedef int count;
+using Same = Op;
+template <typename T, Op A, count w = 32> __device__ int fold() { return 1000 + w; }
+template <typename T, Op A, Op B, count w = 32> __device__ int fold() { return 2000 + w; }
+template <typename T, Op A, Op B, Same C, count w = 32> __device__ int fold() { return 3000 + w; }
+template <int n> __device__ int number() { return n; }
+template <typename E, E e> __device__ int of_any() { return (int)e; }
+template <Op A> struct As { static constexpr int value = static_cast<int>(A); };
+template <Op A> __device__ int cast() { return number<static_cast<int>(A)>(); }
+template <Op... all> __device__ int folded() { return fold<float, all...>(); }
+template <Op... all> __device__ int folded_by_4() { return fold<float, all..., 4>(); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("fold<float, Op::Max>()", 1032),
+        ("fold<float, Op::Max, 4>()", 1004),
+        ("fold<float, Op::Max, Op::Min>()", 2032),
+        ("fold<float, Op::Max, Op::Min, 4>()", 2004),
+        ("fold<float, Op::Max, Op::Min, Op::Add, 4>()", 3004),
+        ("fold<float, Op::Max, (int)Op::Min>()", 1002),
+        ("folded<Op::Max, Op::Min>()", 2032),
+        ("folded_by_4<Op::Max, Op::Min>()", 2004),
+        ("number<TWO>()", 2),
+        ("number<As<Op::Min>::value>()", 2),
+        ("number<int(Op::Max)>()", 1),
+        ("cast<Op::Min>()", 2),
+        ("of_any<Op, Op::Min>()", 2),
+    ],
+)
+def test_an_enumerator_of_a_scoped_enumeration_is_no_number(cu, call: str, value: int) -> None:
+    body = print_body(cu(OPERATIONS + f"__global__ void k(int* o) {{ o[0] = {call}; }}").body)
+    assert body.strip() == f"o[0] = {value}"
+
+
+@pytest.mark.parametrize("call", ["number<Op::Max>()", "number<1, 2>()", "fold<float, Kind::A>()"])
+def test_arguments_that_no_parameter_takes(cu, call: str) -> None:
+    with pytest.raises(KtcError, match="accepts"):
+        cu(OPERATIONS + f"enum class Kind {{ A }}; __global__ void k(int* o) {{ o[0] = {call}; }}")

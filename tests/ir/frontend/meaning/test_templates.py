@@ -71,6 +71,20 @@ def test_a_guess_for_the_host_template_says_what_the_kernels_arguments_are(tmp_p
     assert guesses[:2] == [("float*", "float"), ("float", "float")] and ("double*", "double") in guesses
 
 
+def test_an_instance_that_reaches_beyond_a_vector_is_not_proposed(tmp_path) -> None:
+    text = """template <typename T> __global__ void k(float2* y, const T* x) {
+      float2 v;
+      T* lanes = (T*)&v;
+      lanes[0] = x[threadIdx.x];
+      lanes[3] = x[threadIdx.x + 3];
+      y[threadIdx.x] = v;
+    }
+    void go(float2* y, const float* a, const __half* b) { k<<<1, 32>>>(y, a); k<<<1, 32>>>(y, b); }
+    """
+    (tmp_path / "k.cu").write_text(text)
+    assert list(template_arguments(str(tmp_path / "k.cu"), guesses=False)) == [{"T": "__half"}]
+
+
 def test_a_structure_of_the_file_is_a_template_argument(cu):
     text = "struct P { float x, y; }; template <class T> __global__ void k(float* o, const T* p) { *o = p->y; }"
     assert cu(text, template={"T": "P"}).param("p").sym.type.elem == F32

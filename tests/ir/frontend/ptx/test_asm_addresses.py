@@ -107,7 +107,7 @@ def test_dynamic_shared_memory_with_an_address_keeps_its_declared_type() -> None
 def test_nvvms_own_name_for_a_shared_address_gives_32_bits(cu) -> None:
     text = """extern "C" { __device__ unsigned __nvvm_get_smem_pointer(void*); }
     __global__ void k(unsigned long long* y) { __shared__ int s[64]; s[threadIdx.x] = 7; __syncthreads(); int v;
-      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(__nvvm_get_smem_pointer(&s[63 - threadIdx.x])));
+      asm volatile("ld.volatile.shared.b32 %0, [%1];" : "=r"(v) : "r"(__nvvm_get_smem_pointer(&s[63 - threadIdx.x])));
       y[threadIdx.x] = v + sizeof(__nvvm_get_smem_pointer(s)); }"""
     text = emit(cu(text), "cuda").text
     assert '"r"((unsigned)__cvta_generic_to_shared(&s[63 - threadIdx.x]))' in text and "v + 4;" in text
