@@ -270,7 +270,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     there is none, if there is none."""
     from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
-    from ktc.passes.raising.normalise.block_shapes import strides_by_digits
+    from ktc.passes.raising.normalise.block_shapes import deals_out
     from ktc.passes.raising.normalise.exchanged_elements import exchanged_apart
     from ktc.passes.raising.normalise.extremes import with_extremes
     from ktc.passes.raising.normalise.first_elements import with_first_elements
@@ -311,7 +311,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 guess = dataclasses.replace(guess, facts=(*guess.facts, *facts)) if facts else guess
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
-                elif strides_by_digits(guess.body) or any(r.is_by_threads for r in guess.regions):
+                elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):
                     shared.append(guess)
                 else:
                     yield guess
@@ -364,13 +364,18 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import shared_out
 
+    from .raise_report import left_as_threads
+
     def read(body: Body) -> Body:
         return shared_out(tidied(body, sizes_of(launch)), launch)
+
+    by_threads = any(r.is_by_threads for r in guess.regions)
+    others = tuple(r for r in guess.regions if not r.is_by_threads)
 
     shared = shared_out(guess.body, launch)
     for form in (shared, guess.body) if shared is not guess.body else (shared,):
         for elements in lane_forms(form, kernel.params, read):
-            regions = (*guess.regions, *elements.regions)
+            regions = (*others, *(left_as_threads(elements.body) if by_threads else ()), *elements.regions)
             yield dataclasses.replace(
                 guess,
                 body=elements.body,
