@@ -1,0 +1,84 @@
+"""Rows of which each thread of a block has one element at most, and totals that nobody names."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.nodes import Alloc
+from ktc.ir.text import print_kernel
+from ktc.ir.walk import walk
+from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.shared.accumulations import accumulations
+
+from .raised_once import raised
+
+ROW = """
+__global__ void rows(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float parts[2];
+  int tid = threadIdx.x;
+  TAKEN
+  for (int o = 16; o > 0; o /= 2) sum = WITH;
+  if (tid % 32 == 0) parts[tid / 32] = sum;
+  __syncthreads();
+  GIVEN
+}
+void run(const float* x, float* y, int many, int n) { rows<<<many, 64>>>(x, y, n); }
+"""
+READ = "x[blockIdx.x * n + tid]"
+STARTING = f"float v = 0.0f; if (tid < n) v = {READ}; float sum = v * v;"
+ADDED = "sum + __shfl_xor_sync(~0u, sum, o)"
+SCALED = "float scale = rsqrtf((parts[0] + parts[1]) / n); if (tid < n) y[blockIdx.x * n + tid] = v * scale;"
+READ_TWICE = f"float total = parts[0] + parts[1]; if (tid < n) y[blockIdx.x * n + tid] = {READ} / total;"
+
+
+def source(taken: str = STARTING, given: str = SCALED, by: str = ADDED) -> str:
+    return ROW.replace("TAKEN", taken).replace("GIVEN", given).replace("WITH", by)
+
+
+CHOSEN = source(f"float v = tid < n ? {READ} : 0.0f; float sum = v * v;")
+
+
+@pytest.mark.parametrize(
+    ("total", "more"),
+    [
+        ("float r = rsqrtf((part[0] + part[1] + part[2] + part[3]) / d);", "* r"),
+        ("", "/ (part[0] + part[1] + part[2] + part[3] + 1.0f)"),
+        ("float r = 2.0f * fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));", "* r"),
+    ],
+    ids=["in-a-value", "in-a-loop", "largest"],
+)
+def test_a_total_in_the_midst_of_an_expression(total: str, more: str) -> None:
+    text = """
+    __global__ void rows(float* __restrict__ y, const float* __restrict__ x, int d) {
+      __shared__ float part[4];
+      float s = 0.0f;
+      for (int i = threadIdx.x; i < d; i += 128) s = UPDATE;
+      for (int o = 16; o > 0; o >>= 1) s = WITH;
+      if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+      __syncthreads();
+      TOTAL
+      for (int i = threadIdx.x; i < d; i += 128) y[blockIdx.x * d + i] = x[blockIdx.x * d + i] MORE;
+    }
+    void go(float* y, const float* x, int rows_, int d) { rows<<<rows_, 128>>>(y, x, d); }
+    """
+    largest = "fmaxf" in total
+    update, by = (
+        ("fmaxf(s, fabsf(x[blockIdx.x * d + i]))", "fmaxf(s, __shfl_xor_sync(~0u, s, o))")
+        if largest
+        else ("s + x[blockIdx.x * d + i]", "s + __shfl_xor_sync(~0u, s, o)")
+    )
+    text = text.replace("UPDATE", update).replace("WITH", by).replace("TOTAL", total).replace("MORE", more)
+    kernel, outcome = raised(text)
+    found = print_kernel(outcome.kernel)
+    assert found.count("0..d @ [thread.x 128, seq]") == 2 and found.count("reduce(") == 1, found
+    assert "part[" not in found, found
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
+def test_cells_that_are_read_before_others_fill_them_are_told() -> None:
+    """What stands in front of the barrier is no total: each thread reads what others have yet to write."""
+    text = source(given=SCALED).replace("__syncthreads();\n", "float early = parts[0] + parts[1]; __syncthreads();\n")
+    text = text.replace("v * scale", "v * scale + early * 0.0f")
+    _, outcome = raised(text)
+    assert any("defect: race: parts[0]" in n for n in outcome.notes), outcome.notes
