@@ -82,3 +82,51 @@ def test_cells_that_are_read_before_others_fill_them_are_told() -> None:
     text = text.replace("v * scale", "v * scale + early * 0.0f")
     _, outcome = raised(text)
     assert any("defect: race: parts[0]" in n for n in outcome.notes), outcome.notes
+
+
+PAIRS = """
+__global__ void pairs(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float parts[2];
+  float sum = 0.0f;
+  for (int i = threadIdx.x; i < n / 2; i += 64) {
+    float a = x[blockIdx.x * n + i * 2], b = x[blockIdx.x * n + i * 2 + 1];
+    UPDATES
+  }
+  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) y[blockIdx.x] = parts[0] + parts[1];
+}
+void run(const float* x, float* y, int many, int n) { pairs<<<many, 64>>>(x, y, n); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("updates", "value"),
+    [
+        ("sum += a; sum += b * b;", "yield a + b * b"),
+        ("sum = fmaf(a, a, sum); sum = fmaf(b, b, sum);", "yield a * a + b * b"),
+    ],
+)
+def test_several_updates_of_a_sum_are_one(updates: str, value: str) -> None:
+    kernel, outcome = raised(PAIRS.replace("UPDATES", updates))
+    found = print_kernel(outcome.kernel)
+    assert "over i in 0..n / 2 @ [thread.x 64, seq]" in found and value in found, found
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
+def test_updates_that_are_several() -> None:
+    """Values are joined only of one operation, and only where they are still what they were at the end of the round."""
+
+    def of(updates: str) -> list[str] | None:
+        text = (
+            f"__global__ void k(int* y, int n) {{ int s = 0; for (int i = 0; i < n; ++i) {{ {updates} }} y[0] = s; }}"
+        )
+        (loop,) = (s for s in walk(load(text, name="source.cu").body) if hasattr(s, "step"))
+        split = accumulations(loop.body, joined=True)
+        return None if split is None else [a.op for a in split[1]]
+
+    assert of("s += i; s += i * i;") == ["+"]
+    assert of("int a = i; s += a; a = 3; s += a;") is None
+    assert of("s += i; s *= 2;") is None
+    assert of("s += i; s += s;") is None
