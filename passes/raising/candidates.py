@@ -34,6 +34,7 @@ from ktc.passes.raising.staging.destage import destaged
 from ktc.passes.raising.staging.plain_sums import plain_sums
 from ktc.passes.raising.staging.registers import recomputed, unrolled
 from ktc.passes.raising.staging.rotated_planes import filled_planes
+from ktc.passes.raising.staging.row_ends import with_row_ends
 
 from .raise_report import Region, left_as_threads
 
@@ -164,13 +165,15 @@ def _guess(
         if variant.found:
             body = plain_sums(body)
         again, kept = recomputed(body)
-        if kept:
-            again = tidied(again, sizes_of(launch))
-            yield Guess(again, regions + kept + left_as_threads(again), domains, online)
+        forms = [(again, kept)] if kept else []
         if (single := rolled_copies(body)) != body:
-            single = tidied(single, sizes_of(launch))
-            yield Guess(single, regions + left_as_threads(single), domains, online)
-        yield Guess(body, regions + left_as_threads(body), domains, online)
+            forms.append((single, ()))
+        forms = [(tidied(form, sizes_of(launch)), more) for form, more in forms]
+        for form, more in (*forms, (body, ())):
+            if (ended := with_row_ends(form)) != form:
+                ended = tidied(ended, sizes_of(launch))
+                yield Guess(ended, regions + more + left_as_threads(ended), domains, online)
+            yield Guess(form, regions + more + left_as_threads(form), domains, online)
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:

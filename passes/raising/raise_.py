@@ -287,6 +287,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
+    from ktc.passes.raising.staging.chosen_values import with_chosen_values
 
     kernel = exchanged_apart(kernel)
     blocked: Blocked | Left | None = None
@@ -302,7 +303,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = with_packed_lanes(with_whole_numbers(whole, known))
             whole = with_uniform_ways(whole)
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
-            whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
+            whole = with_chosen_values(with_extremes(with_first_elements(with_same_rounds(whole), known)))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):

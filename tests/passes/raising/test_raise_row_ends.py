@@ -40,6 +40,48 @@ CHOSEN = source(f"float v = tid < n ? {READ} : 0.0f; float sum = v * v;")
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        source(),
+        CHOSEN,
+        source(f"float sum = 0.0f; if (tid < n) {{ float v = {READ}; sum = v * v; }}", READ_TWICE),
+        source(f"float sum = 0.0f; if (tid < n) {{ float v = {READ}; sum += v * v; }}", READ_TWICE),
+        source(f"float v = 0.0f, sum = 0.0f; if (tid < n) {{ v = {READ}; sum = v * v; }}"),
+    ],
+    ids=["starting", "chosen", "summed", "added", "both"],
+)
+def test_the_loops_of_a_row_end_where_it_does(text: str) -> None:
+    kernel, outcome = raised(text)
+    found = print_kernel(outcome.kernel)
+    assert found.count("0..min(n, 64) @ [thread.x 64, seq]") == 2 and "tid < n" not in found, found
+    assert "yield v * v" in found, found
+    assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body)), found
+    assert not any("a loop over the threads" in n for n in outcome.notes), outcome.notes
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CHOSEN.replace(": 0.0f;", ": 1.0f;"),
+        source(
+            by="fmaxf(sum, __shfl_xor_sync(~0u, sum, o))",
+            given=SCALED.replace("parts[0] + ", "fmaxf(parts[0], ").replace("parts[1])", "parts[1]))"),
+        ),
+        source("float v = 0.0f; float w = v; if (tid < n) v = x[blockIdx.x * n + tid] + w; float sum = v * v;"),
+        source("float v = 0.0f; if (tid < n) v = x[blockIdx.x * n + tid]; float sum = v * v + 1.0f;"),
+    ],
+    ids=["counted", "largest", "looked-at", "more"],
+)
+def test_what_threads_without_an_element_have_counts(text: str) -> None:
+    """Where that is not nothing, their loop goes through all of them."""
+    kernel, outcome = raised(text)
+    found = print_kernel(outcome.kernel)
+    assert "over tid in 0..64 @ [thread.x 64]" in found, found
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
+@pytest.mark.parametrize(
     ("total", "more"),
     [
         ("float r = rsqrtf((part[0] + part[1] + part[2] + part[3]) / d);", "* r"),
