@@ -65,17 +65,21 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     """
     body, names = thread_names(closed_forms(counted(body)))
     numbers = _numbers(kernel)
-    found: list[Guess] = []
-    left: Left | None = None
+    by_threads: list[Guess] = []
+    left, found = None, False
     for variant in _variants(kernel, body, launch):
         for team in _teams(thread_sizes(variant.launch)):
             for exchanging in (True, False):
                 try:
-                    found += _guess(variant, team, names, numbers, exchanging)
+                    for guess in _guess(variant, team, names, numbers, exchanging):
+                        found = True
+                        if any(r.is_by_threads for r in guess.regions):
+                            by_threads.append(guess)
+                        else:
+                            yield guess  # before the next ones are made: it is most often the last one asked for
                 except Left as why:
                     left = left or why
-    found.sort(key=lambda g: sum(r.is_by_threads for r in g.regions))
-    yield from found
+    yield from sorted(by_threads, key=lambda g: sum(r.is_by_threads for r in g.regions))
     if left is not None and not found:
         raise left
 
