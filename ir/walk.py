@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import is_
 from typing import Any, TypeVar
 
 from ktc.ir.support.frozen import names_of, replaced
@@ -179,7 +180,18 @@ def without(body: Body, dropped: Stmt | None) -> Body:
 
 def substitute(body: Body, env: Mapping[Sym, Expr]) -> Body:
     """Replace reads of variables by expressions."""
-    return map_body(body, keep, lambda e: env.get(e.sym, e) if isinstance(e, Var) else e)
+    values = _BottomUp(lambda e: env.get(e.sym, e) if isinstance(e, Var) else e)
+    names = env.keys()
+
+    def on(s: Stmt) -> Stmt:
+        s = s if names.isdisjoint(_used_directly(s)) else with_children(s, values)
+        return with_bodies(s, inside) if type(s) in BODY_FIELDS else s
+
+    def inside(part: Body) -> Body:
+        new = [on(s) for s in part]
+        return part if all(map(is_, part, new)) else tuple(new)
+
+    return inside(body)
 
 
 def substitute_expr(e: Expr, env: Mapping[Sym, Expr]) -> Expr:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from ktc.ir.fold import add, cast, i32, is_const, mul, sub
 from ktc.ir.nodes import Binary, Call, Const, Expr, Unary
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
 
 from .integer_casts import of_one_type, without_index_casts
@@ -24,15 +25,21 @@ Polynomial: TypeAlias = dict[tuple[Expr, ...], int]
 
 def polynomial(e: Expr) -> Polynomial:
     """Normal form of an integer expression: index casts dropped, products distributed, like terms joined."""
+    return dict(_normal_form(e))
+
+
+@by_identity(4096)
+def _normal_form(e: Expr) -> Polynomial:
+    """:func:`polynomial`, kept: who takes an expression apart asks for that of each part."""
     e = without_index_casts(e)
     if isinstance(e, Const) and not isinstance(e.value, float):
         return constant(int(e.value))
     if isinstance(e, Unary) and e.op == "-":
-        return scaled(polynomial(e.x), -1)
+        return scaled(_normal_form(e.x), -1)
     if isinstance(e, Binary) and e.op in ARITHMETIC:
-        return ARITHMETIC[e.op](polynomial(e.a), polynomial(e.b))
+        return ARITHMETIC[e.op](_normal_form(e.a), _normal_form(e.b))
     if isinstance(e, Binary) and e.op == "<<" and is_const(e.b):
-        return scaled(polynomial(e.a), 1 << int(e.b.value))  # type: ignore[attr-defined]
+        return scaled(_normal_form(e.a), 1 << int(e.b.value))  # type: ignore[attr-defined]
     return {(_normal_atom(e),): 1}
 
 
@@ -86,9 +93,15 @@ def times(p: Polynomial, q: Polynomial) -> Polynomial:
     out: Polynomial = {}
     for ka, va in p.items():
         for kb, vb in q.items():
-            key = tuple(sorted(ka + kb, key=repr)) if ka and kb else ka or kb
+            key = tuple(sorted(ka + kb, key=_shown)) if ka and kb else ka or kb
             out[key] = out.get(key, 0) + va * vb
     return {k: v for k, v in out.items() if v}
+
+
+@by_identity(4096)
+def _shown(factor: Expr) -> str:
+    """By which the factors of a product are sorted."""
+    return repr(factor)
 
 
 # ------------------------------------------------------------------------------------------------------- comparisons

@@ -34,6 +34,7 @@ from ktc.passes.raising.staging.destage import destaged
 from ktc.passes.raising.staging.plain_sums import plain_sums
 from ktc.passes.raising.staging.registers import recomputed, unrolled
 from ktc.passes.raising.staging.rotated_planes import filled_planes
+from ktc.passes.raising.staging.row_ends import with_row_ends
 
 from .raise_report import Region, left_as_threads
 
@@ -64,17 +65,21 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     """
     body, names = thread_names(closed_forms(counted(body)))
     numbers = _numbers(kernel)
-    found: list[Guess] = []
-    left: Left | None = None
+    by_threads: list[Guess] = []
+    left, found = None, False
     for variant in _variants(kernel, body, launch):
         for team in _teams(thread_sizes(variant.launch)):
             for exchanging in (True, False):
                 try:
-                    found += _guess(variant, team, names, numbers, exchanging)
+                    for guess in _guess(variant, team, names, numbers, exchanging):
+                        found = True
+                        if any(r.is_by_threads for r in guess.regions):
+                            by_threads.append(guess)
+                        else:
+                            yield guess  # before the next ones are made: it is most often the last one asked for
                 except Left as why:
                     left = left or why
-    found.sort(key=lambda g: sum(r.is_by_threads for r in g.regions))
-    yield from found
+    yield from sorted(by_threads, key=lambda g: sum(r.is_by_threads for r in g.regions))
     if left is not None and not found:
         raise left
 
@@ -164,13 +169,15 @@ def _guess(
         if variant.found:
             body = plain_sums(body)
         again, kept = recomputed(body)
-        if kept:
-            again = tidied(again, sizes_of(launch))
-            yield Guess(again, regions + kept + left_as_threads(again), domains, online)
+        forms = [(again, kept)] if kept else []
         if (single := rolled_copies(body)) != body:
-            single = tidied(single, sizes_of(launch))
-            yield Guess(single, regions + left_as_threads(single), domains, online)
-        yield Guess(body, regions + left_as_threads(body), domains, online)
+            forms.append((single, ()))
+        forms = [(tidied(form, sizes_of(launch)), more) for form, more in forms]
+        for form, more in (*forms, (body, ())):
+            if (ended := with_row_ends(form)) != form:
+                ended = tidied(ended, sizes_of(launch))
+                yield Guess(ended, regions + more + left_as_threads(ended), domains, online)
+            yield Guess(form, regions + more + left_as_threads(form), domains, online)
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:

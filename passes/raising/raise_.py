@@ -114,21 +114,25 @@ class Raise(Pass[NoArguments]):
 
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         """The kernel for every size of its block; else for the sizes that its source is written for."""
+        from ktc.passes.raising.check.exact_check import Reference
+
         from .raise_report import Region
 
-        outcome, refuted = self._for_sizes(kernel, launch)
+        reference = Reference(kernel)
+        outcome, refuted = self._for_sizes(reference, launch)
         for fact, what in block_facts(kernel, launch) if refuted else ():
-            assumed, refuted = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch)
+            assumed, refuted = self._for_sizes(Reference(_given(kernel, fact)), launch)
             if isinstance(assumed, Result) and left(assumed) < left(outcome):
                 note = Region("assumed", what, "for other sizes of the block the source computes something else")
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
             if not refuted:
                 break
-        return outcome if not left(outcome) else self._without_spare(kernel, launch, left(outcome)) or outcome
+        return outcome if not left(outcome) else self._without_spare(reference, launch, left(outcome)) or outcome
 
-    def _without_spare(self, kernel: Kernel, launch: Launch, most: float) -> Result | None:
-        """The kernel with the threads that it sends away idle, or for launches in which they do not exist, or are whole
-        groups, as far as fewer than ``most`` parts of it stay loops over threads."""
+    def _without_spare(self, reference: Reference, launch: Launch, most: float) -> Result | None:
+        """The source of ``reference`` with the threads that it sends away idle, or for launches in which they do not
+        exist, or are whole groups, as far as fewer than ``most`` parts of it stay loops over threads."""
+        from ktc.passes.raising.check.exact_check import Reference
         from ktc.passes.raising.normalise.idle_exits import idle_exits
         from ktc.passes.raising.normalise.spare_threads import without_spare
         from ktc.passes.raising.normalise.whole_groups import whole_groups
@@ -139,14 +143,15 @@ class Raise(Pass[NoArguments]):
                 (without_spare, "threads beyond it leave before the others meet"),
                 (whole_groups, "an end in the midst of threads that exchange values"))  # fmt: skip
         best: Result | None = None
+        kernel = reference.source
         for (fact, what, read), why in ((found, why) for made, why in ends for found in made(kernel, launch)):
-            given = kernel if fact is None else kernel.with_(assumptions=(*kernel.assumptions, fact))
-            assumed, refuted = self._for_sizes(given, launch, read, as_idle=fact is None)
+            given = kernel if fact is None else _given(kernel, fact)
+            checked = reference.anew() if fact is None else Reference(given)
+            assumed, refuted = self._for_sizes(checked, launch, read, as_idle=fact is None)
             said: tuple[str, ...] = (str(Region("assumed", what, why)),) if fact is not None else ()
             own = said
             for more, also in block_facts(kernel, launch) if refuted else ():
-                again = given.with_(assumptions=(*given.assumptions, more))
-                further, refuted = self._for_sizes(again, launch, read)
+                further, refuted = self._for_sizes(Reference(_given(given, more)), launch, read)
                 if left(further) < left(assumed):
                     note = Region("assumed", also, "for other sizes of the block the source computes something else")
                     assumed, said = further, (*own, str(note))
@@ -159,20 +164,19 @@ class Raise(Pass[NoArguments]):
         return best
 
     def _for_sizes(
-        self, kernel: Kernel, launch: Launch, read: Kernel | None = None, *, as_idle: bool = False
+        self, reference: Reference, launch: Launch, read: Kernel | None = None, *, as_idle: bool = False
     ) -> tuple[Result | Refused, bool]:
-        """What becomes of ``kernel``, and whether the check refuted a form that understood more of it.
+        """What becomes of the source of ``reference``, and whether the check refuted a form that understood more of it.
 
-        ``read``: what to make forms of, where that is plainer; they are compared with ``kernel``. ``as_idle``: threads
-        that leave ``kernel`` stay in it, which says something only where the source means something without them.
+        ``read``: what to make forms of, where that is plainer; they are compared with the source. ``as_idle``: threads
+        that leave it stay in it, which says something only where the source means something without them.
         """
-        from ktc.passes.raising.check.exact_check import Reference
         from ktc.passes.raising.check.undefined_exits import exits_before_meetings, leaves_its_buffers, unmet_exits
 
         from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, defective, threads_left, unchecked
 
-        reference = Reference(kernel)
+        kernel = reference.source
         why, blocked, refuted = "", None, False
         unmet = unmet_exits(reference.never_run)
         beyond = unmet or exits_before_meetings(kernel)
@@ -218,12 +222,17 @@ class Raise(Pass[NoArguments]):
                 staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
             why = why or wrong
-            if reference.late:
+            if reference.late or (refuted and not reference.sets):
                 break
         hint = hint_of_swaps(kernel) or next(map(str, defective(reference.defect)), "")
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else (), hint), refuted
         return unlike(why, hint), refuted
+
+
+def _given(kernel: Kernel, fact: Assume) -> Kernel:
+    """``kernel`` for the launches of which ``fact`` holds."""
+    return kernel.with_(assumptions=(*kernel.assumptions, fact))
 
 
 def _beginning_anywhere(kernel: Kernel) -> Kernel:
@@ -270,7 +279,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     there is none, if there is none."""
     from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
-    from ktc.passes.raising.normalise.block_shapes import strides_by_digits
+    from ktc.passes.raising.normalise.block_shapes import deals_out
     from ktc.passes.raising.normalise.exchanged_elements import exchanged_apart
     from ktc.passes.raising.normalise.extremes import with_extremes
     from ktc.passes.raising.normalise.first_elements import with_first_elements
@@ -287,6 +296,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
+    from ktc.passes.raising.staging.chosen_values import with_chosen_values
 
     kernel = exchanged_apart(kernel)
     blocked: Blocked | Left | None = None
@@ -302,7 +312,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = with_packed_lanes(with_whole_numbers(whole, known))
             whole = with_uniform_ways(whole)
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
-            whole = with_extremes(with_first_elements(with_same_rounds(whole), known))
+            whole = with_chosen_values(with_extremes(with_first_elements(with_same_rounds(whole), known)))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
@@ -311,7 +321,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 guess = dataclasses.replace(guess, facts=(*guess.facts, *facts)) if facts else guess
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
-                elif strides_by_digits(guess.body) or any(r.is_by_threads for r in guess.regions):
+                elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):
                     shared.append(guess)
                 else:
                     yield guess
@@ -364,13 +374,18 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import shared_out
 
+    from .raise_report import left_as_threads
+
     def read(body: Body) -> Body:
         return shared_out(tidied(body, sizes_of(launch)), launch)
+
+    by_threads = any(r.is_by_threads for r in guess.regions)
+    others = tuple(r for r in guess.regions if not r.is_by_threads)
 
     shared = shared_out(guess.body, launch)
     for form in (shared, guess.body) if shared is not guess.body else (shared,):
         for elements in lane_forms(form, kernel.params, read):
-            regions = (*guess.regions, *elements.regions)
+            regions = (*others, *(left_as_threads(elements.body) if by_threads else ()), *elements.regions)
             yield dataclasses.replace(
                 guess,
                 body=elements.body,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.nodes import Assign, Atomic, Binary, Body, Break, Call, Expr, Return, Store, Sym, Var
+from ktc.ir.analysis.accumulators import combine
+from ktc.ir.nodes import Assign, Atomic, Binary, Body, Break, Call, Expr, Return, Stmt, Store, Sym, Var
 from ktc.ir.walk import declared, stmt_exprs, used, walk
 
 
@@ -17,19 +18,24 @@ class Accumulation:
     value: Expr
 
 
-def accumulations(body: Body) -> tuple[Body, list[Accumulation]] | None:
-    """Split the updates of outer variables off ``body``. None if an outer variable is used in another way."""
+def accumulations(body: Body, *, joined: bool = False) -> tuple[Body, list[Accumulation]] | None:
+    """Split the updates of outer variables off ``body``. None if an outer variable is used in another way.
+
+    ``joined``: several updates of one variable by one operation are one, by all of their values: of floats, in another
+    order.
+    """
     mine = set(declared(body))
-    found: list[Accumulation] = []
+    updates: list[tuple[Stmt, Accumulation]] = []
     rest = []
     for s in body:
         if isinstance(s, Assign) and s.sym not in mine:
             a = accumulation(s)
             if a is None:
                 return None
-            found.append(a)
+            updates.append((s, a))
             continue
         rest.append(s)
+    found = _joined([a for _, a in updates]) if joined else [a for _, a in updates]
     sums = {a.sym for a in found}
     if len(sums) != len(found):
         return None
@@ -38,18 +44,28 @@ def accumulations(body: Body) -> tuple[Body, list[Accumulation]] | None:
             return None
         if isinstance(s, Break | Return) or any(used(e) & sums for e in stmt_exprs(s)):
             return None
-    if any(used(a.value) & sums for a in found) or _late_values(body, found):
+    if any(used(a.value) & sums for a in found) or _late_values(body, updates):
         return None
     return tuple(rest), found
 
 
-def _late_values(body: Body, found: list[Accumulation]) -> bool:
+def _joined(updates: list[Accumulation]) -> list[Accumulation]:
+    """``updates`` with those of one variable by one operation as one."""
+    out: dict[tuple[Sym, str], Accumulation] = {}
+    for a in updates:
+        before = out.get((a.sym, a.op))
+        value = combine(a.op, before.value, a.value) if before is not None else a.value
+        out[a.sym, a.op] = Accumulation(a.sym, a.op, value)
+    return list(out.values())
+
+
+def _late_values(body: Body, updates: list[tuple[Stmt, Accumulation]]) -> bool:
     """Whether some accumulated value changes after its accumulation (it is evaluated at the end in a ``reduce``)."""
+    values = {id(s): a.value for s, a in updates}
     for k, s in enumerate(body):
-        a = next((a for a in found if isinstance(s, Assign) and s.sym == a.sym), None)
-        if a is None:
+        if id(s) not in values:
             continue
-        needs = used(a.value)
+        needs = used(values[id(s)])
         for later in walk(body[k + 1 :]):
             if isinstance(later, Assign) and later.sym in needs:
                 return True

@@ -50,7 +50,7 @@ def with_elements_apart(kernel: Kernel, exchanging: bool = False) -> Kernel:
     small = {s.sym for s in walk(kernel.body) if isinstance(s, Alloc) and 0 < _length(s.sym) <= MOST_ELEMENTS}
     while small:
         body = _written_out(kernel.body, small, exchanging)
-        lost = {b for b in small if not _is_known(body, b)}
+        lost = small - _known(body, small)
         if not lost:
             return kernel.with_(body=_late(_apart(body, small)))
         small -= lost  # loops are written out for arrays that are taken apart, and for no others
@@ -116,10 +116,17 @@ def _named(x: Expr) -> set[Sym]:
     return {*(getattr(x, "uses", ())), *((x.buffer,) if hasattr(x, "buffer") else ())}
 
 
-def _is_known(body: Body, b: Sym) -> bool:
-    """Whether each use of ``b`` is of an element that is a number within its length."""
-    places = [None if i is None else evaluate(simplify(i), {}) for used_, i in _accesses(body) if used_ == b]
-    return bool(places) and all(n is not None and 0 <= n < _length(b) for n in places)
+def _known(body: Body, arrays: Collection[Sym]) -> set[Sym]:
+    """Those of ``arrays`` that are used, and each use of which is of an element that is a number within its length."""
+    met: set[Sym] = set()
+    other: set[Sym] = set()
+    for b, i in _accesses(body):
+        if b in arrays and b not in other:
+            met.add(b)
+            n = None if i is None else evaluate(simplify(i), {})
+            if n is None or not 0 <= n < _length(b):
+                other.add(b)
+    return met - other
 
 
 # -------------------------------------------------------------------------------------------------------- as variables

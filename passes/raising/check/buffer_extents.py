@@ -6,7 +6,7 @@ should have stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -36,16 +36,17 @@ def with_room(
         if not beyond or least < size:
             return args, result
         if least < MOST_ELEMENTS:
-            args = enlarged(args, 2 * least)
+            reached = {b: max(f.index or 0 for f in beyond if f.buffer == b) for b in {f.buffer for f in beyond}}
+            args = enlarged(args, {b: 2 * index for b, index in reached.items()})
         elif near or (closer := nearby(kernel, first, seed)) is first:
             return args, result
         else:
             args, near = closer, True
 
 
-def enlarged(args: Arguments, elements: int) -> Arguments:
-    """``args`` with buffers of at least so many elements: their values over again."""
-    return {n: _fixed(np.resize(v, elements)) if isinstance(v, np.ndarray) and v.size < elements else v
+def enlarged(args: Arguments, elements: Mapping[str, int]) -> Arguments:
+    """``args`` with buffers of at least so many ``elements``, by name: their values over again."""
+    return {n: _fixed(np.resize(v, elements[n])) if isinstance(v, np.ndarray) and v.size < elements.get(n, 0) else v
             for n, v in args.items()}  # fmt: skip
 
 

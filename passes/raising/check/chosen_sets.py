@@ -74,6 +74,7 @@ class ChosenSets:
         self.budget = budget or Budget()
         self.within = allowed(source, least_statements(source))
         self._choose(instances, seed)
+        self.chosen_work = self.budget.work
 
     @property
     def late(self) -> bool:

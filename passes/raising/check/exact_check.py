@@ -10,6 +10,7 @@ What a check may cost is counted in work of the interpreter, not in seconds: all
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -48,6 +49,17 @@ class Reference(ChosenSets):
     """A source kernel, the instances it is run on, and what it does there; guesses are compared with it."""
 
     _fresh: Reference | None = None
+    _refuter: tuple[int, str] | None = None
+    """The instance, and the domain, in which the last guess came out wrong: the next one most likely does, too."""
+
+    def anew(self) -> Reference:
+        """The same source and instances, and what it does there, with the budget that was left when these were chosen:
+        for guesses of another kind, that are to be checked as if they were the first."""
+        other = copy(self)
+        other.budget = Budget(self.budget.most, self.chosen_work)
+        other._fresh = self._fresh.anew() if self._fresh is not None else None
+        other._refuter = None
+        return other
 
     @property
     def never_run(self) -> list[Stmt]:
@@ -107,12 +119,13 @@ class Reference(ChosenSets):
         if not self.sets:
             return self.why_none
         compared = 0
-        for number, args in enumerate(self.sets):
+        likely, how = self._refuter if self._refuter is not None and most is None else (0, domains[0])
+        for number, args in sorted(enumerate(self.sets), key=lambda s: s[0] != likely):
             if compared == most or not self._holds(given, args):
                 continue
             compared += 1
             before: RunResult | None = None
-            for domain in domains:
+            for domain in sorted(domains, key=lambda d: d != how) if number == likely else domains:
                 if self.late:
                     return too_long()
                 first = self._run(number, domain)
@@ -127,6 +140,7 @@ class Reference(ChosenSets):
                 new = next((f for f in second.findings if f.kind not in known), None)
                 difference = new or compare(first, second, domain, number)
                 if difference is not None:
+                    self._refuter = number, domain
                     return f"{self._place(difference)}{difference}"
         return "" if compared else NONE_SUCH
 

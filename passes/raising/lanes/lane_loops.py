@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ktc.ir.arith.polynomial import polynomial
+from ktc.ir.arith.polynomial import Polynomial, polynomial
 from ktc.ir.fold import cast, evaluate, i32, is_const
 from ktc.ir.kernel import Assume, Kernel, Param
 from ktc.ir.nodes import (
+    Acc,
     Binary,
     Body,
     Call,
@@ -43,6 +44,7 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, assigned, map_body, substitute_expr, used, walk, with_bodies
@@ -55,11 +57,11 @@ from .joined_tails import joined_tails
 from .loop_ends import elements_of, is_part, reaches
 from .merged_index import Merged
 from .rolled import Rolled
-from .scalar_lanes import Lanes, NotLanes
+from .scalar_lanes import Conditions, Lanes, NotLanes
 from .serial_vectors import as_reductions
 from .vector_counters import counting_vectors, one_by_one
 from .vector_sums import sums_of_parts
-from .wide_accesses import has_wide, lanes_in, lanes_of
+from .wide_accesses import has_wide, lanes_in, lanes_of, wide_in
 
 WORD = 16
 """Bytes of the widest access."""
@@ -97,9 +99,11 @@ def lane_forms(body: Body, params: Sequence[Param], tidied: Callable[[Body], Bod
     counted = as_reductions(sums_of_parts(one_by_one(counting_vectors(source))))
     source = tidied(counted) if counted is not source else source
     always, known_multiples = sizes_in(source, params), sizes_in(source, params)
-    exact = tidied(_apart(source, False, always))
+    exact, assuming = _apart(source, False, always), _apart(source, True, known_multiples)
+    if not any(map(_has_lanes, walk((*exact, *assuming)))):
+        return
+    exact, assuming = tidied(exact), tidied(assuming)
     whole = joined_tails(exact)
-    assuming = tidied(_apart(source, True, known_multiples))
     beside = any(isinstance(s, If) and s.orelse and any(map(has_wide, walk(s.then))) for s in walk(source))
     known = [(assuming, tuple(known_multiples.facts)), (exact, tuple(always.facts))]
     if whole != exact:
@@ -141,7 +145,8 @@ def _is_innermost(s: Par | Reduce) -> bool:
 
 def _words(source: Body, form: Body) -> dict[Sym, int]:
     """The buffers that ``source`` moves in wide words, and the bytes of those in which ``form`` could."""
-    moved = {x.buffer for x in _accesses(source) if lanes_of(x) and isinstance(x.buffer.type, Ptr)}
+    wide = (x for s in walk(source) for x in wide_in(s))
+    moved = {x.buffer for x in wide if lanes_of(x) and isinstance(x.buffer.type, Ptr)}
     out: dict[Sym, int] = {}
     for s in walk(form):
         count = evaluate(s.dist[0].n, {}) if isinstance(s, Par | Reduce) and _has_lanes(s) and s.dist[0].n else None
@@ -226,12 +231,18 @@ def _over_elements(loop: Par | Reduce, assuming: bool, sizes: Sizes) -> Par | Re
 
 def _counts(loop: Par | Reduce) -> list[int]:
     """How many elements an iteration may be of: those from one's to the next one's, those of the widest access."""
-    named = _integers(loop.body)
     widest = lanes_in(loop.body)
-    steps = [polynomial(_expanded(x.index[-1], named)).get((Var(loop.var),), 0)
-             for x in _accesses(loop.body) if lanes_of(x)]  # fmt: skip
+    steps = [p.get((Var(loop.var),), 0) for p in _wide_places(loop.body)]
     wide = [n for n in steps if n > widest and n % widest == 0 and n <= MOST_LANES]
     return [*sorted(set(wide), reverse=True), widest]
+
+
+@by_identity(8)
+def _wide_places(body: Body) -> list[Polynomial]:
+    """Where the wide accesses of ``body`` are in rows of their buffers."""
+    named = _integers(body)
+    places = dict.fromkeys(x.index[-1] for s in walk(body) for x in wide_in(s) if lanes_of(x))
+    return [polynomial(_expanded(place, named)) for place in places]
 
 
 def _integers(body: Body) -> dict[Sym, Expr]:
@@ -243,17 +254,15 @@ def _integers(body: Body) -> dict[Sym, Expr]:
 
 def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | Reduce:
     """``loop`` over elements, of which an iteration is ``count``."""
-    lanes = Lanes().run(_beside_tail(loop.body))
-    rolled = Rolled(lanes, count)
-    rolled.effects()
-    accs = tuple(rolled.accumulated(a, lanes) for a in loop.accs) if isinstance(loop, Reduce) else ()
-    given = rolled.conditions(accs)
+    one = _one_lane(loop.body, loop.accs if isinstance(loop, Reduce) else (), count)
+    if isinstance(one, NotLanes):
+        raise NotLanes(*one.args)
+    rolled, accs, given, body = one
     if rolled.is_loose and not assuming:
         raise NotLanes("lanes are guarded one by one")
     assert isinstance(loop.var.type, Scalar)
     j = fresh(loop.var.name, loop.var.type)
     merged = Merged(loop.var, rolled.lane, count, j, assuming)
-    body = rolled.body()
     named = {s.sym: s.init for s in body if isinstance(s, Decl) and s.init is not None and s.const}
     guards = [merged.guard(_expanded(c, named)) for c in given]
     end, of = elements_of(loop.hi, count, assuming)
@@ -269,9 +278,10 @@ def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | R
         if m is not None:
             sizes.multiple(_expanded(m, named), count)
     own = _integers(loop.body)
-    for x in (x for x in _accesses(loop.body) if lanes_of(x)):
+    whole = [x for s in walk(loop.body) for x in wide_in(s) if lanes_of(x)]
+    for x in whole:
         sizes.aligned(_expanded(x.index[-1], own), lanes_of(x))
-    wide = {x.buffer for x in _accesses(loop.body) if lanes_of(x)}
+    wide = {x.buffer for x in whole}
     for x in _accesses(body):
         if x.buffer in wide and not all(map(merged.is_whole, x.index)):
             raise NotLanes(f"the elements of '{x.buffer.name}' are not taken in order")
@@ -285,6 +295,33 @@ def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | R
     more = {"accs": accs} if isinstance(loop, Reduce) else {}
     by_elements = dataclasses.replace(loop, var=j, hi=end, body=body, **more)  # type: ignore[arg-type]
     return dataclasses.replace(by_elements, dist=(*_levels_of(by_elements, count), *loop.dist))
+
+
+@by_identity(16, subjects=2)
+def _one_lane(
+    body: Body, accs: tuple[Acc, ...], count: int
+) -> tuple[Rolled, tuple[Acc, ...], Conditions, Body] | NotLanes:
+    """The one lane that ``count`` lanes of the iteration ``body`` are, what it accumulates, the conditions of its
+    effects, and its statements, whatever is assumed of sizes; or why there is none."""
+    lanes = _lanes(body)
+    if isinstance(lanes, NotLanes):
+        return lanes
+    rolled = Rolled(lanes, count)
+    try:
+        rolled.effects()
+        one = tuple(rolled.accumulated(a, lanes) for a in accs)
+        return rolled, one, rolled.conditions(one), rolled.body()
+    except NotLanes as e:
+        return NotLanes(*e.args)
+
+
+@by_identity(8)
+def _lanes(body: Body) -> Lanes | NotLanes:
+    """The iteration ``body`` as scalars, for each number of lanes that it may be of; or why it is none."""
+    try:
+        return Lanes().run(_beside_tail(body))
+    except NotLanes as e:
+        return NotLanes(*e.args)
 
 
 def _levels_of(loop: Par | Reduce, count: int) -> tuple[Level, ...]:

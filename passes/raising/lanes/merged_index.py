@@ -10,9 +10,9 @@ before                                          after
 from __future__ import annotations
 
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, polynomial, times
-from ktc.ir.fields import with_children
+from ktc.ir.fields import children, with_children
 from ktc.ir.fold import add, cast, fold_node, i32, is_const, mul
-from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, Stmt, Sym, Var
+from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, Raw, Stmt, Sym, Var
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import loads_in, map_expr, substitute_expr, used, walk_expr, with_bodies
@@ -35,6 +35,7 @@ class Merged:
         self.multiples: list[Expr] = []
         self.both = {i, lane}
         self.names: dict[Sym, Expr] = {}
+        self._mentioning: dict[int, tuple[Expr, bool]] = {}
 
     def body(self, body: Body) -> Body:
         """``body`` with ``j`` for the two, integers that are made of them in the places where they are used."""
@@ -44,7 +45,7 @@ class Merged:
             s = with_children(s, lambda e: self._rows(without_quotients(substitute_expr(e, found))))
             t = s.sym.type if isinstance(s, Decl) else None
             index = isinstance(s, Decl) and s.const and isinstance(t, Scalar) and t.is_int and s.init is not None
-            if index and used(s.init) & self.both and _is_computed(s.init):  # type: ignore[arg-type, attr-defined]
+            if index and self._mentions(s.init) and _is_computed(s.init):  # type: ignore[arg-type, attr-defined]
                 found[s.sym] = s.init  # type: ignore[assignment, attr-defined]
                 continue
             out.append(s)
@@ -54,17 +55,20 @@ class Merged:
         """An expression beside a body that was merged."""
         return self.expr(self._rows(substitute_expr(e, self.names)))
 
+    def _mentions(self, e: Expr) -> bool:
+        """Whether ``e`` is made of one of the two: kept by ``id``, as whoever asks goes on with the parts of ``e``."""
+        known = self._mentioning.get(id(e))
+        if known is None:
+            own = bool(used(e) & self.both) if isinstance(e, Var | Raw) else any(map(self._mentions, children(e)))
+            known = self._mentioning[id(e)] = e, own
+        return known[1]
+
     def _rows(self, e: Expr) -> Expr:
         """``e`` with the row, and the place in it, of an element for those of its vector, in rows of whole vectors."""
 
         def on(x: Expr) -> Expr:
             t = x.type
-            if (
-                not isinstance(x, Binary)
-                or x.op not in ("/", "%")
-                or used(x.b) & self.both
-                or not isinstance(t, Scalar)
-            ):
+            if not isinstance(x, Binary) or x.op not in ("/", "%") or self._mentions(x.b) or not isinstance(t, Scalar):
                 return x
             if isinstance(x.b, Const) or polynomial(x.a) != {(self.i,): self.count}:
                 return x
@@ -72,7 +76,7 @@ class Merged:
             whole = Binary(x.op, cast(self.j, t), x.b)
             return whole if x.op == "/" else Binary("-", whole, cast(self.lane, t))
 
-        return map_expr(e, on) if self.assuming and used(e) & self.both else e
+        return map_expr(e, on) if self.assuming and self._mentions(e) else e
 
     def is_whole(self, e: Expr) -> bool:
         """Whether ``e``, once merged, asks for the index of no vector and no lane."""
@@ -87,7 +91,7 @@ class Merged:
 
     def expr(self, e: Expr) -> Expr:
         """``e`` with ``j`` for what is made of the two, ``j / count`` and ``j % count`` for what is left of them."""
-        if not used(e) & self.both:
+        if not self._mentions(e):
             return e
         if isinstance(e, Var):
             return fold_node(Binary("/" if e == self.i else "%", self.j, _like(self.count, self.j)))
@@ -103,7 +107,7 @@ class Merged:
         out: Expr | None = None
         at = step = None
         for term in _terms(e):
-            if used(term) & self.both:
+            if self._mentions(term):
                 p = polynomial(term)
                 if set(p) == {(self.i,)} and at is None:
                     at = p[(self.i,)]
@@ -120,7 +124,7 @@ class Merged:
         """``p`` with ``j`` for the two; None where it is made of them in other ways."""
         out: Polynomial = {}
         for factors, k in p.items():
-            mine = [f for f in factors if used(f) & self.both]
+            mine = [f for f in factors if self._mentions(f)]
             if not mine:
                 out[factors] = out.get(factors, 0) + k
                 continue
@@ -169,7 +173,7 @@ class Merged:
             p[f] = p.get(f, 0) - n
         p[()] = p.get((), 0) + ORDERS[op]
         p = {f: n for f, n in p.items() if n}
-        mine = [f for f in p if any(used(x) & self.both for x in f)]
+        mine = [f for f in p if any(self._mentions(x) for x in f)]
         return (p, t) if mine == [(self.i,)] else None
 
     def _below(self, end: Polynomial, t: Scalar) -> Expr:

@@ -8,11 +8,13 @@ before                                          after
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import add, cast, cdiv, i32, lt, mul
-from ktc.ir.nodes import Body, Expr, For, Par, Stmt, Var, fresh
+from ktc.ir.nodes import Body, Expr, For, Par, Stmt, Sym, Var, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, substitute, walk
 from ktc.passes.shared.loop_bounds import upper_bound
@@ -21,8 +23,9 @@ from .wide_accesses import lanes_in
 
 
 def counting_vectors(body: Body) -> Body:
-    """``body`` with its loops over vectors counting these."""
-    return map_body(body, lambda s: _counted(s) if isinstance(s, For) else s)
+    """``body`` with its loops over vectors counting these, also where the first element has a name."""
+    named = definitions(body)
+    return map_body(body, lambda s: _counted(s, named) if isinstance(s, For) else s)
 
 
 def one_by_one(body: Body) -> Body:
@@ -40,13 +43,13 @@ def one_by_one(body: Body) -> Body:
     return map_body(body, on)
 
 
-def _counted(s: For) -> Stmt:
+def _counted(s: For, named: Mapping[Sym, Expr]) -> Stmt:
     count = lanes_in(s.body)
     inner = any(isinstance(x, For) and lanes_in(x.body) for x in walk(s.body))
     hi, step, t = upper_bound(s.cond, s.var), loop_step(s), s.var.type
     if count < 2 or inner or hi is None or step is None or s.var in assigned(s.body) or not isinstance(t, Scalar):
         return s
-    first, stride = _over(s.init, count), _over(step, count)
+    first, stride = _over(expand(s.init, named), count), _over(expand(step, named), count)
     if first is None or stride is None:
         return s
     q = fresh(s.var.name, t)

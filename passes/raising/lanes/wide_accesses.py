@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ktc.ir.nodes import Body, Load, Stmt, Store
 from ktc.ir.storage import is_local_array
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Vec
-from ktc.ir.walk import all_exprs, walk
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 
 def is_wide(x: object) -> bool:
@@ -17,7 +18,14 @@ def is_wide(x: object) -> bool:
 
 def has_wide(s: Stmt) -> bool:
     """Whether ``s`` itself, without the statements in it, has such an access."""
-    return is_wide(s) or any(map(is_wide, all_exprs((s,))))
+    return bool(wide_in(s))
+
+
+@by_identity(4096)
+def wide_in(s: Stmt) -> tuple[Load | Store, ...]:
+    """Such accesses of ``s`` itself, without the statements in it: asked again for each list that it is in."""
+    found = (s, *(x for e in stmt_exprs(s) for x in walk_expr(e)))
+    return tuple(x for x in found if isinstance(x, Load | Store) and is_wide(x))
 
 
 def lanes_of(x: object) -> int:
@@ -31,11 +39,11 @@ def lanes_of(x: object) -> int:
 
 def lanes_in(body: Body) -> int:
     """Elements of the widest access in ``body``; 0 where there is none."""
-    return max((lanes_of(x) for s in walk(body) for x in (s, *all_exprs((s,)))), default=0)
+    return max((lanes_of(x) for s in walk(body) for x in wide_in(s)), default=0)
 
 
 def _value_type(x: Load | Store) -> object:
     return (x if isinstance(x, Load) else x.value).type
 
 
-__all__ = ["has_wide", "is_wide", "lanes_in", "lanes_of"]
+__all__ = ["has_wide", "is_wide", "lanes_in", "lanes_of", "wide_in"]

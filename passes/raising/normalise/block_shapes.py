@@ -12,13 +12,15 @@ from collections.abc import Iterator
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith import Interval
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import add, cast, evaluate, i32, is_const, mul
 from ktc.ir.kernel import Launch
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Binary, Body, Const, Expr, For, HwIndex, Par
+from ktc.ir.nodes import Binary, Body, Const, Expr, For, HwIndex, Par, Reduce
 from ktc.ir.types import I32, U32
 from ktc.ir.walk import all_exprs, keep, map_body, used, walk, walk_expr
 from ktc.passes.raising.recognise.statement_kinds import has_warp_op, with_hardware
+from ktc.passes.shared.loop_bounds import upper_bound
 
 from .range_digits import resolved
 
@@ -58,17 +60,24 @@ def opened(body: Body) -> Body:
     return map_body(body, keep, on) if named else body
 
 
-def strides_by_digits(body: Body) -> bool:
-    """Whether a serial loop starts at a digit of a thread's number and goes on in steps: threads share it out in a
-    block of another shape than the source's."""
-    threads = {s.var for s in walk(body) if isinstance(s, Par) and any(lv.kind == "thread" for lv in s.dist)}
+def deals_out(body: Body) -> bool:
+    """Whether threads share out a serial loop: it starts at a digit of a thread's number, in a block of another shape
+    than the source's, or where a thread's number says and goes on in steps, to an end that is everybody's."""
+    loops = [s for s in walk(body) if isinstance(s, Par | Reduce) and any(lv.kind == "thread" for lv in s.dist)]
+    threads = {s.var for s in loops}
     named = definitions(body)
 
     def digit(e: Expr) -> bool:
         return isinstance(e, Binary) and e.op in DIGITS and is_const(e.b) and bool(used(e.a) & threads)
 
-    loops = [s for s in walk(body) if isinstance(s, For)]
-    return any(digit(x) for s in loops for x in walk_expr(expand(s.init, named)))
+    def dealt(s: For) -> bool:
+        start, by, hi = expand(s.init, named), loop_step(s), upper_bound(s.cond, s.var)
+        if any(map(digit, walk_expr(start))):
+            return True
+        stays = hi is not None and not used(expand(hi, named)) & threads
+        return stays and bool(used(start) & threads) and by is not None and evaluate(by, {}) != 1
+
+    return any(isinstance(s, For) and dealt(s) for s in walk(body))
 
 
 def _widths(body: Body) -> set[int]:
@@ -105,4 +114,4 @@ def by_division(e: Expr) -> Expr:
     return e
 
 
-__all__ = ["DIGITS", "U32", "X", "by_division", "shapes", "strides_by_digits"]
+__all__ = ["DIGITS", "U32", "X", "by_division", "deals_out", "shapes"]

@@ -2,21 +2,26 @@
 
 * ``if (t == 0) { x = f(part); out[b] = x; }`` is split in two, so that the exchange ends before the effect;
 * shared cells that only their own thread touches before the first exchange are variables of the thread;
-* what is computed and put into shared memory in one statement gets a name;
+* what is computed and put into shared memory in one statement gets a name, and so do shared cells that are added up
+  (or multiplied, ..) in the midst of an expression;
 * private computation moves up past the exchange it does not depend on.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+from ktc.ir.fields import children
+from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     Assign,
     Atomic,
     Barrier,
+    Binary,
     Body,
     Break,
+    Call,
     Continue,
     Decl,
     Expr,
@@ -32,7 +37,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, loads_in, map_body, used, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, keep, loads_in, map_body, stmt_exprs, used, used_in, walk
 from ktc.passes.raising.recognise.statement_kinds import has_block_barrier, has_warp_op
 
 
@@ -194,6 +199,51 @@ def temporaries(body: Body) -> tuple[Body, set[Sym]]:
                 s = dataclasses.replace(s, value=Var(value))
         out.append(s)
     return tuple(out), made
+
+
+def named_totals(body: Body) -> Body:
+    """Names for what shared cells at fixed places come to by one operation: ``f((part[0] + part[1]) / n)``."""
+    out: list[Stmt] = []
+    for s in body:
+        if not _exchange(s) and not (isinstance(s, Decl | Assign) and _is_total(_value_of(s))):
+            found = dict.fromkeys(t for x in walk((s,)) for e in stmt_exprs(x) for t in _totals(e))
+            names = {e: fresh(next(loads_in(e)).buffer.name, e.type) for e in found}
+            if names:
+                out += [Decl(v, e, loc=s.loc) for e, v in names.items()]
+                (s,) = map_body((s,), keep, lambda e, names=names: Var(names[e]) if e in names else e)  # type: ignore[misc]
+        out.append(s)
+    return tuple(out)
+
+
+def _value_of(s: Decl | Assign) -> Expr | None:
+    return s.init if isinstance(s, Decl) else s.value
+
+
+def _totals(e: Expr) -> Iterator[Expr]:
+    """The largest parts of ``e`` that are such totals."""
+    if _is_total(e):
+        yield e
+    else:
+        for x in children(e):
+            yield from _totals(x)
+
+
+def _is_total(e: Expr | None) -> bool:
+    op = _combining(e)
+    cells = _operands(e, op) if e is not None and op else []
+    of_one = all(isinstance(x, Load) and x.width == 1 and all(map(is_const, x.index)) for x in cells)
+    return bool(cells) and of_one and len({x.buffer for x in cells if isinstance(x, Load) and is_shared(x.buffer)}) == 1
+
+
+def _combining(e: Expr | None) -> str:
+    """The operation by which ``e`` puts two values together, if in any order; else ''."""
+    if isinstance(e, Call):
+        return e.fn if e.fn in ("min", "max") and len(e.args) == 2 else ""
+    return e.op if isinstance(e, Binary) and e.op in ("+", "*", "&", "|", "^") else ""
+
+
+def _operands(e: Expr, op: str) -> list[Expr]:
+    return [y for x in children(e) for y in _operands(x, op)] if _combining(e) == op else [e]
 
 
 def _waits(s: Stmt) -> bool:

@@ -24,7 +24,7 @@ def over_elements(s: Reduce) -> Reduce | None:
     """``s`` over the elements that its threads take round by round; None if it is no such reduction."""
     loop = s.body[-1] if s.body else None
     rounds = counted_rounds(loop) if isinstance(loop, For) else None
-    split = accumulations(loop.body) if isinstance(loop, For) else None
+    split = accumulations(loop.body, joined=True) if isinstance(loop, For) else None
     if rounds is None or split is None or len(s.dist) != 1 or s.dist[0].kind != "thread" or evaluate(s.lo, {}) != 0:
         return None
     v, n, put = rounds

@@ -12,7 +12,7 @@ Any two loops of a perfect nest will do, on whatever axes: ``w = fast + extent(f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from ktc.ir.arith.affine import LinearForm, linear_form, mentions
 from ktc.ir.arith.counted_loops import loop_step
@@ -46,6 +46,7 @@ from ktc.ir.walk import (
     map_expr,
     stmt_exprs,
     substitute,
+    substitute_expr,
     used,
     used_in,
     walk,
@@ -197,7 +198,8 @@ def rewritten(
     ``rounds``: how many values ``slow`` has. Where that comes from sizes of 64 bits, and ``body`` adds in 64 bits, so
     does ``w``.
     """
-    named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, body)), None)
+    changed = assigned(body)
+    named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, changed)), None)
     wide = _wide_type(body, fast, slow, extent, rounds)
     w = fresh(named.sym.name, named.sym.type) if isinstance(named, Decl) else fresh(name, wide or fast.type)
     wt = w.type
@@ -263,8 +265,8 @@ def simplify_casts(e: Expr) -> Expr:
     return e
 
 
-def _is_coordinate(s: Stmt, fast: Sym, slow: Sym, extent: Expr, body: Body) -> bool:
-    if not isinstance(s, Decl) or s.init is None or s.sym in assigned(body):
+def _is_coordinate(s: Stmt, fast: Sym, slow: Sym, extent: Expr, changed: Container[Sym]) -> bool:
+    if not isinstance(s, Decl) or s.init is None or s.sym in changed:
         return False
     t = s.sym.type
     if not (isinstance(t, Scalar) and t.is_int):
@@ -287,17 +289,20 @@ def _plain_name(name: str) -> str:
 def _inlined(body: Body, fast: Sym, slow: Sym) -> tuple[Body, str]:
     """Index constants that depend on the two put in place of their names; the likeliest name for both together."""
     changed, over, name = assigned(body), {fast, slow}, _plain_name(fast.name)
-    while True:
-        d = next(
-            (s for s in walk(body) if isinstance(s, Decl) and s.init is not None and s.sym not in changed
-             and isinstance(s.sym.type, Scalar) and s.sym.type.is_int and used(s.init) & over
-             and not any(isinstance(x, Load | WarpOp) for x in walk_expr(s.init))), None)  # fmt: skip
-        if d is None or d.init is None:
-            return body, name
-        form = linear_form(d.init, over)
+    values: dict[Sym, Expr] = {}
+    for d in walk(body):
+        if not isinstance(d, Decl) or d.init is None or d.sym in changed or not used(d.init) & (over | values.keys()):
+            continue
+        t = d.sym.type
+        if not isinstance(t, Scalar) or not t.is_int or any(isinstance(x, Load | WarpOp) for x in walk_expr(d.init)):
+            continue
+        value = values[d.sym] = substitute_expr(d.init, values)
+        form = linear_form(value, over)
         if form is not None and is_const(form.coeff(fast), 1):
             name = d.sym.name
-        body = substitute(map_body(body, lambda s, d=d: None if s is d else s), {d.sym: d.init})  # type: ignore[misc]
+    if not values:
+        return body, name
+    return substitute(map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in values else s), values), name
 
 
 __all__ = ["If", "cdiv", "map_expr", "merged", "perfect_nest", "stmt_exprs"]

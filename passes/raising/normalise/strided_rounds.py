@@ -83,7 +83,7 @@ def _by_elements(
     if start is None:
         return None
     init, first = start
-    inner, end = _guarded(rest, i)
+    inner, end = without_guard(rest, i)
     if evaluate(rounds, {}) is not None and (end is None or not guarded):
         return None
     whole = simplify(add(cast(first, t), mul(cast(form.hi, t), cast(apart, t))))
@@ -133,7 +133,7 @@ def _at_most(threads: Expr, apart: Expr) -> bool:
     return a <= b if a is not None and b is not None else same(threads, apart)
 
 
-def _guarded(body: Body, i: Sym) -> tuple[Body, Expr | None]:
+def without_guard(body: Body, i: Sym) -> tuple[Body, Expr | None]:
     """``body`` without the condition that the element ``i`` is one, around all that it does; and where elements end."""
     names = tuple(takewhile(lambda s: isinstance(s, Decl), body))
     if len(names) != len(body) - 1 or not isinstance(guard := body[-1], If) or guard.orelse:
@@ -152,4 +152,4 @@ def _covers(rounds: Expr, apart: Expr, n: Expr) -> bool:
     return covers(cast(rounds, I32), cast(apart, I32), cast(n, I32))
 
 
-__all__ = ["by_elements"]
+__all__ = ["by_elements", "without_guard"]

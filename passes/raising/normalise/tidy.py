@@ -247,7 +247,7 @@ def _strided_reduce(s: Reduce) -> Stmt:
     loop = s.body[-1]
     assert isinstance(loop, For)
     bounds = _bounds(loop, s)
-    split = accumulations(loop.body)
+    split = accumulations(loop.body, joined=True)
     if bounds is None or split is None:
         return s
     inner, sums = split

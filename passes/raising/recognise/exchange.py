@@ -55,6 +55,7 @@ from ktc.ir.walk import (
 from ktc.passes.raising.normalise.exchange_form import (
     bubbled,
     concluded,
+    named_totals,
     own_cells,
     rejoined,
     split_effects,
@@ -121,7 +122,7 @@ class Exchange:
             body, own = own_cells(body, self.probe.injective, before)
             body, temps = temporaries(body)
             self.made |= more | own | temps
-            return bubbled(body)
+            return bubbled(named_totals(body))
 
         return one(body, frozenset())
 

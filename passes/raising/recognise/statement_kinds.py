@@ -39,6 +39,7 @@ from ktc.ir.nodes import (
     bodies,
 )  # fmt: skip
 from ktc.ir.storage import is_local_array, is_shared
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import U32, Scalar
 from ktc.ir.walk import all_exprs, keep, map_body, map_expr, stmt_exprs, walk, walk_expr
 
@@ -59,8 +60,11 @@ def has_block_barrier(s: Stmt) -> bool:
     return any(isinstance(x, Barrier) and x.scope == "block" for x in walk((s,)))
 
 
+@by_identity(4096)
 def has_warp_op(s: Stmt) -> bool:
-    return any(isinstance(e, WarpOp) for e in all_exprs((s,)))
+    return any(isinstance(e, WarpOp) for x in stmt_exprs(s) for e in walk_expr(x)) or any(
+        has_warp_op(x) for b in bodies(s) for x in b
+    )
 
 
 def threads_in(e: Expr) -> set[str]:

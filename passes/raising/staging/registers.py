@@ -20,6 +20,7 @@ from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp, fresh
 from ktc.ir.storage import is_local_array
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Array, Scalar, Vec
 from ktc.ir.walk import (
     all_exprs,
@@ -115,8 +116,8 @@ def keeping(raised: Kernel, regions: Sequence[Region]) -> tuple[str, ...]:
 
 def _element(v: Sym, body: Body) -> tuple[Sym, Expr, Store] | None:
     """The one loop variable, the value of ``v`` at it, and where it is stored; None if ``v`` is no such array."""
-    stores = [s for s in walk(body) if isinstance(s, Store) and s.buffer == v]
-    loads = [e for e in all_exprs(body) if isinstance(e, Load) and e.buffer == v]
+    written, read = _accesses(body)
+    stores, loads = written.get(v, []), read.get(v, [])
     if len(stores) != 1 or not loads or _unlike_elements(stores, loads):
         return None
     (store,) = stores
@@ -133,6 +134,20 @@ def _element(v: Sym, body: Body) -> tuple[Sym, Expr, Store] | None:
         return None
     elem = v.type.elem
     return loop.var, cast(value, elem) if isinstance(elem, Scalar) else value, store
+
+
+@by_identity(2)
+def _accesses(body: Body) -> tuple[Mapping[Sym, list[Store]], Mapping[Sym, list[Load]]]:
+    """The stores to each array of ``body``, and the loads from it."""
+    stores: dict[Sym, list[Store]] = {}
+    loads: dict[Sym, list[Load]] = {}
+    for s in walk(body):
+        if isinstance(s, Store):
+            stores.setdefault(s.buffer, []).append(s)
+    for e in all_exprs(body):
+        if isinstance(e, Load):
+            loads.setdefault(e.buffer, []).append(e)
+    return stores, loads
 
 
 def _unlike_elements(stores: list[Store], loads: list[Load]) -> bool:

@@ -46,6 +46,30 @@ __global__ void k(float* __restrict__ y, const float* __restrict__ x, int d) {
 void go(float* y, const float* x, int rows, int d) { k<<<rows, 128>>>(y, x, d); }
 """, ("assume d % 4 == 0 origin guessed", "over i in 0..d @ [vec 4, thread.x 128, seq]", "yield v * v",
       "par i_1 in 0..d @ [vec 4, thread.x 128, seq]")),
+    "a row of float4 from an element with a name, summed through warps": ("""
+__global__ void k(float* __restrict__ y, const float* __restrict__ x, int d) {
+  __shared__ float part[4];
+  const float* row = x + (long long)blockIdx.x * d;
+  const int first = threadIdx.x * 4, lane = threadIdx.x % 32;
+  float s = 0.f;
+  for (int i = first; i < d; i += 128 * 4) {
+    float4 v = *reinterpret_cast<const float4*>(row + i);
+    s += v.x * v.x; s += v.y * v.y; s += v.z * v.z; s += v.w * v.w;
+  }
+  for (int o = 16; o > 0; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+  if (lane == 0) part[threadIdx.x / 32] = s;
+  __syncthreads();
+  s = lane < 4 ? part[lane] : 0.f;
+  for (int o = 16; o > 0; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+  const float r = rsqrtf(s / d);
+  for (int i = first; i < d; i += 128 * 4) {
+    float4 v = *reinterpret_cast<const float4*>(row + i);
+    v.x *= r; v.y *= r; v.z *= r; v.w *= r;
+    *reinterpret_cast<float4*>(y + (long long)blockIdx.x * d + i) = v;
+  }
+}
+void go(float* y, const float* x, int rows, int d) { k<<<rows, 128>>>(y, x, d); }
+""", ("over i in 0..d @ [vec 4, thread.x 128, seq]", "yield v * v", "par i_1 in 0..d @ [vec 4, thread.x 128, seq]")),
     "the bits of halves in a uint4, and a tail behind": (HALF + """
 __global__ void k(half* __restrict__ y, const half* __restrict__ x, float s, int n) {
   const int first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
