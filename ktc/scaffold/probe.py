@@ -102,6 +102,8 @@ class Prober:
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
+        if kernel.launch is not None and not self.sizes():  # large at all sizes: 1024 / n + 1 blocks for each of n
+            self.most = MOST_THREADS
 
     def sizes(self) -> list[dict[str, int]]:
         """The sizes of the probes that the launch allows, by the coarsest unit that keeps them small.

@@ -13,7 +13,7 @@ from ktc.ir.frontend.meaning.values import ArrayVal, PtrVal, RecordVal, RVal, Va
 from ktc.ir.frontend.syntax.cxx_ast import PackExpansion
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.kernel import Param
-from ktc.ir.nodes import Alloc, Decl, Var, fresh, i32
+from ktc.ir.nodes import Alloc, Decl, Sym, Var, fresh, i32
 from ktc.ir.types import I32, VOID, Array, Ptr, Scalar, Type, Vec
 
 MAX_MEMBERS = 64
@@ -21,7 +21,9 @@ MAX_MEMBERS = 64
 
 
 class Parameters(RangeLoops):
-    """Parameters of the kernel being lowered."""
+    """Parameters of the kernel being lowered. ``member_elements`` are those that are elements of array members."""
+
+    member_elements: set[Sym]
 
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
         """The kernel's own parameters, a struct's members as ``name_member``."""
@@ -154,6 +156,7 @@ class Parameters(RangeLoops):
                 self._fill(self.subscript(place, i32(k), node), f"{name}_{k}", t.elem, given, node)
             return
         self.store(place, self.load(self.parameter_value(name, t, given, False, node), node), node)
+        self.member_elements.add(given[name].sym)
 
 
 def is_local(node: Any) -> bool:
