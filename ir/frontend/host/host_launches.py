@@ -34,7 +34,7 @@ from .host_code import uses
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
-from .struct_arguments import Member, members, of_tensors, told
+from .struct_arguments import Member, members, told, unchosen
 
 
 class HostLaunch:
@@ -235,7 +235,7 @@ class HostLaunch:
 
     def _constants(self) -> Iterator[tuple[str, int]]:
         """Integer parameters that this launch passes a constant for; the members of other structs are sizes."""
-        fixed = {*self.whole, *of_tensors(self._members(), self.site.env)}
+        fixed = {*self.whole, *unchosen(self._members(), self.site.env)}
         for p, a in self._pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             plain = isinstance(_unsigned(a), c_ast.Constant)

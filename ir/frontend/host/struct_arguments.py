@@ -7,6 +7,7 @@ by what the tensor is made of.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
 
 from .tensor_accessors import Extent, accessed_tensor, accessor_member
+
+MAKERS = re.compile(r"make_u?[a-z]+[234]")
+"""Functions that make a vector of their arguments."""
 
 Member = tuple[str, Param, Any]
 """The struct parameter's name, the parameter that is a member of it, and what the launch passes for the whole."""
@@ -38,7 +42,7 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
     variables at the launch; ``extent``: of its tensors."""
     for name, p, a in found:
         assigned = env.get(f"{a.name}.{p.sym.name[len(name) + 1 :]}") if isinstance(a, c_ast.ID) else None
-        items = _items(env.get(a.name) if isinstance(a, c_ast.ID) else a)
+        items = _items(_declared(a, env))
         mine = [x for n, x, _ in found if n == name]
         tensor = _tensor(a, env)
         if assigned is not None:
@@ -48,16 +52,32 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
             yield from [(p, told_of)] if told_of is not None else []
         elif len(items) == len(mine):
             yield p, items[mine.index(p)]
+        elif items and [_place(x, name) for x in mine] == [0, 1, 2]:
+            k = mine.index(p)
+            yield p, items[k] if k < len(items) else c_ast.Constant("int", "1")
 
 
-def of_tensors(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:
-    """The names of the members that are those of a tensor's accessor."""
-    return {p.sym.name for _, p, a in found if _tensor(a, env) is not None}
+def unchosen(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:
+    """The names of the members that the host does not choose as numbers of its own: those of a tensor's accessor, and
+    what a ``dim3`` of fewer numbers is filled up with."""
+    tensors = {p.sym.name for _, p, a in found if _tensor(a, env) is not None}
+    return tensors | {p.sym.name for name, p, a in found if _place(p, name) >= len(_items(_declared(a, env))) > 0}
+
+
+def _place(p: Param, name: str) -> int:
+    """Which member of the ``dim3`` called ``name`` it is; -1 of something else."""
+    member = p.sym.name[len(name) + 1 :]
+    return "xyz".index(member) if member in ("x", "y", "z") else -1
+
+
+def _declared(a: Any, env: Mapping[str, Any]) -> Any:
+    """What the argument ``a`` is: the declaration of a variable, or the expression."""
+    return env.get(a.name) if isinstance(a, c_ast.ID) else a
 
 
 def _tensor(a: Any, env: Mapping[str, Any]) -> Any:
     """The tensor whose accessor the argument ``a`` is; None if it is none."""
-    return accessed_tensor(_single(env.get(a.name)) if isinstance(a, c_ast.ID) else a)
+    return accessed_tensor(_single(_declared(a, env)))
 
 
 def _single(node: Any) -> Any:
@@ -67,8 +87,11 @@ def _single(node: Any) -> Any:
 
 
 def _items(node: Any) -> list[Any]:
-    """The values between the brackets of ``Size{w, h}``, ``Size s(w, h)`` or ``Size s = {w, h}``."""
+    """The values between the brackets of ``Size{w, h}``, ``Size s(w, h)``, ``Size s = {w, h}`` or
+    ``make_int2(w, h)``."""
     node = node.init if isinstance(node, c_ast.Decl) else node
     if isinstance(node, Construct):
         return list(node.args)
+    if isinstance(node, c_ast.FuncCall) and isinstance(node.name, c_ast.ID) and MAKERS.fullmatch(node.name.name):
+        return list(node.args.exprs) if node.args is not None else []
     return init_args(node) if isinstance(node, CtorInit | c_ast.InitList) else []

@@ -69,3 +69,14 @@ def test_a_class_with_a_constructor_template_still_names_its_instances(execute):
     __global__ void k(int* o) { Pair<int> a(1, 2), b(3, 4); b = a; o[0] = b.x; o[1] = b.y; }
     void h(int* o) { k<<<1, 1>>>(o); }"""
     assert execute(text, {"o": np.zeros(2, np.int32)})["o"].tolist() == [2, 1]
+
+
+def test_a_type_of_the_class_makes_objects_in_members_defined_outside(execute):
+    text = """template <int N> struct matrix {
+        struct column { int a, b; __device__ column(int p, int q) : a(p), b(q) {} };
+        typedef int number; column first; __device__ matrix(int p); __device__ int last() const; };
+    template <int N> __device__ matrix<N>::matrix(int p) : first(column(p, N)) {}
+    template <int N> __device__ int matrix<N>::last() const { return number(first.b) + column(N, N + 1).b; }
+    __global__ void k(int* o) { matrix<5> m(o[1]); o[0] = m.first.a * 100 + m.last(); }
+    void h(int* o) { k<<<1, 1>>>(o); }"""
+    assert execute(text, {"o": np.int32([0, 7])})["o"].tolist() == [711, 7]
