@@ -290,6 +290,18 @@ def constant(value: int) -> Fill:
     return lambda n: np.full(n, value)
 
 
+def in_rows(fill: Fill, row: int, place: int) -> Fill:
+    """``fill`` at one place of every ``row`` elements; those after it grow from 0, in steps that differ from row to
+    row: regions that begin inside of something and end outside."""
+
+    def filled(n: int) -> np.ndarray:
+        at = np.arange(n)
+        steps = np.array((1, 7, 3, 15, 31))[at // row % 5]
+        return np.where(at % row == place, fill(n), (at - place - 1) % row * steps)
+
+    return filled
+
+
 def distinct(size: int) -> Fill:
     """Indices below ``size``, each once, the last first; as often as needed where there are more elements."""
     return lambda n: size - 1 - np.arange(n) % max(size, 1)
