@@ -8,6 +8,9 @@ from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.script import Script, Step
 
+OF_SIZES = frozenset({"divisible-by", "specialize"})
+"""Passes that say of one kernel's parameters what its workload has them be."""
+
 
 @lru_cache(4096)
 def parsed(script: str) -> Script:
@@ -36,9 +39,10 @@ def approximates(step: Step) -> bool:
 
 
 def of_any_sizes(script: str) -> str:
-    """``script`` without what it counts on parameters to be multiples of; a builder adds what its own sizes show."""
+    """``script`` without what it counts on parameters to be, or to be multiples of; a builder adds what its own sizes
+    show."""
     all_of_it = parsed(script)
-    steps = tuple(s for s in all_of_it.steps if s.name != "divisible-by")
+    steps = tuple(s for s in all_of_it.steps if s.name not in OF_SIZES)
     return script if len(steps) == len(all_of_it.steps) else str(Script(steps, all_of_it.where))
 
 

@@ -1,4 +1,5 @@
-"""What integer buffers hold: indices into something else, or offsets of its parts, found by what changing them does.
+"""What integer buffers hold, and integers that are kept as floats: indices into something else, or offsets of its
+parts, found by what changing them does.
 
 Indices that plain stores go to are drawn without repetition: blocks that write one element in turn are a race.
 """
@@ -16,9 +17,9 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
-from .integer_values import bins, compared, counters, label_of, parts_of
+from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
 from .plain_integers import values_compared
-from .probe import Fill, Prober, Seen, constant, distinct, offsets
+from .probe import Fill, Prober, Seen, constant, distinct, in_rows, offsets
 from .roles import access_role, buffers_of
 
 PROBED = {"index": 16, "offsets": 64}
@@ -29,6 +30,10 @@ FAR = 1 << 12
 
 FEW = 1 << 16
 """Fewer values than that are a number in the workload; more are a size."""
+
+
+DIGITS = {"f16": 11, "bf16": 8, "f64": 53}
+"""Up to how many bits every integer is a number of the type; 24 of any other."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,14 @@ class Content:
     most: int = 0
     """How many values there are, where that is known: 2 of a mask, all of whose values but 0 do the same."""
 
+    row: tuple[int, int] = (1, 0)
+    """How long rows are of which just one element is an index, and which; other numbers are what they are."""
+
     def fill(self, size: int, elements: int) -> Fill:
         if self.kind.startswith("distinct"):
             return distinct(size)
+        if self.row[0] > 1:
+            return in_rows(constant(max(size, 1) - 1), *self.row)
         return constant(max(size, 1) - 1) if self.kind == "index" else offsets(size, elements)
 
 
@@ -90,8 +100,12 @@ def _once_more(k: Kernel, c: Content, probe: Prober, seen: Seen, fills: Mapping[
 def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
     """What ``p`` holds, where the buffers of ``fills`` are known."""
     name, t = p.sym.name, scalar_of(p.sym.type)
-    if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, k) == "out" or p.init or name in counters(k):
+    if (not t.is_int and name not in whole_floats(k)) or t.bits < 8 or t.kind == "bool" or p.init:
         return None
+    if access_role(p, k) == "out" or name in counters(k):
+        return None
+    if t.is_float:
+        return _whole(p, whole_floats(k)[name], probe, before, fills)
     counted, first = bins(k, p.sym)
     if counted or _room(k, name) is not None:
         return Content(
@@ -122,6 +136,14 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     return None
 
 
+def _whole(p: Param, row: tuple[int, int], probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
+    """What the floating-point numbers of ``p`` hold, those at one place of each ``row`` being taken as integers."""
+    name = p.sym.name
+    content = Content(name, "index", f"{name}_values", row=row)
+    first, after = (probe.look(before.sizes, {**fills, name: content.fill(n, 0)}) for n in (1, PROBED["index"]))
+    return content if first is not None and _further(first, after) else None
+
+
 def _ends(p: Param, ends: set[str], probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> str:
     """The one of ``ends``, sizes that elements of ``p`` are compared with, from which on they reach nothing."""
 
@@ -149,7 +171,7 @@ def values_of(k: Kernel, buffer: str) -> int:
     """How many values from 0 on the elements of an index buffer can have: what its type holds, and what arrays of a
     fixed size hold that are indexed with them."""
     t = scalar_of(k.param(buffer).sym.type)
-    most = 1 << (t.bits - (1 if t.is_signed else 0))
+    most = 1 << (DIGITS.get(t.name, 24) if t.is_float else t.bits - (1 if t.is_signed else 0))
     return min(most, _room(k, buffer) or most)
 
 

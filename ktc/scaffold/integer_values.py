@@ -6,13 +6,17 @@ nothing that smaller ones do not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from ktc.ir.analysis.defs import expand, integer_constants
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.polynomial import polynomial
+from ktc.ir.fields import children
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Body, Expr, For, HwIndex, If, Load, Store, Sym, Unary, Var
-from ktc.ir.types import BOOL
+from ktc.ir.nodes import Atomic, Binary, Body, Cast, Expr, For, HwIndex, If, Load, Store, Sym, Unary, Var
+from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .given_values import definitions, loaded, made_of, reached, spelled_out
@@ -81,6 +85,34 @@ def compared(k: Kernel, buffer: Sym) -> set[str]:
                 if isinstance(y := without_casts(y), Var) and y.sym in params and loaded(x, sources, buffer):
                     out.add(y.sym.name)
     return out
+
+
+def whole_floats(k: Kernel) -> dict[str, tuple[int, int]]:
+    """Buffers of floating-point numbers whose elements say, as integers, where something is, with how long their rows
+    are and the place in a row of those that do: (5, 0) of regions ``(image, x, y, width, height)``, (1, 0) where every
+    element does. What is computed with first, as a coordinate is, says it of no element."""
+    sources, numbers = definitions(k), integer_constants(k.body)
+    left, seen, found = [i for _, i in _places(k)], set[Sym](), dict[str, tuple[int, int]]()
+    while left:
+        match left.pop():
+            case Var(s):
+                left += () if s in seen else sources.get(s, ())
+                seen.add(s)
+            case Cast(Scalar() as to, of) if to.is_int and isinstance(of.type, Scalar) and of.type.is_float:
+                x = spelled_out(of, sources)
+                found |= {x.buffer.name: _place_in_row(expand(x.index[0], numbers))} if isinstance(x, Load) else {}
+            case Load():
+                pass
+            case e:
+                left += children(e)
+    return found
+
+
+def _place_in_row(index: Expr) -> tuple[int, int]:
+    """The length of the rows that ``index`` steps over, and which element of one it is; (1, 0) if it steps by one."""
+    terms = polynomial(index)
+    row = math.gcd(*(n for factors, n in terms.items() if factors)) or 1
+    return row, terms.get((), 0) % row
 
 
 def label_of(k: Kernel, buffer: Sym) -> str:

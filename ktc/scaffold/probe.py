@@ -102,6 +102,8 @@ class Prober:
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
+        if kernel.launch is not None and not self.sizes():  # large at all sizes: 1024 / n + 1 blocks for each of n
+            self.most = MOST_THREADS
 
     def sizes(self) -> list[dict[str, int]]:
         """The sizes of the probes that the launch allows, by the coarsest unit that keeps them small.
@@ -286,6 +288,18 @@ def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:
 def constant(value: int) -> Fill:
     """Every element ``value``: an index into something of more than ``value`` elements."""
     return lambda n: np.full(n, value)
+
+
+def in_rows(fill: Fill, row: int, place: int) -> Fill:
+    """``fill`` at one place of every ``row`` elements; those after it grow from 0, in steps that differ from row to
+    row: regions that begin inside of something and end outside."""
+
+    def filled(n: int) -> np.ndarray:
+        at = np.arange(n)
+        steps = np.array((1, 7, 3, 15, 31))[at // row % 5]
+        return np.where(at % row == place, fill(n), (at - place - 1) % row * steps)
+
+    return filled
 
 
 def distinct(size: int) -> Fill:

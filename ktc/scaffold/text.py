@@ -215,7 +215,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         last = plain(f"{most}") if content.kind == "offsets" else below
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']
         guesses.append("range")
-        if init != "offsets" and (mark := mark_of(d.kernel, p.sym, d.roles.fixed)) is not None:
+        mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
+        if init != "offsets" and mark is not None:
             lines.append(f"mark = {mark}                # one in eight")
     elif name in counters(d.kernel) or counted(d.kernel, p):
         lines.append('init = "zeros"')

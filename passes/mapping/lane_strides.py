@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from ktc.ir.analysis.defs import expand, integer_constants
 from ktc.ir.arith import LOWERING, Facts, facts_of
 from ktc.ir.arith.affine import is_unit_stride, linear_form
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.polynomial import total
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
@@ -21,7 +22,7 @@ from ktc.ir.nodes import Expr, For, Load, Par, Reduce, Store, Sym, Var
 from ktc.ir.storage import is_private
 from ktc.ir.text import print_expr
 from ktc.ir.types import scalar_of
-from ktc.ir.walk import stmt_exprs, substitute_expr, walk, walk_expr
+from ktc.ir.walk import stmt_exprs, substitute_expr, used, walk, walk_expr
 
 WIDEST = 16
 """Bytes of the widest access."""
@@ -91,6 +92,23 @@ def pitches(kernel: Kernel) -> dict[Sym, int]:
     return out
 
 
+def strides(kernel: Kernel) -> tuple[Sym, ...]:
+    """Parameters by which a loop of ``kernel`` moves on through memory and that bound no loop: strides of tensors.
+    Where one of them is 1, accesses lie side by side."""
+    defs, params = integer_constants(kernel.body), {p.sym for p in kernel.params if not p.host}
+    loops = [s for s in walk(kernel.body) if isinstance(s, Par | Reduce | For)]
+    out: set[Sym] = set()
+    for loop in loops:
+        for _, index in _accesses(loop):
+            form = linear_form(expand(index, defs), {loop.var})
+            stride = None if form is None else form.coeffs.get(loop.var)
+            bare = None if stride is None else without_casts(stride)
+            if isinstance(bare, Var) and bare.sym in params:
+                out.add(bare.sym)
+    bounds = {s for x in loops for e in ((x.init, x.cond) if isinstance(x, For) else (x.lo, x.hi)) for s in used(e)}
+    return tuple(p.sym for p in kernel.params if p.sym in out and p.sym not in bounds)
+
+
 def _accesses(loop: Par | Reduce | For) -> Iterator[tuple[Sym, Expr]]:
     """Memory that ``loop`` loads and stores, with the index along which elements lie side by side."""
     for s in walk((loop,)):
@@ -101,4 +119,4 @@ def _accesses(loop: Par | Reduce | For) -> Iterator[tuple[Sym, Expr]]:
                 yield x.buffer, x.index[-1]
 
 
-__all__ = ["pitches", "scalar_accesses"]
+__all__ = ["pitches", "scalar_accesses", "strides"]

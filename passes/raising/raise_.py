@@ -296,9 +296,10 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
+    from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
 
-    kernel = exchanged_apart(kernel)
+    kernel, trips, assumed = with_single_trips(exchanged_apart(kernel), launch)
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
     shared: list[Guess] = []
@@ -318,7 +319,9 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:
                     guess = dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))
-                guess = dataclasses.replace(guess, facts=(*guess.facts, *facts)) if facts else guess
+                if facts or trips:
+                    said = (*guess.regions, *assumed)
+                    guess = dataclasses.replace(guess, facts=(*guess.facts, *facts, *trips), regions=said)
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):

@@ -50,8 +50,10 @@ def threads_left(body: Body) -> str:
     for s in walk(body):
         if isinstance(s, Barrier):
             return f"{s.loc}: a barrier is left among the loops"
-        if isinstance(s, Par | Reduce) and any(isinstance(x, Return) for x in walk(s.body)):
-            return f"{s.loc}: an early return is left inside a parallel loop"
+        returns = [x for x in walk(s.body) if isinstance(x, Return)] if isinstance(s, Par | Reduce) else []
+        if returns:
+            place = next((x.loc for x in returns if x.loc is not None), s.loc)
+            return f"{place}: a return that ends the thread's other iterations as well: 'continue' would end its own"
     return ""
 
 

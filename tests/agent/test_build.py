@@ -77,3 +77,29 @@ def test_what_scripts_begin_with_alike_is_applied_once(builder, monkeypatch):
     made = [builder.build(Proposal(s, "")) for s in ("raise", "raise | unroll{loop=i factor=2}", "raise | simplify")]
     assert len(calls) == 1
     assert Builder(builder.original).build(Proposal("raise | unroll{loop=i factor=2}", "")).key == made[1].key
+
+
+STRIDED = """kernel scale(x: f32 const* readonly, y: f32*, n: i32, m: i32, row: i32, sx: i32, sy: i32)
+  launch grid((n + 127) / 128, m) block(128)
+  let i: i32 = blockIdx.x * blockDim.x + threadIdx.x
+  if i < n
+    let from: i64 = i64(blockIdx.y as i32 * row)
+    y[from + i * sy] = x[from + i * sx] * 2.0
+"""
+
+
+def test_strides_that_are_one_at_all_sizes_are_so_from_the_start():
+    kernel = parse_kernel(STRIDED)
+    usual = [{"n": 300, "m": 1, "row": 400, "sx": 1, "sy": 1}, {"n": 7, "m": 1, "row": 9, "sx": 1, "sy": 1}]
+    assert Builder(kernel, sizes=usual).start.startswith("raise | specialize{sx=1 sy=1}")
+    assert Builder(kernel, as_loops=True, sizes=usual).start == "raise | specialize{sx=1 sy=1}"
+    other = [*usual, {"n": 5, "m": 1, "row": 9, "sx": 1, "sy": 2}]
+    assert Builder(kernel, as_loops=True, sizes=other).start == "raise | specialize{sx=1}"
+    assert Builder(kernel).start == "raise"
+
+
+def test_a_size_that_is_one_is_no_stride():
+    """``m`` is 1 at all sizes, and rows begin at multiples of it; it ends a loop, so it is a size."""
+    kernel = parse_kernel(STRIDED.replace("row: i32, ", "").replace("* row", "* m"))
+    sizes = [{"n": 300, "m": 1, "sx": 3, "sy": 3}]
+    assert Builder(kernel, as_loops=True, sizes=sizes).start == "raise"

@@ -16,7 +16,7 @@ from ktc.ir.frontend.entry_points import Unit
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.declarations.parameters import MAX_MEMBERS, is_pack
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
-from ktc.ir.frontend.meaning.cxx_types import CArray, Pointer, RecordType
+from ktc.ir.frontend.meaning.cxx_types import CArray, Pointer, RecordType, components
 from ktc.ir.frontend.meaning.name_meanings import PackVal
 from ktc.ir.frontend.meaning.values import Value
 from ktc.ir.frontend.syntax.program import Entity
@@ -183,7 +183,10 @@ def _slots(
 def _places(lowering: KernelLowering, name: str, t: Type, offset: int, node: Any) -> Iterator[Slot]:
     """The slots of a parameter, named as :meth:`Parameters.parameters` names what it makes of it."""
     size = lowering.layout(t, node)[0]
-    if isinstance(t, Pointer | Scalar | Vec):
+    parts = components(name, t)
+    if parts is not None:
+        yield from (Slot(part, offset + k * of.bytes, of.bytes, of) for k, (part, of) in enumerate(parts))
+    elif isinstance(t, Pointer | Scalar | Vec):
         yield Slot(name, offset, size, t)
     elif isinstance(t, RecordType):
         for f in lowering.field_layout(t, node):

@@ -34,7 +34,7 @@ from .host_code import uses
 from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
-from .struct_arguments import Member, members, told
+from .struct_arguments import Member, members, told, unchosen
 
 
 class HostLaunch:
@@ -66,6 +66,7 @@ class HostLaunch:
         self.in_grid = False
         """Whether the number of blocks is described: one that cannot be followed is a number of its own."""
 
+        self.tensors: ObjectExtents | None = None
         self.extents: ObjectExtents | None = None
         """What objects' numbers of elements are, while what this launch passes is described."""
 
@@ -144,7 +145,13 @@ class HostLaunch:
         found = self._members()
         single = {p.sym.name: p for p in self.params if not p.host and p not in [x for _, x, _ in found]}
         yield from ((single[name], a) for name, a in zip(self.whole, self.node.args) if name in single)
-        yield from told(found, self.site.env)
+        yield from told(found, self.site.env, self._along)
+
+    def _along(self, tensor: Any, k: int, dimensions: int) -> Any:
+        """The extent of a tensor that is passed along dimension ``k``, of so many."""
+        if self.tensors is None:
+            self.tensors = ObjectExtents(self.site.function, self.site.env)
+        return self.tensors.along(tensor, k, dimensions)
 
     def _members(self) -> list[Member]:
         return members(self.params, self.whole, self.node.args)
@@ -227,12 +234,13 @@ class HostLaunch:
         return node
 
     def _constants(self) -> Iterator[tuple[str, int]]:
-        """Integer parameters and truths that this launch passes a constant for."""
+        """Integer parameters and truths that this launch passes a constant for; the members of other structs are sizes."""
+        fixed = {*self.whole, *unchosen(self._members(), self.site.env)}
         for p, a in self._pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             plain = isinstance(_unsigned(a), c_ast.Constant)
             t = p.sym.type
-            if (named or plain) and p.sym.name in self.whole and isinstance(t, Scalar) and (t.is_int or t == BOOL):
+            if (named or plain) and p.sym.name in fixed and isinstance(t, Scalar) and (t.is_int or t == BOOL):
                 e = self._int(a)
                 if isinstance(e, Const) and math.isfinite(e.value):
                     yield p.sym.name, int(bool(e.value) if t == BOOL else e.value)

@@ -20,6 +20,7 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .host_calls import name_of_call
+from .tensor_accessors import method_call
 
 COUNTS = frozenset({"numel", "size", "length"})
 """Methods that, without arguments, say how many elements there are."""
@@ -75,6 +76,28 @@ class ObjectExtents:
         extents = self._extents(of, DEEPEST)
         return functools.reduce(lambda a, b: c_ast.BinaryOp("*", a, b), extents) if extents else None
 
+    def along(self, tensor: Any, k: int, dimensions: int) -> Any:
+        """An expression for the extent along dimension ``k`` of a tensor that has so many: a number that it is made
+        of, a variable that holds what it was asked for, or that call."""
+        while isinstance(tensor, c_ast.FuncCall) and (of := _same_shape(tensor)) is not None:
+            tensor = of
+        if not isinstance(tensor, c_ast.ID):
+            return method_call(tensor, "size", k)
+        made = self._made_of(tensor.name)
+        if (of := _same_shape(made)) is not None and of.name != tensor.name:
+            return self.along(of, k, dimensions)
+        listed = self._made(made, 0) if isinstance(made, c_ast.FuncCall) else []
+        if len(listed) == dimensions:
+            return listed[k]
+        held = self.holders.get(f"{tensor.name}_size_{k}")
+        return c_ast.ID(held) if held is not None else method_call(tensor, "size", k)
+
+    def _made_of(self, name: str) -> Any:
+        """What the host initialises the object ``name`` with; None if that is no single value."""
+        decl = self.env.get(name)
+        init = decl.init if isinstance(decl, c_ast.Decl) else None
+        return _bare(init_args(init)[0]) if len(init_args(init)) == 1 else None
+
     def _extents(self, name: str, left: int) -> list[Any]:
         """The extents of an object along its dimensions; [] if they are not known."""
         decl = self.env.get(name)
@@ -82,7 +105,7 @@ class ObjectExtents:
         if isinstance(decl, c_ast.Decl) and {*_words(decl.type)} & VECTORS:
             args = init_args(init)
             return args[:1] if args and not isinstance(init, c_ast.InitList) else []
-        made = _bare(init_args(init)[0]) if len(init_args(init)) == 1 else None
+        made = self._made_of(name)
         if isinstance(made, c_ast.FuncCall) and left:
             found = self._made(made, left)
             if found:
@@ -91,18 +114,32 @@ class ObjectExtents:
         return [asked.get(n) or c_ast.ID(f"{name}_size_{n}") for n in range(max(asked) + 1)] if len(asked) > 1 else []
 
     def _made(self, call: c_ast.FuncCall, left: int) -> list[Any]:
+        of = _same_shape(call)
+        if of is not None:
+            return self._extents(of.name, left - 1)
         args = call.args.exprs if call.args is not None else []
-        if isinstance(call.name, c_ast.StructRef):
-            same = isinstance(call.name.name, c_ast.ID) and call.name.field.name in SAME_SHAPE
-            return self._extents(call.name.name.name, left - 1) if same else []
-        function = name_parts(call.name)[1] if isinstance(call.name, c_ast.ID | QualName) else ""
-        if function in SHAPED_LIKE and args and isinstance(args[0], c_ast.ID):
-            return self._extents(args[0].name, left - 1)
-        return _listed(args[0]) if function in MADE_OF and args else []
+        return _listed(args[0]) if _function(call) in MADE_OF and args else []
 
     def _holder(self, name: str) -> Any:
         """A variable that holds what a call returns, or the call's own name."""
         return c_ast.ID(self.holders.get(name, name))
+
+
+def _same_shape(call: Any) -> c_ast.ID | None:
+    """The tensor ``x`` of ``x.contiguous()`` and ``zeros_like(x)``, which has that shape; None for anything else."""
+    if not isinstance(call, c_ast.FuncCall):
+        return None
+    args = call.args.exprs if call.args is not None else []
+    if isinstance(call.name, c_ast.StructRef):
+        of = call.name.name if name_parts(call.name.field)[1] in SAME_SHAPE else None
+    else:
+        of = args[0] if _function(call) in SHAPED_LIKE and args else None
+    return of if isinstance(of, c_ast.ID) else None
+
+
+def _function(call: c_ast.FuncCall) -> str:
+    """The name of the function that is called, without its namespaces; '' of a method."""
+    return name_parts(call.name)[1] if isinstance(call.name, c_ast.ID | QualName) else ""
 
 
 def _listed(node: Any) -> list[Any]:

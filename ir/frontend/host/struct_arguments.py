@@ -1,11 +1,13 @@
 """Structs that a launch passes by value: which parameters are members of one, and what host code makes each of.
 
 A kernel's parameter ``Size s`` is a parameter for each member here, ``s_w`` and ``s_h``. What they are is told by
-``k<<<...>>>(Size{w, h})``, by a variable that is initialised so, or by assignments ``s.w = w``.
+``k<<<...>>>(Size{w, h})``, by a variable that is initialised so, or by assignments ``s.w = w``; of a tensor's accessor
+by what the tensor is made of.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +16,11 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
+
+from .tensor_accessors import Extent, accessed_tensor, accessor_member
+
+MAKERS = re.compile(r"make_u?[a-z]+[234]")
+"""Functions that make a vector of their arguments."""
 
 Member = tuple[str, Param, Any]
 """The struct parameter's name, the parameter that is a member of it, and what the launch passes for the whole."""
@@ -30,22 +37,61 @@ def members(params: Sequence[Param], whole: Sequence[str], args: Sequence[Any]) 
     return found
 
 
-def told(found: Sequence[Member], env: Mapping[str, Any]) -> Iterator[tuple[Param, Any]]:
+def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Iterator[tuple[Param, Any]]:
     """The members of which host code says what they are made of, with that expression. ``env``: what it knows of its
-    variables at the launch."""
+    variables at the launch; ``extent``: of its tensors."""
     for name, p, a in found:
         assigned = env.get(f"{a.name}.{p.sym.name[len(name) + 1 :]}") if isinstance(a, c_ast.ID) else None
-        items = _items(env.get(a.name) if isinstance(a, c_ast.ID) else a)
+        items = _items(_declared(a, env))
         mine = [x for n, x, _ in found if n == name]
+        tensor = _tensor(a, env)
         if assigned is not None:
             yield p, assigned
+        elif tensor is not None:
+            told_of = accessor_member(tensor, p.sym.name[len(name) + 1 :], len(mine) // 2, extent)
+            yield from [(p, told_of)] if told_of is not None else []
         elif len(items) == len(mine):
             yield p, items[mine.index(p)]
+        elif items and [_place(x, name) for x in mine] == [0, 1, 2]:
+            k = mine.index(p)
+            yield p, items[k] if k < len(items) else c_ast.Constant("int", "1")
+
+
+def unchosen(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:
+    """The names of the members that the host does not choose as numbers of its own: those of a tensor's accessor, and
+    what a ``dim3`` of fewer numbers is filled up with."""
+    tensors = {p.sym.name for _, p, a in found if _tensor(a, env) is not None}
+    return tensors | {p.sym.name for name, p, a in found if _place(p, name) >= len(_items(_declared(a, env))) > 0}
+
+
+def _place(p: Param, name: str) -> int:
+    """Which member of the ``dim3`` called ``name`` it is; -1 of something else."""
+    member = p.sym.name[len(name) + 1 :]
+    return "xyz".index(member) if member in ("x", "y", "z") else -1
+
+
+def _declared(a: Any, env: Mapping[str, Any]) -> Any:
+    """What the argument ``a`` is: the declaration of a variable, or the expression."""
+    return env.get(a.name) if isinstance(a, c_ast.ID) else a
+
+
+def _tensor(a: Any, env: Mapping[str, Any]) -> Any:
+    """The tensor whose accessor the argument ``a`` is; None if it is none."""
+    return accessed_tensor(_single(_declared(a, env)))
+
+
+def _single(node: Any) -> Any:
+    """What a variable is initialised with, or ``node`` itself."""
+    args = init_args(node.init) if isinstance(node, c_ast.Decl) and node.init is not None else [node]
+    return args[0] if len(args) == 1 else None
 
 
 def _items(node: Any) -> list[Any]:
-    """The values between the brackets of ``Size{w, h}``, ``Size s(w, h)`` or ``Size s = {w, h}``."""
+    """The values between the brackets of ``Size{w, h}``, ``Size s(w, h)``, ``Size s = {w, h}`` or
+    ``make_int2(w, h)``."""
     node = node.init if isinstance(node, c_ast.Decl) else node
     if isinstance(node, Construct):
         return list(node.args)
+    if isinstance(node, c_ast.FuncCall) and isinstance(node.name, c_ast.ID) and MAKERS.fullmatch(node.name.name):
+        return list(node.args.exprs) if node.args is not None else []
     return init_args(node) if isinstance(node, CtorInit | c_ast.InitList) else []

@@ -31,6 +31,7 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "thrust": ("thrust",),
     "at": ("torch",),
     "c10": ("torch",),
+    "torch": ("torch",),
     "DirectX": ("directx",),
     "cutlass": ("cutlass",),
 }

@@ -51,7 +51,7 @@ __device__ float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b
 __device__ double norm3d(double a, double b, double c) { return sqrt(a * a + b * b + c * c); }
 __device__ float rnorm3df(float a, float b, float c) { return rsqrtf(a * a + b * b + c * c); }
 __device__ float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
-template <typename T> __device__ T modf(T x, T* whole) { *whole = trunc(x); return isinf(x) ? copysign((T)0, x) : copysign(x - trunc(x), x); }
+template <typename U, typename T> __device__ T modf(U v, T* whole) { const T x = v; *whole = trunc(x); return isinf(x) ? copysign((T)0, x) : copysign(x - trunc(x), x); }
 __device__ float modff(float x, float* whole) { *whole = truncf(x); return isinf(x) ? copysignf(0.0f, x) : copysignf(x - truncf(x), x); }
 template <typename T> __device__ T frexp(T x, int* exponent) { const bool plain = isfinite(x) && x != (T)0; const int e = plain ? ilogb(x) + 1 : 0; *exponent = e; return plain ? ldexp(x, -e) : x; }
 __device__ float frexpf(float x, int* exponent) { const bool plain = isfinite(x) && x != 0.0f; const int e = plain ? ilogb(x) + 1 : 0; *exponent = e; return plain ? ldexpf(x, -e) : x; }

@@ -1,5 +1,28 @@
-// What device code uses of thrust as values: complex numbers, function objects.
+// What device code uses of thrust as values: tuples, complex numbers, function objects.
 namespace thrust {
+
+template <typename... T> struct tuple {};
+template <typename A, typename... R> struct tuple<A, R...> {
+  A first;
+  tuple<R...> rest;
+  __device__ tuple() {}
+  __device__ tuple(const A& a, const R&... r) : first(a), rest(r...) {}
+  template <typename B, typename... S> __device__ tuple(const tuple<B, S...>& t) : first(t.first), rest(t.rest) {}
+  template <typename B, typename... S> __device__ tuple& operator=(const tuple<B, S...>& t) {
+    first = t.first;
+    rest = t.rest;
+    return *this;
+  }
+};
+template <int I, typename A, typename... R> __device__ auto& get(tuple<A, R...>& t) {
+  if constexpr (I == 0) return t.first;
+  else return get<I - 1>(t.rest);
+}
+template <int I, typename A, typename... R> __device__ const auto& get(const tuple<A, R...>& t) {
+  if constexpr (I == 0) return t.first;
+  else return get<I - 1>(t.rest);
+}
+template <typename... T> __device__ tuple<T...> make_tuple(T... t) { return tuple<T...>(t...); }
 
 template <typename T> struct complex {
   T re;

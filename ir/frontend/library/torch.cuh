@@ -211,7 +211,77 @@ template <> struct __computed<__half> { using type = float; };
 template <> struct __computed<__nv_bfloat16> { using type = float; };
 template <typename T> struct OpMathType { using type = typename __computed<T>::type; };
 template <typename T> using opmath_type = typename __computed<T>::type;
+
+// Tensors as kernels take them: where the elements begin, and the extent and the stride of each dimension.
+template <typename T> struct DefaultPtrTraits { typedef T* PtrType; };
+template <typename T> struct RestrictPtrTraits { typedef T* __restrict__ PtrType; };
+
+template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits, typename index_t = long>
+struct TensorAccessor {
+  T* ptr;
+  const index_t* sizes;
+  const index_t* strides;
+  __device__ TensorAccessor(T* p, const index_t* n, const index_t* by)
+      : ptr(p), sizes(n), strides(by) {}
+  __device__ index_t size(index_t i) const { return sizes[i]; }
+  __device__ index_t stride(index_t i) const { return strides[i]; }
+  __device__ T* data() const { return ptr; }
+  __device__ TensorAccessor<T, N - 1, PtrTraits, index_t> operator[](index_t i) const {
+    return TensorAccessor<T, N - 1, PtrTraits, index_t>(ptr + strides[0] * i, sizes + 1, strides + 1);
+  }
+};
+template <typename T, template <typename U> class PtrTraits, typename index_t>
+struct TensorAccessor<T, 1, PtrTraits, index_t> {
+  T* ptr;
+  const index_t* sizes;
+  const index_t* strides;
+  __device__ TensorAccessor(T* p, const index_t* n, const index_t* by)
+      : ptr(p), sizes(n), strides(by) {}
+  __device__ index_t size(index_t i) const { return sizes[i]; }
+  __device__ index_t stride(index_t i) const { return strides[i]; }
+  __device__ T* data() const { return ptr; }
+  __device__ T& operator[](index_t i) const { return ptr[strides[0] * i]; }
+};
+
+template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits, typename index_t = long>
+struct GenericPackedTensorAccessor {
+  typename PtrTraits<T>::PtrType ptr;
+  index_t sizes[N];
+  index_t strides[N];
+  __device__ index_t size(index_t i) const { return sizes[i]; }
+  __device__ index_t stride(index_t i) const { return strides[i]; }
+  __device__ T* data() const { return ptr; }
+  __device__ TensorAccessor<T, N - 1, PtrTraits, index_t> operator[](index_t i) const {
+    return TensorAccessor<T, N - 1, PtrTraits, index_t>(ptr + strides[0] * i, sizes + 1, strides + 1);
+  }
+};
+template <typename T, template <typename U> class PtrTraits, typename index_t>
+struct GenericPackedTensorAccessor<T, 1, PtrTraits, index_t> {
+  typename PtrTraits<T>::PtrType ptr;
+  index_t sizes[1];
+  index_t strides[1];
+  __device__ index_t size(index_t i) const { return sizes[0]; }
+  __device__ index_t stride(index_t i) const { return strides[0]; }
+  __device__ T* data() const { return ptr; }
+  __device__ T& operator[](index_t i) const { return ptr[strides[0] * i]; }
+};
+template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits>
+using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, PtrTraits, int>;
+template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits>
+using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, PtrTraits, long>;
+template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits, typename index_t = long>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, PtrTraits, index_t>;
 }  // namespace at
+
+namespace torch {
+using at::DefaultPtrTraits;
+using at::GenericPackedTensorAccessor;
+using at::PackedTensorAccessor;
+using at::PackedTensorAccessor32;
+using at::PackedTensorAccessor64;
+using at::RestrictPtrTraits;
+using at::TensorAccessor;
+}  // namespace torch
 
 template <typename T> __device__ T WARP_SHFL(T value, int lane, int width = 32, unsigned int mask = 0xffffffffu) {
   return __shfl_sync(mask, value, lane, width);

@@ -14,6 +14,7 @@ from ktc.ir.frontend.lowering.declarations.parameters import Parameters
 from ktc.ir.frontend.lowering.expressions.bit_moves import plain_moves
 from ktc.ir.frontend.lowering.memory.cached_loads import plainly_loaded
 from ktc.ir.frontend.lowering.memory.copied_members import without_unseen_copies
+from ktc.ir.frontend.lowering.memory.member_arrays import without_member_arrays
 from ktc.ir.frontend.lowering.memory.null_uses import needed_only
 from ktc.ir.frontend.lowering.retries.retry_loops import with_updates
 from ktc.ir.frontend.meaning.cxx_types import size_of
@@ -53,6 +54,7 @@ class KernelLowering(Parameters):
         self.tables: dict[Any, Value] = {}
         self.references = {}
         self.may_wait = set()
+        self.member_elements = set()
         self.shared_bytes: Expr | None = None
         self.dynamic: dict[Sym, Type] = {}
 
@@ -101,6 +103,7 @@ class KernelLowering(Parameters):
         if any_awaited(body, self.may_wait):
             raise Awaited
         body = without_unseen_copies(self._retyped(body), self.copied_members, params)
+        body = without_member_arrays(body, self.member_elements)
         body = needed_only(body) if self.null_uses else body
         body = without_unused_addresses(body) if self.shared_places else body
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))

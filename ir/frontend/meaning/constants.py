@@ -65,6 +65,25 @@ def limit(t: Scalar, member: str) -> Const | None:
     return None
 
 
+def limit_property(t: Scalar, member: str) -> Const | None:
+    """``std::numeric_limits<t>::member``, a constant of the class, or None if there is no such member."""
+    if t not in (F32, F64) and not t.is_int and t != BOOL:
+        return None
+    is_float = t in (F32, F64)
+    digits = {F32: 24, F64: 53, BOOL: 1}.get(t, t.bits - t.is_signed)
+    flags = {
+        "is_specialized": True, "is_integer": not is_float, "is_exact": not is_float, "is_iec559": is_float,
+        "is_signed": is_float or t.is_signed, "is_bounded": True,
+        "is_modulo": t.is_int and t != BOOL and not t.is_signed,
+        "has_infinity": is_float, "has_quiet_NaN": is_float, "has_signaling_NaN": is_float,
+    }  # fmt: skip
+    if member in flags:
+        return Const(flags[member], BOOL)
+    decimal = {F32: 6, F64: 15}.get(t, int(digits * math.log10(2)))
+    numbers = {"digits": digits, "digits10": decimal, "radix": 2, "max_digits10": {F32: 9, F64: 17}.get(t, 0)}
+    return Const(numbers[member], I32) if member in numbers else None
+
+
 def folded_float(e: Expr) -> Const | None:
     """The value of a constant floating-point expression, each operation rounded to its type; None if it has none."""
     if isinstance(e, Const):

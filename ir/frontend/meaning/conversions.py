@@ -12,7 +12,7 @@ from ktc.ir.frontend.syntax.cxx_ast import NamedType, QualName, RefDecl, params_
 from ktc.ir.frontend.syntax.program import Entity, functions_of
 from ktc.ir.types import VOID, Scalar, Type
 
-from .cxx_types import Pointer, RecordType, Reference
+from .cxx_types import DIM3, Pointer, RecordType, Reference
 from .statics import StaticMembers
 from .templates import rank
 from .values import PtrToPlace, PtrVal, RecordVal, RVal, Value
@@ -137,7 +137,7 @@ class Conversions(StaticMembers):
             elif isinstance(wanted, Pointer):
                 return USER if any(_fit(t, wanted) is not None for t in self._conversions(given)) else None
         cost = rank(arg, param)
-        return cost if cost != USER or self._converts(given, wanted) else None
+        return cost if cost != USER or wanted == DIM3 or self._converts(given, wanted) else None
 
     def _conversions(self, t: RecordType, explicit: bool = True) -> Iterator[Type]:
         """What the conversion operators of ``t`` give; those that are not ``explicit`` alone, where that is said."""

@@ -113,6 +113,8 @@ class Auto(Type):
 
 NULLPTR_T = Opaque("std::nullptr_t")
 DIM3 = Opaque("dim3")
+UINT3 = Vec(U32, 3)
+"""What a ``dim3`` is where it is kept: three numbers."""
 
 
 def _vectors() -> dict[str, Type]:
@@ -146,6 +148,19 @@ SCALAR_TYPES: dict[str, Type] = {
     "cudaStream_t": U64,
 }  # fmt: skip
 
+COMPONENTS = "xyzw"
+"""The members of a vector."""
+
+
+def components(name: str, t: Type) -> list[tuple[str, Scalar]] | None:
+    """The parameters that a parameter ``name`` of type ``t`` becomes, if that is a vector of up to four numbers: each
+    component by itself, ``name_x`` and so on, with its type."""
+    t = UINT3 if t == DIM3 else t
+    if not isinstance(t, Vec) or not isinstance(t.n, int) or t.n > len(COMPONENTS):
+        return None
+    return [(f"{name}_{axis}", t.elem) for axis in COMPONENTS[: t.n]]
+
+
 BITS_MEMBERS: dict[Scalar, tuple[str, Scalar]] = {
     E4M3: ("__x", U8), E5M2: ("__x", U8), F16: ("x", U16), BF16: ("x", U16),
 }  # fmt: skip
@@ -159,7 +174,7 @@ OPAQUE_TYPES = (
 """Types that only host code names."""
 
 TYPE_NAMES: dict[str, Type] = {
-    **SCALAR_TYPES, **VECTOR_TYPES, "dim3": DIM3, "uint3": Vec(U32, 3), **{n: Opaque(n) for n in OPAQUE_TYPES}
+    **SCALAR_TYPES, **VECTOR_TYPES, "dim3": DIM3, "uint3": UINT3, **{n: Opaque(n) for n in OPAQUE_TYPES}
 }  # fmt: skip
 """Types known without any header, by spelling."""
 

@@ -17,7 +17,7 @@ from ktc.ir.frontend.lowering.memory.lvalues import Places
 from ktc.ir.frontend.syntax.program import functions_of
 from ktc.ir.types import BOOL, U8, U64, VOID, Scalar, Type, Vec
 
-from .cxx_types import CArray, Pointer, RecordType, Reference, show
+from .cxx_types import DIM3, UINT3, CArray, Pointer, RecordType, Reference, show
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Layouts(Places):
         """
         if isinstance(t, Reference):
             t = t.elem
+        t = UINT3 if t == DIM3 else t
         if isinstance(t, Scalar):
             return t.bytes, t.bytes
         if isinstance(t, Vec) and isinstance(t.n, int):

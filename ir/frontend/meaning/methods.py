@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import Function, NamedType, QualName, Using, params_of
+from ktc.ir.frontend.syntax.cxx_ast import (
+    CONST_METHOD,
+    Function,
+    NamedType,
+    QualName,
+    TemplateParam,
+    Using,
+    params_of,
+)
 from ktc.ir.frontend.syntax.program import Entity
 
 from .conversions import Conversions, functions_of
@@ -41,9 +49,10 @@ class Methods(Conversions):
             d for d in self.program.functions.get(e.node.name, [])
             if d.node.body is not None and d.node.owner.split("::")[-1] == owner.name
             and len(params_of(d.node)) == count and d.node.kind == e.node.kind
+            and (CONST_METHOD in d.node.specs) == (CONST_METHOD in e.node.specs)
         ]  # fmt: skip
         special = [d for d in found if _of_one_class(d)]
-        found = [d for d in found if d not in special]
+        found = [d for d in found if d not in special and _is_of_pattern(d, owner)]
         mine = self._arguments_of(owner, bound) if special else []
         for d in special:
             with self.scoped(namespace=d.namespace, root=self.global_scope()):
@@ -58,9 +67,11 @@ class Methods(Conversions):
         if e.node.body is not None:
             return e
         if len(found) > 1:
-            ours = [p.name for p in owner.params or ()]
-            found = [d for d in found if signature(d.node, dict(zip((p.name for p in d.params or ()), ours)))
-                     == signature(e.node, {})]  # fmt: skip
+            ours = (*(owner.params or ()), *(e.params or ()))
+            found = [
+                d for d in found
+                if len(d.params or ()) == len(ours) and signature(d.node, _renamed(d, ours)) == signature(e.node, {})
+            ]  # fmt: skip
         if len(found) > 1:
             what = f"'{owner.name}::{e.node.name}' has several definitions outside its class"
             self.fail("E-UNSUPPORTED-MEMBER", what, e.node, hint="define it inside the class")
@@ -207,6 +218,28 @@ def _of_one_class(d: Entity) -> bool:
     """Whether a definition outside its class is for one instance of it: ``template <> int A<int>::f()``."""
     names = {p.name for p in d.params or ()}
     return bool(d.node.owner_args) and not any(plain_name(a) in names for a in d.node.owner_args)
+
+
+def _is_of_pattern(d: Entity, owner: Entity) -> bool:
+    """Whether a definition outside its class is written for ``owner``: the class template or one partial specialisation
+    of it, ``vec<2, T>::f``, among others of that name."""
+    if not d.node.owner_args or owner.params is None:
+        return True
+    written = [_argument(a, _renamed(d, owner.params)) for a in d.node.owner_args]
+    if owner.spec_args is None:
+        return written == [(p.name,) for p in owner.params]
+    return written == [_argument(a, {}) for a in owner.spec_args]
+
+
+def _renamed(d: Entity, ours: Sequence[TemplateParam]) -> dict[str, str]:
+    """The names that ``ours`` have for the template parameters of ``d``."""
+    return {theirs.name: p.name for theirs, p in zip(d.params or (), ours)}
+
+
+def _argument(a: Any, names: dict[str, str]) -> tuple:
+    """A template argument as it is written: a name is one, whether it was read as a type or as a value."""
+    name = plain_name(a)
+    return _written(a, names) if name is None else (names.get(name, name),)
 
 
 def signature(fn: Function, names: dict[str, str]) -> tuple:

@@ -10,6 +10,7 @@ from pycparser import c_ast
 from ktc.ir.builtins import ANY_ARGUMENTS, Builtin, lookup
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.context import Scope
+from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.calls.forwarding import categories, forwarded_type, is_forwarding
 from ktc.ir.frontend.syntax.cxx_ast import CONST_METHOD, AutoType, NamedType, QualName, Record, TemplateParam
 from ktc.ir.frontend.syntax.program import Entity, name_parts, pick
@@ -97,7 +98,8 @@ class Overloads(Bodies):
             for i, (e, (cost, bindings, types)) in enumerate(viable)
         ]
         name = found[0].name
-        rows = () if targs or any(e.namespace for e in found) else lookup(name)
+        own = in_library(getattr(found[0].node.coord, "file", None))  # what defines a built-in does not overload it
+        rows = () if targs or own or any(e.namespace for e in found) else lookup(name)
         least = min(ranked, key=lambda r: r[:3], default=None)
         cost, template = (None, False) if least is None else (least[0], least[2])
         if rows and self._builtin_wins(rows, args, cost, template):

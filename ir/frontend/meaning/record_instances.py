@@ -90,7 +90,11 @@ class RecordInstances(Memory):
         elif len(patterns) != len(values):
             return None
         for a, v in zip(patterns, values):
-            if isinstance(a, c_ast.ID) and a.name in params:
+            if isinstance(v, TemplateVal):
+                name = plain_name(a) or ""
+                if (found.setdefault(name, v) if name in params else self.template_named(a)) != v:
+                    return None
+            elif isinstance(a, c_ast.ID) and a.name in params:
                 if found.setdefault(a.name, v) != v:
                     return None
             elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):

@@ -18,7 +18,7 @@ from ktc.ir.frontend.syntax.cxx_ast import (
 )
 from ktc.ir.types import BOOL, I32, VOID, Scalar, Type, Vec
 
-from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
+from .cxx_types import DIM3, UINT3, Auto, CArray, FunctionType, Pointer, RecordType, Reference
 from .name_meanings import PackVal, TemplateVal, TypeVal
 from .values import ChoicePlace, ElemPlace, RecordVal, RVal, Value, VarPlace
 
@@ -29,12 +29,15 @@ EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
 def rank(arg: Type, param: Type) -> int | None:
     """Cost of passing an ``arg`` to a ``param``, None if impossible."""
     if isinstance(param, Reference):
-        if param.elem == arg:
+        if param.elem == arg or {param.elem, arg} == {DIM3, UINT3}:
             return EXACT
         inner = rank(arg, param.elem)
         return None if inner is None or not (param.const or param.rvalue) else inner
     if isinstance(arg, Reference):
         arg = arg.elem
+    if param == DIM3 and isinstance(arg, Scalar):
+        return USER
+    arg, param = (UINT3 if t == DIM3 else t for t in (arg, param))
     if arg == param:
         return EXACT
     if isinstance(param, Pointer) and isinstance(param.elem, FunctionType) and isinstance(arg, FunctionType):

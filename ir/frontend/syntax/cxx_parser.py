@@ -175,7 +175,10 @@ class CudaParser(TemplateParser):
             spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
         owner = _constructor_of(spec["type"][-1]) if top and self._peek_type() == "LPAREN" else None
         if owner is not None:
-            decl = c_ast.TypeDecl(f"{owner}::{owner}", None, None, None, coord=coord)
+            full = f"{owner.name}::{owner.name}"
+            if owner.args is not None:
+                self._owner_args[full] = owner.args
+            decl = c_ast.TypeDecl(full, None, None, None, coord=coord)
             spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
             decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
             return [self._parse_function(spec, decl, "ctor")]
@@ -218,10 +221,10 @@ class CudaParser(TemplateParser):
         return decls
 
 
-def _constructor_of(spec: c_ast.Node) -> str | None:
-    """The class ``C`` if a declaration starts with ``C::C`` or ``C<T>::C``: a constructor defined outside of it."""
+def _constructor_of(spec: c_ast.Node) -> NamePart | None:
+    """The class where a declaration starts with ``C::C`` or ``C<T>::C``: a constructor defined outside of it."""
     parts = spec.name.parts if isinstance(spec, NamedType) else []
-    return parts[-1].name if len(parts) > 1 and parts[-1].name == parts[-2].name else None
+    return parts[-2] if len(parts) > 1 and parts[-1].name == parts[-2].name else None
 
 
 def to_loc(coord, file: str) -> Loc:

@@ -80,7 +80,10 @@ class DeclParser(SpecifierParser):
         if self._peek_type() in ("COLONCOLON", "OPERATOR") and self._peek_type(2) in ("OPERATOR", "NOT"):
             self._accept("COLONCOLON")
         if self._peek_type() == "OPERATOR":
-            return f"{name.text}::{self._parse_operator_name()}"
+            full = f"{name.text}::{self._parse_operator_name()}"
+            if name.parts[-1].args is not None:
+                self._owner_args[full] = name.parts[-1].args
+            return full
         if len(name.parts) == 1 and name.parts[0].args is None:
             return name.parts[0].name
         if name.parts[-1].args is not None:

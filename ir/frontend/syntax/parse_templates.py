@@ -43,7 +43,7 @@ class TemplateParser(RecoveringParser):
                 self._templates.add(name)
             elif name:
                 self._templates.add(name.split("::")[-1])
-                if not getattr(d, "owner", ""):  # a constructor defined outside its class has the class's name
+                if not getattr(d, "owner", "") and name not in self._record[-1:]:  # constructors have the class's name
                     self._add_identifier(name, coord)
         return _constrained(Template(params, decl, coord=coord), ours)
 

@@ -23,7 +23,7 @@ from ktc.ir.frontend.meaning.template_args import spell
 from ktc.ir.frontend.meaning.values import ListVal, RecordVal, RVal, Value, describe  # fmt: skip
 from ktc.ir.frontend.ptx.ptx_functions import FILE as PTX_FILE
 from ktc.ir.frontend.ptx.ptx_types import NAMESPACE as PTX
-from ktc.ir.frontend.syntax.cxx_ast import PackExpansion, QualName
+from ktc.ir.frontend.syntax.cxx_ast import Construct, NamedType, NamePart, PackExpansion, QualName
 from ktc.ir.frontend.syntax.program import Entity, name_parts, pick
 from ktc.ir.nodes import Const
 from ktc.ir.types import U64
@@ -33,6 +33,12 @@ class Calls(Overloads):
     """Function calls; every device function is inlined."""
 
     argument: Callable[[Any], Value]
+
+    def _is_type(self, callee: c_ast.ID | QualName, qualifier: tuple[str, ...], name: str) -> bool:
+        """Whether what is called is a type of the class around, and no function: ``col(a, b)`` makes an object."""
+        if qualifier or name in self.program.functions or lookup(name) or self._enclosing_record() is None:
+            return False
+        return self.scope.find(name) is not None and self.try_type(callee) is not None
 
     def call(self, node: c_ast.FuncCall) -> Value:
         callee = node.name
@@ -61,6 +67,9 @@ class Calls(Overloads):
             found = opencl_call(self, name, raw, node)
             if found is not None:
                 return found
+        if self._is_type(callee, qualifier, name):  # of a class whose members the parser did not see here
+            named = QualName([NamePart(name, targs, coord=node.coord)], False, coord=node.coord)
+            return self.eval(Construct(NamedType(named, coord=node.coord), raw, False, coord=node.coord))
         args = self.arguments(raw)  # once: they may have effects
         if qualifier:
             owner = self.try_type(QualName(callee.parts[:-1], False, coord=callee.coord))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.lowering.expressions.lookup import HW
-from ktc.ir.frontend.meaning.cxx_types import CArray, Pointer, RecordType, show
+from ktc.ir.frontend.lowering.expressions.convert import lane_of
+from ktc.ir.frontend.meaning.cxx_types import CArray, Pointer, RecordType, components, show
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.meaning.values import Dim3Val, NullVal, PtrVal, RecordVal, Value
 from ktc.ir.frontend.syntax.cxx_ast import Launch, QualName
@@ -57,9 +57,6 @@ def device_launch(low: KernelLowering, node: Launch) -> Value:
 
 
 def _dims(low: KernelLowering, node: Any, at: Any) -> tuple[Expr, Expr, Expr]:
-    if isinstance(node, c_ast.ID) and node.name in HW and low.scope.find(node.name) is None:
-        x, y, z = (low.rvalue(low.hardware(HW[node.name], axis), at).expr for axis in "xyz")
-        return x, y, z
     v = low.load(low.eval(node), at)
     if isinstance(v, Dim3Val):
         return v.x, v.y, v.z
@@ -84,6 +81,9 @@ def _flat(low: KernelLowering, t: Type, v: Value, node: Any) -> Iterator[Expr]:
             yield low.address_expr(p, node)
         else:
             yield low.address_bits(p, node).expr
+    elif (parts := components("", t)) is not None:
+        whole = low.temp(low.rvalue(low.initial_value(t, [v], False, node), node).expr)
+        yield from (lane_of(whole, k) for k in range(len(parts)))
     elif isinstance(t, Scalar | Vec):
         yield low.convert(low.rvalue(low.load(v, node), node, t), t, "implicit", node).expr
     elif isinstance(t, RecordType) and t.decl[0].node.kind != "union":

@@ -13,13 +13,25 @@ from ktc.ir.frontend.context import Frame, Scope
 from ktc.ir.frontend.input_limits import MAX_INLINE_DEPTH
 from ktc.ir.frontend.lowering.declarations.member_inits import MemberInits
 from ktc.ir.frontend.lowering.memory.buffers import as_volatile, cost
-from ktc.ir.frontend.meaning.cxx_types import Auto, CArray, FunctionType, ListType, Pointer, RecordType, Reference, show
+from ktc.ir.frontend.meaning.cxx_types import (
+    DIM3,
+    UINT3,
+    Auto,
+    CArray,
+    FunctionType,
+    ListType,
+    Pointer,
+    RecordType,
+    Reference,
+    show,
+)
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.meaning.name_meanings import FunctionVal, OpaqueVal, PackVal
 from ktc.ir.frontend.meaning.values import (  # fmt: skip
     ArrayVal,
     ChoicePlace,
     ChoicePtr,
+    Dim3Val,
     ElemPlace,
     FlatArray,
     LaneArray,
@@ -182,6 +194,10 @@ class Inliner(MemberInits):
                 return named(as_volatile(self.pin(v), t.volatile), t.const)
             t = t.elem
         place, v = v, self.load(v, node)
+        if t == DIM3:
+            v, t = self.initial_value(t, [v], False, node), UINT3
+        if isinstance(v, Dim3Val) and not mutated and t in (UINT3, Auto()):
+            return self.pinned_dim3(v, name)
         if isinstance(t, Auto):
             t = self.type_of(v)
         if isinstance(v, FunctionVal) and isinstance(t, Pointer):

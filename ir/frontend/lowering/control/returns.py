@@ -8,8 +8,8 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.frontend.lowering.declarations.globals import Globals
-from ktc.ir.frontend.meaning.cxx_types import Auto, Pointer, RecordType, Reference
-from ktc.ir.frontend.meaning.values import NullVal, PtrSlot, RecordVal, RVal, Value, VarPlace, describe
+from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, RecordType, Reference
+from ktc.ir.frontend.meaning.values import Dim3Val, NullVal, PtrSlot, RecordVal, RVal, Value, VarPlace, describe
 from ktc.ir.frontend.syntax.cxx_ast import Function, IfConstexpr, QualName, RangeFor
 from ktc.ir.frontend.syntax.program import name_parts
 from ktc.ir.frontend.syntax.syntax_walk import contains
@@ -66,6 +66,8 @@ class Returns(Globals):
             return self._returned_object(v, node.expr.name if isinstance(node.expr, c_ast.ID) else None, node)
         if t is None or isinstance(t, Auto):
             return v
+        if t == DIM3:
+            return self.initial_value(t, [v], False, node)
         if isinstance(t, RecordType):
             return self.construct_record(t, [v], node)
         if isinstance(t, Pointer):
@@ -85,6 +87,7 @@ class Returns(Globals):
 
     def _assign_result(self, value: Value, node: Any) -> None:
         frame = self.frame
+        value = self.rvalue(value, node) if isinstance(value, Dim3Val) else value
         if frame.result is None:
             if isinstance(value, RecordVal):
                 frame.result = self.at_start(lambda: self.new_record(value.type, f"{frame.name}_result", node))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from pycparser import c_ast
 
 from ktc.ir.frontend.lowering.memory.buffers import as_volatile
 from ktc.ir.frontend.meaning.constants import folded_float
-from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
+from ktc.ir.frontend.meaning.cxx_types import DIM3, UINT3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
 from ktc.ir.frontend.meaning.evaluation import evaluated, values_after
 from ktc.ir.frontend.meaning.name_meanings import FunctionVal, OpaqueVal
 from ktc.ir.frontend.meaning.values import (  # fmt: skip
@@ -31,7 +31,7 @@ from ktc.ir.frontend.meaning.values import (  # fmt: skip
 from ktc.ir.frontend.syntax.cxx_ast import CtorInit, CxxCast, qualifiers
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.frontend.syntax.variable_uses import init_args
-from ktc.ir.nodes import Const, Decl, Sym, fresh, i32
+from ktc.ir.nodes import Const, Decl, Sym, fresh
 from ktc.ir.types import VOID, Scalar, Type, Vec
 
 from .arrays import Arrays
@@ -67,7 +67,9 @@ class Declarations(Arrays):
             return self._local_array(node, t)
         if isinstance(t, Auto | Reference | Pointer) or init is not None:
             args = self.unpacked(init_args(init))
-            if t == DIM3 or isinstance(t, RecordType):
+            if t == DIM3:
+                return self._dim3_variable(node, args, mutated)
+            if isinstance(t, RecordType):
                 brace = not isinstance(init, CtorInit) or init.brace
                 at = len(self.out)
                 made = self._record_variable(name, t, args, brace, init, mutated)
@@ -91,7 +93,9 @@ class Declarations(Arrays):
                     return self.copied(v, name, node)
                 if isinstance(v, FunctionVal) and is_lvalue(args[0]):
                     return self.copied_closure(v, node)
-                if isinstance(v, FunctionVal | RecordVal | Dim3Val | PtrToPlace | NullVal):
+                if isinstance(v, Dim3Val):
+                    return self._dim3_variable(node, [v], mutated)
+                if isinstance(v, FunctionVal | RecordVal | PtrToPlace | NullVal):
                     return v
                 t = self.type_of(v)
             if isinstance(t, Pointer):
@@ -105,8 +109,15 @@ class Declarations(Arrays):
         if isinstance(t, RecordType):
             return self._record_variable(name, t, [], True, None, mutated)
         if t == DIM3:
-            return Dim3Val(i32(1), i32(1), i32(1))
+            return self._dim3_variable(node, [], mutated)
         return self._scalar(node, t, None, False, False, mutated)
+
+    def _dim3_variable(self, node: c_ast.Decl, args: list, mutated: bool) -> Value:
+        """A ``dim3``: its numbers as they are now, and a vector of them where they change later."""
+        v = self.initial_value(DIM3, args, False, node)
+        if mutated:
+            return self._scalar(node, UINT3, v, False, False, mutated)
+        return self.pinned_dim3(v, node.name.strip()) if isinstance(v, Dim3Val) else v
 
     def _note_constants(self, v: Value, before: list) -> None:
         """Remember the values that the statements ``before`` give the members of the constant object ``v``."""
@@ -245,9 +256,6 @@ class Declarations(Arrays):
         return named(as_volatile(self.pin(v), t.volatile), t.const)
 
     def _record_variable(self, name: str, t: Type, args: list, brace: bool, node: Any, mutated: bool) -> Value:
-        if t == DIM3:
-            v = self.load(self.eval(args[0])) if len(args) == 1 and not isinstance(args[0], c_ast.InitList) else None
-            return v if isinstance(v, Dim3Val) else self.initial_value(t, args, brace, node)
         assert isinstance(t, RecordType)
         self.frame.objects.add(name)
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList | c_ast.NamedInitializer):

@@ -23,6 +23,7 @@ class MemberInits(Intrinsics):
 
     constructed: dict[int, RecordType]
     bind_argument: Callable[..., Value]
+    unpacked: Callable[[list], list]
 
     def construct_members(self, fn: Function, record: RecordVal, node: Any) -> None:
         """Base classes and members of ``record`` by the initialisers of the constructor ``fn`` and their own."""
@@ -30,17 +31,21 @@ class MemberInits(Intrinsics):
         given = {name.parts[-1].name: (name, init) for name, init in fn.inits}
         if t is None:
             for name, init in given.values():
-                self._member_init(record, name, [self.eval(a) for a in init], node)
+                self._member_init(record, name, self._given(init), node)
             return
         if t.name in given:  # delegates to another constructor
-            self.run_constructor(t, record, [self.eval(a) for a in given[t.name][1]], node)
+            self.run_constructor(t, record, self._given(given[t.name][1]), node)
             return
         for base in self.bases_of(t):
             _, init = given.pop(base.name, (None, []))
-            self.run_constructor(base, record, [self.eval(a) for a in init], node)
+            self.run_constructor(base, record, self._given(init), node)
         self.construct_own(t, record, given, node)
         for name, init in given.values():  # members of unnamed unions
-            self._member_init(record, name, [self.eval(a) for a in init], node)
+            self._member_init(record, name, self._given(init), node)
+
+    def _given(self, init: list) -> list[Value]:
+        """The arguments of a member's or a base's initialiser; those that a parameter pack stands for, one by one."""
+        return [self.eval(a) for a in self.unpacked(init)]
 
     def construct_own(
         self, t: RecordType, record: RecordVal, given: dict[str, tuple[QualName, list]], node: Any
@@ -53,7 +58,7 @@ class MemberInits(Intrinsics):
                 continue
             if item.name in given:
                 name, init = given.pop(item.name)
-                self._member_init(record, name, [self.eval(a) for a in init], node)
+                self._member_init(record, name, self._given(init), node)
             elif item.name in late:
                 with self.record_scope(t, entity, bound, record):
                     values = [self.eval(a) for a in init_args(item.init)]

@@ -7,13 +7,23 @@ from typing import Any
 
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.control.range_for import RangeLoops
-from ktc.ir.frontend.meaning.cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, show, size_of
+from ktc.ir.frontend.meaning.cxx_types import (
+    UINT3,
+    CArray,
+    FunctionType,
+    Pointer,
+    RecordType,
+    Reference,
+    components,
+    show,
+    size_of,
+)
 from ktc.ir.frontend.meaning.name_meanings import PackVal
 from ktc.ir.frontend.meaning.values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import PackExpansion
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.kernel import Param
-from ktc.ir.nodes import Alloc, Decl, Var, fresh, i32
+from ktc.ir.nodes import Alloc, Decl, Expr, Sym, Var, VecMake, fresh, i32
 from ktc.ir.types import I32, VOID, Array, Ptr, Scalar, Type, Vec
 
 MAX_MEMBERS = 64
@@ -21,7 +31,9 @@ MAX_MEMBERS = 64
 
 
 class Parameters(RangeLoops):
-    """Parameters of the kernel being lowered."""
+    """Parameters of the kernel being lowered. ``member_elements`` are those that are elements of array members."""
+
+    member_elements: set[Sym]
 
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
         """The kernel's own parameters, a struct's members as ``name_member``."""
@@ -81,6 +93,8 @@ class Parameters(RangeLoops):
                 align = natural if natural > elem.bytes else 0  # type: ignore[union-attr]
             ptr = Ptr(elem, "global", t.const, t.restrict, t.volatile)
             out.append(Param(fresh(name, ptr), align=align, noalias=t.restrict, readonly=t.const))
+        elif (parts := components(name, t)) is not None:
+            out += [Param(fresh(part, of)) for part, of in parts]
         elif isinstance(t, Scalar | Vec):
             out.append(Param(fresh(name, t)))
         elif isinstance(t, RecordType) and t.decl[0].node.kind != "union":
@@ -124,6 +138,8 @@ class Parameters(RangeLoops):
             return self.at_start_of(PtrVal(given[name].sym, (), None, t, const=True), t, node)
         if isinstance(t, CArray):
             return self._array_member(name, t, given, node)
+        if (parts := components(name, t)) is not None:
+            return self._vector(name, t, [Var(given[part].sym) for part, _ in parts], mutated, node)
         sym = given[name].sym
         if isinstance(t, Pointer):
             start = PtrVal(sym, (), None, t.elem, t.const, volatile=t.volatile)
@@ -142,6 +158,22 @@ class Parameters(RangeLoops):
         self.emit(Decl(copy, Var(sym), loc=self.loc))
         return VarPlace(copy)
 
+    def _vector(self, name: str, t: Type, parts: list[Expr], mutated: bool, node: Any) -> Value:
+        """What a vector means whose components are parameters: they, or a variable where it is more than read."""
+        vector = t if isinstance(t, Vec) else UINT3
+        v = RVal(VecMake(vector, tuple(parts)))
+        in_memory = self.variable_in_memory(name, vector, v, node)
+        if in_memory is not None:
+            return in_memory
+        key = self.variable_key(name, node)
+        if not mutated:
+            return v
+        copy = fresh(name, vector)
+        self.origin[copy] = key
+        self.changing.add(copy)
+        self.emit(Decl(copy, v.expr, loc=self.loc))
+        return VarPlace(copy)
+
     def _array_member(self, name: str, t: CArray, given: dict[str, Param], node: Any) -> Value:
         """An array member: its elements are parameters, copied into a private array that can be indexed."""
         array = self.declare_array(name, t, node)
@@ -154,6 +186,7 @@ class Parameters(RangeLoops):
                 self._fill(self.subscript(place, i32(k), node), f"{name}_{k}", t.elem, given, node)
             return
         self.store(place, self.load(self.parameter_value(name, t, given, False, node), node), node)
+        self.member_elements |= {p.sym for p in (given.get(name),) if p is not None}
 
 
 def is_local(node: Any) -> bool:

@@ -11,7 +11,7 @@ from ktc.ir.frontend.dialects.dialect import OPENCL
 from ktc.ir.frontend.dialects.opencl_lowering import vector_literal
 from ktc.ir.frontend.lowering.calls.calls import Calls
 from ktc.ir.frontend.lowering.memory.buffers import as_volatile
-from ktc.ir.frontend.meaning.cxx_types import DIM3, CArray, FunctionType, Pointer, RecordType, Reference, show
+from ktc.ir.frontend.meaning.cxx_types import DIM3, UINT3, CArray, FunctionType, Pointer, RecordType, Reference, show
 from ktc.ir.frontend.meaning.name_meanings import FunctionVal
 from ktc.ir.frontend.meaning.values import (  # fmt: skip
     ChoicePtr,
@@ -28,7 +28,9 @@ from ktc.ir.frontend.meaning.values import (  # fmt: skip
 )
 from ktc.ir.frontend.syntax.cxx_ast import Construct, CxxCast
 from ktc.ir.nodes import Const, VecMake, i32
-from ktc.ir.types import BOOL, I64, U64, VOID, Scalar, Type, Vec
+from ktc.ir.types import BOOL, I64, U32, U64, VOID, Scalar, Type, Vec
+
+from .convert import lane_of
 
 
 def braced(v: Any) -> list:
@@ -110,8 +112,7 @@ class Construction(Calls):
     def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
         """A value of type ``t`` from constructor arguments or a braced list."""
         if t == DIM3:
-            dims = [self.rval(a).expr for a in args] + [i32(1)] * 3
-            return Dim3Val(dims[0], dims[1], dims[2])
+            return self._dim3(args, node)
         if isinstance(t, RecordType):
             if brace or not args:
                 return self.brace_record(t, args, node)
@@ -137,6 +138,19 @@ class Construction(Calls):
         if isinstance(args[0], c_ast.InitList | ListVal):
             return self.initial_value(t, braced(args[0]), True, node)
         return self.cast(t, args[0], "implicit" if brace else "c", node)
+
+    def _dim3(self, args: list, node: Any) -> Dim3Val:
+        """``dim3(x, y)``, of which a number that is missing is 1; a copy of one, or of a ``uint3``."""
+        if len(args) == 1 and isinstance(args[0], c_ast.InitList | ListVal):
+            args = braced(args[0])
+        given = [self.rval(a) for a in args]
+        if len(given) == 1 and given[0].type == UINT3:
+            made = isinstance(given[0].expr, VecMake)
+            whole = given[0].expr if made else self.reuse(given[0].expr)
+            given = [RVal(lane_of(whole, i)) for i in range(3)]
+        numbers = [self.convert(v, U32, "implicit", node).expr for v in given]
+        x, y, z = (numbers + [Const(1, U32)] * 3)[:3]
+        return Dim3Val(x, y, z)
 
     def zero(self, t: Type, node: Any = None) -> RVal:
         """``T()``."""

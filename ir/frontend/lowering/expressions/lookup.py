@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
@@ -10,7 +11,7 @@ from ktc.ir.frontend.meaning import constants
 from ktc.ir.frontend.meaning.cxx_types import CArray, RecordType
 from ktc.ir.frontend.meaning.literals import character, characters, integer
 from ktc.ir.frontend.meaning.name_meanings import OpaqueVal, TypeVal
-from ktc.ir.frontend.meaning.values import NullVal, RVal, Value  # fmt: skip
+from ktc.ir.frontend.meaning.values import Dim3Val, NullVal, RVal, Value  # fmt: skip
 from ktc.ir.frontend.syntax.cxx_ast import QualName
 from ktc.ir.frontend.syntax.program import name_parts, pick
 from ktc.ir.nodes import Const
@@ -29,6 +30,8 @@ HW = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block_dim", "grid
 
 class Lookup(LazyOperators):
     """What a literal or a name means."""
+
+    hardware: Callable[[str, str], RVal]
 
     def _constant(self, node: c_ast.Constant) -> Value:
         text, kind = node.value, node.type
@@ -72,7 +75,8 @@ class Lookup(LazyOperators):
         if node.name == "NULL":
             return NullVal()
         if node.name in HW:
-            return OpaqueVal(node.name)
+            x, y, z = (self.hardware(HW[node.name], axis).expr for axis in "xyz")
+            return Dim3Val(x, y, z)
         if (bad := self.program.bad_function(node.name)) is not None:
             raise bad
         extra = self.source.why_missing
@@ -97,6 +101,11 @@ class Lookup(LazyOperators):
             answer = self.predicate(trait.name, trait.args or [], node)
             if answer is not None:
                 return RVal(Const(answer, BOOL))
+        if len(node.parts) > 1 and node.parts[-2].name == "numeric_limits" and node.parts[-2].args:
+            t = self.arg_type(node.parts[-2].args[0])
+            limit = constants.limit_property(t, name) if isinstance(t, Scalar) else None
+            if limit is not None:
+                return RVal(limit)
         if len(node.parts) > 1:
             owner = self.try_type(QualName(node.parts[:-1], False, coord=node.coord))
             if isinstance(owner, RecordType):

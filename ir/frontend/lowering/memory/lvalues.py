@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ktc.ir.frontend.lowering.expressions.convert import bitcast
+from ktc.ir.frontend.meaning.cxx_types import UINT3
 from ktc.ir.frontend.meaning.values import (
     ArrayVal,
     BitPlace,
@@ -85,6 +86,8 @@ class Places(Pointers):
         v = self.load(v, node)
         if isinstance(v, RVal):
             return v
+        if isinstance(v, Dim3Val):
+            return RVal(VecMake(UINT3, (v.x, v.y, v.z)))
         if isinstance(v, RecordVal):
             converted = self.convert_record(v, node, to)
             if converted is not None:
@@ -250,6 +253,11 @@ class Places(Pointers):
     def pinned_index(self, e: Expr, name: str = "idx") -> Expr:
         """``e`` as it is now: itself, where it is short and nothing that it is made of changes."""
         return e if cost(e) <= 8 and self.is_constant_expr(e) else self.temp(e, name)
+
+    def pinned_dim3(self, v: Dim3Val, name: str) -> Dim3Val:
+        """``v`` with its numbers as they are now."""
+        x, y, z = (self.pinned_index(e, f"{name}_{axis}") for e, axis in zip((v.x, v.y, v.z), "xyz"))
+        return Dim3Val(x, y, z)
 
     def is_constant_expr(self, e: Expr) -> bool:
         """Whether ``e`` has the same value wherever it is evaluated in this function."""

@@ -39,11 +39,16 @@ def places(found: Instance) -> dict[str, tuple[int, int]]:
     return {s.name: (s.offset, s.size) for s in found.slots}
 
 
+def axes(name: str, offset: int, letters: str) -> dict[str, tuple[int, int]]:
+    """The places of a vector's components of four bytes each."""
+    return {f"{name}_{axis}": (offset + 4 * k, 4) for k, axis in enumerate(letters)}
+
+
 def test_members_are_found_where_the_abi_has_them(unit):
     found = launched(unit, "one::k(float*, char, Small, Flags)", [(0, 8), (8, 1), (16, 40), (56, 4)])
     assert places(found) == {
-        "x": (0, 8), "c": (8, 1), "s_tag": (16, 1), "s_weight": (24, 8), "s_at": (32, 12), "s_counts_0": (44, 4),
-        "s_counts_1": (48, 4), "f_a": (56, 4), "f_b": (56, 4), "f_c": (58, 1),
+        "x": (0, 8), "c": (8, 1), "s_tag": (16, 1), "s_weight": (24, 8), **axes("s_at", 32, "xyz"),
+        "s_counts_0": (44, 4), "s_counts_1": (48, 4), "f_a": (56, 4), "f_b": (56, 4), "f_c": (58, 1),
     }  # fmt: skip
     assert {s.name: s.bits for s in found.slots if s.bits} == {"f_a": (0, 3), "f_b": (3, 7)}
     assert {p.sym.name for p in found.kernel.params} == set(places(found))
@@ -51,7 +56,7 @@ def test_members_are_found_where_the_abi_has_them(unit):
 
 def test_the_namespace_decides_and_large_arrays_stay_in_the_block(unit):
     found = launched(unit, "two::k(float*, float4, Table)", [(0, 8), (16, 16), (32, 404)])
-    assert places(found) == {"x": (0, 8), "v": (16, 16), "t_values": (32, 400), "t_n": (432, 4)}
+    assert places(found) == {"x": (0, 8), "t_values": (32, 400), "t_n": (432, 4), **axes("v", 16, "xyzw")}
     assert [s.name for s in found.slots if s.inline] == ["t_values"]
 
 

@@ -36,6 +36,9 @@ import pytest
         ("min(a, b)", "unsigned", {"a": ("int", -1), "b": ("unsigned", 5)}, 5),
         ("__float_as_int(a)", "int", {"a": ("float", 1.0)}, 0x3F800000),
         ("std::numeric_limits<int>::max() - INT_MAX + warpSize", "int", {}, 32),
+        ("std::numeric_limits<unsigned>::digits + numeric_limits<float>::digits10", "int", {}, 38),
+        ("std::numeric_limits<float>::is_iec559 + std::numeric_limits<int>::is_integer * 2", "int", {}, 3),
+        ("std::numeric_limits<bool>::is_modulo + std::numeric_limits<unsigned>::is_modulo", "int", {}, 1),
         ("n * 2 / CLOCKS_PER_SEC", "long long", {"n": ("long long", 3_000_000)}, 6),
     ],
 )

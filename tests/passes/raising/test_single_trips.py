@@ -1,0 +1,72 @@
+"""Returns out of a thread's loop over the grid: they end one iteration where a thread has no more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.interp import run
+from ktc.ir.nodes import Par, Return
+from ktc.ir.text import print_expr
+from ktc.ir.walk import walk
+from ktc.passes.core.base import Refused, Result
+from ktc.passes.raising.raise_ import Raise
+
+ROOTS = """
+__global__ void roots(const int* __restrict__ x, int* __restrict__ y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) {
+    if (x[i] < 0) return;
+    y[i] = x[i] * 3;
+    return;
+  }
+}
+void go(const int* x, int* y, int n) { roots<<<GRID, 32>>>(x, y, n); }
+"""
+
+
+def raised(source: str) -> Result | Refused:
+    return Raise().run(load(source, name="k.cu"))
+
+
+@pytest.mark.parametrize(
+    ("grid", "facts"),
+    [
+        ("(n + 31) / 32", []),
+        ("min((n + 31) / 32, 64)", ["n <= 2048_i64"]),
+        ("4", ["n <= 128_i64"]),
+        ("n / 32 + 1", []),
+        ("(n + 30) / 32", ["n <= (n + 30) / 32 * 32_i64"]),
+    ],
+)
+def test_a_thread_for_each_iteration_is_assumed_where_the_launch_does_not_say_it(grid, facts):
+    out = raised(ROOTS.replace("GRID", grid))
+    assert isinstance(out, Result)
+    assert [print_expr(a.expr) for a in out.kernel.assumptions] == facts
+    loops = [s for s in walk(out.kernel.body) if isinstance(s, Par)]
+    assert [s.var.name for s in loops] == ["i"] and not any(isinstance(s, Return) for s in walk(loops[0].body))
+    assert bool([n for n in out.notes if "assumed: every thread has at most one iteration of 'i'" in n]) == bool(facts)
+
+
+def test_the_loop_is_what_the_source_does():
+    kernel = load(ROOTS.replace("GRID", "(n + 31) / 32"), name="k.cu")
+    out = raised(ROOTS.replace("GRID", "(n + 31) / 32"))
+    assert isinstance(out, Result)
+    x = np.arange(70, dtype=np.int32) % 9 - 4
+    given = {"x": x, "y": np.full(70, -1, np.int32), "n": 70}
+    assert run(out.kernel, given).outputs["y"].tolist() == run(kernel, given).outputs["y"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        ("if (x[i] < 0) return;", "for (int k = 0; k < 3; k++) if (x[i] == k) return;"),  # of a loop inside
+        ("i += blockDim.x * gridDim.x", "i += blockDim.x"),  # blocks share no iterations out
+        ("threadIdx.x; i < n", "threadIdx.x + 1; i < n"),  # the last is a thread more away
+    ],
+)
+def test_other_returns_are_refused_where_they_are(what, instead):
+    assert what in ROOTS
+    out = raised(ROOTS.replace(what, instead).replace("GRID", "(n + 31) / 32"))
+    assert isinstance(out, Refused)
+    assert "'continue' would end its own" in str(out) and "k.cu:4" in str(out)
