@@ -56,16 +56,16 @@ def _excluded(kernel: Kernel) -> Iterator[int]:
 
 
 def promised(workload: Workload) -> dict[str, Interval]:
-    """What is known of the integer arguments: their ranges, and that sizes are at least one."""
+    """What is known of the integer arguments and truths: their ranges or numbers, and that sizes are at least one."""
     out: dict[str, Interval] = {}
     sizes = {n for s in workload.scenarios for n in s.sizes}
     for a in workload.args:
-        if a.role != "scalar" or a.dtype.startswith(("f", "b", "e")):
+        if a.role != "scalar" or a.dtype.startswith(("f", "bf", "e")):
             continue
         if a.range is not None and all(isinstance(v, int) for v in a.range):
             out[a.name] = (int(a.range[0]), int(a.range[1]))
         elif isinstance(a.value, int):
-            out[a.name] = (a.value, a.value)
+            out[a.name] = (int(a.value), int(a.value))
         elif a.value in sizes:
             out[a.name] = (1, LARGEST_SIZE - 1)
     return out

@@ -143,6 +143,9 @@ class Scope:
         if isinstance(e, Cast) and e.to == BOOL and is_whole(e.x.type):
             v = self.of(e.x)
             return None if v is None else False if v == (0, 0) else True if v[0] > 0 or v[1] < 0 else None
+        if isinstance(e, Var) and e.type == BOOL:
+            given = self._of_variable(e.sym)
+            return bool(given[0]) if given is not None and given[0] == given[1] else None
         return bool(e.value) if isinstance(e, Const) else None
 
     def note_outcomes(self, s: Stmt) -> None:
