@@ -31,6 +31,10 @@ FEW = 1 << 16
 """Fewer values than that are a number in the workload; more are a size."""
 
 
+TRUTHS = 2
+"""How many values a mask has: all but 0 do the same."""
+
+
 @dataclass(frozen=True)
 class Content:
     """What an integer buffer holds: ``kind`` index (below the size ``name``), distinct (the same, no two alike),

@@ -18,6 +18,7 @@ from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
 
 from .checking.scenario_doubts import check_scenarios
+from .contents import TRUTHS
 from .draft import draft
 from .integer_values import counters, mark_of, taken_apart
 from .model import Draft
@@ -36,8 +37,6 @@ FILE = "workload.toml"
 MAX_VALUES = 256
 """Elements of a variable that the source initialises that a draft lists; more stay in the source, where they are
 taken from where a workload does not say otherwise."""
-TRUTHS = 2
-"""How many values a mask has: all but 0 do the same."""
 
 
 def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, list[str]]:

@@ -58,7 +58,8 @@ def test_assigned_before_use_only(execute):
 
 def test_differences_count_pointees_of_any_size(execute):
     """Pointers to less than an element of the memory that they point into, as the bytes between two addresses."""
-    text = """__global__ void k(int* out, const int* a, const float4* v, int n) { const int* p = a + n; const float4* w = v + n;
+    text = """__global__ void k(int* out, const int* a, const float4* v, int n) {
+        const int* p = a + n; const float4* w = v + n;
         out[0] = (const char*)p - (const char*)a; out[1] = (const short*)a - (const short*)p;
         out[2] = (const long long*)p - (const long long*)a; out[3] = (const float*)w - (const float*)v;
         out[4] = (const float2*)w - (const float2*)v; out[5] = (const char*)w - (const char*)v; out[6] = p - a; }"""
