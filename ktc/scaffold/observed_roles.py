@@ -35,7 +35,8 @@ def observed_roles(d: Draft, probe: Prober, seen: Sequence[Seen]) -> dict[str, s
             runs = [_run(d, probe, at, p.sym.name) for at in sizes]
             kept = [_keeps(result, p.sym.name) for result in runs if result is not None]
             if kept and len(kept) == len(sizes):
-                kept += [_keeps(r, p.sym.name) for at in sizes[:1] if (r := _run(d, probe, at, p.sym.name, mixed=True))]
+                if not any(kept) and (mixed := _run(d, probe, sizes[0], p.sym.name, mixed=True)) is not None:
+                    kept.append(_keeps(mixed, p.sym.name))
                 out[p.sym.name] = "inout" if any(kept) else "out"
     return out
 
