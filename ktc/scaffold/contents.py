@@ -35,6 +35,9 @@ FEW = 1 << 16
 DIGITS = {"f16": 11, "bf16": 8, "f64": 53}
 """Up to how many bits every integer is a number of the type; 24 of any other."""
 
+TRUTHS = 2
+"""How many values a mask has: all but 0 do the same."""
+
 
 @dataclass(frozen=True)
 class Content:
@@ -93,7 +96,7 @@ def _once_more(k: Kernel, c: Content, probe: Prober, seen: Seen, fills: Mapping[
     """``c``; or, where it was taken for a mask before others were known, what it is among those: a row of a batch does
     nothing for its length while all others have none."""
     others = {b: f for b, f in fills.items() if b != c.buffer}
-    before = probe.look(seen.sizes, others) if c.most == 2 and others else None
+    before = probe.look(seen.sizes, others) if c.most == TRUTHS and others else None
     return (_content(k, k.param(c.buffer), probe, before, others) or c) if before is not None else c
 
 
@@ -123,7 +126,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         after = probe.look(before.sizes, {**fills, name: content.fill(size, before.extent(name))})
         if after is not None and _further(before, after):
             if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
-                return replace(content, most=2)
+                return replace(content, most=TRUTHS)
             if chooses:
                 return None
             if kind == "index" and (count := limited_by(k, p.sym)) in before.sizes:

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.other_launches import other_launches
 from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Expr
+from ktc.ir.text import print_expr
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
+from ktc.sources import IR_SUFFIX
 
 from .checking.scenario_doubts import check_scenarios
+from .contents import TRUTHS
 from .draft import draft
 from .integer_values import counters, mark_of, taken_apart
 from .model import Draft
@@ -36,8 +41,6 @@ FILE = "workload.toml"
 MAX_VALUES = 256
 """Elements of a variable that the source initialises that a draft lists; more stay in the source, where they are
 taken from where a workload does not say otherwise."""
-TRUTHS = 2
-"""How many values a mask has: all but 0 do the same."""
 
 
 def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, list[str]]:
@@ -50,7 +53,32 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     text = _text(d, k, source, target, {})
     if marks := check_scenarios(d, k, text, target):
         text = _text(d, k, source, target, marks)
-    return text, _todo(d)
+    return text, [*_launched_otherwise(source), *_todo(d)] if d.launch is None else _todo(d)
+
+
+def _launched_otherwise(source: SourceSpec) -> list[str]:
+    """Which of the source's launches the draft describes, if others have other grids or blocks."""
+    path = Path(source.kernel)
+    if path.suffix == IR_SUFFIX or not path.is_file():
+        return []
+    mine, others = other_launches(
+        str(path),
+        kernel=source.name,
+        template=source.template,
+        defines=source.defines,
+        include_dirs=tuple(source.include_dirs),
+        dialect=source.dialect,
+    )
+    told = (f"{loc} has grid({_extents(x.grid)}) block({_extents(x.block)})" for loc, x in others)
+    return [f"the launch: it is that of {mine}; {what}, and is not described" for what in told]
+
+
+def _extents(extents: Sequence[Expr]) -> str:
+    """As the text form of a kernel has them, without the axes that are 1 at the end."""
+    shown = [print_expr(e) for e in extents]
+    while len(shown) > 1 and shown[-1] == "1":
+        shown.pop()
+    return ", ".join(shown)
 
 
 def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[str, str]) -> str:

@@ -44,6 +44,7 @@ from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.rungs.exact import announce_first
 from ktc.search.verification.rungs.float_rungs import float_runs
 from ktc.search.verification.rungs.layers import LAYERS
+from ktc.search.verification.rungs.scalar_values import scalar_values
 
 from . import verdict_cache
 from .job import Job, Outcome
@@ -59,6 +60,10 @@ INSTANCES = 24
 
 FEW = 8
 """Instances beyond the usual limit, of a launch that is too large for it, or has a second block nowhere within it."""
+
+
+SCALARS = "scalars"
+"""The rung after the exact one, wherever that is climbed."""
 
 
 def verify(
@@ -79,7 +84,7 @@ def verify(
         original: as ``workload.load_kernel(variant)`` gives it.
         candidate: its rewrite, knobs bound (open ones count with their defaults). Parallel form is lowered first: the
             thread program is what will run, and its derived barriers are part of what is checked.
-        layers: which rungs to climb, of ``verifier``, ``exact`` and ``float``, in that order.
+        layers: which rungs to climb, of ``verifier``, ``static``, ``exact`` and ``float``, in that order.
         count: most instances of the exact rung.
         cache_dir: where verdicts are kept by content; None keeps none.
         shared: where other processes, which :func:`assistant` is for, leave some of the runs.
@@ -202,13 +207,14 @@ def _climb(
     if "exact" in layers:
         announce_first(job)
     judged, in_its_place = (job, {}) if job.instances else _by_members(job)
-    climbed = {**LAYERS, **in_its_place}
+    climbed = {**LAYERS, **in_its_place, SCALARS: scalar_values}
     rungs: list[Rung] = []
     failure: Failure | None = None
-    for name in layers:
+    for name in _with_scalars(layers):
         start = time.perf_counter()
         outcome = climbed[name](job)
-        rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start, outcome.ratio))
+        if (name, outcome.status) != (SCALARS, "skip"):
+            rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start, outcome.ratio))
         failure = outcome.failure
         if outcome.status == "fail" or (name, outcome.status) == ("exact", "unknown"):
             break
@@ -228,6 +234,10 @@ def _climb(
     passed = [r for r in rungs if r.status == "pass"]
     decisive = passed[-1] if passed else last
     return Verdict("TESTED", decisive.name, "; ".join(r.detail for r in passed), tuple(rungs), seconds)
+
+
+def _with_scalars(layers: Sequence[str]) -> list[str]:
+    return [name for layer in layers for name in ((layer, SCALARS) if layer == "exact" else (layer,))]
 
 
 def assistant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,9 @@ FAR = {2: 32.0, 4: 256.0}
 """How far from zero all inputs are at least that are well below it, or above, by size."""
 
 Inputs = dict[str, np.ndarray | int | float]
+
+Numbers = tuple[tuple[str, int | float], ...]
+"""Scalars by name, with what they are."""
 
 
 def _spread(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
@@ -175,6 +178,9 @@ TOLERATED = frozenset({"race", "redundant-store", "misaligned"})
 KEPT = 256
 """Results kept in memory, least recently used first out."""
 
+OTHERS = 32
+"""Sets of numbers whose oracles are kept, least recently used first out."""
+
 ELEMENTS = 1 << 20
 """Elements of inputs kept in memory, least recently used first out: two or three times what one candidate meets."""
 
@@ -194,6 +200,8 @@ class Oracle:
         self._results: OrderedDict[Any, _Known] = OrderedDict()
         self._inputs: OrderedDict[Any, Inputs] = OrderedDict()
         self._draws: dict[int, Oracle] = {}
+        self._numbers: Numbers = ()
+        self._others: OrderedDict[Numbers, Oracle] = OrderedDict()
         self._meaning: dict[Any, bool] = {}
         self.launched = _as_launched(original)
         self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
@@ -206,6 +214,20 @@ class Oracle:
         if k:
             self._draws[k].shared = self.shared
         return self._draws[k] if k else self
+
+    def with_numbers(self, numbers: Numbers) -> Oracle:
+        """The oracle of a workload in which scalars are ``numbers``, zeros too where others are taken for 1."""
+        found = self._others.get(numbers)
+        if found is None:
+            given = dict(numbers)
+            args = (replace(a, value=given[a.name]) if a.name in given else a for a in self.workload.args)
+            found = Oracle(self.original, replace(self.workload, args=tuple(args)), self.variant, self.seed)
+            found._numbers = numbers
+            self._others[numbers] = found
+        self._others.move_to_end(numbers)
+        if len(self._others) > OTHERS:
+            self._others.popitem(last=False)
+        return found
 
     def inputs(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
         """Arguments of one kind of data (:data:`DATA`, or rows with special values); the arrays are read-only, for all
@@ -243,7 +265,7 @@ class Oracle:
         return made
 
     def _made(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
-        args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
+        args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact") | dict(self._numbers)
         if isinstance(data, SpecialRows):
             return args | self._with_special(args, data)
         for k, a in enumerate(self.integers if data in INTEGERS else ()):

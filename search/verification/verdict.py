@@ -33,13 +33,14 @@ class Failure:
     """Why a candidate is wrong, on the smallest instance that shows it.
 
     Either a defect (``kind`` of :data:`ktc.ir.interp.KINDS`) or a wrong result (``kind`` "mismatch", with the element,
-    what was expected and what came). ``loc`` is a place in the source as text, ``statement`` the candidate's statement.
-    ``certain``: no larger budget of statements would change it.
+    what was expected and what came). ``sizes``: beside them scalars that were others than the workload says. ``loc`` is
+    a place in the source as text, ``statement`` the candidate's statement. ``certain``: no larger budget of statements
+    would change it.
     """
 
     kind: str
     message: str
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int | float] = field(default_factory=dict)
     domain: str = ""
     buffer: str = ""
     index: tuple[int, ...] = ()

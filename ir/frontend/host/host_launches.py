@@ -234,7 +234,7 @@ class HostLaunch:
         return node
 
     def _constants(self) -> Iterator[tuple[str, int]]:
-        """Integer parameters and truths that this launch passes a constant for; the members of other structs are sizes."""
+        """Integer parameters and truths that this launch passes a constant for; members of other structs are sizes."""
         fixed = {*self.whole, *unchosen(self._members(), self.site.env)}
         for p, a in self._pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))

@@ -28,7 +28,7 @@ def named(program: Program, wanted: Spelled) -> list[Entity]:
     """The kernels that ``wanted`` can mean by their names, namespaces, template parameters and written parameters."""
     found = [e for e in program.kernels if e.name == wanted.name]
     if wanted.namespace:
-        found = [e for e in found if e.namespace[-len(wanted.namespace) :] == wanted.namespace]
+        found = [e for e in found if ("", *e.namespace)[-len(wanted.namespace) :] == wanted.namespace]
     if wanted.args is not None:
         found = [e for e in found if e.params is not None and _takes(e, len(wanted.args))]
     if wanted.params is not None:
@@ -46,11 +46,13 @@ def rivals(program: Program, entity: Entity) -> list[Entity]:
 
 
 def label(program: Program, entity: Entity) -> str:
-    """How a user names ``entity`` so that no other kernel of the file is meant: ``ns::step``, ``step(int*, int)``."""
+    """How a user names ``entity`` so that no other kernel of the file is meant: ``ns::step``, ``::step``,
+    ``step(int*, int)``."""
     others = [e for e in rivals(program, entity) if e is not entity]
-    name = entity.name
-    if any(e.namespace != entity.namespace for e in others):
-        name = "::".join((*entity.namespace, name))
+    name, around = entity.name, entity.namespace
+    if apart := [e.namespace for e in others if e.namespace != around]:
+        ambiguous = any(other[len(other) - len(around) :] == around for other in apart)
+        name = "::".join((*[""] * ambiguous, *around, name))
     if any(e.namespace == entity.namespace for e in others):
         name += f"({', '.join(parameter_texts(entity.node))})"
     return name

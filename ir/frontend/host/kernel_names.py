@@ -20,7 +20,10 @@ _OPEN, _CLOSE = "<({[", ">)}]"
 
 @dataclass(frozen=True)
 class Spelled:
-    """A kernel's name in parts; ``args`` is None where it has no template arguments, ``params`` without parameters."""
+    """A kernel's name in parts; ``args`` is None where it has no template arguments, ``params`` without parameters.
+
+    ``namespace`` are the innermost names around it; all of them, after an empty one, where ``::`` comes first.
+    """
 
     namespace: tuple[str, ...]
     name: str
@@ -39,7 +42,8 @@ def spelled(text: str) -> Spelled:
     parts = list(_split(head, "::"))
     last, args = _template(parts[-1])
     namespace = tuple(parts[:-1])
-    if head.count("<") != head.count(">") or not all(p.isidentifier() for p in (*namespace, last)):
+    names = (*namespace[namespace[:1] == ("",) :], last)
+    if head.count("<") != head.count(">") or not all(p.isidentifier() for p in names):
         raise KtcError("E-CAPTURE-NAME", f"'{text}' is not a kernel's name that can be looked for in a source")
     return Spelled(namespace, last, args, params)
 

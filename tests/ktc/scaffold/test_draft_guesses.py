@@ -324,6 +324,33 @@ def test_roles_are_those_of_the_elements(tmp_path: Path) -> None:
     assert {a.name: a.role for a in work.args if a.shape} == {"a": "in", "o": "inout", "sum": "out"}
 
 
+@pytest.mark.parametrize(
+    ("update", "role"),
+    [
+        ("if (mask[i]) y[i] = x[i];", "inout"),
+        ("if (x[i] >= 0) y[i] = x[i];", "inout"),
+        ("if (f[i] < 100.f) y[i] = x[i];", "inout"),
+        ("y[i] *= x[i];", "inout"),
+        ("y[i] = (y[i] & x[i]) + 1;", "inout"),
+        ("if (at[i] < 0) return; y[i] = f[at[i]];", "inout"),
+        ("y[i] = mask[i] ? x[i] : -x[i];", "out"),
+    ],
+)
+def test_what_other_numbers_leave_or_read_is_no_output_alone(update: str, role: str) -> None:
+    """A probe's numbers are zeros and small, its masks true, its indices all there."""
+    d = drafted(f"""
+__global__ void k(int* y, const int* x, const float* f, const unsigned char* mask, const int* at, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  {update}
+}}
+void go(int* y, const int* x, const float* f, const unsigned char* mask, const int* at, int n) {{
+  k<<<(n + 63) / 64, 64>>>(y, x, f, mask, at, n);
+}}
+""")
+    assert d.role(d.kernel.param("y")) == role
+
+
 def test_numbers_of_the_launch_are_taken(tmp_path: Path) -> None:
     work = written(NUMBERS, tmp_path)
     assert {n: work.arg(n).value for n in "kstu"} == {"k": 0.01, "s": 0.001, "t": -0.25, "u": -0.5}

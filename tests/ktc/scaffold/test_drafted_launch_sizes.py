@@ -325,3 +325,25 @@ void go(const float* x, float* y, int groups) {
     assert 'value = "4 if groups % 4 == 0 else 2 if groups % 2 == 0 else 1"' in text
     assert "sizes = { groups =" in text and "else =" not in text
     assert not [x for x in todo if "run at" in x or "shape" in x]
+
+
+OTHERWISE = """
+template <typename T> __global__ void scale(T* y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] *= 2;
+}
+void few(float* y, int m) { scale<float><<<1, 64>>>(y, m); }
+void same(float* y, int count) { if (count > 4) scale<float><<<1, 32 * 2>>>(y, count); }
+void many(float* y, int n) { scale<float><<<(n - 1) / 128 + 1, 128>>>(y, n); }
+void double_(double* y, int n) { scale<double><<<7, 96>>>(y, n); }
+"""
+
+
+def test_other_launches_of_the_same_instance_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text(OTHERWISE)
+    program = ktc.load(str(file), template={"T": "float"})
+    assert program.source is not None
+    _, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    (told,) = (line for line in todo if line.startswith("the launch:"))
+    assert "that of " in told and "k.cu:5:" in told
+    assert "k.cu:7:" in told and "has grid((n - 1) / 128 + 1) block(128), and is not described" in told

@@ -105,8 +105,10 @@ class Operators(Captures):
         if isinstance(a, PtrVal) and isinstance(b, PtrVal) and a.buffer == b.buffer and a.prefix == b.prefix:
             x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
             if op == "-":
-                num, _ = self.pointer_ratio(a, node)
+                num, den = self.pointer_ratio(a, node)
                 diff: Expr = Binary("-", x, y)
+                if den > 1:
+                    return RVal(Binary("*", diff, Const(den, I64)))
                 return RVal(diff if num == 1 else Binary("/", diff, Const(num, I64)))
             if op in ("==", "!=", "<", "<=", ">", ">="):
                 return RVal(Binary(op, x, y))

@@ -86,6 +86,21 @@ def test_a_name_may_say_which() -> None:
     assert refusal(OVERLOADS, kernel="step(double)").code == "E-KERNEL-UNKNOWN"
 
 
+def test_each_name_that_is_offered_means_one_kernel() -> None:
+    """A kernel in no namespace, or in one whose name others end with, is named from the global one on."""
+    text = """
+__global__ void step(float* x) { x[threadIdx.x] = 0; }
+namespace a { __global__ void step(float* x) { x[threadIdx.x] = 1; } }
+namespace b { namespace a { __global__ void step(float* x) { x[threadIdx.x] = 2; } } }
+"""
+    error = refusal(text)
+    assert "::step (line 2), ::a::step (line 3), b::a::step (line 4)" in error.message
+    for name, value in {"::step": 0, "::a::step": 1, "b::a::step": 2, "::b::a::step": 2}.items():
+        assert f"= {value}.0" in body(text, kernel=name)
+    assert refusal(text, kernel="a::step").code == "E-KERNEL-SEVERAL"
+    assert refusal(text, kernel="::b::step").code == "E-KERNEL-UNKNOWN"
+
+
 def test_what_is_not_known_is_not_guessed() -> None:
     """An argument whose type nothing says leaves both overloads; a definition elsewhere, or one that does not parse,
     may be the one that is meant."""

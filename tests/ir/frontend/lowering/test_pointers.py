@@ -56,6 +56,17 @@ def test_assigned_before_use_only(execute):
     assert list(execute(text, args)["out"]) == [10, 1]
 
 
+def test_differences_count_pointees_of_any_size(execute):
+    """Pointers to less than an element of the memory that they point into, as the bytes between two addresses."""
+    text = """__global__ void k(int* out, const int* a, const float4* v, int n) {
+        const int* p = a + n; const float4* w = v + n;
+        out[0] = (const char*)p - (const char*)a; out[1] = (const short*)a - (const short*)p;
+        out[2] = (const long long*)p - (const long long*)a; out[3] = (const float*)w - (const float*)v;
+        out[4] = (const float2*)w - (const float2*)v; out[5] = (const char*)w - (const char*)v; out[6] = p - a; }"""
+    args = {"out": np.zeros(7, np.int32), "a": np.arange(8, dtype=np.int32), "v": np.zeros((4, 4), np.float32), "n": 2}
+    assert list(execute(text, args)["out"]) == [8, -4, 1, 8, 4, 32, 2]
+
+
 def test_unknown_targets_are_refused(refuses):
     text = "__global__ void k(int* a, int* b, int n) { int* p = a; for (int i = 0; i < n; ++i) p = *&b + i; *p = 1; }"
     refuses(text.replace("*&b", "(n, b)"), "E-UNSUPPORTED-POINTER")

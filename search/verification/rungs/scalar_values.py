@@ -1,0 +1,153 @@
+"""Scalars for which a workload has one number, with other numbers: a launcher passes whatever its caller does, another
+mode, another factor. What a candidate does with these is compared with what the original does on a few of the instances
+that the exact rung has been through.
+
+Only where the original means something with them, and is what the workload's reference says; and no number that either
+kernel assumes something of, or that decides the launch.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ktc.ir.analysis.compared_numbers import compared_numbers
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import compare
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Sym
+from ktc.ir.sequences import launch_extents
+from ktc.ir.support.memo import by_identity
+from ktc.ir.types import Scalar
+from ktc.ir.walk import used
+from ktc.ir.workload import ArgSpec, Workload
+from ktc.search.verification.instances.instances import Instance
+from ktc.search.verification.instances.sizes import runnable
+from ktc.search.verification.job import Job, Outcome
+from ktc.search.verification.oracle import TOLERATED, Numbers, Oracle
+from ktc.search.verification.original_reference import other_than_reference
+from ktc.search.verification.verdict import Failure
+
+from .exact import STEPS, defect, mismatched, told
+
+MOST = 3
+"""Other numbers of one scalar."""
+
+CALLS = 8
+"""Most sets of numbers that are tried."""
+
+INSTANCES = 2
+"""Instances that each is tried on."""
+
+SHARE = STEPS // 4
+"""Statements of the candidate over all of them, foreseen from what the exact rung took."""
+
+
+USUAL = 1 << 12
+"""Elements and threads below which a statement takes as long as on few."""
+
+
+def scalar_values(job: Job) -> Outcome:
+    """No defect, and the original's bits in the exact domains, with other numbers for scalars; ``skip`` where there are
+    none."""
+    tried: dict[str, None] = {}
+    left = SHARE
+    for wanted in _calls(job):
+        for numbers in dict.fromkeys((wanted, wanted[:1])):
+            oracle = job.oracle.with_numbers(numbers)
+            chosen = _instances(job, left)
+            if not chosen or not all(_means_something(job, oracle, i) for i in chosen):
+                continue
+            if job.workload.formulas and other_than_reference(oracle):
+                continue
+            one = Job(job.original, job.candidate, oracle, [], oracle.workload)
+            for instance in chosen:
+                left -= len(job.domains) * _statements(job, instance)
+                failure = _compared(one, instance)
+                if failure is not None:
+                    return told(replace(failure, sizes={**instance.sizes, **dict(numbers)}))
+            tried |= dict.fromkeys(f"{name}={n:g}" for name, n in numbers)
+            break
+    return Outcome("pass", f"also with {', '.join(tried)}") if tried else Outcome("skip", "no scalar has other numbers")
+
+
+def _calls(job: Job) -> list[Numbers]:
+    """What scalars are in each call: first the one for whose sake it is made, then others at random."""
+    numbers = other_numbers(job.original, job.candidate, job.workload)
+    most = max(map(len, numbers.values()), default=0)
+    mine = [(name, found[k]) for k in range(most) for name, found in numbers.items() if k < len(found)]
+    calls = []
+    for k, (name, n) in enumerate(mine[:CALLS]):
+        draw = random.Random(k)
+        beside = ((other, draw.choice((None, *found))) for other, found in numbers.items() if other != name)
+        calls.append(((name, n), *((other, x) for other, x in beside if x is not None)))
+    return calls
+
+
+def _instances(job: Job, left: int) -> list[Instance]:
+    """The longest and largest that the exact rung has been through and that are cheap enough: no more than ``left``
+    statements on :data:`USUAL` elements."""
+    most = min(SHARE // (CALLS * INSTANCES), left // INSTANCES) // len(job.domains)
+    cheap = [i for i in job.coverage.tried if 0 < _statements(job, i) <= most]
+    return sorted(cheap, key=lambda i: (_statements(job, i), i.cost), reverse=True)[:INSTANCES]
+
+
+def _statements(job: Job, instance: Instance) -> int:
+    """What the candidate takes for an instance, in statements on :data:`USUAL` elements or fewer."""
+    return job.steps.get(id(instance), 0) * max(instance.cost, USUAL) // USUAL
+
+
+def _means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
+    """Whether the original is defined with these numbers, and both kernels are for them."""
+    if not all(runnable(k, oracle.workload, instance.sizes) for k in (job.original, job.candidate)):
+        return False
+    try:
+        want = oracle.run(instance.sizes, job.domains[0], "exact", STEPS)
+    except KtcError:
+        return False
+    return want.ended and all(f.kind in TOLERATED for f in want.findings)
+
+
+def _compared(job: Job, instance: Instance) -> Failure | None:
+    for domain in job.domains:
+        try:
+            want = job.oracle.run(instance.sizes, domain, "exact", STEPS)
+            first = domain == job.domains[0]
+            got = job.run(instance, "exact", domain, want, sanitize=first)
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            continue
+        failure = defect(want.findings, got, instance, domain) if first else None
+        failure = failure or mismatched(compare(want, got, domain), instance)
+        if failure is not None:
+            return failure
+    return None
+
+
+def other_numbers(original: Kernel, candidate: Kernel, workload: Workload) -> Mapping[str, tuple[int | float, ...]]:
+    """Numbers that scalars might be instead of the workload's, by name."""
+    fixed = {s.name for k in (original, candidate) for a in k.assumptions for s in used(a.expr)}
+    fixed |= {s.name for k in (original, candidate) for e in launch_extents(k) for s in used(e)}
+    params = {p.sym.name: p.sym for p in original.params if p.sym.name not in fixed}
+    open_ = [a for a in workload.args if a.name in params and a.range is None and a.divisible_by == 1]
+    found = {a.name: _others(a, params[a.name], original) for a in open_ if a.role == "scalar"}
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+@by_identity(64, subjects=3)
+def _others(a: ArgSpec, param: Sym, kernel: Kernel) -> tuple[int | float, ...]:
+    """Numbers that the scalar might be instead: first those from which ``kernel`` tells it. Whole ones, which exact
+    domains have."""
+    t = param.type
+    if not isinstance(a.value, int | float) or not isinstance(t, Scalar):
+        return ()
+    truth = t.kind == "bool"
+    usual = int(not a.value) if truth else (round(a.value) or 1) + 1 or 2
+    likely = (n for n in dict.fromkeys((*compared_numbers(param, kernel), usual)) if n == round(n) and n != a.value)
+    fitting = [n for n in likely if (n in (0, 1) if truth else n >= 0 or t.is_float or t.is_signed)]
+    return tuple(float(n) if t.is_float else int(n) for n in fitting[:MOST])
+
+
+__all__ = ["other_numbers", "scalar_values"]
