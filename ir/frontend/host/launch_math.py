@@ -72,7 +72,12 @@ def _quotient(e: Expr) -> tuple[Expr, Expr] | None:
             return None
         n, d = b if e.op == "*" else (b[1], b[0])
         return _times(a[0], n), _times(a[1], d)
-    match e:  # of whole numbers
+    return _of_whole_numbers(e)
+
+
+def _of_whole_numbers(e: Expr) -> tuple[Expr, Expr] | None:
+    """``e``, a choice, bound or sum of two whole numbers, as (n, 1)."""
+    match e:
         case Select(cond, a, b) if (both := _whole(a, b)) is not None:
             return Select(cond, *both), _ONE
         case Call("fmin" | "fmax" | "min" | "max" as fn, (a, b)) if (both := _whole(a, b)) is not None:

@@ -151,3 +151,13 @@ def test_what_is_right_for_the_workloads_number_alone_is_wrong(
     assert verdict.status == status, verdict
     if verdict.failure is not None and "seven" in how:
         assert verdict.failure.sizes["mode"] == 7 and "mode=7" in verdict.reason
+
+
+@pytest.mark.parametrize(("on", "status"), [("(on || n < 0)", "TESTED"), ("false", "REJECTED")])
+def test_what_is_done_for_the_other_truth_only_is_compared_there(tmp_path: Path, on: str, status: str) -> None:
+    """The exact rung never goes that way, which is no reason to know nothing of a candidate."""
+    workload(tmp_path)
+    text = WORKLOAD.format(mode="").replace('"bool"\nrole = "scalar"\nvalue = 1', '"bool"\nrole = "scalar"\nvalue = 0')
+    (tmp_path / "workload.toml").write_text(text)
+    work = Workload.load(tmp_path)
+    assert verify(work.load_kernel(), written(on=on), work).status == status
