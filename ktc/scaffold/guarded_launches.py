@@ -7,30 +7,77 @@ elements to nobody, or most threads without work, and shapes would follow it.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, HwIndex, Sym, Var
-from ktc.ir.walk import all_exprs, used
+from ktc.ir.nodes import Expr, For, HwIndex, Sym, Var
+from ktc.ir.walk import all_exprs, used, walk
+from ktc.passes.shared.loop_bounds import upper_bound
 
 from .drafted_launches import compared_with, strides_by_grids
+from .given_values import definitions, made_of
 from .roles import Roles
-from .windows import names_in
+from .windows import names_in, spelled
 
 
 def guarded(k: Kernel, roles: Roles) -> Roles:
     """``roles`` with the host's numbers tied that make one extent of the grid and nothing else, each to what the guards
     say that it is."""
-    ties, apart = _counts(k, roles)
+    ties, apart = (_shared_out(k, roles), []) if strides_by_grids(k) else _counts(k, roles)
     sizes = tuple(n for n in roles.sizes if n not in ties)
     return replace(roles, sizes=sizes, tied={**roles.tied, **ties}, apart=tuple(dict.fromkeys(apart)))
 
 
+def _shared_out(k: Kernel, roles: Roles) -> dict[str, str]:
+    """The same where loops go over the whole grid, however many blocks it has: as many as give each iteration of the
+    longest a thread. With fewer the source would be slower than its host launches it."""
+    found: dict[str, str] = {}
+    for axis, extent, count in _open(k, roles):
+        each = evaluate(k.launch.block["xyz".index(axis)], dict(roles.fixed)) if k.launch is not None else None
+        ends = _ends_over(k, axis, {*roles.sizes, *roles.tied, *roles.fixed} - {count.name})
+        if not ends or not isinstance(each, int) or each < 1:
+            continue
+        most = functools.reduce("max({}, {})".format, ends)
+        if isinstance(without_casts(extent), Var):
+            found[count.name] = f"cdiv({most}, {each})"
+        elif _is(extent, count, roles.fixed, each):
+            found[count.name] = most
+    return found
+
+
+def _ends_over(k: Kernel, axis: str, known: Collection[str]) -> list[str]:
+    """Where the loops end whose first iteration is that of a thread's number in the grid along ``axis``; [] if one ends
+    elsewhere than at a formula over ``known``."""
+    sources, params = definitions(k), {p.sym for p in k.params if p.sym.name in known}
+    ends: list[str | None] = []
+    for s in walk(k.body):
+        if isinstance(s, For) and HwIndex("block", axis) in made_of([s.init], sources):
+            end = upper_bound(s.cond, s.var)
+            ends.append(spelled(end, params, sources) if end is not None else None)
+    return list(dict.fromkeys(e for e in ends if e)) if all(ends) else []
+
+
+def _open(k: Kernel, roles: Roles) -> Iterator[tuple[str, Expr, Sym]]:
+    """The axes along which the grid's extent is made of one number of the host that nothing else is made of: with the
+    extent and that number."""
+    if k.launch is None:
+        return
+    others = {s for e in (*k.launch.block, *(e for _, e in k.launch.passed)) for s in used(e)}
+    hosts = {p.sym for p in k.params if p.host and p.sym.name in roles.sizes} - others
+    for axis, extent in zip("xyz", k.launch.grid):
+        mine = used(extent)
+        shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
+        if len(mine) == 1 and mine <= hosts - shared:
+            yield axis, extent, *mine
+
+
 def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
-    if k.launch is None or strides_by_grids(k):
+    if k.launch is None:
         return {}, []
     block = {a: int(n) for a, e in zip("xyz", k.launch.block) if (n := evaluate(e, dict(roles.fixed))) is not None}
     if len(block) < 3:
@@ -40,22 +87,17 @@ def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
     levels = ("block", "grid_dim")
     idle = set("xyz") - {e.axis for e in all_exprs(k.body) if isinstance(e, HwIndex) and e.level in levels}
     idle |= {axis for c in guards for axis in c.more}
-    others = {s for e in (*k.launch.block, *(e for _, e in k.launch.passed)) for s in used(e)}
-    hosts = {p.sym for p in k.params if p.host and p.sym.name in roles.sizes} - others
     known = {*roles.sizes, *roles.tied, *roles.fixed}
     found: dict[str, str] = {}
     apart: list[str] = []
-    for axis, extent in zip("xyz", k.launch.grid):
-        mine, c = used(extent), asked.get(axis)
-        shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
-        if len(mine) != 1 or not mine <= hosts - shared:
-            continue
+    for axis, extent, count in _open(k, roles):
+        c = asked.get(axis)
         if axis in idle and isinstance(extent, Var):  # no more than one row of blocks, and nothing done twice
             found[extent.sym.name] = "1"
             continue
         if c is None:
             continue
-        (count,), names = mine, {*names_in(c.text), *names_in(c.each_text)}
+        names = {*names_in(c.text), *names_in(c.each_text)}
         if count.name in names or not names <= known:
             continue
         bound = _next(c.text) if c.closed else c.text

@@ -285,3 +285,27 @@ def test_groups_that_a_bound_is_made_of_ask_for_no_more_of_them() -> None:
 def test_where_an_array_begins_is_no_row() -> None:
     d = draft(ktc.loads(PARTS).kernel)
     assert not d.doubts and all(d.shapes.values())
+
+
+SHARED_OUT = """
+__global__ void shared_out(const float* x, const float* z, float* y, int n, int m) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n * m; i += blockDim.x * gridDim.x)
+    y[i] = x[i / m] * z[i % m];
+}
+int count();
+void go(const float* x, const float* z, float* y, int n, int m) {
+  int size = count();
+  shared_out<<<BLOCKS, 128>>>(x, z, y, n, m);
+}
+"""
+
+
+@pytest.mark.parametrize(("blocks", "number"), [("size", "cdiv(n * m, 128)"), ("(size + 127) / 128", "n * m")])
+def test_a_grid_that_loops_go_over_has_a_thread_for_each_iteration(tmp_path: Path, blocks: str, number: str) -> None:
+    """However many it has, the kernel does the same: with one block it would take long, and what replaces it win by
+    more than it is worth."""
+    (tmp_path / "k.cu").write_text(SHARED_OUT.replace("BLOCKS", blocks))
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert f'value = "{number}"' in text and any("how the host computes" in t for t in todo)
