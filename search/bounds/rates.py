@@ -24,12 +24,13 @@ class CacheRates:
 class Rates:
     """Attained rates, per second: bytes of a copy (read plus written) and of a read, operations in 32-bit floats (a
     fused multiplication and addition being two). 0: not measured. ``near``: of data that caches hold, where that was
-    measured, the smallest footprint first."""
+    measured, the smallest footprint first. ``launch_s``: seconds of a launch that does nothing."""
 
     copy_bytes: float = 0.0
     read_bytes: float = 0.0
     f32_flops: float = 0.0
     near: tuple[CacheRates, ...] = ()
+    launch_s: float = 0.0
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Rates:
@@ -54,7 +55,7 @@ class Rates:
         return replace(self, copy_bytes=copy, read_bytes=max(self.read_bytes, *(x.read_bytes for x in later)))
 
     def better(self, other: Rates) -> Rates:
-        """The higher of each rate: what was reached once can be reached."""
+        """The higher of each rate, and the shorter launch: what was reached once can be reached."""
         mine = {x.footprint: x for x in self.near}
         near = tuple(
             CacheRates(x.footprint, max(x.copy_bytes, y.copy_bytes), max(x.read_bytes, y.read_bytes))
@@ -62,5 +63,6 @@ class Rates:
             for y in (mine.get(x.footprint, x),)
         )
         flops = max(self.f32_flops, other.f32_flops)
+        launch = min((x for x in (self.launch_s, other.launch_s) if x), default=0.0)
         return Rates(max(self.copy_bytes, other.copy_bytes), max(self.read_bytes, other.read_bytes), flops,
-                     near or self.near)  # fmt: skip
+                     near or self.near, launch)  # fmt: skip

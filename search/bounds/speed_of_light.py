@@ -114,11 +114,13 @@ def ceilings(device: DeviceInfo, measured: Rates | None = None, footprint: int =
     rates = {"f32": flops, "f16": 2 * flops, "special": flops / 2 / LANES_PER_SPECIAL, "issue": issue}
     rates |= {"f64": peaks.f64_flops, "matrix": max(peaks.f16_matrix_flops, flops)} if peaks else {"matrix": flops}
     source = (peaks.source if peaks else "no datasheet entry") + ("; measured" if m.copy_bytes else "")
-    return Ceilings(read, 1 / slower if slower else 0.0, rates, _launch_floor(device), source)
+    launch = m.launch_s or _launch_floor(device)
+    return Ceilings(read, 1 / slower if slower else 0.0, rates, launch, source)
 
 
 def _launch_floor(device: DeviceInfo) -> float:
-    """Seconds of an empty launch; a processor's OpenCL times a launch from its first work-group to its last."""
+    """Seconds of an empty launch, where none was timed; a processor's OpenCL times a launch from its first work-group to
+    its last."""
     return 0.0 if device.is_cpu and device.backend == "opencl" else LAUNCH_FLOOR_S.get(device.backend, 0.0)
 
 

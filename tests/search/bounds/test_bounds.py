@@ -60,6 +60,12 @@ def test_a_copy_takes_the_time_of_a_copy_and_a_read_that_of_a_read():
     assert bound(Work(8 << 30, 0), c).seconds == pytest.approx((8 << 30) / 4.5e12)
 
 
+def test_a_launch_takes_what_one_that_does_nothing_was_seen_to_take() -> None:
+    """A device may be faster than the number that stands for all."""
+    assert ceilings(H200).launch_s > ceilings(H200, Rates(launch_s=1.1e-6)).launch_s == 1.1e-6
+    assert Rates(launch_s=1.1e-6).better(Rates()).better(Rates(launch_s=1.0e-6)).launch_s == 1.0e-6
+
+
 def test_rates_of_this_machine_are_plausible():
     found = measure_cores(open_runtime("numba"), megabytes=16, budget_s=0.02)
     assert 1e8 < found.copy_bytes < 1e13 and 1e8 < found.read_bytes < 1e13
