@@ -268,6 +268,7 @@ def _moved_in_words(kernel: Kernel, words: Mapping[Sym, int], flat: Mapping[Sym,
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
+    from ktc.passes.raising.lanes.exchanged_lanes import lanes_apart
     from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
     from ktc.passes.raising.normalise.block_shapes import strides_by_digits
@@ -288,7 +289,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
 
-    kernel = exchanged_apart(kernel)
+    kernel = exchanged_apart(lanes_apart(kernel))
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
     shared: list[Guess] = []
