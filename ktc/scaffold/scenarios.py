@@ -211,10 +211,14 @@ def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]
     Most kernels compute them so. Wider ranges allow products that wrap, and whatever might is refused for it. Sizes
     that decide whether the source comes to the launch are as large as that allows.
     """
-    held = {n for n in probe.deciding() if n in largest}
-    most = {n: _last(probe, largest, n) if n in held else v for n, v in largest.items()}
-    while {*most} - held and max(v for n, v in most.items() if n not in held) < MOST_SIZE:
+    most, held = dict(largest), set[str]()
+    while max((v for n, v in most.items() if n not in held), default=MOST_SIZE) < MOST_SIZE:
         more = {n: v if n in held else 2 * v for n, v in most.items()}
+        if not probe.leads(more) and (bound := [n for n in probe.deciding() if n in {*most} - held]):
+            apart = [n for n in bound if not probe.leads({**most, n: 2 * most[n]})] or bound
+            held |= {*apart}
+            most |= {n: _last(probe, most, n) for n in apart}
+            continue
         if max(d.elements(more, 0).values(), default=0) >= 1 << 31 or not probe.launches(more, (1 << 31) - 1):
             break
         most = more
@@ -222,12 +226,8 @@ def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]
 
 
 def _last(probe: Prober, sizes: Mapping[str, int], name: str) -> int:
-    """The largest value of a size for which the source comes to the launch: up to where it no longer does, by halving,
-    when the size is doubled again and again."""
-    low = sizes[name]
-    while 2 * low < MOST_SIZE and probe.leads({**sizes, name: 2 * low}):
-        low *= 2
-    high = 2 * low
+    """The largest value of a size, below twice what it is, for which the source comes to the launch, by halving."""
+    low, high = sizes[name], 2 * sizes[name]
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if probe.leads({**sizes, name: middle}) else (low, middle)

@@ -103,7 +103,8 @@ class HostLaunch:
             asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
             given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
-            reached = tuple(self._reached(effects))
+            computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
+            reached = tuple(substitute_expr(e, computed) for e in self._reached(effects))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None

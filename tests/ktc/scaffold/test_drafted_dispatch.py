@@ -71,3 +71,40 @@ def test_sizes_of_whole_vectors_are_for_one_launch_and_all_for_that_of_the_rest(
 def test_conditions_that_no_size_meets_are_passed_over() -> None:
     source = REST.replace("n % 512 == 0", "n > 9 && n < 8")
     assert max(sizes(draft(ktc.loads(source, kernel="by_4").kernel), "n")) >= 1 << 20
+
+
+POWERS = """
+inline int up(const int n) { int v = n - 1; v |= v >> 1; v |= v >> 2; v |= v >> 4; v |= v >> 8; SHIFT return v + 1; }
+template <int N> __global__ void parts(float* y, int n, int width) {
+  for (int i = threadIdx.x; i < n; i += N * width) y[blockIdx.x * n + i] = width;
+}
+void go(float* y, int count, int n) {
+  const int steps = up((n + 3) / 4);
+  const int width = steps < 64 ? steps : 64;
+  const int rounds = steps / width;
+  if (rounds == 1) parts<1><<<count, 32>>>(y, n, width);
+  else if (rounds == 4) parts<4><<<count, 32>>>(y, n, width);
+}
+"""
+
+
+@pytest.mark.parametrize(("rounds", "first", "last"), [(1, 1, 256), (4, 513, 1024)])
+def test_what_the_host_computes_for_a_parameter_is_it_in_conditions_too(rounds: int, first: int, last: int) -> None:
+    d = draft(ktc.loads(POWERS.replace("SHIFT", "v |= v >> 16;"), template={"N": rounds}).kernel)
+    whole = "next_pow2((((n + 3)) / 4))"
+    assert d.roles.tied["width"].replace("(", "").replace(")", "") in (
+        f"{whole} if {whole} < 64 else 64".replace("(", "").replace(")", ""),
+    )
+    assert d.names == ["n", "count"] and all(first <= n <= last for n in sizes(d, "n")) and d.most["n"] == last
+
+
+@pytest.mark.parametrize("shift", ["v |= v >> 3;", "v &= 255;", "v |= 1;"])
+def test_other_bits_are_no_power_of_two(shift: str) -> None:
+    source = POWERS.replace("v |= v >> 4;", "").replace("SHIFT", shift)
+    assert "width" not in draft(ktc.loads(source, template={"N": 1}).kernel).roles.tied
+
+
+def test_a_size_that_leads_to_a_launch_as_it_grows_has_no_end() -> None:
+    source = LADDER.replace("rounds == 1", "n > 0 && count != 7")
+    d = draft(ktc.loads(source, template={"N": 1}).kernel)
+    assert d.most["n"] == d.most["count"] and (1 << 14) <= d.most["n"] < 1 << 20
