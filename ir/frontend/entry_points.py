@@ -151,10 +151,10 @@ def template_arguments(
         unusual: list[dict[str, str]] = []
         for bindings, site, host in instances(unit.lowering(), entity, sites, {}):
             try:
-                check(kernel := load_entity(unit, entity, bindings, site, host))
+                check(found := load_entity(unit, entity, bindings, site, host))
             except KtcError:
                 continue
-            if _is_usual(kernel):
+            if _is_usual(found):
                 yield _spelled(entity, bindings)
             else:
                 unusual.append(_spelled(entity, bindings))
