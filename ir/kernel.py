@@ -74,7 +74,8 @@ class Launch:
     ``given``: parameters for which the source's launch passes a constant, with that number. They describe that
     one call, not the kernel: no rewrite builds on them. ``passed``: the same for parameters that it passes something
     computed for, over other parameters and host variables, or that a workload computes of others; a rewrite that builds
-    on one puts it on the kernel as an assumption (:mod:`ktc.ir.arith.size_equalities`).
+    on one puts it on the kernel as an assumption (:mod:`ktc.ir.arith.size_equalities`). ``reached``: conditions over
+    parameters and host variables under which the source comes to the launch: other launches are for other sizes.
 
     Extents of blocks that are numbers have the type i32, whatever type the source's host code has for them: lanes and
     warps are counted in it.
@@ -88,6 +89,7 @@ class Launch:
     min_blocks: Expr | None = None
     given: tuple[tuple[str, int | float], ...] = field(default=(), compare=False)
     passed: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
+    reached: tuple[Expr, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         block = tuple(cast(n, I32) if isinstance(n, Const) else n for n in self.block)

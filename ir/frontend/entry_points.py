@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.fold import evaluate
 from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
 from ktc.ir.frontend.host.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_launches import HostLaunch
@@ -41,6 +42,7 @@ from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity, Program, index_program
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.support.collector import collector_at_rest
+from ktc.ir.types import Scalar
 from ktc.ir.verifier import check
 
 from .input_limits import RECURSION_LIMIT
@@ -133,8 +135,9 @@ def template_arguments(
     dialect: str | None = None,
     guesses: bool = True,
 ) -> Iterator[dict[str, str]]:
-    """Arguments to instantiate a template kernel with that lead to a kernel: those of the file's launches, then, with
-    ``guesses``, plausible ones (one type and one number for all parameters)."""
+    """Arguments to instantiate a template kernel with that lead to a kernel: those of the file's launches, first the
+    launches that the source comes to where sizes are usual ones, then, with ``guesses``, plausible ones (one type and
+    one number for all parameters)."""
     with deep_recursion(path):
         unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
         entity, _ = choose_kernel(unit, kernel)
@@ -145,14 +148,30 @@ def template_arguments(
             check(kernel)
             return kernel
 
-        for bindings in (b for b, _, _ in instances(unit.lowering(), entity, sites, {})):
+        unusual: list[dict[str, str]] = []
+        for bindings, site, host in instances(unit.lowering(), entity, sites, {}):
             try:
-                read(bindings)
+                check(found := load_entity(unit, entity, bindings, site, host))
             except KtcError:
                 continue
-            yield _spelled(entity, bindings)
+            if _is_usual(found):
+                yield _spelled(entity, bindings)
+            else:
+                unusual.append(_spelled(entity, bindings))
+        yield from unusual
         for bindings, _ in GuessSearch(unit.lowering(), entity, sites, read) if guesses else ():
             yield _spelled(entity, bindings)
+
+
+USUAL_SIZE = 4096
+"""What sizes are like where nothing says: rows of a model, positions of a sequence."""
+
+
+def _is_usual(kernel: Kernel) -> bool:
+    """Whether the source comes to the launch of ``kernel`` where every integer is :data:`USUAL_SIZE`, as far as is
+    known."""
+    sizes = {p.sym.name: USUAL_SIZE for p in kernel.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int}
+    return kernel.launch is None or all(evaluate(e, sizes) in (True, 1, None) for e in kernel.launch.reached)
 
 
 def why_no_instance(

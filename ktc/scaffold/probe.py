@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ktc.ir import fold
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.interp.corner_blocks import some_blocks
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Expr
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import used
+from ktc.ir.walk import used, walk_expr
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
@@ -54,6 +56,12 @@ block takes hundreds of elements and the grid is rounded down, only the last giv
 
 MULTIPLES = ((1, 2, 3, 5, 4, 6), (2, 3, 1, 4, 6, 5), (3, 1, 2, 6, 5, 4), (2, 2, 5, 3, 4, 1), (4, 1, 1, 2, 3, 3))
 """Sizes of the probes over the unit: no two of them grow alike, so that no product looks like another."""
+
+SCALES = tuple(2.0**n * part / 8 for n in (1, -1, 2, -2, 3, -3, 4, -4, 5, 6, 7, 8) for part in (8, 12, 10, 14, 9, 11))
+"""By how much sizes are made larger or smaller until the source comes to the launch."""
+
+ROUND = 16
+"""What sizes are divided by that are as good as rounder ones: wide accesses are aligned."""
 
 Fill = Callable[[int], np.ndarray]
 """Contents of an integer buffer of that many elements."""
@@ -102,8 +110,18 @@ class Prober:
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
+        reached = () if kernel.launch is None else kernel.launch.reached
+        self.reached = tuple(e for e in reached if {s.name for s in used(e)} <= self._numbers() and not _is_rest(e))
+        """Conditions under which the source comes to the launch, as far as sizes decide them and some are found."""
+
+        if self.reached and not self.sizes():
+            self.reached = ()
         if kernel.launch is not None and not self.sizes():  # large at all sizes: 1024 / n + 1 blocks for each of n
             self.most = MOST_THREADS
+
+    def _numbers(self) -> set[str]:
+        """The integers that the sizes of a probe say."""
+        return {n for n in (*self.roles.sizes, *self.ties) if n not in self.roles.fixed}
 
     def sizes(self) -> list[dict[str, int]]:
         """The sizes of the probes that the launch allows, by the coarsest unit that keeps them small.
@@ -114,11 +132,43 @@ class Prober:
         for unit in (u for u in UNITS if u <= self.roles.coarsest):
             rows = list(enumerate(MULTIPLES if self._free() else MULTIPLES[:1]))
             found = [{n: self._size(n, i, k, row, unit) for i, n in enumerate(self._free())} for k, row in rows]
+            found = [self._led(s, k) for k, s in enumerate(found)]
             if all(self.launches(s) for s in found):
                 if self.grids_differ(found):
                     return found
                 rest = rest or found
         return rest
+
+    def leads(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the source comes to this launch for these sizes, as far as is known."""
+        if not self.reached:
+            return True
+        try:
+            scalars = {n: v for n, v in self.scalars(sizes).items() if isinstance(v, int)}
+        except KtcError:
+            return False
+        return all(fold.evaluate(e, scalars) in (True, 1, None) for e in self.reached)
+
+    def deciding(self) -> list[str]:
+        """The sizes that decide whether the source comes to the launch."""
+        names = {s.name for e in self.reached for s in used(e)}
+        return [n for n in self._free() if n in names]
+
+    def _led(self, sizes: dict[str, int], k: int) -> dict[str, int]:
+        """``sizes`` with those scaled, all together or one alone, that decide whether the source comes to the launch,
+        the ``k``-th of several that are as round; as they are if that leads nowhere."""
+        if self.leads(sizes):
+            return sizes
+        found: list[dict[str, int]] = []
+        deciding = self.deciding()
+        for names in (deciding, *([n] for n in deciding if len(deciding) > 1)):
+            for by in SCALES if not found else ():
+                more = {n: max(int(v * by), 1) if n in names else v for n, v in sizes.items()}
+                found += [more] if more not in found and self.leads(more) else []
+        round_ = {id(s): min(s[n] & -s[n] for n in deciding) for s in found}
+        least = min(max(round_.values(), default=1), ROUND)
+        fit = sorted((s for s in found if round_[id(s)] >= least), key=lambda s: -round_[id(s)])
+        return fit[k % len(fit)] if fit else sizes
 
     def grids_differ(self, probes: Sequence[Mapping[str, int]]) -> bool:
         """Whether launches of these sizes do not all have the same grid, where that depends on sizes at all."""
@@ -142,7 +192,7 @@ class Prober:
 
     def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
         """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's), and what
-        it passes is no less than 0 where something is taken off."""
+        it passes is no less than 0 where something is taken off; and whether the source comes to it."""
         try:
             if any(self.value(name, sizes) < 0 for name in self.differences):
                 return False
@@ -152,6 +202,8 @@ class Prober:
         except KtcError:
             return False
         if not g.blocks or not g.threads or g.threads > 1024 or g.dynamic_shared > MOST_SHARED:
+            return False
+        if not self.leads(sizes):
             return False
         return g.blocks * g.threads <= (most or self.most) and g.grid[1] <= 65535 and g.grid[2] <= 65535
 
@@ -275,6 +327,13 @@ class Prober:
         if scalar.is_int:
             return np.zeros(count, numpy_dtype(scalar.name))
         return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
+
+
+def _is_rest(e: Expr) -> bool:
+    """Whether a condition leaves out what numbers divide, as where a launch is for sizes that vectors do not fit in: it
+    does as well for those that they do."""
+    round_ = {s.name: 1 << 20 for s in used(e)}
+    return any(isinstance(x, Binary) and x.op == "%" for x in walk_expr(e)) and not fold.evaluate(e, round_)
 
 
 def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:

@@ -143,6 +143,8 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     def legal(sizes: Mapping[str, int], threads: int = 1 << 31) -> bool:
         if not probe.launches(sizes, threads) or not d.possible(sizes):
             return False
+        if probe.reached and any(v < d.least.get(n, v) for n, v in sizes.items()):
+            return False
         return all(probe.value(n, sizes) > 0 for n in probe.differences)
 
     fixed = d.roles.divisors | d.roles.halves | d.roles.few | {*d.given}
@@ -156,6 +158,8 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         shapes = d.elements(sizes)
         return probe.idle(sizes, {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents})
 
+    if not probe.leads(start) and seen:
+        start |= {n: v for n, v in seen[0].sizes.items() if n not in windows}
     if idle(start) and not idle(usual):
         start |= {n: usual[n] for n in busied(start, usual, idle)}
     parts = dict.fromkeys(offsets, PART)
@@ -204,12 +208,27 @@ def as_launched(d: Draft, blocks: Mapping[str, int]) -> None:
 def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]:
     """The most that each size may be: ``largest`` doubled while all elements and threads have numbers of 32 bits.
 
-    Most kernels compute them so. Wider ranges allow products that wrap, and whatever might is refused for it.
+    Most kernels compute them so. Wider ranges allow products that wrap, and whatever might is refused for it. Sizes
+    that decide whether the source comes to the launch are as large as that allows.
     """
-    most = dict(largest)
-    while max(most.values(), default=MOST_SIZE) < MOST_SIZE:
-        more = {n: 2 * v for n, v in most.items()}
+    most, held = dict(largest), set[str]()
+    while max((v for n, v in most.items() if n not in held), default=MOST_SIZE) < MOST_SIZE:
+        more = {n: v if n in held else 2 * v for n, v in most.items()}
+        if not probe.leads(more) and (bound := [n for n in probe.deciding() if n in {*most} - held]):
+            apart = [n for n in bound if not probe.leads({**most, n: 2 * most[n]})] or bound
+            held |= {*apart}
+            most |= {n: _last(probe, most, n) for n in apart}
+            continue
         if max(d.elements(more, 0).values(), default=0) >= 1 << 31 or not probe.launches(more, (1 << 31) - 1):
             break
         most = more
     return most
+
+
+def _last(probe: Prober, sizes: Mapping[str, int], name: str) -> int:
+    """The largest value of a size, below twice what it is, for which the source comes to the launch, by halving."""
+    low, high = sizes[name], 2 * sizes[name]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if probe.leads({**sizes, name: middle}) else (low, middle)
+    return low

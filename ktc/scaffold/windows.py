@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import is_const
+from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIndex, Select, Sym, Unary, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIndex, Select, Sym, Unary, Var, fresh
 from ktc.ir.types import Scalar
-from ktc.ir.walk import all_exprs, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
 
 from .given_values import spelled_out
 
@@ -39,6 +39,9 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
             return spelled(sources[s][0], params, {k: v for k, v in sources.items() if k != s})
         case Cast(_, x):
             return spelled(x, params, sources)
+        case Binary("+", bits, one) if is_const(without_casts(one), 1) and (whole := _below_all_bits(bits)) is not None:
+            bare = spelled(whole, params, sources)
+            return f"next_pow2({bare})" if bare else None
         case Binary(op, a, b) if op in FORMULAS:
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
@@ -63,6 +66,22 @@ def _above_leading_zeros(e: Expr) -> Expr | None:
                 case Binary("-", n, one) if is_const(without_casts(one), 1) and isinstance(call.args[0].type, Scalar):
                     return n if is_const(without_casts(bits), call.args[0].type.bits) else None
     return None
+
+
+def _below_all_bits(e: Expr) -> Expr | None:
+    """n where ``e`` is n - 1 with all bits below its highest one set, as ``v |= v >> 1; v |= v >> 2; ..`` sets those of
+    the 16 lower ones or more; None for anything else."""
+    first = e
+    while isinstance(first, Binary) and first.op == "|":
+        first = without_casts(first.a)
+    if first is e or not isinstance(first, Binary) or first.op != "-" or not is_const(without_casts(first.b), 1):
+        return None
+    bits = fresh("bits", first.type)
+    of_bits = map_expr(e, lambda x: Var(bits) if x == first else x)
+    if used(of_bits) != {bits}:
+        return None
+    tried = (0, *(n for k in range(16) for n in (1 << k, (1 << k) + 1, (2 << k) - 1)))
+    return first.a if all(evaluate(of_bits, {"bits": n}) == (1 << n.bit_length()) - 1 for n in tried) else None
 
 
 def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]:

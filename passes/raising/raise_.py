@@ -277,6 +277,7 @@ def _moved_in_words(kernel: Kernel, words: Mapping[Sym, int], flat: Mapping[Sym,
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
+    from ktc.passes.raising.lanes.exchanged_lanes import lanes_apart
     from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
     from ktc.passes.raising.normalise.block_shapes import deals_out
@@ -299,7 +300,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
 
-    kernel, trips, assumed = with_single_trips(exchanged_apart(kernel), launch)
+    kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
     shared: list[Guess] = []

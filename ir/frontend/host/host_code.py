@@ -61,6 +61,17 @@ class Use:
     """The declarations of the names in scope, parameters and types included, whatever happened to them since."""
     under: tuple[tuple[Any, bool], ...] = field(default=(), compare=False, repr=False)
     """The conditions of every ``if constexpr`` around it, each with the value for which it is there at all."""
+    reached: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
+    """The conditions of every other ``if`` that leads to it, outermost first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """A condition that ``holds``, or does not, wherever a statement is reached; ``env``: what names meant there."""
+
+    cond: Any
+    holds: bool
+    env: dict[str, Any]
 
 
 def host_functions(program: Program) -> list[HostFunction]:
@@ -153,6 +164,7 @@ class _Walk:
         self.lowering, self.function, self.names, self.launches = lowering, function, names, launches
         self.found: list[Use] = []
         self.under: tuple[tuple[Any, bool], ...] = ()
+        self.reached: tuple[Condition, ...] = ()
         self.lambdas: dict[str, GenericLambda] = {}
         self.items: list[Any] = []
         self.depth = 0
@@ -187,6 +199,7 @@ class _Walk:
 
     def _block(self, items: list, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow statements in order; behind an ``if`` that leaves the function its condition does not hold."""
+        outer = self.reached
         for item in items:
             _declare(item, env)
             if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
@@ -198,12 +211,14 @@ class _Walk:
                 else:
                     self._find(item, env, declared)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
+                self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
                 env.update(refuted(env, item.cond))
             elif isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env)
             elif not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
                 for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
                     unknown(env, name)
+        self.reached = outer
 
     def _mutated(self, item: Any) -> frozenset[str]:
         """The variables that a statement assigns; every look at the host code asks it of every statement."""
@@ -245,14 +260,17 @@ class _Walk:
                 unknown(env, name)  # an earlier iteration may have changed it
         for c in _children(item):
             if self._wanted(c):
-                outer = self.under
+                outer = self.under, self.reached
                 inner = dict(env)
                 if isinstance(item, c_ast.If | IfConstexpr) and c in (item.iftrue, item.iffalse):
-                    inner = (assumed if c is item.iftrue else refuted)(env, item.cond)
-                if isinstance(item, IfConstexpr) and c in (item.iftrue, item.iffalse):
-                    self.under = (*outer, (item.cond, c is item.iftrue))
+                    holds = c is item.iftrue
+                    inner = (assumed if holds else refuted)(env, item.cond)
+                    if isinstance(item, IfConstexpr):
+                        self.under = (*self.under, (item.cond, holds))
+                    else:
+                        self.reached = (*self.reached, Condition(item.cond, holds, dict(env)))
                 self._find(c, inner, dict(declared))
-                self.under = outer
+                self.under, self.reached = outer
 
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
@@ -285,7 +303,8 @@ class _Walk:
         launch: LaunchNode | None = None,
     ) -> None:
         place = self.lowering.place(launch or node)
-        self.found.append(Use(self.function, node, place, dict(env), call, launch, dict(declared), self.under))
+        meant = dict(env), call, launch, dict(declared)
+        self.found.append(Use(self.function, node, place, *meant, self.under, self.reached))
 
 
 def _runs_once(item: Any) -> bool:
@@ -373,4 +392,4 @@ def _children(n: Any):
     return children(n)
 
 
-__all__ = ["HostFunction", "Use", "assumed", "host_functions", "returned", "uses"]
+__all__ = ["Condition", "HostFunction", "Use", "assumed", "host_functions", "returned", "uses"]

@@ -6,6 +6,7 @@ variable changed in a branch) becomes a host parameter of that name, if a launch
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
@@ -24,7 +25,7 @@ from ktc.ir.frontend.syntax.cxx_ast import Alias
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
-from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
+from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Unary, Var, VecMake, fresh, i32
 from ktc.ir.types import BOOL, I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
@@ -103,13 +104,16 @@ class HostLaunch:
             asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
             given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
+            computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
+            reached = tuple(substitute_expr(e, computed) for e in self._reached(effects))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
         if isinstance(shared, Const) and shared.value == 0:
             shared = None
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
-        return Launch(grid, block, shared, given=given, passed=passed), host
+        reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
+        return Launch(grid, block, shared, given=given, passed=passed, reached=reached), host
 
     def _inlined(self, parts: Any, effects: list) -> Any:
         """Expressions with the values put in that following host functions has given to their variables.
@@ -216,6 +220,23 @@ class HostLaunch:
                 taken |= used(e)
                 yield sym.name, e
                 break
+
+    def _reached(self, effects: list) -> Iterator[Expr]:
+        """The conditions on numbers that lead to the launch, as far as they can be followed."""
+        for c in self.site.reached:
+            there = HostLaunch(self.lowering, dataclasses.replace(self.site, env=c.env), self.params, self.bindings,
+                               self.instance, self.whole)  # fmt: skip
+            there.known, there.host, there._scope = self.known, dict(self.host), self._scope
+            with self.lowering.scoped() as scope:
+                names = {n for n in c.env if "." not in n} - self.instance.keys()
+                scope.names.update({n: LazyVal(partial(there.value, n)) for n in names})
+                for cond in _parts(c.cond, c.holds):
+                    try:
+                        (e,) = self._inlined((self.lowering.condition(cond),), effects)
+                    except KtcError:
+                        continue
+                    if used(e) and _closed(e):
+                        yield e if c.holds else Unary("!", e)
 
     def _know_extents(self) -> None:
         """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
@@ -462,6 +483,15 @@ def _name_of(a: Any) -> str | None:
     """The name, in launch expressions, of an argument that is a variable, a member of an object or what a method of one
     returns; None for any other."""
     return a.name if isinstance(a, c_ast.ID) else name_of_call(a) or name_of_member(a)
+
+
+def _parts(cond: Any, holds: bool) -> Iterator[Any]:
+    """The conditions that all hold where ``cond`` does, or none of which holds where it does not."""
+    if isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
+        yield from _parts(cond.left, holds)
+        yield from _parts(cond.right, holds)
+    else:
+        yield cond
 
 
 def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:

@@ -25,7 +25,7 @@ from ktc.ir.frontend.syntax.program import Entity, name_parts
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.types import Scalar
 
-from .host_code import HostFunction, Use, assumed, host_functions, returned, uses
+from .host_code import Condition, HostFunction, Use, assumed, host_functions, returned, uses
 from .host_types import HostTypes, deduced
 
 MAX_HOPS = 4
@@ -50,6 +50,8 @@ class LaunchSite:
     declared: dict[str, Any] = field(compare=False, repr=False)
     under: tuple[tuple[Any, bool], ...] = field(default=(), compare=False, repr=False)
     """The conditions of every ``if constexpr`` around it, as a ``Use`` has them."""
+    reached: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
+    """The conditions of every other ``if`` that leads to it, as a ``Use`` has them."""
 
     @property
     def template_args(self) -> list | None:
@@ -68,7 +70,7 @@ def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[La
         u for u in uses(lowering, frozenset({kernel})) if name_parts(u.node)[1] == kernel and id(u.node) not in launched
     ]
     return sites + [
-        LaunchSite(u.function.entity, None, u.loc, kernel, u.env, u.node, u.function, u.declared, u.under)
+        LaunchSite(u.function.entity, None, u.loc, kernel, u.env, u.node, u.function, u.declared, u.under, u.reached)
         for u in named
     ]
 
@@ -80,7 +82,16 @@ def _launches(lowering: KernelLowering, use: Use) -> Iterator[LaunchSite]:
     for node, env in held:
         name = name_parts(node)[1] if isinstance(node, c_ast.ID | QualName) else ""
         yield LaunchSite(
-            use.function.entity, use.launch, use.loc, name, env, node, use.function, use.declared, use.under
+            use.function.entity,
+            use.launch,
+            use.loc,
+            name,
+            env,
+            node,
+            use.function,
+            use.declared,
+            use.under,
+            use.reached,
         )
 
 

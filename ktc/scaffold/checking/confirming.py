@@ -4,7 +4,7 @@ results are numbers."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -37,16 +37,30 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     own = [n for n in d.names if n in d.roles.sizes]
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     odd = ({n: v + sign * d.steps.get(n, 1) if n in own else v for n, v in even.items()} for sign in (1, -1))
-    if any(_defect(d, probe, sizes) for sizes in odd):  # one more may be left to nobody, one less asked for by all
+    # one more may be left to nobody, one less asked for by all, and either may be for another launch
+    if any(not probe.leads(sizes) or _defect(d, probe, sizes) for sizes in odd):
         for name in own:
             steps = [n for n in STEPS if n <= even[name] and n % d.steps.get(name, 1) == 0]
-            clean = (n for n in steps if not any(_defect(d, probe, s) for s in _multiples(probe, even, name, n)))
+            clean = (n for n in steps if _are_clean(d, probe, _multiples(probe, even, name, n)))
             d.steps[name] = next(clean, even[name])
         _joint_steps(d, probe, even, own)
     if _defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
         for name in own:
-            sizes = [n for n in LEAST if n < even[name] and n % d.steps.get(name, 1) == 0]
+            tried = sorted({*LEAST, *_first(probe, even, name, d.steps.get(name, 1))})
+            sizes = [n for n in tried if n < even[name] and n % d.steps.get(name, 1) == 0]
             d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
+
+
+def _first(probe: Prober, even: Mapping[str, int], name: str, step: int) -> Iterator[int]:
+    """Small values of the size ``name``: the least multiple of ``step`` from which on, up to ``even``, the source comes
+    to the launch, and halves of ``even`` beyond; nothing where that does not depend on the size."""
+    low, high = 0, max(even[name] // step, 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if probe.leads({**even, name: middle * step}) else (middle, high)
+    if name in probe.deciding():
+        yield high * step
+        yield from (n for k in range(1, 32) if (n := even[name] >> k) > high * step)
 
 
 def _grains(d: Draft) -> dict[str, int]:
@@ -83,16 +97,23 @@ def _elements(d: Draft, buffer: str, sizes: Mapping[str, int]) -> int:
     return d.elements(sizes)[buffer]
 
 
+def _are_clean(d: Draft, probe: Prober, tried: Sequence[Mapping[str, int]]) -> bool:
+    return bool(tried) and not any(_defect(d, probe, s) for s in tried)
+
+
 def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> list[dict[str, int]]:
-    """Sizes of which one is a small multiple of ``step``; if nothing is launched for those, beside the ``even`` one."""
+    """Sizes of which one is a small multiple of ``step``; if nothing is launched for those, beside the ``even`` one, as
+    far as the source comes to the launch for them."""
     small = [{**even, name: m * step} for m in (3, 1)]
     if all(probe.launches(s) for s in small):
         return small
-    return [{**even, name: even[name] + step}, *([{**even, name: even[name] - step}] if even[name] > step else [])]
+    beside = [{**even, name: even[name] + step}, *([{**even, name: even[name] - step}] if even[name] > step else [])]
+    return [s for s in beside if probe.leads(s)]
 
 
 def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence[str]) -> None:
     """Larger steps where sizes that pass one by one do not pass together: a block takes 256 elements of all rows."""
+    own = [n for n in own if n not in probe.deciding()]
     while any(_defect(d, probe, {**even, **{n: m * d.steps[n] for n in own}}) for m in (3, 1)):
         open_ = [n for n in own if 2 * d.steps[n] <= even[n]]
         if not open_:

@@ -33,7 +33,8 @@ def with_known(trial: Trial, known: Mapping[Sym, np.ndarray] | None) -> Trial:
 def _trials(inputs: list[Sym], threads: int, powers: Sequence[str]) -> Iterator[Trial]:
     rng = np.random.default_rng(11)
     odd = max(1000, threads)  # a product of even numbers soon is zero, whatever they are
-    distinct = {s: _held(2 * rng.permutation(odd)[:threads] + 1, scalar_of(s.type)) for s in inputs}
+    drawn = {s: rng.permutation(odd)[:threads] + k for k, s in enumerate(inputs)}  # no two of one sum, or one extreme
+    distinct = {s: _held(2 * x + 1, scalar_of(s.type)) for s, x in drawn.items()}
     running = [Prefix(group, op, own) for group in _groups(inputs) for op in ("+", "max", "min", "*")
                for own in range(len(group) + 1)]  # fmt: skip
     reduced = [Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))]

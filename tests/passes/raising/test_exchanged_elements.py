@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ktc.ir.frontend import load
 from ktc.ir.text import print_kernel
+from ktc.passes.raising.lanes.exchanged_lanes import lanes_apart
 
 from .raised_once import raised
 
@@ -69,3 +71,51 @@ void launch(int* out, const int* in, const float* scale, int rows) { counts<<<ro
 def test_a_sum_that_is_handed_on_in_bytes_is_all_of_them() -> None:
     found = print_kernel(raised(IN_BYTES)[1].kernel)
     assert "reduce(+) n: i32" in found and "shfl" not in found and "mem[0 +: 4] as.bit i32 * by" in found
+
+
+PAIRS = """
+__device__ float2 warp_sum(float2 a) {
+  for (int o = 16; o > 0; o >>= 1) {
+    a.x += __shfl_xor_sync(0xffffffff, a.x, o);
+    a.y += __shfl_xor_sync(0xffffffff, a.y, o);
+  }
+  return a;
+}
+__global__ void rows(float* y, const float* x, int n) {
+  __shared__ float2 part[32];
+  float2 both = make_float2(0.f, 0.f);
+  for (int i = threadIdx.x; i < n; i += THREADS) {
+    const float v = x[blockIdx.x * n + i];
+    both.x += v;
+    both.y += v * v;
+  }
+  both = warp_sum(both);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = both;
+  __syncthreads();
+  both = threadIdx.x % 32 < THREADS / 32 ? part[threadIdx.x % 32] : make_float2(0.f, 0.f);
+  both = warp_sum(both);
+  SWAP
+  if (threadIdx.x == 0) { y[blockIdx.x * 2] = both.x; y[blockIdx.x * 2 + 1] = both.y; }
+}
+void launch(float* y, const float* x, int rows_, int n) { rows<<<rows_, THREADS>>>(y, x, n); }
+"""
+
+
+@pytest.mark.parametrize("threads", [256, 1024])
+def test_two_sums_that_are_handed_on_as_a_vector(threads: int) -> None:
+    found = print_kernel(raised(PAIRS.replace("THREADS", str(threads)).replace("SWAP", ""))[1].kernel)
+    assert "reduce(+) both_0: f32 = 0.0, (+) both_1: f32 = 0.0 over i in 0..n" in found
+    assert "shfl" not in found and "array" not in found and "y[block_x * 2_u32 + 1_u32] = both_1" in found
+
+
+def test_lanes_that_change_places_are_read_before_either_is_written() -> None:
+    source = PAIRS.replace("THREADS", "256").replace("SWAP", "both = make_float2(both.y, both.x);")
+    found = print_kernel(raised(source)[1].kernel)
+    assert "shfl" not in found and "yield v * v, v" in found
+    assert "y[block_x * 2_u32] = both_0" in found and "y[block_x * 2_u32 + 1_u32] = both_1" in found
+
+
+def test_a_vector_that_is_taken_as_a_whole_stays_one() -> None:
+    source = PAIRS.replace("SWAP", "*(float2*)(y + 2 * blockIdx.x) = both;").replace("THREADS", "256")
+    kernel = load(source, name="k.cu")
+    assert lanes_apart(kernel) is kernel

@@ -85,6 +85,20 @@ def test_an_instance_that_reaches_beyond_a_vector_is_not_proposed(tmp_path) -> N
     assert list(template_arguments(str(tmp_path / "k.cu"), guesses=False)) == [{"T": "__half"}]
 
 
+def test_an_instance_for_usual_sizes_is_proposed_first(tmp_path) -> None:
+    text = """template <int N> __global__ void k(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = N; }
+    void go(float* y, int n, int heads) {
+      if (n <= 32) k<1><<<1, 32>>>(y, n);
+      else if (n <= 1024) k<2><<<1, 32>>>(y, n);
+      else if (n <= 8192 && heads > 7) k<3><<<1, 32>>>(y, n);
+      else k<4><<<1, 32>>>(y, n);
+    }
+    """
+    (tmp_path / "k.cu").write_text(text)
+    found = template_arguments(str(tmp_path / "k.cu"), guesses=False)
+    assert [g["N"] for g in found] == ["3", "4", "1", "2"]
+
+
 def test_a_structure_of_the_file_is_a_template_argument(cu):
     text = "struct P { float x, y; }; template <class T> __global__ void k(float* o, const T* p) { *o = p->y; }"
     assert cu(text, template={"T": "P"}).param("p").sym.type.elem == F32
