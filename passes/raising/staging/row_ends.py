@@ -35,6 +35,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, map_expr, used, used_in
+from ktc.passes.raising.normalise.nests import covers
 from ktc.passes.raising.normalise.strided_rounds import without_guard
 from ktc.passes.shared.loop_bounds import upper_bound
 
@@ -90,7 +91,9 @@ def _decided(s: Reduce, cond: Expr, holds: bool) -> Reduce:
 def _up_to(s: Par | Reduce, end: Expr) -> Stmt:
     t = s.var.type
     assert isinstance(t, Scalar)
-    hi = simplify(Call("min", (cast(end, t), cast(s.hi, t)), t))
+    whole, end = s.hi, cast(end, t)
+    rounded = isinstance(whole, Binary) and whole.op == "*" and covers(whole.a, whole.b, end)
+    hi = end if rounded else simplify(Call("min", (end, cast(whole, t)), t))
     return dataclasses.replace(s, hi=hi, dist=(*s.dist, Level("seq")))
 
 

@@ -60,6 +60,18 @@ def test_the_loops_of_a_row_end_where_it_does(text: str) -> None:
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
 
 
+def test_the_loops_of_a_row_in_a_block_as_large_as_it() -> None:
+    """The end of the row, rounded up to whole warps, is not less than the end of the row."""
+    text = source(f"float sum = 0.0f; if (tid < n) {{ float v = {READ}; sum = v * v; }}", READ_TWICE)
+    text = text.replace("parts[2]", "parts[32]").replace("rows<<<many, 64>>>", "rows<<<many, (n + 31) / 32 * 32>>>")
+    total = "sum = tid % 32 < blockDim.x / 32 ? parts[tid % 32] : 0.0f;"
+    total += f" for (int o = 16; o > 0; o /= 2) sum = {ADDED};"
+    kernel, outcome = raised(text.replace("float total = parts[0] + parts[1];", f"{total} float total = sum;"))
+    found = print_kernel(outcome.kernel)
+    assert found.count(" in 0..n @ [thread.x 256, seq]") == 2 and "tid < n" not in found, found
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
 @pytest.mark.parametrize(
     "text",
     [
