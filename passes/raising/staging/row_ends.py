@@ -8,7 +8,8 @@ before                                            after
       if tid < n                                        y[tid] = x[tid] * scale
         y[tid] = x[tid] * scale
 
-Threads without an element add nothing to a sum. What lives in an array from one loop to the next is left alone.
+Threads without an element add nothing to a sum, and do nothing else. What lives in an array from one loop to the next
+is left alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.effects import has_effect
 from ktc.ir.fold import cast, is_const, simplify
 from ktc.ir.nodes import (
     Binary,
@@ -59,7 +61,7 @@ def _nest(s: Par) -> Stmt:
 
 
 def _reduction(s: Reduce) -> Stmt:
-    for cond, end in _ends(s):
+    for cond, end in _ends(s) if not any(map(has_effect, s.body)) else ():
         there, elsewhere = (_decided(s, cond, holds) for holds in (True, False))
         known = definitions(elsewhere.body)
         values = [(a, _number(expand(a.value, known))) for a in elsewhere.accs]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ktc.ir.frontend.entry_points import load
-from ktc.ir.nodes import Alloc
-from ktc.ir.text import print_kernel
+from ktc.ir.nodes import Alloc, Reduce
+from ktc.ir.text import parse_kernel, print_expr, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.staging.row_ends import with_row_ends
 from ktc.passes.shared.accumulations import accumulations
 
 from .raised_once import raised
@@ -184,3 +185,21 @@ def test_updates_that_are_several() -> None:
     assert of("int a = i; s += a; a = 3; s += a;") is None
     assert of("s += i; s *= 2;") is None
     assert of("s += i; s += s;") is None
+
+
+FORM = """
+kernel k(x: f32 const* restrict, y: f32* restrict, n: i32)
+  launch grid(1) block(64)
+  reduce(+) s: f32 = 0.0 over t in 0..64 @ [thread.x 64]
+    let v: f32 = t < n ? x[t] : 0.0
+    y[t + 1] = v
+    yield v
+  y[0] = s
+"""
+
+
+def test_what_threads_without_an_element_do_besides_is_done() -> None:
+    body = parse_kernel(FORM).body
+    assert with_row_ends(body) == body
+    (reduced, _) = with_row_ends(parse_kernel(FORM.replace("    y[t + 1] = v\n", "")).body)
+    assert isinstance(reduced, Reduce) and print_expr(reduced.hi) == "min(n, 64)"
