@@ -383,22 +383,24 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
     def read(body: Body) -> Body:
         return shared_out(tidied(body, sizes_of(launch)), launch)
 
-    by_threads = any(r.is_by_threads for r in guess.regions)
-    others = tuple(r for r in guess.regions if not r.is_by_threads)
+    def said(body: Body) -> tuple[Region, ...]:
+        """What is said of ``body``, made of ``guess``: which of its loops are loops over threads may have changed."""
+        if body is guess.body or not any(r.is_by_threads for r in guess.regions):
+            return guess.regions
+        return (*(r for r in guess.regions if not r.is_by_threads), *left_as_threads(body))
 
     shared = shared_out(guess.body, launch)
     for form in (shared, guess.body) if shared is not guess.body else (shared,):
         for elements in lane_forms(form, kernel.params, read):
-            regions = (*others, *(left_as_threads(elements.body) if by_threads else ()), *elements.regions)
             yield dataclasses.replace(
                 guess,
                 body=elements.body,
-                regions=regions,
+                regions=(*said(elements.body), *elements.regions),
                 facts=elements.facts,
                 aligned=elements.aligned,
                 flat=elements.flat,
             )
-        yield dataclasses.replace(guess, body=form)
+        yield dataclasses.replace(guess, body=form, regions=said(form))
 
 
 def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:

@@ -119,8 +119,8 @@ def ceilings(device: DeviceInfo, measured: Rates | None = None, footprint: int =
 
 
 def _launch_floor(device: DeviceInfo) -> float:
-    """Seconds of an empty launch, where none was timed; a processor's OpenCL times a launch from its first work-group to
-    its last."""
+    """Seconds of an empty launch, where none was timed; a processor's OpenCL times one from its first work-group to its
+    last."""
     return 0.0 if device.is_cpu and device.backend == "opencl" else LAUNCH_FLOOR_S.get(device.backend, 0.0)
 
 

@@ -158,7 +158,8 @@ class Evaluator:
     def cut(self, e: Binary, apply: Callable, a: Any, b: Any):
         """A remainder or a mask: does it leave what it is taken of as it is? A quotient: does it leave nothing?"""
         v = apply(a, b)
-        self.state.saw(e, v == (0 if e.op in QUOTIENTS else a))
+        if not self.state.has_seen_all(e):
+            self.state.saw(e, v == (0 if e.op in QUOTIENTS else a))
         return v
 
     # ------------------------------------------------------------------------------------- vectors and memory

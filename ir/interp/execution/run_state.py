@@ -153,6 +153,10 @@ class State:
         self.stores += 1
         self.stored.add(buffer)
 
+    def has_seen_all(self, e: Expr) -> bool:
+        """Whether ``e`` came out both ways already: there is nothing more to note of it."""
+        return self.outcomes.get(id(e)) == 3
+
     def saw(self, e: Expr, holds: Any) -> Any:
         """``holds``, noted: how a condition came out, for one lane or for many."""
         seen = self.outcomes.get(id(e), 0)

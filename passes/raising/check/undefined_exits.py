@@ -89,26 +89,19 @@ def _leaves_them(source: Kernel, guess: Kernel, drawn: Iterable[Arguments]) -> s
 
 
 def _in_room(source: Kernel, args: Arguments) -> tuple[Arguments, RunResult] | None:
-    """``args`` in buffers as large as ``source`` asks for, and what it does there: up to a defect that says enough."""
+    """``args`` in buffers as large as ``source`` asks for, and what it does there: up to the first defect that is no
+    read of what was never written, for then the launch is not compared."""
     try:
         return with_room(
             source, args, 0,
-            lambda a: run(source, a, domain="int", fuel=CHECK_FUEL, measure=True, fatal=_Other()),
+            lambda a: run(source, a, domain="int", fuel=CHECK_FUEL, measure=True, fatal=_is_other),
         )  # fmt: skip
     except (KtcError, ValueError, TypeError, IndexError):
         return None
 
 
-class _Other:
-    """Whether a defect is one for which a launch is not compared, whatever room its buffers have: another than reads of
-    what was never written, in a run that stayed in its buffers so far."""
-
-    def __init__(self) -> None:
-        self._beyond = False
-
-    def __call__(self, found: Finding) -> bool:
-        self._beyond |= found.kind == "out-of-bounds"
-        return not self._beyond and found.kind != "uninitialised"
+def _is_other(found: Finding) -> bool:
+    return found.kind != "uninitialised"
 
 
 def _measured(kernel: Kernel, args: Arguments) -> RunResult | None:

@@ -254,7 +254,7 @@ def _integers(body: Body) -> dict[Sym, Expr]:
 
 def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | Reduce:
     """``loop`` over elements, of which an iteration is ``count``."""
-    one = _one_lane(loop.body, loop.accs if isinstance(loop, Reduce) else (), count)
+    one = _one_lane(loop.body, loop.accs if isinstance(loop, Reduce) else (), count, loop.var)
     if isinstance(one, NotLanes):
         raise NotLanes(*one.args)
     rolled, accs, given, body = one
@@ -299,11 +299,11 @@ def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | R
 
 @by_identity(16, subjects=2)
 def _one_lane(
-    body: Body, accs: tuple[Acc, ...], count: int
+    body: Body, accs: tuple[Acc, ...], count: int, over: Sym
 ) -> tuple[Rolled, tuple[Acc, ...], Conditions, Body] | NotLanes:
-    """The one lane that ``count`` lanes of the iteration ``body`` are, what it accumulates, the conditions of its
-    effects, and its statements, whatever is assumed of sizes; or why there is none."""
-    lanes = _lanes(body)
+    """The one lane that ``count`` lanes of the iteration ``body`` of a loop ``over`` vectors are, what it accumulates,
+    the conditions of its effects, and its statements, whatever is assumed of sizes; or why there is none."""
+    lanes = _lanes(body, over)
     if isinstance(lanes, NotLanes):
         return lanes
     rolled = Rolled(lanes, count)
@@ -316,10 +316,10 @@ def _one_lane(
 
 
 @by_identity(8)
-def _lanes(body: Body) -> Lanes | NotLanes:
+def _lanes(body: Body, over: Sym) -> Lanes | NotLanes:
     """The iteration ``body`` as scalars, for each number of lanes that it may be of; or why it is none."""
     try:
-        return Lanes().run(_beside_tail(body))
+        return Lanes(over=over).run(_beside_tail(body))
     except NotLanes as e:
         return NotLanes(*e.args)
 

@@ -14,7 +14,7 @@ share is computed in each.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial, scaled
@@ -35,13 +35,14 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    Unary,
     Var,
     fresh,
 )  # fmt: skip
 from ktc.ir.nodes import Binary as Op
 from ktc.ir.purity import is_movable
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import substitute_expr, used
+from ktc.ir.walk import loads_in, substitute_expr, used
 
 from .lanes_in_place import in_place
 from .scalar_lanes import Conditions, Effect, Item, Lanes, Nested, NotLanes
@@ -84,11 +85,13 @@ class Rolled:
         self._blocks: list[_Block] = []
         self._whole = self._read(_Block(lanes.items))
         self._conditions: dict[Expr, Expr] = {}
-        self._hoisted = tuple(lanes.hoisted)
+        self._hoisted, self._uniform = tuple(lanes.hoisted), lanes.uniform
         self._of_vectors = set(lanes.of_vectors)
         self._kept: set[Sym] = set()
         self._inside: Conditions = ()
-        self.is_loose = self._each_guarded = False
+        self.is_loose = False
+        self._own: set[Expr] = set()
+        """Conditions that effects keep for themselves, where they stand under different ones."""
 
     def _read(self, block: _Block) -> _Block:
         self._blocks.append(block)
@@ -173,27 +176,31 @@ class Rolled:
         return self.share(each[gaps.index(min(gaps))])
 
     def conditions(self, accs: Sequence[Acc] = ()) -> Conditions:
-        """The conditions under which each of the effects happens: those of all of them; none where lanes that are
-        ``apart`` have effects that keep their own, or where a loop around the effects has to be in its iteration to
-        tell: there they stay.
+        """The conditions under which each of the effects happens: those of all of them, where the others are the same
+        in all iterations; none where lanes that are ``apart`` have effects that keep their own, or where a loop around
+        the effects has to be in its iteration to tell: there they stay.
 
         Raises:
             NotLanes: they differ, or memory is read under others.
         """
         found = {s.given for _, _, s in self._out if isinstance(s, Effect)}
-        self._each_guarded = len(found) > 1
-        if self._each_guarded:
-            if self.apart is None or self._hoisted:
-                raise NotLanes("what is written stands under different conditions")
-            return ()
         given = next(iter(found), tuple(dict.fromkeys(c for c in self._conditions.values())) if accs else ())
+        if len(found) > 1:
+            given = tuple(c for c in given if all(c in other for other in found))
+            self._own = {c for each in found for c in each} - set(given)
+            if not self._own <= self._uniform:
+                if self.apart is None or self._hoisted:
+                    raise NotLanes("what is written stands under different conditions")
+                self._own |= set(given)
+                return ()
         if not all(c in self._conditions and self._conditions[c] in given for c in self._hoisted):
             raise NotLanes("memory is read under a condition, and nothing else done")
         around = {id(b): b for b, _, s in self._out if isinstance(s, Effect)}
         if not self._decided_in([b for b in self._blocks if b.head is not None], given):
             return given
         (block, *others) = around.values()
-        if others or accs or not self._decided_in([block], given) or any(b.around is block for b in self._blocks):
+        plain = not others and not accs and len(found) == 1 and not any(b.around is block for b in self._blocks)
+        if not plain or not self._decided_in([block], given):
             raise NotLanes("a loop inside decides what is written, and does other things besides")
         self._inside = given
         return ()
@@ -361,14 +368,27 @@ class Rolled:
         for b in self._blocks:
             if b.around is block and b.is_needed and b.head is not None:
                 own.append((b.at, dataclasses.replace(b.head, body=self._statements(b))))
-        body = tuple(s for _, s in sorted(own, key=lambda x: x[0]))
+        body = _joined(t for _, s in sorted(own, key=lambda x: x[0]) for t in self._branched(s))
         here = bool(self._inside) and any(b is block and isinstance(s, Effect) for b, _, s in self._out)
         return _guarded_by(self._inside, body) if here else body
+
+    def _branched(self, s: Stmt) -> Body:
+        """``s``, as a branch where it chooses what is read under a condition that is the same in all iterations: what a
+        branch reads may be moved as wide as what stands beside it."""
+        e = s.init if isinstance(s, Decl) else None
+        if not isinstance(s, Decl) or not isinstance(e, Select) or e.cond not in self._uniform:
+            return (s,)
+        then, orelse = (Assign(s.sym, x, loc=s.loc) for x in (e.a, e.b))
+        if any(loads_in(e.b)):
+            return (dataclasses.replace(s, init=None, const=False), If(e.cond, (then,), (orelse,), loc=s.loc))
+        if any(loads_in(e.a)):
+            return (dataclasses.replace(s, init=e.b, const=False), If(e.cond, (then,), loc=s.loc))
+        return (s,)
 
     def _done(self, e: Effect) -> Stmt:
         """``e`` as a statement, under its own conditions where others have other ones."""
         what: Stmt = e.what
-        for c in reversed(e.given) if self._each_guarded else ():
+        for c in reversed([c for c in e.given if c in self._own]):
             what = If(c, (what,), loc=what.loc)
         return what
 
@@ -386,12 +406,24 @@ def _guarded_by(given: Conditions, body: Body) -> Body:
         if isinstance(s, Decl) and s.sym in needed and s.init is not None:
             needed |= used(s.init)
     first = tuple(s for s in body if isinstance(s, Decl) and s.sym in needed)
-    if not all(is_movable(e) for e in (*given, *(s.init for s in first if s.init is not None))):
+    if any(s.init is None for s in first) or not all(map(is_movable, (*given, *(s.init for s in first if s.init)))):
         raise NotLanes("what is written depends on memory")
     rest: Body = tuple(s for s in body if not (isinstance(s, Decl) and s.sym in needed))
     for c in reversed(given):
         rest = (If(c, rest),)
     return first + rest
+
+
+def _joined(statements: Iterable[Stmt]) -> Body:
+    """``statements`` with what is done where a condition holds beside what is done where it does not."""
+    out: list[Stmt] = []
+    for s in statements:
+        last = out[-1] if out else None
+        if isinstance(last, If) and isinstance(s, If) and s.cond == Unary("!", last.cond) and not last.orelse:
+            out[-1] = dataclasses.replace(last, orelse=s.then)
+        else:
+            out.append(s)
+    return tuple(out)
 
 
 def _same_kind(a: Store | Atomic, b: Store | Atomic) -> bool:

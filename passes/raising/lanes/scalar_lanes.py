@@ -11,7 +11,8 @@ before                                          after
                                                     ...
 
 Every operation stays the operation that it was, in the order in which it stood. What a branch computes is computed
-whatever its condition says, and chosen then; what it stores is kept with the condition.
+whatever its condition says, and chosen then; what it stores is kept with the condition. What it reads under a condition
+that all iterations share (a bias that may be missing) is read only where it holds.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_movable
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Vec, scalar_of
-from ktc.ir.walk import assigned
+from ktc.ir.walk import assigned, used, walk_expr
 
 from .lane_values import Known, LaneValues, NotLanes, count_of, renamed, width_of
 
@@ -52,6 +53,9 @@ MOST_ROUNDS = 64
 
 MOST_ITEMS = 2000
 """Statements of an iteration."""
+
+MOST_IN_PLACE = 32
+"""Operators of a value that has no name."""
 
 Conditions = tuple[Expr, ...]
 
@@ -81,13 +85,17 @@ class Lanes(LaneValues):
     order.
 
     ``hoisted``: conditions under which the source reads memory, which ``items`` do whatever these say. ``of_vectors``:
-    the scalars that are lanes of vectors, or cells of arrays.
+    the scalars that are lanes of vectors, or cells of arrays. ``over``: the loop that these are iterations of, if any.
+    ``uniform``: conditions that are the same in all of them; what is read under one stands where it is used, within a
+    choice or an effect under that condition, and is not read elsewhere.
     """
 
     items: list[Item] = field(default_factory=list)
     hoisted: dict[Expr, None] = field(default_factory=dict)
     given: Conditions = ()
     of_vectors: set[Sym] = field(default_factory=set)
+    over: Sym | None = None
+    uniform: set[Expr] = field(default_factory=set)
 
     def run(self, body: Body) -> Lanes:
         """Add the statements of ``body``.
@@ -127,13 +135,23 @@ class Lanes(LaneValues):
 
     def _let(self, name: Sym, value: Expr, s: Stmt) -> Expr:
         """``value``, declared under ``name``'s name if it is more than a variable or a number."""
-        if isinstance(value, Var | Const):
+        if isinstance(value, Var | Const) or self._stays(value):
             return value
         sym = fresh(name.name, value.type)
         self.items.append(Decl(sym, value, const=True, loc=s.loc, comments=s.comments))
         if self.given and not is_movable(value):
             self.hoisted.update(dict.fromkeys(self.given))
         return Var(sym)
+
+    def _stays(self, value: Expr) -> bool:
+        """Whether ``value`` is small, and read under a condition that is the same in all iterations."""
+        if is_movable(value) or not any(c in self.uniform for c in self.given):
+            return False
+        return sum(1 for _ in walk_expr(value)) <= MOST_IN_PLACE
+
+    def _is_uniform(self, cond: Expr) -> bool:
+        changing = {self.over, *(d.sym for d in self.items if isinstance(d, Decl))}
+        return self.over is not None and is_movable(cond) and not used(cond) & changing
 
     def _alloc(self, s: Alloc) -> None:
         t = s.sym.type
@@ -177,6 +195,8 @@ class Lanes(LaneValues):
         if isinstance(cond, Const):
             self.run(s.then if cond.value else s.orelse)
             return
+        if self._is_uniform(cond):
+            self.uniform |= {cond, Unary("!", cond)}
         before, given = dict(self.known), self.given
         sides: list[dict[Sym, Known]] = []
         for body, here in ((s.then, cond), (s.orelse, Unary("!", cond))):

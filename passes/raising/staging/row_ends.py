@@ -8,7 +8,8 @@ before                                            after
       if tid < n                                        y[tid] = x[tid] * scale
         y[tid] = x[tid] * scale
 
-Threads without an element add nothing to a sum. What lives in an array from one loop to the next is left alone.
+Threads without an element add nothing to a sum, and do nothing else. What lives in an array from one loop to the next
+is left alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.effects import has_effect
 from ktc.ir.fold import cast, is_const, simplify
 from ktc.ir.nodes import (
     Binary,
@@ -35,6 +37,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, map_expr, used, used_in
+from ktc.passes.raising.normalise.nests import covers
 from ktc.passes.raising.normalise.strided_rounds import without_guard
 from ktc.passes.shared.loop_bounds import upper_bound
 
@@ -58,7 +61,7 @@ def _nest(s: Par) -> Stmt:
 
 
 def _reduction(s: Reduce) -> Stmt:
-    for cond, end in _ends(s):
+    for cond, end in _ends(s) if not any(map(has_effect, s.body)) else ():
         there, elsewhere = (_decided(s, cond, holds) for holds in (True, False))
         known = definitions(elsewhere.body)
         values = [(a, _number(expand(a.value, known))) for a in elsewhere.accs]
@@ -90,7 +93,9 @@ def _decided(s: Reduce, cond: Expr, holds: bool) -> Reduce:
 def _up_to(s: Par | Reduce, end: Expr) -> Stmt:
     t = s.var.type
     assert isinstance(t, Scalar)
-    hi = simplify(Call("min", (cast(end, t), cast(s.hi, t)), t))
+    whole, end = s.hi, cast(end, t)
+    rounded = isinstance(whole, Binary) and whole.op == "*" and covers(whole.a, whole.b, end)
+    hi = end if rounded else simplify(Call("min", (end, cast(whole, t)), t))
     return dataclasses.replace(s, hi=hi, dist=(*s.dist, Level("seq")))
 
 

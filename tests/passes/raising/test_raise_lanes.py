@@ -60,6 +60,27 @@ def test_lanes_that_differ_stay_vectors(name: str) -> None:
     assert any("vectors: " in n and why in n for n in outcome.notes), outcome.notes
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "float4 c; if (more) { c = y4[i]; y4[i] = zero; z4[i] = c; }",  # what was read is overwritten first
+        "float4 c = zero; if (more) { c = y4[i]; y4[i] = zero; } z4[i] = c;",
+        "float4 c = zero; if (i % 2) c = y4[i]; z4[i] = c;",  # not the same in all iterations
+    ],
+)
+def test_what_is_read_under_a_condition_is_what_was_there(text: str) -> None:
+    source = """
+__global__ void k(float* __restrict__ y, float* __restrict__ z, bool more, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float4 *y4 = reinterpret_cast<float4*>(y), *z4 = reinterpret_cast<float4*>(z), zero = make_float4(0, 0, 0, 0);
+  if (i < n / 4) { TEXT }
+}
+void go(float* y, float* z, bool more, int n) { k<<<(n / 4 + 127) / 128, 128>>>(y, z, more, n); }
+"""
+    kernel, outcome = raised(source.replace("TEXT", text))
+    assert Reference(kernel, instances=6, seed=11).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
+
+
 def test_a_tail_that_does_something_else_is_not_joined() -> None:
     source = SOURCES["float4 and a tail beside it"][0].replace("+= a * x[j]", "-= a * x[j]")
     _, outcome = raised(source)

@@ -8,7 +8,6 @@ import pytest
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import add, i32, mul
 from ktc.ir.frontend.entry_points import load
-from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Decl, Var, fresh
 from ktc.ir.types import I32
@@ -36,6 +35,15 @@ __global__ void turned(const int* __restrict__ x, int* __restrict__ y, int n) {
   y[blockIdx.x * 64 + t] = tile[t];
 }
 void go(const int* x, int* y, int n) { turned<<<n, 64>>>(x, y, n); }
+"""
+
+FAR = """
+__global__ void far(const int* __restrict__ x, int* __restrict__ y, int n) {
+  int i = threadIdx.x;
+  y[i] = i;
+  for (int k = 0; k < n; ++k) y[i + 32] += x[500];
+}
+void go(const int* x, int* y, int n) { far<<<1, 32>>>(x, y, n); }
 """
 
 
@@ -126,14 +134,16 @@ def test_only_buffers_that_were_reached_beyond_their_ends_grow() -> None:
 
 
 def test_a_launch_that_says_nothing_of_exits_ends_early() -> None:
-    """Up to a defect of its own; but for one that an access beyond a buffer may be the cause of."""
-
-    def says(*kinds: str) -> list[bool]:
-        ends = undefined_exits._Other()
-        return [ends(Finding(kind, "", None)) for kind in kinds]
-
-    assert says("uninitialised", "race") == [False, True]
-    assert says("out-of-bounds", "race") == [False, False]
+    """At a defect of its own, and at an access beyond a buffer, which is larger then."""
+    kernel = load(FAR, name="source.cu")
+    args = {"x": np.zeros(8, np.int32), "y": np.zeros(64, np.int32), "n": np.int32(9)}
+    found = undefined_exits._in_room(kernel, args)
+    assert found is not None
+    larger, result = found
+    assert larger["x"].size == 1000 and larger["y"].size == 64 and not result.findings
+    racing = load(FAR.replace("y[i]", "y[i / 2]"), name="source.cu")
+    found = undefined_exits._in_room(racing, {**args, "x": np.zeros(1000, np.int32)})
+    assert found is not None and [f.kind for f in found[1].findings] == ["race"] and found[1].steps < result.steps
 
 
 def test_polynomials_that_are_changed_are_their_askers_own() -> None:

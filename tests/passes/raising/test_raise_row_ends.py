@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ktc.ir.frontend.entry_points import load
-from ktc.ir.nodes import Alloc
-from ktc.ir.text import print_kernel
+from ktc.ir.nodes import Alloc, Reduce
+from ktc.ir.text import parse_kernel, print_expr, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.staging.row_ends import with_row_ends
 from ktc.passes.shared.accumulations import accumulations
 
 from .raised_once import raised
@@ -57,6 +58,18 @@ def test_the_loops_of_a_row_end_where_it_does(text: str) -> None:
     assert "yield v * v" in found, found
     assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body)), found
     assert not any("a loop over the threads" in n for n in outcome.notes), outcome.notes
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
+def test_the_loops_of_a_row_in_a_block_as_large_as_it() -> None:
+    """The end of the row, rounded up to whole warps, is not less than the end of the row."""
+    text = source(f"float sum = 0.0f; if (tid < n) {{ float v = {READ}; sum = v * v; }}", READ_TWICE)
+    text = text.replace("parts[2]", "parts[32]").replace("rows<<<many, 64>>>", "rows<<<many, (n + 31) / 32 * 32>>>")
+    total = "sum = tid % 32 < blockDim.x / 32 ? parts[tid % 32] : 0.0f;"
+    total += f" for (int o = 16; o > 0; o /= 2) sum = {ADDED};"
+    kernel, outcome = raised(text.replace("float total = parts[0] + parts[1];", f"{total} float total = sum;"))
+    found = print_kernel(outcome.kernel)
+    assert found.count(" in 0..n @ [thread.x 256, seq]") == 2 and "tid < n" not in found, found
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
 
 
@@ -172,3 +185,21 @@ def test_updates_that_are_several() -> None:
     assert of("int a = i; s += a; a = 3; s += a;") is None
     assert of("s += i; s *= 2;") is None
     assert of("s += i; s += s;") is None
+
+
+FORM = """
+kernel k(x: f32 const* restrict, y: f32* restrict, n: i32)
+  launch grid(1) block(64)
+  reduce(+) s: f32 = 0.0 over t in 0..64 @ [thread.x 64]
+    let v: f32 = t < n ? x[t] : 0.0
+    y[t + 1] = v
+    yield v
+  y[0] = s
+"""
+
+
+def test_what_threads_without_an_element_do_besides_is_done() -> None:
+    body = parse_kernel(FORM).body
+    assert with_row_ends(body) == body
+    (reduced, _) = with_row_ends(parse_kernel(FORM.replace("    y[t + 1] = v\n", "")).body)
+    assert isinstance(reduced, Reduce) and print_expr(reduced.hi) == "min(n, 64)"

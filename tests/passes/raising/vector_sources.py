@@ -70,6 +70,59 @@ __global__ void k(float* __restrict__ y, const float* __restrict__ x, int d) {
 }
 void go(float* y, const float* x, int rows, int d) { k<<<rows, 128>>>(y, x, d); }
 """, ("over i in 0..d @ [vec 4, thread.x 128, seq]", "yield v * v", "par i_1 in 0..d @ [vec 4, thread.x 128, seq]")),
+    "a bias that may be missing, and what was there": ("""
+__global__ void k(float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ b, bool more, int n) {
+  for (int i = (blockIdx.x * 128 + threadIdx.x) * 4; i < n; i += gridDim.x * 128 * 4) {
+    float4 v = *reinterpret_cast<const float4*>(x + i);
+    if (b) { float4 c = *reinterpret_cast<const float4*>(b + i); v.x += c.x; v.y += c.y; v.z += c.z; v.w += c.w; }
+    if (more) {
+      float4 c = *reinterpret_cast<const float4*>(y + i);
+      v.x += c.x; v.y += c.y; v.z += c.z; v.w += c.w;
+      *reinterpret_cast<float4*>(y + i) = v;
+    } else
+      *reinterpret_cast<float4*>(y + i) = v;
+  }
+}
+void go(float* y, const float* x, const float* b, bool more, int n) { k<<<64, 128>>>(y, x, b, more, n); }
+""", ("@ [vec 4, thread.x 128, block.x 64, seq]", "v_1 = v + b[i]", "y[i] = v_1 + y[i]", "      y[i] = v_1")),
+    "one of two inputs": ("""
+__global__ void k(float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ b, bool other, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n / 4) return;
+  float4 v;
+  if (other) v = reinterpret_cast<const float4*>(b)[i]; else v = reinterpret_cast<const float4*>(x)[i];
+  v.x *= 2.0f; v.y *= 2.0f; v.z *= 2.0f; v.w *= 2.0f;
+  reinterpret_cast<float4*>(y)[i] = v;
+}
+void go(float* y, const float* x, const float* b, bool other, int n) {
+  k<<<(n / 4 + 127) / 128, 128>>>(y, x, b, other, n);
+}
+""", ("@ [vec 4, thread.x 128, block.x]", "if other", "v = b[i]", "else", "v = x[i]")),
+    "a row with a residual and a bias, in arrays": ("""
+__global__ void k(float* __restrict__ r, float* __restrict__ h, const float* __restrict__ b, int d) {
+  __shared__ float part[2];
+  r += (long long)blockIdx.x * d; h += (long long)blockIdx.x * d;
+  float v[4], a[4], c[4], s = 0.f;
+  for (int i = threadIdx.x * 4; i < d; i += 64 * 4) {
+    *(float4*)v = *(const float4*)(r + i); *(float4*)a = *(const float4*)(h + i);
+    for (int k = 0; k < 4; k++) v[k] += a[k];
+    if (b) { *(float4*)c = *(const float4*)(b + i); for (int k = 0; k < 4; k++) v[k] += c[k]; }
+    *(float4*)(r + i) = *(float4*)v;
+    for (int k = 0; k < 4; k++) s += v[k] * v[k];
+  }
+  for (int o = 16; o > 0; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+  __syncthreads();
+  const float q = rsqrtf((part[0] + part[1]) / d);
+  for (int i = threadIdx.x * 4; i < d; i += 64 * 4) {
+    *(float4*)v = *(const float4*)(r + i);
+    for (int k = 0; k < 4; k++) v[k] *= q;
+    *(float4*)(h + i) = *(float4*)v;
+  }
+}
+void go(float* r, float* h, const float* b, int rows, int d) { k<<<rows, 64>>>(r, h, b, d); }
+""", ("over i in 0..d @ [vec 4, thread.x 64, seq]", "r[r_1 + i] = v\n", "yield v * v", "v = v_1 + b[i]",
+      "par i_1 in 0..d @ [vec 4, thread.x 64, seq]")),
     "the bits of halves in a uint4, and a tail behind": (HALF + """
 __global__ void k(half* __restrict__ y, const half* __restrict__ x, float s, int n) {
   const int first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;

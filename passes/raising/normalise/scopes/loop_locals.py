@@ -11,7 +11,7 @@ before                                 after
       s += v
 
 What outlives an iteration is something that threads carry from one part of a kernel to the next; this is nothing. So is
-a private array that one store fills as a whole: a vector that each iteration loads.
+a private array that one store fills as a whole: a vector that each iteration loads, or a branch of it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from ktc.ir.fold import evaluate, is_const
-from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, While, fresh
+from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, While, bodies, fresh
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, declared, rename, used, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, rename, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.passes.raising.recognise.exchange_regions import live_in
 
 
@@ -44,7 +44,8 @@ class _InLoops:
         for k, s in enumerate(body):
             rest = (*body[k + 1 :], *after)
             if isinstance(s, If):
-                s = dataclasses.replace(s, then=self.list_(s.then, rest), orelse=self.list_(s.orelse, rest))
+                then, orelse = (self._vectors(self.list_(side, rest), rest) for side in (s.then, s.orelse))
+                s = dataclasses.replace(s, then=then, orelse=orelse)
             elif isinstance(s, For | While):
                 s = dataclasses.replace(s, body=self.list_(s.body, (*s.body, *rest)))
                 s = dataclasses.replace(s, body=self._vectors(_local(s, rest), rest))
@@ -52,7 +53,7 @@ class _InLoops:
         return tuple(out)
 
     def _vectors(self, body: Body, rest: Body) -> Body:
-        """The body of a loop, which ``rest`` follows, with arrays that it fills anew."""
+        """The body of a loop or a branch, which ``rest`` follows, with arrays that it fills anew."""
         mine = (b for b in assigned(body) - set(declared(body)) if b in self.arrays)
         for b in sorted(mine, key=lambda b: b.id):
             if _fills(body, b) and not _goes_on(rest, b):
@@ -79,7 +80,10 @@ def _goes_on(rest: Body, b: Sym) -> bool:
             continue
         if _fills(rest[k:], b):
             return False
-        if not isinstance(s, For | While) or not _fills(s.body, b):
+        inside = [part for part in bodies(s) if b in assigned(part) | used_in(part)]
+        if any(isinstance(e, Load) and e.buffer == b for x in stmt_exprs(s) for e in walk_expr(x)) or not inside:
+            return True
+        if not all(_fills(part, b) for part in inside):
             return True
     return False
 
