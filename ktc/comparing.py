@@ -13,7 +13,15 @@ from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import rename, substitute_expr, used
 
 if TYPE_CHECKING:
+    from ktc.ir.workload import ArgSpec, Workload
+
     from .api import Program
+
+WIDER = (1 << 16, 1 << 8, 1 << 4, 1 << 2, 1 << 1)
+"""How many times as large as a draft guesses integers may be, as far as the original's arithmetic goes."""
+
+LARGEST = 1 << 30
+"""Of an integer: beyond, what launches are computed with leaves its type."""
 
 
 def rewritten_as(original: Program, other: Program) -> Program:
@@ -30,8 +38,10 @@ def rewritten_as(original: Program, other: Program) -> Program:
     """
     from .verification import need_workload
 
-    need_workload(original, "comparing two kernels")
+    given = need_workload(original, "comparing two kernels")
     base, k = original.original or original.kernel, other.original or other.kernel
+    work = _beyond_guesses(given, base)
+    base = _within_ranges(base, work)
     pairs = _pairs(base, k)
     env = {q.sym: _renamed(p, q) for p, q in pairs if q is not None}
     params = tuple(p if q is None else _as(p, q, env[q.sym]) for p, q in pairs)
@@ -44,7 +54,37 @@ def rewritten_as(original: Program, other: Program) -> Program:
     kernel = launched(kernel, launch) if launch is not None else kernel
     facts = (*k.assumptions, *base.assumptions)
     kernel = kernel.with_(assumptions=facts, repeat=base.repeat, flags=k.flags | {"reassociates"})
-    return dataclasses.replace(original, kernel=kernel, original=base, notes=(), refused=None)
+    return dataclasses.replace(original, kernel=kernel, original=base, workload=work, notes=(), refused=None)
+
+
+def _beyond_guesses(work: Workload, base: Kernel) -> Workload:
+    """``work`` with larger integers than a draft guessed, as far as no arithmetic of ``base`` leaves its type: no
+    launcher tests guesses before it runs a rewrite by hand, which has to be right wherever the original is."""
+    from ktc.search.verification.integers.ranges import wraps
+
+    for factor in WIDER:
+        args = tuple(_with_wider_range(a, factor) for a in work.args)
+        promised = {a.name: a.range for a in args if a.role == "scalar" and a.range is not None and _is_int(a)}
+        if args != work.args and not wraps(base, promised):
+            return dataclasses.replace(work, args=args)
+    return work
+
+
+def _within_ranges(k: Kernel, work: Workload) -> Kernel:
+    """``k`` with what ``work`` says of the ranges of its integers."""
+    ranges = {a.name: a.range for a in work.args if a.role == "scalar" and a.range is not None and _is_int(a)}
+    params = (dataclasses.replace(p, range=ranges.get(p.sym.name, p.range)) for p in k.params)
+    return k.with_(params=tuple(params))
+
+
+def _with_wider_range(a: ArgSpec, factor: int) -> ArgSpec:
+    if a.role != "scalar" or "range" not in a.guessed or not _is_int(a) or a.range is None:
+        return a
+    return dataclasses.replace(a, range=(a.range[0], min(a.range[1] * factor, LARGEST)))
+
+
+def _is_int(a: ArgSpec) -> bool:
+    return a.range is not None and all(isinstance(v, int) for v in a.range)
 
 
 def _own(k: Kernel) -> list[Param]:

@@ -1,7 +1,7 @@
 """Contents of integer buffers that are no indices: values on both sides of the kernel's comparisons, and counters.
 
-A byte that is compared with ``'1'`` is one of the digits around it, a mask is 0 or 1, and what only atomics count
-starts at 0.
+A byte that is compared with ``'1'`` is one of the digits around it, a mask is 0, 1 or 2 (a caller may have any number
+for true), and what only atomics count starts at 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def values_compared(k: Kernel, p: Param, fixed: Mapping[str, int]) -> tuple[int,
     lowest = -(1 << t.bits - 1) if t.is_signed else 0
     highest = (1 << t.bits - (1 if t.is_signed else 0)) - 1
     if numbers == {(0, "==")}:
-        return 0, 1
+        return 0, 2
     ends = [n for n, _ in numbers]
     return max(min(ends) - 1, lowest), min(max(ends) + 1, highest)
 

@@ -162,7 +162,28 @@ def _whole(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(rng.random(x.shape) < 1 / 4, rng.choice(ends, x.shape), values)
 
 
-INTEGERS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {"signed": _signed, "whole": _whole}
+def _least(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The least number of the type all over, and in every second row small numbers below zero, or zeros: a maximum that
+    begins with another number is that number."""
+    limits = np.iinfo(x.dtype)
+    return _every_second_row(np.full(x.shape, limits.min, x.dtype), rng.integers(max(-100, limits.min), 1, x.shape))
+
+
+def _greatest(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The greatest number of the type all over, and in every second row small numbers above zero."""
+    return _every_second_row(np.full(x.shape, np.iinfo(x.dtype).max, x.dtype), rng.integers(1, 101, x.shape))
+
+
+def _every_second_row(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    if x.ndim > 1 and x.size:
+        rows = x.reshape(-1, x.shape[-1])
+        rows[1::2] = other.reshape(rows.shape)[1::2].astype(x.dtype)
+    return x
+
+
+INTEGERS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "signed": _signed, "whole": _whole, "least": _least, "greatest": _greatest,
+}  # fmt: skip
 """Kinds of data for integers whose range nobody gives. A kernel may still rely on one (of what it takes for an index):
 whether it has a meaning for such data its own run says."""
 

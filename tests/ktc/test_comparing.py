@@ -90,3 +90,24 @@ def test_a_kernel_with_a_race_does_not_pass_against_itself(tmp_path: Path) -> No
     racy = with_draft(ktc.load(str(tmp_path / "naive.cu")), tmp_path)[0]
     verdict = racy.verify(device="none")
     assert not verdict.ok and "not ordered" in verdict.reason and verdict.rungs[0].name == "original"
+
+
+COPY = """
+__global__ void copy(float* y, const float* x, int rows, int cols) {
+  int c = blockIdx.x * 256 + threadIdx.x;
+  INDEX r = blockIdx.y;
+  if (c < cols) y[r * cols + c] = x[r * cols + c];
+}
+void go(float* y, const float* x, int rows, int cols) {
+  copy<<<dim3((cols + 255) / 256, rows), 256>>>(y, x, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize(("mine", "other", "state"), [("size_t", "int", "UNKNOWN"), ("int", "size_t", "TESTED")])
+def test_a_rewrite_is_right_beyond_what_a_draft_guesses(tmp_path: Path, mine: str, other: str, state: str) -> None:
+    """No launcher tests the sizes before it runs: where the original's indices have 64 bits, so must the rewrite's."""
+    (tmp_path / "k.cu").write_text(COPY.replace("INDEX", mine))
+    original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
+    found, reason = status(original, COPY.replace("INDEX", other).replace("c < cols", "!(c >= cols)"))
+    assert found == state and ("whether r * cols stays within i32" in reason) == (state == "UNKNOWN")

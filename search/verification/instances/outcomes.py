@@ -2,8 +2,8 @@
 
 What depends on the other way has not been checked: ``x == 3.25 ? 0 : x`` is right for all other numbers, and
 ``block % 50000`` for all smaller grids. A branch of its own is found by :mod:`.reach`; here are conditions without a
-branch (selects, guards that never fail, parts of conjunctions), remainders and masks that cut nothing, quotients that
-are always zero, minima, maxima.
+branch (selects, guards that never fail, parts of conjunctions, what ends a loop beside its count), remainders and masks
+that cut nothing, quotients that are always zero, minima, maxima.
 Not all is a doubt: some can come out one way only, by intervals or with z3, and some the original has as well: the same
 operators and literals, of nothing that the original's do not hang on
 (:mod:`ktc.search.verification.integers.argument_sources`).
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from ktc.ir.fold import simplify
 from ktc.ir.interp.execution.evaluation_plans import CUTS, QUOTIENTS
-from ktc.ir.nodes import NEGATED, Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
+from ktc.ir.nodes import NEGATED, Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary, While
 from ktc.ir.types import BOOL, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 from ktc.search.verification.integers import smt
@@ -87,6 +87,7 @@ def _tracked(body: Body) -> Iterator[tuple[Stmt, Expr]]:
     for s in walk(body):
         if isinstance(s, If):
             yield from ((s, e) for e in _parts(s.cond))
+        yield from ((s, e) for e in _ends(s))
         for top in stmt_exprs(s):
             for e in walk_expr(top):
                 cond = e.cond if isinstance(e, Select) else e.x if isinstance(e, Cast) and e.x.type == BOOL else None
@@ -107,6 +108,12 @@ def _parts(cond: Expr) -> Iterator[Expr]:
         yield from _parts(cond.x)
     elif any(not isinstance(x, Const | Knob) for x in walk_expr(cond)):
         yield cond
+
+
+def _ends(s: Stmt) -> list[Expr]:
+    """What may end a loop, of one that several things may."""
+    parts = list(_parts(s.cond)) if isinstance(s, For | While) else []
+    return parts if len(parts) > 1 else []
 
 
 def _is_choice(e: Expr) -> bool:
@@ -142,6 +149,8 @@ def as_remainder(e: Expr) -> Expr:
 
 def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> bool:
     """Whether ``e`` comes out as it was seen whenever ``target`` is reached, by everything known on the way there."""
+    if any(x is e for x in _ends(target)):
+        return False  # what is known before the first round need not hold in the next
     seen = coverage.outcomes[id(e)] == 1
     place = context_at(coverage.candidate.body, target, context.branch())
     if place is not None and isinstance(target, For) and any(x is e for x in walk_expr(target.step)):

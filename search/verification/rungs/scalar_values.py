@@ -1,6 +1,7 @@
 """Scalars for which a workload has one number, with other numbers: a launcher passes whatever its caller does, another
 mode, another factor. What a candidate does with these is compared with what the original does on a few of the instances
-that the exact rung has been through.
+that the exact rung has been through: in exact arithmetic, and on special values where the original tells the number
+from others (``beta == 0 ? a : a + beta * y`` is another thing than ``a + beta * y`` where ``y`` is NaN).
 
 Only where the original means something with them, and is what the workload's reference says; and no number that either
 kernel assumes something of, or that decides the launch.
@@ -30,6 +31,7 @@ from ktc.search.verification.original_reference import other_than_reference
 from ktc.search.verification.verdict import Failure
 
 from .exact import STEPS, defect, mismatched, told
+from .special_rung import special_failure
 
 MOST = 3
 """Other numbers of one scalar."""
@@ -65,6 +67,8 @@ def scalar_values(job: Job) -> Outcome:
             for instance in chosen:
                 left -= len(job.domains) * _statements(job, instance)
                 failure = _compared(one, instance)
+                if failure is None and _tells(job.original, *numbers[0]):
+                    failure = special_failure(one, [instance])
                 if failure is not None:
                     return told(replace(failure, sizes={**instance.sizes, **dict(numbers)}))
             tried |= dict.fromkeys(f"{name}={n:g}" for name, n in numbers)
@@ -107,6 +111,11 @@ def _means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
     except KtcError:
         return False
     return want.ended and all(f.kind in TOLERATED for f in want.findings)
+
+
+def _tells(kernel: Kernel, name: str, n: int | float) -> bool:
+    """Whether ``kernel`` does something of its own where the scalar ``name`` is ``n``."""
+    return any(n in _compared_with(p.sym, kernel) for p in kernel.params if p.sym.name == name)
 
 
 def _compared(job: Job, instance: Instance) -> Failure | None:

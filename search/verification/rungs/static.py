@@ -167,7 +167,8 @@ def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]
     if len(promised) == len(scalars):
         known = {elements_of(a.name): a.span for a in arrays if a.span and all(isinstance(v, int) for v in a.span)}
         promised |= known
-        yield "for arguments within the declared ranges", promised
+        guessed = any("range" in a.guessed for a in scalars)
+        yield f"for arguments {'that no promise rules out' if guessed else 'within the declared ranges'}", promised
     for s in workload.scenarios:
         values = {n: (v, v) for n, v in scalars_of(workload, s.sizes).items() if isinstance(v, int)}
         for a in arrays:

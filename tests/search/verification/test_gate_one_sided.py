@@ -207,3 +207,25 @@ def test_a_loop_that_halves_to_zero_at_once_says_no_more(first: str, divisor: st
     original = parse_kernel(EACH.replace("VALUE", "abs(x[i])"))
     candidate = parse_kernel(HALVING.replace("FIRST", first).replace("DIVISOR", divisor))
     assert verify(original, candidate, elementwise("f32", 1 << 20)).status == status
+
+
+LOOP = """
+kernel each(y: f32*, x: f32 const*, n: i32)
+  launch grid(1) block(64)
+  for j = i32(threadIdx.x); j < n; j + 64
+    y[j] = x[j]
+"""
+
+
+@pytest.mark.parametrize(
+    ("original", "candidate", "status"),
+    [
+        ("j < n", "j < n && j < 20000", "REJECTED"),  # a size of its own settles the doubt
+        ("j < n", "j < n && j < 100000007", "UNKNOWN"),
+        ("j < n && j < 100000007", "!(j >= 100000007) && j < n", "TESTED"),
+    ],
+)
+def test_what_ends_a_loop_beside_its_count(original: str, candidate: str, status: str) -> None:
+    a, b = (parse_kernel(LOOP.replace("j < n", ends)) for ends in (original, candidate))
+    verdict = verify(a, b, elementwise("f32", 1000))
+    assert verdict.status == status, verdict

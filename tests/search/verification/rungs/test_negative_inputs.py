@@ -41,3 +41,20 @@ def test_a_number_for_minus_infinity(other: str) -> None:
     """Twice as far below zero as that is all that is large enough to show it, and not so large that 4 x overflows."""
     assert verify(parse_kernel(FLOOR), parse_kernel(FLOOR.replace("-(1e+30)", other)), FLAT).status == "REJECTED"
     assert verify(parse_kernel(FLOOR), parse_kernel(FLOOR.replace("max(v, -(1e+30))", "max(-(1e+30), v)")), FLAT).ok
+
+
+WHOLE = ROWS.replace("f32", "i32").replace("-inf", "-2147483648")
+OF_WHOLE = _workload(
+    "peaks",
+    (ArgSpec("y", "i32", "out", ("rows", "32")), ArgSpec("x", "i32", "in", ("rows", "32")), scalar("rows", "rows")),
+    {"rows": 6},
+)
+
+
+@pytest.mark.parametrize("identity", ["0", "-1", "-2147483647"])
+def test_the_identity_of_a_row_of_integers(identity: str) -> None:
+    """All of a row has to be below zero, or the least there is."""
+    right, wrong = WHOLE, WHOLE.replace("-2147483648", identity)
+    assert verify(parse_kernel(right), parse_kernel(wrong), OF_WHOLE).status == "REJECTED"
+    again = WHOLE.replace("max(v, x[at])", "max(x[at], v)")
+    assert verify(parse_kernel(right), parse_kernel(again), OF_WHOLE).ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,34 @@ def test_a_factor_may_be_zero(tmp_path: Path) -> None:
     assert verify(original, right, work).status == "TESTED"
     failure = verify(original, wrong, work).failure
     assert failure is not None and failure.sizes["beta"] == 0
+
+
+UPDATE = """
+kernel k(y: f32* noalias, x: f32 const* noalias, n: i32, beta: f32)
+  launch grid(cdiv(n, 32)) block(32)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    y[i] = UPDATE
+"""
+
+
+def test_what_nobody_reads_may_be_nan(tmp_path: Path) -> None:
+    """A factor of 0 in place of a branch lets through what the branch keeps out."""
+    work = workload(tmp_path)
+    kept = ("y", "x", "n", "beta")
+    args = tuple(dataclasses.replace(a, role="inout" if a.name == "y" else a.role) for a in work.args if a.name in kept)
+    work = dataclasses.replace(work, args=args)
+    branch, product, other = (
+        parse_kernel(UPDATE.replace("UPDATE", text))
+        for text in (
+            "(beta == 0.0 ? x[i] : x[i] + beta * y[i])",
+            "x[i] + beta * y[i]",
+            "(beta != 0.0 ? x[i] + beta * y[i] : x[i])",
+        )
+    )
+    failure = verify(branch, product, work).failure
+    assert failure is not None and failure.sizes["beta"] == 0 and "special values" in failure.message
+    assert verify(branch, other, work).ok
 
 
 @pytest.mark.parametrize(
