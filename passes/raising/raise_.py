@@ -285,6 +285,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.thread_numbers import with_whole_numbers
     from ktc.passes.raising.normalise.tidy import tidied
     from ktc.passes.raising.recognise.coordinates import prepare
+    from ktc.passes.raising.recognise.double_counters import with_guarded_counters
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
@@ -298,7 +299,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches += [(known, numbers, at) for known, numbers, at in bound if at.body != kernel.body]
     for known, numbers, at in launches:
         try:
-            whole = without_single_rounds(prepare(at, known), but_of_arrays=True)
+            whole = without_single_rounds(with_guarded_counters(prepare(at, known)), but_of_arrays=True)
             whole = with_packed_lanes(with_whole_numbers(whole, known))
             whole = with_uniform_ways(whole)
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))

@@ -34,8 +34,8 @@ from .loop_exits import returns_to_continues
 
 
 def with_single_trips(kernel: Kernel, launch: Launch) -> tuple[Kernel, tuple[Assume, ...], tuple[Region, ...]]:
-    """``kernel`` with ``continue`` for the returns of such a loop, what that assumes, and how to say it; itself where it
-    has none."""
+    """``kernel`` with ``continue`` for the returns of such a loop, what that assumes, and how to say it; itself where
+    it has none."""
     body = returns_to_continues(kernel.body)
     last = body[-1] if body else None
     if not isinstance(last, For) or not any(isinstance(x, Return) for x in walk(last.body)):
