@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
+from ktc.passes.shared.vector_components import as_components
 
 from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
@@ -38,7 +39,11 @@ are few enough if at smaller sizes there is one block."""
 
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
-    spec, why = None, needs_launch(k := with_any_sizes(k))
+    k = with_any_sizes(k)
+    k = k.with_(
+        body=as_components(k.body, in_memory=False)[0]
+    )  # sizes are found behind variables, not in vectors of them
+    spec, why = None, needs_launch(k)
     blocks: dict[str, int] = {}
     if why:
         k, spec = guessed(k)

@@ -23,6 +23,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
+from .indices import most_threads
 from .integer_values import counters
 from .roles import Roles, access_role, buffers_of, lanes_of
 from .windows import NAME, PROBED, names_in
@@ -151,7 +152,7 @@ class Prober:
             g = geometry_of(self.kernel, self.scalars(sizes))
         except KtcError:
             return False
-        if not g.blocks or not g.threads or g.threads > 1024 or g.dynamic_shared > MOST_SHARED:
+        if not g.blocks or not 0 < g.threads <= most_threads(self.kernel) or g.dynamic_shared > MOST_SHARED:
             return False
         return g.blocks * g.threads <= (most or self.most) and g.grid[1] <= 65535 and g.grid[2] <= 65535
 

@@ -6,7 +6,8 @@ before                                                 after
     v.x /= total; ...                                      v[0] /= total; ...
 
 What lives from one loop over threads to the next becomes a row of the block, an element a thread
-(:mod:`.privates`): arrays can be, vectors cannot.
+(:mod:`.privates`): arrays can be, vectors cannot. Vectors that never change and whose components are loaded or told one
+by one are variables instead, ``range_x`` and ``range_y``: those of the whole block are no thread's own.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Vec
 from ktc.ir.walk import assigned, map_body, used_in, walk
 from ktc.passes.raising.recognise.statement_kinds import has_warp_op
+from ktc.passes.shared.vector_components import as_components
 
 PLAIN = (Alloc, Assign, Barrier, Decl, Eval, For, If, Return, Store, While)
 """Statements that may touch such a vector: what else does, takes it as a whole."""
@@ -53,7 +55,8 @@ def kept_as_arrays(body: Body) -> Body:
     across = vectors & set(_across(body)) - _taken_whole(body)
     if not across:
         return body
-    arrays = {v: _array(v) for v in across}
+    body, apart = as_components(body, across)
+    arrays = {v: _array(v) for v in across - apart}
     return map_body(body, lambda s: _stmt(s, arrays), lambda e: _expr(e, arrays))
 
 
