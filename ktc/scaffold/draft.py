@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
-from ktc.passes.shared.vector_components import as_components
+from ktc.passes.raising.recognise.vector_components import as_components
 
 from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits

@@ -41,7 +41,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Vec
 from ktc.ir.walk import assigned, map_body, used_in, walk
 from ktc.passes.raising.recognise.statement_kinds import has_warp_op
-from ktc.passes.shared.vector_components import as_components
+from ktc.passes.raising.recognise.vector_components import as_components
 
 PLAIN = (Alloc, Assign, Barrier, Decl, Eval, For, If, Return, Store, While)
 """Statements that may touch such a vector: what else does, takes it as a whole."""

@@ -11,7 +11,7 @@ from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Result
 from ktc.passes.raising.raise_ import Raise
-from ktc.passes.shared.vector_components import as_components
+from ktc.passes.raising.recognise.vector_components import as_components
 
 LISTS = """
 __global__ void lists(const uint2* __restrict__ ranges, const float* __restrict__ x, float* __restrict__ o) {
