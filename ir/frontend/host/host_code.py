@@ -199,9 +199,10 @@ class _Walk:
                     self._find(item, env, declared)
             if isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env)
-            elif not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
-                for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
-                    unknown(env, name)
+            elif not isinstance(item, Alias | c_ast.Typedef):
+                of = item.init if isinstance(item, c_ast.Decl) else getattr(item, "rvalue", item)
+                for name in self._mutated(of) & {k.partition(".")[0] for k in env} if of is not None else ():
+                    unknown(env, name)  # also of a call in what another variable is given
 
     def _mutated(self, item: Any) -> frozenset[str]:
         """The variables that a statement assigns; every look at the host code asks it of every statement."""
