@@ -10,7 +10,7 @@ from ktc.passes.raising.recognise.vector_components import as_components
 
 from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
-from .bounding import of_one_block
+from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
@@ -67,9 +67,10 @@ def draft(k: Kernel) -> Draft:
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
-    room = {n: most for n, most in of_one_block(k).items() if n in d.roles.sizes}
-    pitched = longest_rows(k, d.roles.sizes, meanings)
-    d.roles = replace(d.roles, room=room | {n: min(most, room.get(n, most)) for n, most in pitched.items()})
+    room: dict[str, int] = {}
+    for found_room in (of_one_block(k), of_arrays(k), longest_rows(k, d.roles.sizes, meanings)):
+        room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
+    d.roles = replace(d.roles, room=room)
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
