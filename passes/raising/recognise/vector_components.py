@@ -61,7 +61,7 @@ def _components(e: Expr | None) -> tuple[Expr, ...]:
         case VecMake(_, args) if len(args) <= len(COMPONENTS):
             return args
         case Load(buffer, index, 1) if isinstance(buffer.type, Ptr) and isinstance(t := e.type, Vec):
-            if isinstance(t.n, int) and t.n <= len(COMPONENTS):
+            if not buffer.type.volatile and isinstance(t.n, int) and t.n <= len(COMPONENTS):
                 return tuple(Load(buffer, (*index, i32(k)), cache=e.cache) for k in range(t.n))
     return ()
 
