@@ -8,10 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import COMPARISONS, Binary, Expr, For, HwIndex, If, Select, Sym, Var, While
+from ktc.ir.nodes import (
+    COMPARISONS,
+    Assign,
+    Binary,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+)
+from ktc.ir.types import Array
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .given_values import definitions, made_of, spelled_out
@@ -58,6 +76,35 @@ def of_one_block(k: Kernel) -> dict[str, int]:
                     most |= {bound.sym.name: int(known)} if known is not None else {}
                     other |= {bound.sym.name} if known is None else set()
     return {n: most[n] for n in most if n not in other}
+
+
+def of_arrays(k: Kernel) -> dict[str, int]:
+    """The parameters that are the number of rounds of a loop which goes through an array of a fixed size in the body,
+    ``float best[100]``, with how many rounds there is room for."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    most: dict[str, int] = {}
+    for s in walk(k.body):
+        match s:
+            case For(cond=Binary("<", Var(i), last)) if i == s.var and isinstance(n := spelled_out(last, sources), Var):
+                rooms = [room for x in s.body for room in _rounds(x, i)] if n.sym in params else []
+                most |= {n.sym.name: min([*rooms, most.get(n.sym.name, min(rooms))])} if rooms else {}
+    return most
+
+
+def _rounds(s: Stmt, i: Sym) -> Iterator[int]:
+    """For how many values of ``i`` from 0 on the arrays that ``s`` itself touches have room."""
+    loads = [x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)] if isinstance(s, PLAIN) else []
+    for x in [*loads, *([s] if isinstance(s, Store) else [])]:
+        shape = x.buffer.type.shape if isinstance(x.buffer.type, Array) else ()
+        for e, extent in zip(x.index, shape):
+            form, n = linear_form(e, {i}), evaluate(extent, {})
+            by, first = (None, None) if form is None else (evaluate(form.coeff(i), {}), evaluate(form.rest, {}))
+            if n and by and by > 0 and first is not None and n > first >= 0:
+                yield (int(n) - 1 - int(first)) // int(by) + 1
+
+
+PLAIN = Decl | Assign | Store
+"""Statements that every round does."""
 
 
 def values(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
+from ktc.passes.raising.recognise.vector_components import as_components
 
 from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
-from .bounding import of_one_block
+from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .checking.modes import modes
@@ -39,7 +40,11 @@ are few enough if at smaller sizes there is one block."""
 
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
-    spec, why = None, needs_launch(k := with_any_sizes(k))
+    k = with_any_sizes(k)
+    k = k.with_(
+        body=as_components(k.body, in_memory=False)[0]
+    )  # sizes are found behind variables, not in vectors of them
+    spec, why = None, needs_launch(k)
     blocks: dict[str, int] = {}
     if why:
         k, spec = guessed(k)
@@ -63,9 +68,10 @@ def draft(k: Kernel) -> Draft:
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
-    room = {n: most for n, most in of_one_block(k).items() if n in d.roles.sizes}
-    pitched = longest_rows(k, d.roles.sizes, meanings)
-    d.roles = replace(d.roles, room=room | {n: min(most, room.get(n, most)) for n, most in pitched.items()})
+    room: dict[str, int] = {}
+    for found_room in (of_one_block(k), of_arrays(k), longest_rows(k, d.roles.sizes, meanings)):
+        room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
+    d.roles = replace(d.roles, room=room)
     d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
     probe, first = _first_looks(d)
     if not first:

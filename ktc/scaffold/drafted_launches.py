@@ -19,7 +19,7 @@ from ktc.ir.workload.relaunch import launched
 
 from .given_values import spelled_out
 from .host_steps import orderings
-from .indices import MOST_THREADS, Indices, block_extents
+from .indices import Indices, block_extents, fitting, most_threads
 from .roles import DYNAMIC_SHARED
 from .windows import spelled
 
@@ -183,15 +183,9 @@ def _block(k: Kernel, axes: set[str]) -> dict[str, int]:
     """Threads of a block by axis: the launch's, else what indices tell, else a usual shape."""
     if k.launch is not None and all(isinstance(evaluate(e, {}), int) for e in k.launch.block):
         return {a: int(evaluate(e, {}) or 1) for a, e in zip("xyz", k.launch.block)}
-    most = None if k.launch is None or k.launch.max_threads is None else evaluate(k.launch.max_threads, {})
-    limit = int(most or MOST_THREADS)
-    block = dict(zip("xyz", BLOCKS[3 if "z" in axes else 2 if "y" in axes else 1]))
+    usual = dict(zip("xyz", BLOCKS[3 if "z" in axes else 2 if "y" in axes else 1]))
     told = {a: n for a, n in block_extents(k).items() if a in axes}
-    block |= told
-    while math.prod(block.values()) > limit and any(n > 1 for a, n in block.items() if a not in told):
-        widest = max((a for a in block if a not in told), key=lambda a: block[a])
-        block[widest] //= 2
-    return block
+    return fitting(usual, told, most_threads(k))
 
 
 def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:

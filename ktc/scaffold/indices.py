@@ -6,6 +6,7 @@ round of a loop or with data says nothing, and neither does what some threads sk
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import permutations, product
 
@@ -126,6 +127,21 @@ def block_extents(k: Kernel) -> dict[str, int]:
     return found if 1 < threads_in_all <= MOST_THREADS else {}
 
 
+def most_threads(k: Kernel) -> int:
+    """Threads that a block may have: what the source bounds them by, or any device does."""
+    bound = None if k.launch is None or k.launch.max_threads is None else evaluate(k.launch.max_threads, {})
+    return min(int(bound or MOST_THREADS), MOST_THREADS)
+
+
+def fitting(block: dict[str, int], told: Mapping[str, int], most: int) -> dict[str, int]:
+    """``block`` with what indices have ``told`` of it, other axes halved until it has ``most`` threads, or they one."""
+    block = {**block, **told}
+    while math.prod(block.values()) > most and any(n > 1 for a, n in block.items() if a not in told):
+        widest = max((a for a in block if a not in told), key=lambda a: block[a])
+        block[widest] //= 2
+    return block
+
+
 def _integers(k: Kernel) -> Iterator[Expr]:
     """Places where a thread computes what it works on: values of integer variables, comparisons' sides, indices."""
     for s in walk(k.body):
@@ -200,4 +216,4 @@ def _leaves(body: Body) -> bool:
     return any(isinstance(s, Return) for s in body)
 
 
-__all__ = ["Indices", "block_extents"]
+__all__ = ["Indices", "block_extents", "fitting", "most_threads"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from ktc.ir.arith.integer_casts import without_casts
@@ -71,7 +71,7 @@ def row_of(k: Kernel, buffer: Sym) -> str:
     """The parameter that rows are long of which elements of ``buffer`` say the column, ``x[row * n + columns[i]]``; ''
     if there is none."""
     given, names = definitions(k), {p.sym: p.sym.name for p in k.params}
-    sources = {s: found[0] for s, found in given.items() if len(found) == 1}
+    sources = {s: found[0] for s, found in given.items() if len(found) == 1} | _bumped(given)
     found = set[Product]()
     for _, index in accesses(k):
         terms = [t for t in _terms(index, sources) if evaluate(t, {}) != 0]
@@ -106,6 +106,17 @@ def _below(k: Kernel, buffer: Sym, given: Mapping[Sym, list[Expr]]) -> set[Sym]:
         if isinstance(e, Binary) and e.op in ORDERS:
             v, n = (e.a, e.b) if e.op in ("<", ">=") else (e.b, e.a)
             out |= {x.sym for x in (without_casts(v),) if isinstance(x, Var) and loaded(n, given, buffer)}
+    return out
+
+
+def _bumped(given: Mapping[Sym, Sequence[Expr]]) -> dict[Sym, Expr]:
+    """How far variables are moved that begin with 0 and are added to, as pointers are: ``out += row * n``."""
+    out: dict[Sym, Expr] = {}
+    for s, found in given.items():
+        moves = [e for e in found if evaluate(e, {}) != 0]
+        by = [e.b for e in moves if isinstance(e, Binary) and e.op == "+" and e.a == Var(s)]
+        if by and len(by) == len(moves) < len(found):
+            out[s] = functools.reduce(partial(Binary, "+"), by)
     return out
 
 

@@ -25,6 +25,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
+from .indices import most_threads
 from .integer_values import counters
 from .roles import Roles, access_role, buffers_of, lanes_of
 from .windows import NAME, PROBED, names_in
@@ -201,7 +202,7 @@ class Prober:
             g = geometry_of(self.kernel, self.scalars(sizes))
         except KtcError:
             return False
-        if not g.blocks or not g.threads or g.threads > 1024 or g.dynamic_shared > MOST_SHARED:
+        if not g.blocks or not 0 < g.threads <= most_threads(self.kernel) or g.dynamic_shared > MOST_SHARED:
             return False
         if not self.leads(sizes):
             return False

@@ -34,7 +34,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .given_values import definitions, loaded, reached
 from .grains import grains, groups
-from .indices import block_extents
+from .indices import block_extents, fitting, most_threads
 from .integer_values import bins, marks, origins, powers
 from .windows import halves_of, host_windows, names_in, spelled, squares, taps
 
@@ -230,7 +230,9 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     passed = {n: int(v) for n, v in k.launch.given if n in names}
     told = block_extents(k) if chosen else {}
     axes = {e.sym: a for a, e in zip("xyz", map(without_casts, k.launch.block)) if isinstance(e, Var)}
-    return {s.name: told.get(axes[s], BLOCK_EXTENTS[len(chosen)]) for s in chosen} | passed
+    usual = {axes[s]: BLOCK_EXTENTS[len(chosen)] for s in chosen}
+    block = fitting(usual, {a: n for a, n in told.items() if a in usual}, most_threads(k))
+    return {s.name: block[axes[s]] for s in chosen} | passed
 
 
 def shaping(k: Kernel) -> set[Sym]:

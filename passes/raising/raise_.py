@@ -295,6 +295,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.thread_numbers import with_whole_numbers
     from ktc.passes.raising.normalise.tidy import tidied
     from ktc.passes.raising.recognise.coordinates import prepare
+    from ktc.passes.raising.recognise.double_counters import with_guarded_counters
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
@@ -309,7 +310,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     launches += [(known, numbers, at) for known, numbers, at in bound if at.body != kernel.body]
     for known, numbers, at in launches:
         try:
-            whole = with_own_rounds(at.with_(body=prepare(at, known), launch=known))
+            whole = with_own_rounds(at.with_(body=with_guarded_counters(prepare(at, known)), launch=known))
             whole = without_single_rounds(whole, but_of_arrays=True)
             whole = with_packed_lanes(with_whole_numbers(whole, known))
             whole = with_uniform_ways(whole)

@@ -215,9 +215,10 @@ class _Walk:
                 env.update(refuted(env, item.cond))
             elif isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env)
-            elif not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
-                for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
-                    unknown(env, name)
+            elif not isinstance(item, Alias | c_ast.Typedef):
+                of = item.init if isinstance(item, c_ast.Decl) else getattr(item, "rvalue", item)
+                for name in self._mutated(of) & {k.partition(".")[0] for k in env} if of is not None else ():
+                    unknown(env, name)  # also of a call in what another variable is given
         self.reached = outer
 
     def _mutated(self, item: Any) -> frozenset[str]:

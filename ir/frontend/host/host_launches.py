@@ -32,7 +32,7 @@ from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 from .asserted_sizes import asserted_equal
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
-from .launch_math import float_value, integer_form
+from .launch_math import as_written, float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
 from .struct_arguments import Member, members, told, unchosen
@@ -417,7 +417,7 @@ class HostLaunch:
         except KtcError as error:
             return self._dim3_value(self._named(node, error))
         if isinstance(v, Dim3Val):
-            return Dim3Val(*(without_implicit_integers(e) for e in (v.x, v.y, v.z)))
+            return Dim3Val(*(as_written(e) for e in (v.x, v.y, v.z)))
         if isinstance(v, RVal) and isinstance(v.expr, VecMake):  # a uint3
             return Dim3Val(*([*v.expr.args, i32(1), i32(1)])[:3])
         if isinstance(v, RVal) and isinstance(v.expr.type, Scalar):

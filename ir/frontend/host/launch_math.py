@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 
+from ktc.ir.arith.integer_casts import without_implicit_integers
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from ktc.ir.types import I32, U32, Scalar
@@ -22,6 +23,12 @@ _FLOAT_OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": oper
 def integer_form(e: Expr) -> Expr:
     """``e`` with conversions of floating-point quotients to integers written in integers, where that is possible."""
     return map_expr(Cast(U32, e, "implicit") if _is_float(e) else e, _integral)
+
+
+def as_written(e: Expr) -> Expr:
+    """A number of a ``dim3`` as the host wrote it: it is unsigned there."""
+    e = without_implicit_integers(e)
+    return Const(int(e.value), I32) if isinstance(e, Const) and e.type == U32 and e.value < 1 << 31 else e
 
 
 def float_value(e: Expr) -> float | None:

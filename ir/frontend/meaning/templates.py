@@ -117,7 +117,7 @@ def deduce(
     if isinstance(node, c_ast.TypeDecl):
         return deduce(node.type, arg, params, found, alias, decays)
     if isinstance(node, RefDecl):
-        return deduce(node.type, arg.elem if isinstance(arg, Reference) else arg, params, found, alias)
+        return deduce(node.type, arg.elem if isinstance(arg, Reference) else arg, params, found, alias, decays=False)
     if isinstance(node, c_ast.PtrDecl):
         if isinstance(arg, CArray):
             arg = Pointer(arg.elem)

@@ -125,7 +125,7 @@ def _closed(loop: For, a: Assign, after: list[Stmt], before: list[Stmt], ends: l
     if form is None or not same(form.coeff(a.sym), i32(1)) or step is None:
         return loop, after
     changed = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
-    if used(form.rest) & changed or any(isinstance(x, Load) for x in walk_expr(form.rest)):
+    if used(step) & changed or used(form.rest) & changed or any(isinstance(x, Load) for x in walk_expr(form.rest)):
         return loop, after
     if sum(isinstance(x, Assign) and x.sym == a.sym for x in walk(loop.body)) != 1 or _leaves(loop.body):
         return loop, after
@@ -155,7 +155,7 @@ def _closed(loop: For, a: Assign, after: list[Stmt], before: list[Stmt], ends: l
         moved = mul(cast(binary("/", rounds, cast(step, vt)), t), each)
     now, then = add(entry, moved), add(add(entry, moved), each)
     body = substitute(loop.body[:at], {a.sym: now}) + substitute(loop.body[at + 1 :], {a.sym: then})
-    return dataclasses.replace(loop, body=body), after
+    return dataclasses.replace(loop, cond=substitute_expr(loop.cond, {a.sym: now}), body=body), after
 
 
 def _leaves(body: Body) -> bool:

@@ -6,7 +6,8 @@ before                                                 after
     v.x /= total; ...                                      v[0] /= total; ...
 
 What lives from one loop over threads to the next becomes a row of the block, an element a thread
-(:mod:`.privates`): arrays can be, vectors cannot.
+(:mod:`.privates`): arrays can be, vectors cannot. Vectors of the whole block, which are no thread's own, are a variable
+for each component instead, ``range_x`` and ``range_y``, if they never change.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import i32
 from ktc.ir.nodes import (
     Alloc,
@@ -39,7 +41,8 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Array, Vec
 from ktc.ir.walk import assigned, map_body, used_in, walk
-from ktc.passes.raising.recognise.statement_kinds import has_warp_op
+from ktc.passes.raising.recognise.statement_kinds import has_warp_op, threads_in
+from ktc.passes.raising.recognise.vector_components import as_components
 
 PLAIN = (Alloc, Assign, Barrier, Decl, Eval, For, If, Return, Store, While)
 """Statements that may touch such a vector: what else does, takes it as a whole."""
@@ -53,8 +56,15 @@ def kept_as_arrays(body: Body) -> Body:
     across = vectors & set(_across(body)) - _taken_whole(body)
     if not across:
         return body
-    arrays = {v: _array(v) for v in across}
+    body, apart = as_components(body, across & _of_all_threads(body))
+    arrays = {v: _array(v) for v in across - apart}
     return map_body(body, lambda s: _stmt(s, arrays), lambda e: _expr(e, arrays))
+
+
+def _of_all_threads(body: Body) -> set[Sym]:
+    """Variables that begin as the same in all threads of a block."""
+    named = definitions(body)
+    return {s.sym for s in walk(body) if isinstance(s, Decl) and s.init and not threads_in(expand(s.init, named))}
 
 
 def _fixed(v: Sym) -> bool:

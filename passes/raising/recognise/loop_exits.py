@@ -129,18 +129,18 @@ def _grows(e: Expr, loop: For, moves: set[Sym]) -> bool:
     if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int:
         return _grows(e.x, loop, moves)
     if isinstance(e, Var):
-        return e.sym == loop.var and _positive(loop_step(loop))
+        return e.sym == loop.var and is_positive(loop_step(loop))
     if isinstance(e, Binary) and e.op in ("+", "*") and not _grows(e.a, loop, moves):
         e = Binary(e.op, e.b, e.a)
     if isinstance(e, Binary) and e.op == "*":
-        return _grows(e.a, loop, moves) and _positive(e.b)
+        return _grows(e.a, loop, moves) and is_positive(e.b)
     if isinstance(e, Binary) and e.op in ("+", "/", "-"):
         turns = e.op == "/" and isinstance(e.b, Const) and e.b.value <= 0
         return _grows(e.a, loop, moves) and not used(e.b) & moves and not turns
     return False
 
 
-def _positive(step: Expr | None) -> bool:
+def is_positive(step: Expr | None) -> bool:
     """Whether ``step`` is made of numbers of threads and positive constants alone."""
     if step is None or used(step):
         return False
@@ -161,4 +161,4 @@ def _beyond(cond: Expr, loops: tuple[For, ...]) -> bool:
     return any(a == Var(v) == without_index_casts(e.a) and without_index_casts(e.b) == end for v, e in ends)
 
 
-__all__ = ["breaks_to_continues", "returns_to_continues"]
+__all__ = ["breaks_to_continues", "is_positive", "returns_to_continues"]

@@ -7,8 +7,9 @@ before                                            after
       return;                                         }
     }
 
-In a launch of fewer threads the source leaves their other iterations undone. That there are enough is assumed, and
-tested by the launcher, where the number of blocks does not say it.
+In a launch of fewer threads the source leaves their other iterations undone. The launch has to be made for as many as
+there are iterations; up to which number of blocks it is, ``min(ceil(n / 512), 4096)``, is assumed, and tested by the
+launcher.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ def with_single_trips(kernel: Kernel, launch: Launch) -> tuple[Kernel, tuple[Ass
     threads = _threads(last, body, launch)
     if threads is None or last.var in assigned(last.body):
         return kernel, (), ()
-    fact = _enough(hi, *threads, facts_of(kernel, REWRITES))
-    given = () if fact is None else (Assume(fact, "guessed"),)
+    enough = _enough(hi, *threads, facts_of(kernel, REWRITES))
+    if enough is None:
+        return kernel, (), ()
+    given = tuple(Assume(fact, "guessed") for fact in enough)
     what = f"every thread has at most one iteration of '{last.var.name}'"
     said = Region("assumed", what, "where it has more, the source's 'return' leaves the others undone", last.loc)
     changed = kernel.with_(body=(*body[:-1], dataclasses.replace(last, body=inner)))
@@ -92,15 +95,16 @@ def _threads(s: For, body: Body, launch: Launch) -> tuple[Expr, Expr] | None:
     return None
 
 
-def _enough(n: Expr, blocks: Expr, threads: Expr, known: Facts) -> Expr | None:
-    """The condition for ``n`` to be no more than there are threads; None if it is shown to hold always."""
+def _enough(n: Expr, blocks: Expr, threads: Expr, known: Facts) -> tuple[Expr, ...] | None:
+    """The conditions for ``n`` to be no more than there are threads, where its blocks are made for it, or the least
+    of that and of other numbers are; None where they are not."""
     some = without_casts(blocks)
     parts = some.args if isinstance(some, Call) and some.fn == "min" else (some,)
     open_ = [e for e in parts if not known.at_most(n, mul(e, threads))]
-    if not open_:
+    if len(open_) == len(parts):
         return None
     most = [fold_node(mul(cast(e, I64), cast(threads, I64))) for e in open_]
-    return simplify(Binary("<=", cast(n, I64), most[0] if len(most) == 1 else Call("min", tuple(most), I64)))
+    return tuple(simplify(Binary("<=", cast(n, I64), m)) for m in most)
 
 
 __all__ = ["with_single_trips"]

@@ -262,3 +262,26 @@ def test_rows_that_data_choose_from_where_a_block_keeps_them_are_written_once() 
     d = draft(ktc.loads(STAGED).kernel)
     assert [c.kind for c in d.contents] == ["distinct"] and d.tied("to_values") == "rows"
     assert not d.doubts
+
+
+def test_a_row_that_a_pointer_was_moved_to_is_as_long_as_its_columns_say() -> None:
+    """The sizes before it are no lengths of rows, however small they are in a probe."""
+    source = """
+    __global__ void spread(const float* g, const int* columns, float* sums, int b, int c, int n, int m) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y, z = blockIdx.z;
+      if (i >= n || y >= c || z >= b) return;
+      sums += z * c * m;
+      sums += y * m;
+      columns += z * n + i;
+      atomicAdd(sums + columns[0], g[(z * c + y) * n + i]);
+    }
+    void go(const float* g, const int* columns, float* sums, int b, int c, int n, int m) {
+      spread<<<dim3((n + 63) / 64, c, b), 64>>>(g, columns, sums, b, c, n, m);
+    }
+    """
+    k = ktc.loads(source).kernel
+    assert row_of(k, k.param("columns").sym) == "m"
+    other = ktc.loads(source.replace("sums += y * m", "sums += y * m + i")).kernel
+    assert row_of(other, other.param("columns").sym) == ""
+    d = draft(k)
+    assert d.tied("columns_values") == "m" and not d.doubts

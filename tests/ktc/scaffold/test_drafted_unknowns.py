@@ -8,6 +8,7 @@ import pytest
 
 import ktc
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
 from ktc.scaffold import draft, with_draft
 from ktc.scaffold.bit_indices import read_from_bits
 from ktc.scaffold.text import workload_text
@@ -71,3 +72,33 @@ def test_nothing_is_known_of_any_shape(tmp_path: Path) -> None:
     _, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
     assert any(t.startswith("at: its index is read from the bits of a") for t in todo)
     assert "a: its shape" in todo or "at: its shape" in todo
+
+
+TILES = """
+__global__ void __launch_bounds__(256) tiles(float* out, const float* in, int W, int H) {
+  uint2 least = {blockIdx.x * 16, blockIdx.y * 16};
+  uint2 pixel = {least.x + threadIdx.x, least.y + threadIdx.y};
+  int t = threadIdx.z * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x;
+  __shared__ float row[256];
+  row[t] = in[t];
+  __syncthreads();
+  if (pixel.x < W && pixel.y < H) out[pixel.y * W + pixel.x] = row[255 - t];
+}
+void tile(const dim3 grid, dim3 block, float* out, const float* in, int W, int H) {
+  tiles<<<grid, block>>>(out, in, W, H);
+}
+"""
+
+
+def test_a_launch_that_is_made_elsewhere_is_what_indices_in_vectors_and_the_bound_tell() -> None:
+    d = draft(load(TILES, name="k.cu"))
+    assert d.roles.fixed == {"block_x": 16, "block_y": 16, "block_z": 1}
+    assert d.tied("grid_x") == "cdiv(W, 16)" and d.tied("grid_y") == "cdiv(H, 16)"
+    assert d.shapes["out"].shape == ("H", "W") and not [x for x in d.doubts if "run at" in x]
+
+
+def test_no_block_is_larger_than_its_bound() -> None:
+    source = TILES.replace("least.x + threadIdx.x, least.y + threadIdx.y", "least.x + t0.x, least.y + t0.y")
+    source = source.replace("uint2 pixel", "dim3 t0(threadIdx.x + in[0], threadIdx.y); uint2 pixel")
+    fixed = draft(load(source, name="k.cu")).roles.fixed
+    assert fixed["block_x"] * fixed["block_y"] * fixed["block_z"] <= 256

@@ -34,9 +34,7 @@ def raised(source: str) -> Result | Refused:
     [
         ("(n + 31) / 32", []),
         ("min((n + 31) / 32, 64)", ["n <= 2048_i64"]),
-        ("4", ["n <= 128_i64"]),
         ("n / 32 + 1", []),
-        ("(n + 30) / 32", ["n <= (n + 30) / 32 * 32_i64"]),
     ],
 )
 def test_a_thread_for_each_iteration_is_assumed_where_the_launch_does_not_say_it(grid, facts):
@@ -67,6 +65,15 @@ def test_the_loop_is_what_the_source_does():
 )
 def test_other_returns_are_refused_where_they_are(what, instead):
     assert what in ROOTS
-    out = raised(ROOTS.replace(what, instead).replace("GRID", "(n + 31) / 32"))
+    refused_at_its_place(ROOTS.replace(what, instead).replace("GRID", "(n + 31) / 32"))
+
+
+@pytest.mark.parametrize("grid", ["4", "(n + 30) / 32", "min(n / 32, 64)"])
+def test_a_launch_that_is_not_made_for_all_iterations_is_refused(grid):
+    refused_at_its_place(ROOTS.replace("GRID", grid))
+
+
+def refused_at_its_place(source: str) -> None:
+    out = raised(source)
     assert isinstance(out, Refused)
     assert "'continue' would end its own" in str(out) and "k.cu:4" in str(out)

@@ -16,7 +16,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add, evaluate, simplify
 from ktc.ir.frontend.host.host_calls import with_named_calls
 from ktc.ir.frontend.host.host_launches import followed
-from ktc.ir.frontend.host.launch_math import integer_form
+from ktc.ir.frontend.host.launch_math import as_written, integer_form
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import TypeVal
@@ -270,7 +270,7 @@ class HostValues:
         if len(args) == 1:
             v = self.value(args[0])
             if isinstance(v, Dim3Val):
-                x, y, z = (simplify(integer_form(without_implicit_integers(e))) for e in (v.x, v.y, v.z))
+                x, y, z = (simplify(integer_form(as_written(e))) for e in (v.x, v.y, v.z))
                 return Dim3Val(x, y, z)
         parts = [self.number(a) for a in args]
         if any(p is None for p in parts):

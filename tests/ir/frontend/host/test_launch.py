@@ -429,3 +429,11 @@ def test_what_all_callers_of_a_host_function_pass_is_known_where_it_is_no_size(f
     launch = load(HELPED.replace("FIRST", first), name="part.cu").launch
     assert launch is not None
     assert launch.given == given
+
+
+@pytest.mark.parametrize("way", ["count(x, n, &m);", "auto y = count(x, n, &m);", "int y; y = count(x, n, &m);"])
+def test_a_variable_that_a_call_is_given_the_address_of_is_not_what_it_began_as(cu, way):
+    launch = cu(f"""int count(const int* x, int n, int* total);
+    __global__ void k(const int* x, float* o, int m) {{ if (threadIdx.x < m) o[threadIdx.x] = x[threadIdx.x]; }}
+    void go(const int* x, float* o, int n) {{ int m = 0; {way} k<<<(m + 255) / 256, 256>>>(x, o, m); }}""").launch
+    assert print_expr(launch.grid[0]) == "(m + 255) / 256" and not launch.given

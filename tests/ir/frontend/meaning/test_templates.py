@@ -337,3 +337,14 @@ def test_a_call_has_so_many_arguments_and_no_more(refuses) -> None:
         f"{{ return sizeof...(t); }} __global__ void k(int *p) {{ p[0] = f<{many}>(); }}",
         "E-SEMA-SIZE",
     )
+
+
+def test_an_array_that_a_template_takes_by_reference_stays_one(execute):
+    text = """struct Pair { float z; int at; };
+    template <typename Q> __device__ void keep(Q& q, int& size, float z) { q[size].z = z; q[size].at = size; size++; }
+    template <typename Q> __device__ int room(const Q& q) { return sizeof(q) / sizeof(q[0]); }
+    template <typename T> __device__ T last(T* p, int n) { return p[n - 1]; }
+    __global__ void k(float* o) { Pair q[3]; int size = 0; keep(q, size, 5.f); keep(q, size, 7.f);
+        float x[2] = {1, 9}; o[0] = q[1].z + q[1].at; o[1] = room(q); o[2] = last(x, 2); }
+    void h(float* o) { k<<<1, 1>>>(o); }"""
+    assert execute(text, {"o": np.zeros(3, np.float32)})["o"].tolist() == [8, 3, 9]
