@@ -93,8 +93,9 @@ def of_arrays(k: Kernel) -> dict[str, int]:
 
 def _rounds(s: Stmt, i: Sym) -> Iterator[int]:
     """For how many values of ``i`` from 0 on the arrays that ``s`` itself touches have room."""
-    loads = [x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)] if isinstance(s, PLAIN) else []
-    for x in [*loads, *([s] if isinstance(s, Store) else [])]:
+    touched: list[Load | Store] = [s] if isinstance(s, Store) else []
+    touched += [x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)] if isinstance(s, PLAIN) else []
+    for x in touched:
         shape = x.buffer.type.shape if isinstance(x.buffer.type, Array) else ()
         for e, extent in zip(x.index, shape):
             form, n = linear_form(e, {i}), evaluate(extent, {})

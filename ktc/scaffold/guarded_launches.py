@@ -73,7 +73,7 @@ def _open(k: Kernel, roles: Roles) -> Iterator[tuple[str, Expr, Sym]]:
         mine = used(extent)
         shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
         if len(mine) == 1 and mine <= hosts - shared:
-            yield axis, extent, *mine
+            yield axis, extent, next(iter(mine))
 
 
 def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:

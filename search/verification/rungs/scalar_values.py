@@ -115,7 +115,7 @@ def _means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
 
 def _tells(kernel: Kernel, name: str, n: int | float) -> bool:
     """Whether ``kernel`` does something of its own where the scalar ``name`` is ``n``."""
-    return any(n in _compared_with(p.sym, kernel) for p in kernel.params if p.sym.name == name)
+    return any(n in compared_numbers(p.sym, kernel) for p in kernel.params if p.sym.name == name)
 
 
 def _compared(job: Job, instance: Instance) -> Failure | None:
