@@ -114,6 +114,8 @@ def _todo(d: Draft) -> list[str]:
     todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
     if together := undeclared(d.kernel):
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
+    for n in (n for n in d.roles.sizes if d.steps.get(n, 1) > 1 and d.tied(n) is None):
+        todo.append(f"{n}: that it is a multiple of {d.steps[n]}: {REASONS['divisible_by']}")
     todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants) if n not in d.roles.tied]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
     return todo

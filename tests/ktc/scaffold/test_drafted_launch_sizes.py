@@ -347,3 +347,22 @@ def test_other_launches_of_the_same_instance_are_told(tmp_path: Path) -> None:
     (told,) = (line for line in todo if line.startswith("the launch:"))
     assert "that of " in told and "k.cu:5:" in told
     assert "k.cu:7:" in told and "has grid((n - 1) / 128 + 1) block(128), and is not described" in told
+
+
+def test_multiples_that_are_guessed_are_told(tmp_path: Path) -> None:
+    """A verdict is about them alone: a shuffle of all lanes behind a guard is right for no other size."""
+    file = tmp_path / "k.cu"
+    file.write_text("""
+__global__ void pairs(float* y, const float* x, int n) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < n) y[i] = x[i] + __shfl_xor_sync(0xffffffff, x[i], 1);
+}
+void go(float* y, const float* x, int n) { pairs<<<(n + 127) / 128, 128>>>(y, x, n); }
+""")
+    program = ktc.load(str(file))
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert "divisible_by = 32" in text
+    assert [x for x in todo if x.startswith("n: ")] == [
+        "n: that it is a multiple of 32: other values leave something undone"
+    ]
