@@ -56,7 +56,7 @@ def draft(k: Kernel) -> Draft:
     if rows := whole_rows(k, d.roles):
         names = (rows[n].split(" * ")[0] if n in rows else n for n in d.roles.sizes)
         d.roles = replace(d.roles, sizes=tuple(names), tied={**d.roles.tied, **rows})
-    before, d.roles = d.roles, guarded(k, d.roles)
+    before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
     free = unfollowed(k, d.roles)

@@ -25,19 +25,21 @@ from .roles import Roles
 from .windows import names_in, spelled
 
 
-def guarded(k: Kernel, roles: Roles) -> Roles:
+def guarded(k: Kernel, roles: Roles, written: Collection[str] = ()) -> Roles:
     """``roles`` with the host's numbers tied that make one extent of the grid and nothing else, each to what the guards
-    say that it is."""
-    ties, apart = (_shared_out(k, roles), []) if strides_by_grids(k) else _counts(k, roles)
+    say that it is; where any number of blocks will do, those that the source has not ``written`` down."""
+    ties, apart = (_shared_out(k, roles, written), []) if strides_by_grids(k) else _counts(k, roles)
     sizes = tuple(n for n in roles.sizes if n not in ties)
     return replace(roles, sizes=sizes, tied={**roles.tied, **ties}, apart=tuple(dict.fromkeys(apart)))
 
 
-def _shared_out(k: Kernel, roles: Roles) -> dict[str, str]:
+def _shared_out(k: Kernel, roles: Roles, written: Collection[str]) -> dict[str, str]:
     """The same where loops go over the whole grid, however many blocks it has: as many as give each iteration of the
     longest a thread. With fewer the source would be slower than its host launches it."""
     found: dict[str, str] = {}
     for axis, extent, count in _open(k, roles):
+        if count.name in written:
+            continue
         each = evaluate(k.launch.block["xyz".index(axis)], dict(roles.fixed)) if k.launch is not None else None
         ends = _ends_over(k, axis, {*roles.sizes, *roles.tied, *roles.fixed} - {count.name})
         if not ends or not isinstance(each, int) or each < 1:
