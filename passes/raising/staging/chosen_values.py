@@ -14,10 +14,10 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.fold import simplify
-from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, If, Load, Select, Stmt
+from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, If, Select, Stmt
 from ktc.ir.purity import is_movable, is_removable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, substitute_expr, used, used_in, walk_expr, with_bodies
+from ktc.ir.walk import assigned, declared, substitute_expr, used, used_in, with_bodies
 from ktc.passes.raising.recognise.exchange_regions import communicates
 
 
@@ -77,10 +77,10 @@ def _plain(e: Expr) -> Expr:
 
 
 def _where(cond: Expr, value: Expr) -> Expr:
-    """``value``, which is there to be read under ``cond``; a zero elsewhere."""
+    """``value``, which may be computed under ``cond`` only; a zero elsewhere."""
     t = value.type
     assert isinstance(t, Scalar)
-    return Select(cond, value, Const(0, t)) if any(isinstance(x, Load) for x in walk_expr(value)) else value
+    return value if is_movable(value) else Select(cond, value, Const(0, t))
 
 
 __all__ = ["with_chosen_values"]

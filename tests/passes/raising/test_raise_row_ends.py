@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ktc.ir.frontend.entry_points import load
-from ktc.ir.nodes import Alloc, Reduce
+from ktc.ir.nodes import Alloc, Decl, Reduce, Select
 from ktc.ir.text import parse_kernel, print_expr, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.staging.chosen_values import with_chosen_values
 from ktc.passes.raising.staging.row_ends import with_row_ends
 from ktc.passes.shared.accumulations import accumulations
 
@@ -203,3 +204,11 @@ def test_what_threads_without_an_element_do_besides_is_done() -> None:
     assert with_row_ends(body) == body
     (reduced, _) = with_row_ends(parse_kernel(FORM.replace("    y[t + 1] = v\n", "")).body)
     assert isinstance(reduced, Reduce) and print_expr(reduced.hi) == "min(n, 64)"
+
+
+def test_what_may_be_computed_under_a_condition_only_is_chosen() -> None:
+    """A quotient of what is not zero there."""
+    text = "float sum = 0.0f; if (n > 0 && tid < n) { int row = tid / n; float v = x[row + tid]; sum = v; }"
+    kernel = load(source(text, READ_TWICE), name="source.cu")
+    chosen = [s for s in walk(with_chosen_values(kernel.body)) if isinstance(s, Decl) and isinstance(s.init, Select)]
+    assert [s.sym.name for s in chosen] == ["row", "v", "sum"], chosen
