@@ -293,6 +293,18 @@ def test_patterns_of_other_numbers_only_tell_them_apart(name: str) -> None:
     assert len(set(other.tolist())) == 3 and (other[[0, 1]] == other[[4, 3]]).all()
 
 
+@pytest.mark.parametrize("t", [F32, F64])
+@pytest.mark.parametrize("name", ["int", "field"])
+def test_no_number_has_the_pattern_of_a_whole_one(name: str, t: Scalar) -> None:
+    """One in 256 patterns of f32 is that of a whole number from 2^23 to 2^24."""
+    domain, word = copy(domain_named(name)), Scalar("uint", t.bits)
+    domain.given = Given()
+    by = domain.encode(np.full(5000, 5003.0), t)
+    numbers = domain.float_arith("/", domain.encode(np.arange(1.0, 5001.0), t), by, t)
+    back = domain.bitcast(domain.bitcast(numbers, t, word), word, t)
+    assert (domain.decode(back, t) == domain.decode(numbers, t)).all()
+
+
 @pytest.mark.parametrize("name", ["int", "field"])
 def test_a_pattern_that_two_numbers_were_given_is_not_read_back(name: str) -> None:
     domain = copy(domain_named(name))
