@@ -7,7 +7,8 @@ A failure is a definite one: a thread and arguments for which something goes wro
 * no device takes the launch for such arguments, where it takes the original's (:mod:`..integers.launchable`);
 * a function is approximated though no pass said so (``fast_math``);
 * it does not wait for the launches before it, where the original does (programmatic dependent launch);
-* memory that the kernel writes is read through the read-only cache, which need not see the writes.
+* memory that the kernel writes is read through the read-only cache, which need not see the writes;
+* something is added up in a narrow integer type that the original does not have.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ktc.ir.grid_dependencies import grid_dependencies
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Call, Load
+from ktc.ir.nodes import Assign, Atomic, Binary, Call, Cast, Expr, Load
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr, print_stmt
-from ktc.ir.types import Ptr
-from ktc.ir.walk import all_exprs, assigned, walk
+from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import all_exprs, assigned, used, walk
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.integers.launchable import impossible
@@ -37,6 +38,9 @@ APPROXIMATE = "fast_"
 FLOATS = ("f", "b", "e")
 
 READ_ONLY = "ldg"
+
+SHORT = 32
+"""Bits of the integers that programs count in."""
 
 
 def static(job: Job) -> Outcome:
@@ -153,7 +157,35 @@ CHECKS: tuple[Callable[[Job], Failure | None], ...] = (
     stale_read,
     early_start,
 )
-DOUBTS: tuple[Callable[[Job], str], ...] = (unproved_wrap, unproved_launch, unproved_narrowing, narrow_scope)
+
+
+def narrow_sum(job: Job) -> str:
+    """A sum in an integer type of fewer than 32 bits that the original has nothing of: no instance need be long enough
+    to fill it, as a counter of 16 bits takes 65,536 elements."""
+    theirs = {scalar_of(p.sym.type) for p in job.original.params}
+    theirs |= {scalar_of(e.type) for e in all_exprs(job.original.body) if isinstance(e.type, Scalar | Vec)}
+    for s in walk(job.candidate.body):
+        if isinstance(s, Assign) and isinstance(s.sym.type, Scalar) and _adds_up(s) and s.sym.type not in theirs:
+            t = s.sym.type
+            if t.is_int and t.kind != "bool" and t.bits < SHORT:
+                return f"it is not known whether '{s.sym.name}' keeps its sums within {t}"
+    return ""
+
+
+def _adds_up(s: Assign) -> bool:
+    value: Expr = s.value
+    while isinstance(value, Cast):
+        value = value.x
+    return isinstance(value, Binary) and value.op in ("+", "-", "*") and s.sym in used(value)
+
+
+DOUBTS: tuple[Callable[[Job], str], ...] = (
+    unproved_wrap,
+    unproved_launch,
+    unproved_narrowing,
+    narrow_scope,
+    narrow_sum,
+)
 
 
 def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]]]:

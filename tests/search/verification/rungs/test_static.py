@@ -229,3 +229,22 @@ def test_blocks_behind_others_are_counted_from_zero(guard: str, status: str) -> 
     """Intervals alone do not know that ``b`` is no less than what is taken from it."""
     original, candidate = parse_kernel(ALONE), parse_kernel(BESIDE.replace("if b < cdiv(n * d, 64)", guard))
     assert static(Job(original, candidate, None, [], BOTH)).status == status  # type: ignore[arg-type]
+
+
+COUNT = """
+kernel rows(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..1048576, d: i32 range 1..65536)
+  launch grid(n) block(1)
+  var c: i32 = 0
+  for i = 0; i < d; i + 1
+    c = c + i32(x[i] > 0.0)
+  y[blockIdx.x] = f32(c)
+"""
+
+
+def test_a_counter_that_only_long_rows_fill_is_a_doubt() -> None:
+    short = COUNT.replace("var c: i32 = 0", "var c: u16 = 0_u16")
+    short = short.replace("c + i32(x[i] > 0.0)", "u16(i32(c) + i32(x[i] > 0.0))")
+    doubt = judged(short, COUNT)
+    assert doubt.status == "unknown" and "'c' keeps its sums within u16" in doubt.detail
+    assert judged(short, short).status == "pass"
+    assert judged(COUNT, short).status == "pass"
