@@ -35,6 +35,7 @@ from ktc.passes.raising.check.host_sized_launches import (
     block_facts,
     numbered,
     of_known_size,
+    with_decided_extents,
     with_numbers,
     with_whole_ranges,
 )
@@ -104,8 +105,9 @@ class Raise(Pass[NoArguments]):
         return dataclasses.replace(outcome, kernel=_aligned_as(kernel, outcome.kernel))
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
+        launch = with_decided_extents(kernel, launch)
         try:
-            return generally_raised(kernel, launch, self._checked, _likeliest)
+            return generally_raised(kernel.with_(launch=launch), launch, self._checked, _likeliest)
         except KtcError as error:
             if not error.code.startswith("E-INTERP"):
                 raise

@@ -9,13 +9,14 @@ from typing import TypeAlias
 
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.simplification import simplified
 from ktc.ir.fold import cast, evaluate, i32, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Binary, Body, Call, Const, Expr, Level, Par, Reduce, Select, Stmt, Sym, Var, fresh
 from ktc.ir.text import print_expr
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_body, map_expr, rename, substitute, substitute_expr, used, walk
+from ktc.ir.walk import map_body, map_expr, rename, substitute, substitute_expr, used, walk, walk_expr
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
 from ktc.passes.shared.equal_integers import same
 
@@ -71,6 +72,16 @@ def _whole_grid(launch: Launch, n: Sym) -> tuple[Expr, str] | None:
     return fact, f"'{print_expr(without_index_casts(e.a))}' is a multiple of '{of}'"
 
 
+def with_decided_extents(kernel: Kernel, launch: Launch) -> Launch:
+    """``launch`` without choices of the host that what is known of the sizes decides: ``rows < 1 ? rows : 1``."""
+    extents = (*launch.grid, *launch.block)
+    if not any(isinstance(x, Select | Call) for e in extents for x in walk_expr(e)):
+        return launch
+    facts = facts_of(kernel, REWRITES)
+    gx, gy, gz, x, y, z = (simplify(simplified(e, facts)) if used(e) else e for e in extents)
+    return dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z))
+
+
 Numbers: TypeAlias = Mapping[Sym, Expr]
 
 
@@ -84,7 +95,17 @@ def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
     chosen = params & {s for e in launch.block for s in used(e)}
     if len(chosen) != 1:
         return _computed(launch)
-    (n,) = chosen
+    return [*(_computed(launch) if _is_computed(launch) else ()), *_at_usual_size(launch, *chosen)]
+
+
+def _is_computed(launch: Launch) -> bool:
+    """Whether the host chooses among numbers of threads by a size: ``min(next_pow2(n), 256)``."""
+    return any(isinstance(x, Select | Call) or (isinstance(x, Binary) and x.op == "|")
+               for e in launch.block if used(e) for x in walk_expr(e))  # fmt: skip
+
+
+def _at_usual_size(launch: Launch, n: Sym) -> list[tuple[Launch, Numbers]]:
+    """``launch`` with a usual number for ``n``, the one parameter that its block is made of, and that number."""
     to = {n: _of_usual_size(launch, n)}
 
     def at(e: Expr) -> Expr:
