@@ -66,8 +66,9 @@ _FAULTS = {
         "E-ORIGINAL",
         "gives other results than expected",
         'a race in the source (indices that stores go to must differ: init = "distinct" in {workload}), indices beyond '
-        "what a buffer has there (shapes, range and init), a wrong [reference], or a fault in the compiler of "
-        "{device}: try another --device",
+        "what a buffer has there (shapes, range and init), an index that is rounded from floats (contracted products "
+        "and sums round otherwise), a wrong [reference], or a fault in the compiler of {device}: try "
+        "another --device",
     ),
 }
 """By the status of its outcome: what is the matter with an original, and what may help."""

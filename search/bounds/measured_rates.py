@@ -1,5 +1,5 @@
 """Rates that a device reaches on kernels with nothing in their way: a copy, a read, multiplications and additions; and
-how long a launch takes that does nothing."""
+how long the least launches take."""
 
 from __future__ import annotations
 
@@ -52,14 +52,21 @@ FMA = (
 )
 """As many chains of dependent steps as hide a step's latency, of finite values: with m = 0 all stay 0."""
 
-NOTHING = """
-kernel nothing(out: f32* restrict, in: f32 const* restrict, n: i32)
+STORE = """
+kernel store1(out: f32* restrict, in: f32 const* restrict, n: i32)
   launch grid(1) block(32)
-  if n < 0
-    out[0] = in[0]
+  out[threadIdx.x] = 1.0
 """
 
-KERNELS = (COPY, READ, FMA, NOTHING)
+TRIP = """
+kernel trip1(out: f32* restrict, in: f32 const* restrict, n: i32)
+  launch grid(1) block(32)
+  out[threadIdx.x] = in[threadIdx.x]
+"""
+"""What almost every kernel has to do at least."""
+
+
+KERNELS = (COPY, READ, FMA, STORE, TRIP)
 
 
 def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) -> Rates:
@@ -77,7 +84,8 @@ def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) 
     memory = Rates(2 * 4 * n / _seconds(runtime, COPY, wide, budget_s), 4 * n / _seconds(runtime, READ, wide, budget_s))
     narrow: dict[str, Any] = {"out": runtime.full(threads, zero), "in": runtime.full(threads, zero), "n": threads}
     flops = 2 * CHAINS * ROUNDS * threads / _seconds(runtime, FMA, narrow, budget_s)
-    return replace(memory, f32_flops=flops, launch_s=_seconds(runtime, NOTHING, narrow, budget_s))
+    store, trip = (_seconds(runtime, text, narrow, budget_s) for text in (STORE, TRIP))
+    return replace(memory, f32_flops=flops, launch_s=min(store, trip), trip_s=trip)
 
 
 def _seconds(runtime: Runtime, text: str, args: dict[str, Any], budget_s: float) -> float:

@@ -24,13 +24,15 @@ class CacheRates:
 class Rates:
     """Attained rates, per second: bytes of a copy (read plus written) and of a read, operations in 32-bit floats (a
     fused multiplication and addition being two). 0: not measured. ``near``: of data that caches hold, where that was
-    measured, the smallest footprint first. ``launch_s``: seconds of a launch that does nothing."""
+    measured, the smallest footprint first. ``launch_s``: seconds of the least launch, which only stores
+    a number; ``trip_s``: of one that reads it first."""
 
     copy_bytes: float = 0.0
     read_bytes: float = 0.0
     f32_flops: float = 0.0
     near: tuple[CacheRates, ...] = ()
     launch_s: float = 0.0
+    trip_s: float = 0.0
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Rates:
@@ -63,6 +65,9 @@ class Rates:
             for y in (mine.get(x.footprint, x),)
         )
         flops = max(self.f32_flops, other.f32_flops)
-        launch = min((x for x in (self.launch_s, other.launch_s) if x), default=0.0)
+        launch, trip = (
+            min((x for x in both if x), default=0.0)
+            for both in ((self.launch_s, other.launch_s), (self.trip_s, other.trip_s))
+        )
         return Rates(max(self.copy_bytes, other.copy_bytes), max(self.read_bytes, other.read_bytes), flops,
-                     near or self.near, launch)  # fmt: skip
+                     near or self.near, launch, trip)  # fmt: skip

@@ -43,7 +43,7 @@ class Ceilings:
 
     ``read``, ``write``: bytes/s; a copy of N bytes read and N written takes N / read + N / write. ``rates``: operations
     a second by unit: f32, f64, f16, matrix (additions and multiplications), special, issue (instructions of a lane).
-    ``launch_s``: seconds of an empty launch.
+    ``launch_s``: seconds of the least launch; ``trip_s``: of the least that reads what it computes with.
     """
 
     read: float
@@ -51,6 +51,7 @@ class Ceilings:
     rates: Mapping[str, float] = field(default_factory=dict)
     launch_s: float = 0.0
     source: str = ""
+    trip_s: float = 0.0
 
 
 _UNITS = {
@@ -115,7 +116,7 @@ def ceilings(device: DeviceInfo, measured: Rates | None = None, footprint: int =
     rates |= {"f64": peaks.f64_flops, "matrix": max(peaks.f16_matrix_flops, flops)} if peaks else {"matrix": flops}
     source = (peaks.source if peaks else "no datasheet entry") + ("; measured" if m.copy_bytes else "")
     launch = m.launch_s or _launch_floor(device)
-    return Ceilings(read, 1 / slower if slower else 0.0, rates, launch, source)
+    return Ceilings(read, 1 / slower if slower else 0.0, rates, launch, source, m.trip_s)
 
 
 def _launch_floor(device: DeviceInfo) -> float:
@@ -132,7 +133,7 @@ def datasheet(name: str) -> Ceilings:
 def bound(work: Work, c: Ceilings) -> Bound:
     """The least time for ``work`` under ``c``. Terms whose rate is unknown are left out."""
     o = work.operations
-    terms = {"launch": c.launch_s}
+    terms = {"launch": max(c.launch_s, c.trip_s) if work.bytes_in else c.launch_s}
     if c.read and c.write:
         terms["memory"] = work.bytes_in / c.read + work.bytes_out / c.write
     counts = {name: getattr(o, name) for name in ("f32", "f64", "f16", "matrix", "special")}

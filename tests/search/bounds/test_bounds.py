@@ -63,6 +63,8 @@ def test_a_copy_takes_the_time_of_a_copy_and_a_read_that_of_a_read():
 def test_a_launch_takes_what_one_that_does_nothing_was_seen_to_take() -> None:
     """A device may be faster than the number that stands for all."""
     assert ceilings(H200).launch_s > ceilings(H200, Rates(launch_s=1.1e-6)).launch_s == 1.1e-6
+    c = ceilings(H200, Rates(launch_s=0.7e-6, trip_s=1.2e-6))
+    assert bound(Work(4, 4), c).seconds == 1.2e-6 and bound(Work(0, 4), c).seconds == 0.7e-6
     assert Rates(launch_s=1.1e-6).better(Rates()).better(Rates(launch_s=1.0e-6)).launch_s == 1.0e-6
 
 
