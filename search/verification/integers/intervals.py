@@ -149,10 +149,12 @@ class Scope:
         return bool(e.value) if isinstance(e, Const) else None
 
     def note_outcomes(self, s: Stmt) -> None:
-        """How conditions and choices in the expressions of ``s`` itself come out."""
+        """How conditions and choices in the expressions of ``s`` itself come out; of a loop, those that its variable
+        has no part in."""
         told, lost = list(self.wraps), list(self.narrowed)
+        own = {s.var} if isinstance(s, For) else set()
         for top in stmt_exprs(s):
-            for e in walk_expr(top):
+            for e in (x for x in walk_expr(top) if not own or not own & used(x)):
                 holds = self._outcome(e)
                 if holds is not None or e.type == BOOL or id(e) in self.outcomes:
                     same = self.outcomes.get(id(e), holds) == holds

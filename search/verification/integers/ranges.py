@@ -169,8 +169,7 @@ def _settled(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interva
 def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
     for k, s in enumerate(body):
         yield from _checked(s, scope)
-        if not isinstance(s, For):
-            scope.note_outcomes(s)
+        scope.note_outcomes(s)
         if isinstance(s, Decl) and s.init is not None and is_whole(s.sym.type) and s.sym not in changed:
             v = scope.of(s.init)
             if v is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ktc.ir.text import parse_kernel
@@ -229,3 +231,15 @@ def test_what_ends_a_loop_beside_its_count(original: str, candidate: str, status
     a, b = (parse_kernel(LOOP.replace("j < n", ends)) for ends in (original, candidate))
     verdict = verify(a, b, elementwise("f32", 1000))
     assert verdict.status == status, verdict
+
+
+@pytest.mark.parametrize(("end", "status"), [("min(72, room)", "TESTED"), ("min(n, room)", "UNKNOWN")])
+def test_what_a_number_decides_in_the_end_of_a_loop_has_one_side(end: str, status: str) -> None:
+    """``room`` is 100,000,007, as the workload says: at least 72 at all sizes, and beyond every one that is run."""
+    a, b = (
+        parse_kernel(LOOP.replace("n: i32)", "n: i32, room: i32)").replace("j < n", f"j < {e}"))
+        for e in ("72" if "72" in end else "n", end)
+    )
+    work = elementwise("f32", 1000)
+    work = dataclasses.replace(work, args=(*work.args, scalar("room", 100_000_007)))
+    assert verify(a, b, work).status == status
