@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.counted_loops import counting, loop_step, why_unsteady
+from ktc.ir.arith.interval import Interval
 from ktc.ir.arith.kernel_facts import Facts
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.arith.trust import REWRITES
@@ -40,6 +41,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_local_array
+from ktc.ir.types import Scalar
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -129,10 +131,19 @@ def with_own_rounds(kernel: Kernel) -> Body:
         steady = not (used(step) | used(end) | {s.var}) & set(assigned(s.body)) and is_removable(end)
         if not steady or not here.never_negative(s.init) or not here.at_most(end, step):
             return s
+        if _may_wrap(s.var, here.interval(end), here.interval(step)):
+            return s
         runs = substitute_expr(s.cond, {s.var: s.init})
         return If(runs, (Decl(s.var, s.init, loc=s.loc), *s.body), (), loc=s.loc, comments=s.comments)
 
     return map_body(kernel.body, on)
+
+
+def _may_wrap(counter: Sym, end: Interval, step: Interval) -> bool:
+    """Whether an unsigned ``counter`` below ``end`` comes to small numbers again after ``step``: a second iteration."""
+    t = counter.type
+    assert isinstance(t, Scalar)
+    return not t.is_signed and (end.high is None or step.high is None or end.high - 1 + step.high >= 1 << t.bits)
 
 
 def _moves_pointers(s: For) -> bool:

@@ -120,3 +120,15 @@ def test_a_pointer_that_each_iteration_moves_on_stays_where_threads_may_have_sev
     k = parse_kernel(MOVED.format(most=1025))
     assert with_own_rounds(k) == k.body
     assert "par i in 0..n @" not in body_of(applied(k, "raise"))
+
+
+@pytest.mark.parametrize(("most", "once"), [(1 << 28, True), ((1 << 32) - 64, False)])
+def test_a_counter_that_may_wrap_may_count_on(most: int, once: bool) -> None:
+    """Of 2^32 - 64 threads the last ones come to small numbers again."""
+    k = parse_kernel(
+        f"kernel k(y: f32*, n: u32 range 1..{most})\n  launch grid((n + 63_u32) / 64_u32) block(64)\n"
+        "  var row: u32 = 0_u32\n"
+        "  for i: u32 = blockIdx.x * 64_u32 + threadIdx.x; i < n; i + 64_u32 * ((n + 63_u32) / 64_u32)\n"
+        "    row += i\n    y[row] = 1.0\n"
+    )
+    assert (with_own_rounds(k) != k.body) == once
