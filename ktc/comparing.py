@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
@@ -64,27 +64,27 @@ def _beyond_guesses(work: Workload, base: Kernel) -> Workload:
 
     for factor in WIDER:
         args = tuple(_with_wider_range(a, factor) for a in work.args)
-        promised = {a.name: a.range for a in args if a.role == "scalar" and a.range is not None and _is_int(a)}
-        if args != work.args and not wraps(base, promised):
+        if args != work.args and not wraps(base, _integer_ranges(args)):
             return dataclasses.replace(work, args=args)
     return work
 
 
 def _within_ranges(k: Kernel, work: Workload) -> Kernel:
     """``k`` with what ``work`` says of the ranges of its integers."""
-    ranges = {a.name: a.range for a in work.args if a.role == "scalar" and a.range is not None and _is_int(a)}
+    ranges = _integer_ranges(work.args)
     params = (dataclasses.replace(p, range=ranges.get(p.sym.name, p.range)) for p in k.params)
     return k.with_(params=tuple(params))
 
 
 def _with_wider_range(a: ArgSpec, factor: int) -> ArgSpec:
-    if a.role != "scalar" or "range" not in a.guessed or not _is_int(a) or a.range is None:
-        return a
-    return dataclasses.replace(a, range=(a.range[0], min(a.range[1] * factor, LARGEST)))
+    known = _integer_ranges((a,)).get(a.name) if "range" in a.guessed else None
+    return a if known is None else dataclasses.replace(a, range=(known[0], min(known[1] * factor, LARGEST)))
 
 
-def _is_int(a: ArgSpec) -> bool:
-    return a.range is not None and all(isinstance(v, int) for v in a.range)
+def _integer_ranges(args: Iterable[ArgSpec]) -> dict[str, tuple[int, int]]:
+    """The ranges of integer scalars, by name."""
+    found = ((a.name, a.range) for a in args if a.role == "scalar" and a.range is not None)
+    return {name: (low, high) for name, (low, high) in found if isinstance(low, int) and isinstance(high, int)}
 
 
 def _own(k: Kernel) -> list[Param]:

@@ -41,9 +41,7 @@ are few enough if at smaller sizes there is one block."""
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
     k = with_any_sizes(k)
-    k = k.with_(
-        body=as_components(k.body, in_memory=False)[0]
-    )  # sizes are found behind variables, not in vectors of them
+    k = k.with_(body=as_components(k.body, in_memory=False)[0])  # sizes are found in variables, not in vectors of them
     spec, why = None, needs_launch(k)
     blocks: dict[str, int] = {}
     if why:

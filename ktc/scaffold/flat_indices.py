@@ -65,13 +65,8 @@ def _chooses(k: Kernel, index: Sym) -> bool:
 
 def _told(k: Kernel, index: Sym, inner: list[str]) -> bool:
     """Whether ``index`` is compared with a product of one of ``inner``, too: its own number of rows is there."""
-    ends = [(a, b) for e in all_exprs(k.body) if isinstance(e, Binary) and e.op in ORDERINGS
-            for a, b in ((e.a, e.b), (e.b, e.a))]  # fmt: skip
-    return any(
-        isinstance(i := without_casts(a), Var) and i.sym == index and isinstance(n := without_casts(b), Binary)
-        and n.op == "*" and any(s.name in inner for s in used(n))
-        for a, b in ends
-    )  # fmt: skip
+    products = (n for i, n in _ordered(k) if i == index and isinstance(n, Binary) and n.op == "*")
+    return any(s.name in inner for n in products for s in used(n))
 
 
 def _index(e: Expr, sources: Mapping[Sym, Expr]) -> Sym | None:
@@ -91,11 +86,17 @@ def _index(e: Expr, sources: Mapping[Sym, Expr]) -> Sym | None:
 def _counted(k: Kernel, free: set[str]) -> Iterator[tuple[str, Sym]]:
     """Sizes with the indices that are compared with them: all others do nothing, or leave."""
     params = {p.sym: p.sym.name for p in k.params}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for index, end in _ordered(k):
+        if isinstance(end, Var) and params.get(end.sym) in free:
+            yield params[end.sym], index
+
+
+def _ordered(k: Kernel) -> Iterator[tuple[Sym, Expr]]:
+    """Variables with what they are compared with for being less or more."""
+    for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op in ORDERINGS:
-            for index, end in ((without_casts(e.a), without_casts(e.b)), (without_casts(e.b), without_casts(e.a))):
-                if isinstance(index, Var) and isinstance(end, Var) and params.get(end.sym) in free:
-                    yield params[end.sym], index.sym
+            a, b = without_casts(e.a), without_casts(e.b)
+            yield from ((x.sym, y) for x, y in ((a, b), (b, a)) if isinstance(x, Var))
 
 
 __all__ = ["whole_rows"]

@@ -111,21 +111,34 @@ class Prober:
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
-        reached = () if kernel.launch is None else kernel.launch.reached
-        self.reached = tuple(e for e in reached if {s.name for s in used(e)} <= self._numbers() and not _is_rest(e))
+        self.reached: tuple[Expr, ...] = ()
         """Conditions under which the source comes to the launch, as far as sizes decide them and some are found."""
 
-        if self.reached and not self.sizes():
-            self.reached = ()
-        if kernel.launch is not None and not self.sizes():  # large at all sizes: 1024 / n + 1 blocks for each of n
-            self.most = MOST_THREADS
+        self._sizes: list[dict[str, int]] | None = None
+        if kernel.launch is not None:
+            known = self._numbers()
+            leading = (e for e in kernel.launch.reached if {s.name for s in used(e)} <= known and not _is_rest(e))
+            self._settle(tuple(leading))
 
     def _numbers(self) -> set[str]:
         """The integers that the sizes of a probe say."""
         return {n for n in (*self.roles.sizes, *self.ties) if n not in self.roles.fixed}
 
+    def _settle(self, leading: tuple[Expr, ...]) -> None:
+        """Find sizes under the conditions ``leading``; else under none, and then for any launch: some are large at all
+        sizes, ``1024 / n + 1`` blocks for each of n."""
+        for reached, most in dict.fromkeys(((leading, self.most), ((), self.most), ((), MOST_THREADS))):
+            self.reached, self.most = reached, most
+            self._sizes = self._allowed()
+            if self._sizes:
+                return
+
     def sizes(self) -> list[dict[str, int]]:
-        """The sizes of the probes that the launch allows, by the coarsest unit that keeps them small.
+        """The sizes of the probes that the launch allows."""
+        return self._allowed() if self._sizes is None else [dict(s) for s in self._sizes]
+
+    def _allowed(self) -> list[dict[str, int]]:
+        """Sizes that the launch allows, by the coarsest unit that keeps them small.
 
         Units that give every probe the same grid come last: what a block leaves behind would look like a constant.
         """

@@ -24,13 +24,15 @@ def modes(k: Kernel, roles: Roles) -> dict[str, int]:
     """The number of each flag with which a run reaches more than with 1, other flags staying as they are: each is asked
     once more when all have been, as a mode may show only where another flag is 0."""
     found: dict[str, int] = {}
-    for name, numbers in [*_flags(k, roles).items()] * 2:
+    flags = [*_flags(k, roles).items()]
+    most = _reached(k, roles, found) if flags else 0
+    for name, numbers in flags * 2:
         if name in found:
             continue
-        reached = {n: _reached(k, roles, {**found, name: n}) for n in (1, *numbers)}
+        reached = {n: _reached(k, roles, {**found, name: n}) for n in numbers}
         best = max(reached, key=lambda n: reached[n])
-        if reached[best] > reached[1]:
-            found[name] = best
+        if reached[best] > most:
+            found[name], most = best, reached[best]
     return found
 
 

@@ -14,11 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith import REWRITES, Interval, facts_of
 from ktc.ir.arith.counted_loops import counting, loop_step, why_unsteady
-from ktc.ir.arith.interval import Interval
-from ktc.ir.arith.kernel_facts import Facts
 from ktc.ir.arith.polynomial import polynomial
-from ktc.ir.arith.trust import REWRITES
 from ktc.ir.fold import evaluate, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -120,7 +118,7 @@ def with_own_rounds(kernel: Kernel) -> Body:
     """
     if not any(isinstance(s, For) and _moves_pointers(s) for s in walk(kernel.body)):
         return kernel.body
-    facts = Facts(kernel, REWRITES)
+    facts = facts_of(kernel, REWRITES)
 
     def on(s: Stmt) -> Stmt | Body:
         if not isinstance(s, For) or not _moves_pointers(s) or _is_left(s.body):
