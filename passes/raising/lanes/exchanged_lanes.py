@@ -48,7 +48,7 @@ from ktc.ir.walk import all_exprs, assigned, map_body, used, used_in, walk, walk
 def lanes_apart(kernel: Kernel) -> Kernel:
     """``kernel`` with the vectors whose lanes threads hand on apart, and what they are copied to and from; the same
     object where there are none, or where one is used in another way."""
-    moved = (x.value for e in all_exprs(kernel.body) for x in walk_expr(e) if isinstance(x, WarpOp))
+    moved = (e.value for e in all_exprs(kernel.body) if isinstance(e, WarpOp))
     group = {at[0] for value in moved for y in walk_expr(value) if (at := _lane(y)) is not None}
     if not group:
         return kernel

@@ -23,8 +23,8 @@ from ktc.ir.arith.counted_loops import counting
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import assigned, declared, map_body, used_in, walk, with_list_around
+from ktc.ir.types import Array, Scalar, Type
+from ktc.ir.walk import assigned, declared, map_body, map_expr, used_in, walk, with_list_around
 from ktc.passes.shared.accumulations import Accumulation, accumulation
 
 
@@ -78,18 +78,13 @@ def _totals(s: For, array: Sym) -> Iterator[Accumulation]:
     form = counting(s)
     sizes = [evaluate(n, {}) for n in array.type.shape]  # type: ignore[attr-defined]
     if form is not None and form.from_zero_by_one and evaluate(form.hi, {}) == sizes[0]:
-        found = (accumulation(x) for x in s.body if isinstance(x, Assign) and _adds(x, s, array))
-        yield from (a for a in found if a is not None)
+        found = (accumulation(x) for x in s.body if isinstance(x, Assign))
+        yield from (a for a in found if a is not None and _is_element(a.value, array, Var(s.var), a.sym.type))
 
 
-def _adds(x: Assign, loop: For, array: Sym) -> bool:
-    """Whether ``x`` adds the element of ``array`` that ``loop`` counts to a variable of its type."""
-    a = accumulation(x)
-    return a is not None and _is_element(a.value, array, Var(loop.var)) and a.value.type == x.sym.type
-
-
-def _is_element(e: Expr, array: Sym, index: Expr) -> bool:
-    return isinstance(e, Load) and e.buffer == array and e.index == (index,) and e.width == 1
+def _is_element(e: Expr, array: Sym, index: Expr, t: Type) -> bool:
+    """Whether ``e`` is the element of ``array`` at ``index``, and a ``t`` as the variable is that it is added to."""
+    return isinstance(e, Load) and e.buffer == array and e.index == (index,) and e.width == 1 and e.type == t
 
 
 def _starts(s: Stmt, array: Sym, op: str) -> bool:
@@ -109,10 +104,7 @@ def _update(array: Sym, part: Sym, op: str, s: Stmt) -> Stmt:
     if not isinstance(s, Store) or s.buffer != array or s.width != 1:
         return s
     element = fresh(array.name, part.type)
-    value = map_body(
-        (Assign(element, s.value),), lambda x: x, lambda e: Var(element) if e == Load(array, s.index) else e
-    )
-    a = accumulation(value[0])  # type: ignore[arg-type]
+    a = accumulation(Assign(element, map_expr(s.value, lambda e: Var(element) if e == Load(array, s.index) else e)))
     if a is None or a.op != op:
         return s
     return Assign(part, combine(op, Var(part), a.value), loc=s.loc, comments=s.comments)
