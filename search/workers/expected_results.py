@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ktc.backends.base import Emitted, Runtime
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
 from ktc.search.verification.floats.any_order import unordered
-from ktc.search.verification.floats.condition_numbers import Conditions, conditions, ill_conditioned
+from ktc.search.verification.floats.condition_numbers import Conditions
 from ktc.search.verification.floats.moments import spreads
 from ktc.search.verification.floats.sum_lengths import terms_added
 
@@ -31,8 +32,6 @@ class ExpectedResults:
     once: bool
     _terms: dict[str, float] = field(init=False)
     _spreads: dict[str, np.ndarray] | None = None
-    _conditions: Conditions = field(default_factory=dict)
-    _asked: set[str] = field(default_factory=set)  # outputs whose condition numbers were asked for
 
     def __post_init__(self) -> None:
         self._terms = _terms_of(self.source, self.arguments, tuple(self.outputs))
@@ -47,8 +46,7 @@ class ExpectedResults:
         found = [n for n in self.outputs if self._apart(n, got)]
         wide = self._wide(found)
         found = [n for n in found if self._apart(n, got, wide.get(n))]
-        known = self._known(found)
-        found = [n for n in found if n not in known or ill_conditioned(got[n], known[n])]
+        found = [n for n in found if not self._conditions or self._conditions.rejects(n, got[n])]
         return next((self._apart(n, got, wide.get(n)) for n in found), "")
 
     def _apart(self, n: str, got: Mapping[str, np.ndarray], spread: np.ndarray | None = None) -> str:
@@ -62,12 +60,12 @@ class ExpectedResults:
             self._spreads = spreads(self.runtime, self.source, whole(self.arguments), tuple(self.outputs))
         return self._spreads
 
-    def _known(self, found: list[str]) -> Conditions:
-        """The condition numbers of ``found``, as far as they can be told."""
-        if self.once and (new := [n for n in found if n not in self._asked]):
-            self._asked.update(new)
-            self._conditions |= conditions(self.runtime, self.source, whole(self.arguments), new)
-        return {n: self._conditions[n] for n in found if n in self._conditions}
+    @cached_property
+    def _conditions(self) -> Conditions | None:
+        """Of the outputs, where they can be told."""
+        if not self.once:
+            return None
+        return Conditions(self.runtime, self.source, whole(self.arguments), tuple(self.outputs))
 
 
 def _terms_of(code: Emitted, arguments: Mapping[str, Any], outputs: tuple[str, ...]) -> dict[str, float]:

@@ -39,7 +39,7 @@ from ktc.ir.workload.scenario_facts import runnable
 from ktc.search.verification.floats.accuracy import DRAWS, is_float, lost_accuracy, outside_bound
 from ktc.search.verification.floats.agreement import FEW_ELEMENTS
 from ktc.search.verification.floats.any_order import unordered
-from ktc.search.verification.floats.condition_numbers import Conditions, conditions, ill_conditioned
+from ktc.search.verification.floats.condition_numbers import Conditions
 from ktc.search.verification.floats.large import too_far
 from ktc.search.verification.floats.moments import spreads
 from ktc.search.verification.floats.sum_lengths import terms_added
@@ -150,7 +150,7 @@ def _check(
     names = list(want[0].outputs)
     judge = _Judge(
         kernels, workload, drawn, inputs, lambda: spreads(runtime, original, inputs, names),
-        lambda: conditions(runtime, original, inputs, names),
+        Conditions(runtime, original, inputs, names),
     )  # fmt: skip
     free = frozenset() if judge.to_the_bit else unordered(kernels[0]) & unordered(kernels[1])
     for name, x in want[0].outputs.items():
@@ -191,13 +191,13 @@ class _Judge:
         drawn: Drawn,
         inputs: Mapping[str, Any],
         spreads: Callable[[], dict[str, np.ndarray]],
-        conditions: Callable[[], Conditions],
+        conditions: Conditions,
     ) -> None:
         self.kernels, self.workload, self.drawn, self.inputs = kernels, workload, drawn, inputs
         self.to_the_bit = drawn.exact and kernels[0].launches == 1 and all(rounds_nothing(k) for k in kernels)
         self._reference: dict[str, np.ndarray] | None = None
         self._spreads = functools.cache(spreads if kernels[0].launches == 1 else dict)
-        self._conditions = functools.cache(conditions if kernels[0].launches == 1 else dict)
+        self._conditions = conditions if kernels[0].launches == 1 else None
         self._interpreted = _elements(inputs) <= MAX_ELEMENTS
 
     def compare(self, name: str, want: np.ndarray, got: np.ndarray, stable: np.ndarray):
@@ -225,9 +225,9 @@ class _Judge:
             bad = self._far(got, want, exact, None)
             if bad and want.size < FEW_ELEMENTS and (spread := self._spreads().get(name)) is not None:
                 bad = self._far(got, want, exact, np.where(stable, spread, 0.0))
-            if bad and bad.index and (known := self._conditions().get(name)) is not None:
-                y, c = (np.where(stable, v, 0.0) for v in known)
-                bad = ill_conditioned(got, (y, c)) or self._loss(got, want, y)
+            if bad and bad.index and self._conditions and (known := self._conditions.of(name)):
+                y = np.where(stable, known[0], 0.0)
+                bad = self._conditions.excess(name, got, stable) or self._loss(got, want, y)
         return (bad.index, f"{name}{list(bad.index) if bad.index else ''}: {bad}") if bad else None
 
     def _far(self, got, want, exact, spread):

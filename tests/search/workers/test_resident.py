@@ -11,7 +11,8 @@ from ktc.backends.runtimes import OPENERS
 from ktc.ir.text import parse_kernel
 from ktc.ir.workload import Workload
 from ktc.ir.workload.input_data import BLOCK
-from ktc.search.workers import expected_results, worker_measure
+from ktc.search.verification.floats import condition_numbers
+from ktc.search.workers import worker_measure
 from ktc.search.workers.worker_measure import Measurer
 from ktc.search.workers.worker_protocol import Raw, code_to_json, inputs_to_json
 from tests import devices
@@ -105,8 +106,8 @@ def test_what_a_baseline_gives_is_found_out_once_for_all_that_meet_it(tmp_path, 
     """Its results and condition numbers are kept; each rival's own results are still compared with them."""
     m = Measurer("numba", tmp_path)
     asked = []
-    conditions = expected_results.conditions
-    monkeypatch.setattr(expected_results, "conditions", lambda *args: asked.append(args) or conditions(*args))
+    widened = condition_numbers.widened
+    monkeypatch.setattr(condition_numbers, "widened", lambda kernel: asked.append(kernel) or widened(kernel))
     out, x = np.zeros(1, np.float32), np.random.default_rng(0).normal(size=4096).astype(np.float32)
     inputs = inputs_to_json(Raw({"out": out, "x": x, "n": x.size}, ("out",)), tmp_path)
     texts = [SUM.replace("{more}", more) for more in ("", " + 0.01", " * 1.0", " + 0.02")]

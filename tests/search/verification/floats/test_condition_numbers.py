@@ -23,7 +23,7 @@ from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.search.verification import differential
 from ktc.search.verification.floats.agreement import disagreement
-from ktc.search.verification.floats.condition_numbers import conditions, ill_conditioned, widened
+from ktc.search.verification.floats.condition_numbers import Conditions, widened
 from ktc.search.verification.floats.large import too_far
 
 SOURCE = """
@@ -140,7 +140,9 @@ def test_the_condition_of_a_share(work: Workload) -> None:
     """y = x / S moves by sqrt(x^2 + (x / S)^2 sum x^2) / |S| with independent relative changes of the x."""
     inputs = work.make_inputs(SIZES, None, 1)
     runtime = open_runtime("numba")
-    (exact, moved) = conditions(runtime, emit(work.load_kernel(), "numba"), inputs, ["y"])["y"]
+    known = Conditions(runtime, emit(work.load_kernel(), "numba"), inputs, ["y"]).of("y")
+    assert known is not None
+    exact, moved = known
     x = inputs["x"].astype(np.float64)
     total, squares = x.sum(1, keepdims=True), np.square(x).sum(1, keepdims=True)
     np.testing.assert_allclose(exact, x / total, rtol=1e-9)
@@ -164,11 +166,30 @@ def test_a_row_that_cancels_is_judged_by_its_condition(work: Workload) -> None:
         results.append(runtime.to_host(args["y"], inputs["y"]))
     assert disagreement("y", *results).startswith("y[3, "), "nothing else tells this row from a wrong one"
     assert too_far(results[1], results[0]) is not None
-    known = conditions(runtime, codes[0], inputs, ["y"])["y"]
-    assert ill_conditioned(results[1], known) is None
+    known = Conditions(runtime, codes[0], inputs, ["y"])
+    assert not known.rejects("y", results[1])
     wrong = results[1].copy()
     wrong[4] *= np.float32(1.0001)
-    assert ill_conditioned(wrong, known) is not None
+    assert known.rejects("y", wrong)
+
+
+def test_few_samples_reject_none_of_many_elements() -> None:
+    """Of a million elements some have four signs that nearly cancel; each is off by ten times what its terms' roundings
+    are, and 64 are allowed."""
+    kernel = parse_kernel("""
+kernel k(z: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(cdiv(n, 256)) block(256)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    z[i] = (x[i] + x[i + n]) - (x[i + 2 * n] + x[i + 3 * n])
+""")
+    n = 1 << 20
+    inputs = {"x": np.ones(4 * n, np.float32), "z": np.zeros(n, np.float32), "n": n}
+    known = Conditions(open_runtime("numba"), emit(kernel, "numba"), inputs, ["z"])
+    first = known.of("z")
+    assert first is not None and (first[1] == 0).any(), "no sum whose samples all cancel"
+    assert not known.rejects("z", np.full(n, 20 * 2.0**-24, np.float32))
+    assert known.rejects("z", np.full(n, 200 * 2.0**-24, np.float32))
 
 
 def test_a_term_too_few_is_still_seen(work: Workload) -> None:
@@ -188,4 +209,5 @@ def test_none_where_the_compiler_refuses(work: Workload, monkeypatch: pytest.Mon
         raise CompileFailure("too many registers")
 
     monkeypatch.setattr(runtime, "compile", refuse)
-    assert conditions(runtime, emit(work.load_kernel(), "numba"), work.make_inputs(SIZES, None, 1), ["y"]) == {}
+    inputs = work.make_inputs(SIZES, None, 1)
+    assert Conditions(runtime, emit(work.load_kernel(), "numba"), inputs, ["y"]).of("y") is None
