@@ -51,7 +51,8 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     met: list[Winner] = []
     faster: list[Finalist] = []  # than the best, in a duel
     beaten = 0  # by the best
-    until = time.monotonic() + max(LEAST_GRACE_S, GRACE * (time.monotonic() - run.started))
+    over = max(time.monotonic(), run.deadline(scenario))
+    until = over + max(LEAST_GRACE_S, GRACE * (over - run.started))
     while beaten < FINALISTS and (f := _next(run, scenario, rest, met, faster, until)) is not None:
         if not run.was_decided(f):
             if _may_win(run, f, scenario, met):

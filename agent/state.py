@@ -46,6 +46,9 @@ AT_ONCE = 3
 """Verdicts that are open at a time: processes without one of their own assist the oldest, so that a few come soon
 instead of many late."""
 
+LEADERS_MORE = 2
+"""Open besides, for what became the fastest meanwhile: it does not wait behind what it has beaten."""
+
 CONTENDERS = 16
 """Configurations per template and scenario that may become finalists, when faster ones fail the gate at the end."""
 
@@ -121,9 +124,13 @@ class Run:
         known = (f for f in self.finalists.get(scenario.name, ()) if not f.candidate.script or self.is_verified(f))
         return stopping.why(min((f.seconds for f in known), default=math.inf))
 
+    def deadline(self, scenario: Scenario) -> float:
+        """When the time for ``scenario`` is over, as :func:`time.monotonic` says it; infinite without a limit."""
+        return self.stopping.get(scenario.name, Stopping()).deadline
+
     def is_late(self, scenario: Scenario) -> bool:
         """Whether the time for ``scenario`` is over."""
-        return not self.stopping.get(scenario.name, Stopping()).seconds_left
+        return self.deadline(scenario) <= time.monotonic()
 
     @property
     def seconds_left(self) -> float:
@@ -132,8 +139,7 @@ class Run:
 
     def patience(self, scenario: Scenario, times: float = 1.0) -> float:
         """Seconds left for verdicts on what was measured: ``times`` the time limit, counted from its end."""
-        deadline = self.stopping.get(scenario.name, Stopping()).deadline
-        return max(0.0, deadline + times * self.time_limit - time.monotonic())
+        return max(0.0, self.deadline(scenario) + times * self.time_limit - time.monotonic())
 
     def _unverified_leader(self, scenario: Scenario) -> Finalist | None:
         leader = min(self.finalists.get(scenario.name, ()), key=lambda f: f.seconds, default=None)
@@ -175,8 +181,7 @@ class Run:
             settled = self.verdicts.settled()
             for case in settled:
                 self._settled(case)
-            most = min(max(1, self.lab.gates), AT_ONCE)
-            leader = self._next_to_verify() if self.verdicts.running < most else None
+            leader = self._next_to_verify()
             if leader is not None:
                 self.verdicts.begin(leader.candidate, leader.knobs)
             busy = bool(settled) or leader is not None
@@ -188,15 +193,16 @@ class Run:
             self.verdicts.begin(c, knobs)
 
     def _next_to_verify(self) -> Finalist | None:
-        """Whose verdict to ask for: the fastest configuration of all, then that of each template that was not asked
-        about. Where verdicts are waited for, only the fastest, and that once a template."""
+        """Whose verdict to ask for, if another may be open: the fastest configuration of all, then that of each template
+        that was not asked about. Where verdicts are waited for, only the fastest, and that once a template."""
+        gates = max(1, self.lab.gates)
         for original, *rest in reversed(self.finalists.values()):
             faster = [f for f in rest if f.seconds < original.seconds]
             for f in faster if self.lab.gates else faster[:1]:
-                if not self.verdicts.asked(f.candidate):
-                    return f
-            for f in faster[:1] if self.lab.gates else []:
-                if self.verdicts.trusts(f.candidate) and self.verdicts.of(f.candidate, f.knobs) is None:
+                most = min(gates, AT_ONCE + LEADERS_MORE * (f is faster[0]))
+                known = self.verdicts.of(f.candidate, f.knobs) is not None
+                again = self.lab.gates and f is faster[0] and self.verdicts.trusts(f.candidate) and not known
+                if self.verdicts.running < most and (again or not self.verdicts.asked(f.candidate)):
                     return f
         return None
 

@@ -88,6 +88,7 @@ class Fixed:
         return [Proposal(s, "fixed", planner=self.name) for s in self.scripts if s not in known]
 
 
+GOOD = Verdict("TESTED", "fake", "because")
 WIDE = "raise | distribute{loop=i map=[vec $V, thread.x $T, seq]}"
 SPLIT = "raise | distribute{loop=i map=[vec $V, thread.x $T, block.y]}"
 BAD = "raise | distribute{loop=nope map=[thread.x 64, seq]}"
@@ -471,6 +472,45 @@ def test_what_is_verified_while_slower_ones_meet_the_original_is_not_passed_over
     lab = Late(device)
     report, _, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), lab, scenarios=["many"], time_limit=2.0)
     assert report.scenarios[0].script == SPLIT
+
+
+def test_a_verdict_that_was_asked_for_before_the_time_was_over_has_as_long_as_any(work, tmp_path):
+    """The finals begin early, the measurements being spent; the verdict comes when the time was over for a second."""
+
+    class Late(LateLab):
+        def gate(self, kernel):
+            if not any("block.y" in t for t in kernel.trace):
+                return super().gate(kernel)
+            answer = Future()
+            threading.Timer(began + 3.0 - time.monotonic(), answer.set_result, [GOOD]).start()
+            return answer
+
+    def device(script, knobs, scenario):
+        return 1e-4 if script == SPLIT else seconds(script, knobs, scenario)
+
+    began = time.monotonic()
+    planner = Fixed(WIDE, SPLIT)
+    report, _, _ = run(work, tmp_path, planner, Late(device), scenarios=["many"], budget=4, time_limit=2.0)
+    assert report.scenarios[0].script == SPLIT
+
+
+def test_the_verdict_on_what_became_the_fastest_does_not_wait_behind_those_that_it_has_beaten(work, tmp_path):
+    scripts = [*(f"raise | distribute{{loop=i map=[vec $V, thread.x {t}, seq]}}" for t in (32, 64, 128)), SPLIT]
+
+    class Open(LateLab):
+        gates = 8
+
+        def gate(self, kernel):
+            self.gated.append(kernel)
+            return Future()
+
+    def device(script, knobs, scenario):
+        return {s: 4e-4 / (n + 1) for n, s in enumerate(scripts)}.get(script, 8e-3)
+
+    _, _, events = run(work, tmp_path, Fixed(*scripts), Open(device), scenarios=["many"], budget=4, time_limit=1.0)
+    told = [(e["event"], e.get("script")) for e in events]
+    before = [script for event, script in told[: told.index(("finals", None))] if event == "verify"]
+    assert before == scripts
 
 
 def test_what_is_far_slower_does_not_meet_the_original(work, tmp_path):
