@@ -193,8 +193,8 @@ class Run:
             self.verdicts.begin(c, knobs)
 
     def _next_to_verify(self) -> Finalist | None:
-        """Whose verdict to ask for, if another may be open: the fastest configuration of all, then that of each template
-        that was not asked about. Where verdicts are waited for, only the fastest, and that once a template."""
+        """Whose verdict to ask for, if another may be open: the fastest configuration of all, then that of each
+        template that was not asked about. Where verdicts are waited for, only the fastest, and that once a template."""
         gates = max(1, self.lab.gates)
         for original, *rest in reversed(self.finalists.values()):
             faster = [f for f in rest if f.seconds < original.seconds]
