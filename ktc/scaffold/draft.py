@@ -17,11 +17,11 @@ from .checking.modes import modes
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
-from .flat_indices import whole_rows
+from .flat_indices import with_whole_rows
 from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, unfollowed
 from .host_steps import middles
-from .joint_indices import below_all
+from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
@@ -51,9 +51,7 @@ def draft(k: Kernel) -> Draft:
     whole = k
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
-    if rows := whole_rows(k, d.roles):
-        names = (rows[n].split(" * ")[0] if n in rows else n for n in d.roles.sizes)
-        d.roles = replace(d.roles, sizes=tuple(names), tied={**d.roles.tied, **rows})
+    d.roles = with_whole_rows(k, d.roles)
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
@@ -76,7 +74,7 @@ def draft(k: Kernel) -> Draft:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
-    d.ties, d.shapes, seen = apart(d, below_all(d, tied(d)))
+    d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.shapes = by_strides(d)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = observed_roles(d, probe, seen)

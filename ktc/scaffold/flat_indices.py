@@ -1,12 +1,16 @@
 """Numbers of elements that are whole rows: ``if (i < n) y[i] = x[i] + w[i % cols]`` goes through rows of ``cols``.
 
 As numbers of their own, n and cols would be a row and a half, or a third of one, which no caller has. A draft gives
-such a kernel rows: ``n = n_rows * cols``.
+such a kernel rows: ``n = n_rows * cols``. The same where the host computes n from numbers that say nothing to the
+kernel, ``layer.out_h * layer.out_w * c * layer.batch``, and the kernel knows better how long its rows are,
+``(h + pad - size) / stride + 1``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from ktc.ir.analysis.defs import expand
 from ktc.ir.arith.integer_casts import without_casts
@@ -17,37 +21,73 @@ from ktc.ir.walk import all_exprs, used, walk_expr
 
 from .given_values import definitions
 from .roles import Roles
+from .windows import names_in, spelled
 
 
-def whole_rows(k: Kernel, roles: Roles) -> dict[str, str]:
+def with_whole_rows(k: Kernel, roles: Roles) -> Roles:
+    """``roles`` in which numbers of elements are tied to the rows that they consist of. What they were, or were
+    computed from by the host and says nothing else, is no size any more; the number of rows is."""
+    rows = _whole_rows(k, roles)
+    if not rows:
+        return roles
+    gone = {n for total in rows if total in roles.tied for n in _alone(k, roles, total)}
+    own = {total: text.split(" * ")[0] for total, text in rows.items()}
+    sizes = [own.get(n, n) for n in roles.sizes if n not in gone]
+    sizes += [n for total, n in own.items() if total in roles.tied]
+    return replace(roles, sizes=tuple(sizes), tied={**roles.tied, **rows})
+
+
+def _whole_rows(k: Kernel, roles: Roles) -> dict[str, str]:
     """Sizes that an index goes up to which is taken apart by other sizes, each as a product of those and of one more,
     the number of rows: its name stands first."""
     taken = {p.sym.name for p in k.params}
     free = {n for n in roles.sizes if n in taken and n not in roles.tied}
+    products = {n for n in roles.tied if n in taken and _alone(k, roles, n)}
     found: dict[str, str] = {}
     apart = {i: names for i, names in _taken_apart(k, free).items() if not _chooses(k, i) and not _told(k, i, names)}
-    for total, index in _counted(k, free - {*roles.divisors}):
+    for total, index in _counted(k, (free - {*roles.divisors}) | products):
         inner = [n for n in apart.get(index, ()) if n != total]
         name = f"{total}_rows"
+        if total in products and not _says_less(k, roles, total, inner):
+            continue
         if inner and total not in found and not {*inner} & {*found} and name not in taken:
             found[total] = " * ".join((name, *reversed(inner)))
-    used = {n for text in found.values() for n in text.split(" * ")}
+    used = {n for text in found.values() for n in names_in(text)}
     return {n: text for n, text in found.items() if n not in used}
+
+
+def _alone(k: Kernel, roles: Roles, total: str) -> set[str]:
+    """Factors of the product that the host computes for ``total`` which nothing else is made of."""
+    text = roles.tied[total]
+    if re.sub(r"[\w* ()]", "", text):
+        return set()
+    others = {n for t, other in roles.tied.items() if t != total for n in names_in(other)}
+    others |= {p.sym.name for p in k.params}
+    return {n for n in names_in(text) if n in roles.sizes} - others
+
+
+def _says_less(k: Kernel, roles: Roles, total: str, inner: Collection[str]) -> bool:
+    """Whether the host's product for ``total`` has other factors than those that the kernel takes its index apart by,
+    at least one for each and one more."""
+    told = {*names_in(roles.tied[total])}
+    unknown = [n for n in inner if n not in told]
+    return bool(unknown) and len(_alone(k, roles, total)) > len(unknown)
 
 
 def _taken_apart(k: Kernel, free: set[str]) -> dict[Sym, list[str]]:
     """For each index, the sizes whose remainder is taken of it, or of what is left of it when others are divided out,
-    the innermost first."""
-    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
-    params = {p.sym: p.sym.name for p in k.params}
+    the innermost first; what is computed from sizes as text in brackets."""
+    known = definitions(k)
+    sources = {s: found[0] for s, found in known.items() if len(found) == 1}
+    params = {p.sym for p in k.params}
     found: dict[Sym, list[str]] = {}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
         if isinstance(e, Binary) and e.op == "%":
-            by = without_casts(e.b)
+            by = spelled(e.b, params, known)
             index = _index(e.a, sources)
-            if isinstance(by, Var) and params.get(by.sym) in free and index is not None:
+            if by is not None and index is not None and {*names_in(by)} and {*names_in(by)} <= free:
                 names = found.setdefault(index, [])
-                names += [params[by.sym]] if params[by.sym] not in names else []
+                names += [by] if by not in names else []
     return found
 
 
@@ -83,8 +123,8 @@ def _index(e: Expr, sources: Mapping[Sym, Expr]) -> Sym | None:
     return _index(given, {s: x for s, x in sources.items() if s != e.sym})
 
 
-def _counted(k: Kernel, free: set[str]) -> Iterator[tuple[str, Sym]]:
-    """Sizes with the indices that are compared with them: all others do nothing, or leave."""
+def _counted(k: Kernel, free: Collection[str]) -> Iterator[tuple[str, Sym]]:
+    """Numbers of elements with the indices that are compared with them: all others do nothing, or leave."""
     params = {p.sym: p.sym.name for p in k.params}
     for index, end in _ordered(k):
         if isinstance(end, Var) and params.get(end.sym) in free:
@@ -99,4 +139,4 @@ def _ordered(k: Kernel) -> Iterator[tuple[Sym, Expr]]:
             yield from ((x.sym, y) for x, y in ((a, b), (b, a)) if isinstance(x, Var))
 
 
-__all__ = ["whole_rows"]
+__all__ = ["with_whole_rows"]

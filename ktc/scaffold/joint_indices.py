@@ -3,16 +3,26 @@
 ``cost[to] = ...; if (!visited[to])`` with ``cost[i]`` for all ``i < n`` as well: what ``to`` is read from holds numbers
 below ``n``. Probes hold smaller ones, so that ``cost`` has ``n`` elements whatever ``to`` is, and ``visited`` as many
 as that says; larger ones would reach beyond the end of ``cost``.
+
+``if (from[i] == k) sum += part[i]``: how far ``part`` is read depends on what ``from`` holds. It is as long as that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fields import children
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Body, Expr, For, If, Load, Select, Store, Sym, While, bodies
+from ktc.ir.walk import stmt_exprs, used
 
 from .contents import Content
 from .fitting import Found, badness, fitted
+from .given_values import definitions, made_of
 from .model import Draft
 from .probe import Prober, Seen, constant
+from .roles import buffers_of, lanes_of
 from .shapes import value_of
 from .windows import names_in
 
@@ -30,6 +40,69 @@ def below_all(d: Draft, found: Found) -> Found:
                 found = other
                 break
     return found
+
+
+def with_places_of_others(d: Draft, found: Found) -> Found:
+    """``found`` with the shapes of others for buffers that are touched only where loaded values say so, at places where
+    another is touched whatever was loaded, and no further."""
+    ties, shapes, seen = found
+    for b, a in _at_places_of(d.kernel).items():
+        mine, other = shapes.get(b), shapes.get(a)
+        if other is None or lanes_of(d.kernel.param(a)) != lanes_of(d.kernel.param(b)):
+            continue
+        if all(s.extent(b) <= other.value(s.sizes) for s in seen) and (mine is None or mine != other):
+            shapes = {**shapes, b: other}
+    return ties, shapes, seen
+
+
+def _at_places_of(k: Kernel) -> dict[str, str]:
+    """Buffers whose places are all of them, under conditions on loaded values, places of another buffer, with that."""
+    once = {s for s, given in definitions(k).items() if len(given) == 1} | {p.sym for p in k.params}
+    sure, doubtful = dict[Sym, set[Expr]](), dict[Sym, set[Expr]]()
+    for b, place, loaded_decides in _touched(k.body, definitions(k), False):
+        (doubtful if loaded_decides else sure).setdefault(b, set()).add(place)
+    buffers = [p.sym for p in buffers_of(k)]
+    return {
+        b.name: a.name
+        for b in buffers
+        for a in buffers
+        if b not in sure and b in doubtful and doubtful[b] <= sure.get(a, set())
+        if all(used(place) <= once for place in doubtful[b])
+    }
+
+
+def _touched(
+    body: Body, sources: Mapping[Sym, Sequence[Expr]], decided: bool
+) -> Iterator[tuple[Sym, Expr, bool]]:
+    """Buffers with the places at which they are touched, and whether loaded values decide that it is done."""
+    for s in body:
+        for e in stmt_exprs(s):
+            yield from _read(e, sources, decided)
+        if isinstance(s, Store | Atomic):
+            yield s.buffer, without_casts(s.index[0]), decided
+        under = decided or (isinstance(s, If | For | While) and _loaded(s.cond, sources))
+        for part in bodies(s):
+            yield from _touched(part, sources, under)
+
+
+def _read(e: Expr, sources: Mapping[Sym, Sequence[Expr]], decided: bool) -> Iterator[tuple[Sym, Expr, bool]]:
+    match e:
+        case Load():
+            yield e.buffer, without_casts(e.index[0]), decided
+            parts = [(x, decided) for x in e.index]
+        case Select(cond, a, b):
+            under = decided or _loaded(cond, sources)
+            parts = [(cond, decided), (a, under), (b, under)]
+        case Binary("&&" | "||", a, b):
+            parts = [(a, decided), (b, decided or _loaded(a, sources))]
+        case _:
+            parts = [(x, decided) for x in children(e)]
+    for x, under in parts:
+        yield from _read(x, sources, under)
+
+
+def _loaded(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
+    return any(isinstance(x, Load) for x in made_of([e], sources))
 
 
 def _lengths(d: Draft, found: Found, c: Content) -> Iterator[str]:

@@ -135,6 +135,37 @@ def host_windows(k: Kernel) -> Iterator[tuple[str, str]]:
                     yield from _offset(e, params)
 
 
+def counted_windows(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
+    """What the body computes a number of windows from, with what each is: ``(h + pad - size) / step + 1`` rows of a
+    pooling layer. A border is added to several sizes, or twice to one."""
+    params = {p.sym for p in k.params}
+    found: dict[str, tuple[list[Expr], list[Expr], Expr]] = {}
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Binary) and e.op == "/" and isinstance(e.type, Scalar) and e.type.is_int:
+            more, less = _summands(e.a)
+            text = spelled(e, params, sources)
+            if text is not None and any(_name(x, params) for x in less):
+                found[text] = more, less, e.b
+    added = [name for more, _, _ in found.values() for x in more for name in _name(x, params)]
+    for more, less, step in found.values():
+        yield from ((n, "window") for x in less for n in _name(x, params))
+        yield from ((n, "step") for n in _name(step, params))
+        yield from ((n, "border") for n in {*added} if added.count(n) > 1)
+        twice = (x for x in map(without_casts, more) if isinstance(x, Binary) and x.op == "*")
+        pairs = (pair for x in twice for pair in ((x.a, x.b), (x.b, x.a)))
+        yield from ((n, "border") for two, x in pairs if is_const(without_casts(two), 2) for n in _name(x, params))
+
+
+def _summands(e: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The terms that a sum is made of: those that are added, and those that are taken off."""
+    match without_casts(e):
+        case Binary("+" | "-" as op, a, b):
+            (more, less), (plus, minus) = _summands(a), _summands(b)
+            return (more + plus, less + minus) if op == "+" else (more + minus, less + plus)
+        case x:
+            return [x], []
+
+
 def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
     """Parameters that a loop goes up to, one by one, whose variable an index adds to a thread's own place, with what
     they are: windows (``x[i + tap]``, ``x[step * i + tap]``) and, where the host divides by it, their step."""
@@ -227,12 +258,17 @@ def _name(e: Expr, params: set[Sym]) -> list[str]:
 
 
 def windows(k: Kernel, halves: Collection[str], sources: Mapping[Sym, Sequence[Expr]]) -> list[str]:
-    """What is left of sizes where a window of one of ``halves`` does not fit, as text: ``(W - KS + 1)``."""
+    """What is left of sizes where a window of one of ``halves`` does not fit, as text, ``(W - KS + 1)``, and how many
+    windows fit at steps: ``(((W - KS) / step) + 1)``."""
     params = {p.sym for p in k.params}
     found: dict[str, None] = {}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
         for side in (e.a, e.b) if isinstance(e, Binary) and e.op in (*COMPARISONS, "*") else ():
             text = spelled(side, params, sources)
-            if text is not None and re.search(rf"- ({'|'.join(halves)})\b", text) and not re.search(r"[*/]|- \(", text):
+            if text is None or not re.search(rf"- ({'|'.join(halves)})\b", text):
+                continue
+            if not re.search(r"[*/]|- \(", text):
                 found[f"({re.sub('[()]', '', text)})"] = None
+            elif re.fullmatch(r"\(*[^*/]*/ \w+\) \+ 1\)", text):
+                found[text] = None
     return list(found)
