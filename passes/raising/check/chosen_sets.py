@@ -7,6 +7,7 @@ where something of the source stays out of reach: a branch, or a second block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -70,7 +71,7 @@ class ChosenSets:
         self.sets: list[Arguments] = []
         self.unreached: frozenset[int] = frozenset()
         self.single: frozenset[str] = frozenset()
-        self.endless, self.clean = False, False
+        self.endless, self.defects = False, math.inf
         self.budget = budget or Budget()
         self.within = allowed(source, least_statements(source))
         self._choose(instances, seed)
@@ -94,40 +95,49 @@ class ChosenSets:
         return unchecked("no small launch satisfies the kernel's assumptions")
 
     @property
+    def clean(self) -> bool:
+        """Whether the source has no defect on the sets."""
+        return not self.defects
+
+    def _fits(self, result: RunResult) -> bool:
+        """Whether the source has no more defects in this run than in those that were chosen."""
+        return _defects(result) <= self.defects
+
+    @property
     def defect(self) -> Finding | None:
         """A defect of the source, where it has some in all launches that were tried."""
         found = [f for r in self._runs.values() for f in r.findings if f.kind in DEFECTS]
         return None if self.clean or not found else min(found, key=lambda f: DEFECTS.index(f.kind))
 
     def _choose(self, instances: int, seed: int) -> None:
-        """Sets on which the source has no defect, if there are any; the first ones, then those that reach more."""
-        most, clean, missing = self.budget.work + CHOOSING_WORK, False, None
+        """Sets on which the source has no defect, if there are any, else those with the fewest: where rows overlap it
+        may have one more. The first ones, then those that reach more."""
+        most, missing = self.budget.work + CHOOSING_WORK, None
         for tried, (args, fuel) in enumerate(self._drawn(seed)):
             late = self.budget.work > most
-            if len(self.sets) >= instances and (late or (clean and (not missing or tried > 3 * instances))):
+            if len(self.sets) >= instances and (late or (self.clean and (not missing or tried > 3 * instances))):
                 break
             if late and (self.sets or self.endless):
                 break
-            args, result = self._with_room(args, clean, fuel)
+            args, result = self._with_room(args, fuel)
             if not result.ended:
                 self.endless = True
                 continue
-            if result.ok and not clean:
-                self.sets, self._runs, missing, clean = [], {}, None, True
+            if _defects(result) < self.defects:
+                self.sets, self._runs, missing, self.defects = [], {}, None, _defects(result)
             here = self._missed(args, result)
             new = missing is None or not missing <= here
-            if result.ok >= clean and (new or len(self.sets) < instances):
+            if self._fits(result) and (new or len(self.sets) < instances):
                 self._runs[len(self.sets), "int"] = result
                 self.sets.append(args)
                 missing = here if missing is None else missing & here
-        self.clean = clean
         self._reach(missing or frozenset())
-        self._tied(seed, clean)
-        self._around_constants(seed, clean)
-        self._far_apart(seed, clean)
-        self._larger(seed, clean)
-        self._add(extreme_arguments(self.source, seed, self.sizes, self.within), clean)
-        self._beyond_reach(seed, clean)
+        self._tied(seed)
+        self._around_constants(seed)
+        self._far_apart(seed)
+        self._larger(seed)
+        self._add(extreme_arguments(self.source, seed, self.sizes, self.within))
+        self._beyond_reach(seed)
 
     def _drawn(self, seed: int) -> Iterator[tuple[Arguments, float]]:
         """Sets of small sizes, with the statements a run on them may take; any sizes if none of those is one."""
@@ -137,7 +147,7 @@ class ChosenSets:
         if not self.sets and not self.budget.spent:
             yield from ((a, CHECK_FUEL) for a in invented_arguments(self.source, MOST_TRIED, seed, self.sizes))
 
-    def _larger(self, seed: int, clean: bool) -> None:
+    def _larger(self, seed: int) -> None:
         """Sets of larger sizes, the cheapest first, where small ones miss a branch, a second block or thread."""
         if not self.sets or not self._missing:
             return
@@ -149,8 +159,8 @@ class ChosenSets:
                 return
             if not self.unreached and self.single <= single_axes(self.source, drawn[k].scalars):
                 continue
-            args, result = self._with_room(drawn[k].arguments(self.source), clean, 8 * self.within)
-            if result.ok >= clean and result.ended and self._missing - self._missed(args, result):
+            args, result = self._with_room(drawn[k].arguments(self.source), 8 * self.within)
+            if self._fits(result) and result.ended and self._missing - self._missed(args, result):
                 self._take(args, result)
 
     def _cost(self, scalars: dict[str, int | float]) -> float:
@@ -175,27 +185,28 @@ class ChosenSets:
         self._runs[len(self.sets), "int"] = result
         self.sets.append(args)
 
-    def _with_room(self, args: Arguments, clean: bool, fuel: float = CHECK_FUEL) -> tuple[Arguments, RunResult]:
-        """``args`` in buffers that are large enough, and what the source does: up to its first defect if ``clean``."""
+    def _with_room(self, args: Arguments, fuel: float = CHECK_FUEL) -> tuple[Arguments, RunResult]:
+        """``args`` in buffers that are large enough, and what the source does: up to its first defect if the others
+        have none."""
         most = fuel_of(fuel, launched(self.source, scalars_of(args)))
         args, result = with_room(
             self.source, args, len(self.sets),
-            lambda a: self.budget.run(self.source, a, "int", most, () if clean else _InBounds()),
+            lambda a: self.budget.run(self.source, a, "int", most, () if self.clean else _InBounds()),
         )  # fmt: skip
-        if not clean and any(f.kind == "out-of-bounds" for f in result.findings):  # whatever size its buffers have
+        if not self.clean and any(f.kind == "out-of-bounds" for f in result.findings):  # whatever size its buffers have
             result = self.budget.run(self.source, args, "int", most)
         return args, result
 
-    def _tied(self, seed: int, clean: bool) -> None:
+    def _tied(self, seed: int) -> None:
         """Sets of which sizes are as the source compares them, where that leads somewhere new."""
         for args in tied_arguments(self.source, self.sets, seed, max(self.within, FAR_WORK)):
             if self.late or not self.unreached:
                 return
-            result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if clean else None)
-            if result.ended and result.ok >= clean and not self.unreached <= frozenset(id(s) for s in result.unreached):
+            result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if self.clean else None)
+            if result.ended and self._fits(result) and not self.unreached <= frozenset(id(s) for s in result.unreached):
                 self._take(args, result)
 
-    def _beyond_reach(self, seed: int, clean: bool) -> None:
+    def _beyond_reach(self, seed: int) -> None:
         """Sets larger than what the source's blocks and tiles hold at once, as far as that is cheap."""
         if self.sizes is not SIZES:
             return
@@ -203,32 +214,30 @@ class ChosenSets:
             for args in candidates:
                 if self.late:
                     return
-                args, result = self._with_room(args, clean, FAR_WORK)
-                if result.ok >= clean and result.work <= FAR_WORK and result.ended:
+                args, result = self._with_room(args, FAR_WORK)
+                if self._fits(result) and result.work <= FAR_WORK and result.ended:
                     self._take(args, result)
                     break
 
-    def _around_constants(self, seed: int, clean: bool) -> None:
+    def _around_constants(self, seed: int) -> None:
         """The sets once more with values on both sides of the source's constants, where it has no defect on them.
 
         A start value of -100 and a maximum of small positive values look like a maximum without a start value.
         """
         limits = constants(self.source)
         for k, args in enumerate(self.sets[:AROUND] if limits else ()):
-            self._add([{**args, **values_around(self.source, limits, args, seed + k)}], clean)
+            self._add([{**args, **values_around(self.source, limits, args, seed + k)}])
 
-    def _far_apart(self, seed: int, clean: bool) -> None:
+    def _far_apart(self, seed: int) -> None:
         """The largest sets once more with values that are all different, where the source picks some by their size."""
         if not chooses(self.source):
             return
         for number in sorted(range(len(self.sets)), key=lambda n: -self._runs[n, "int"].work)[:AROUND]:
             args = self.sets[number]
-            self._add(
-                ({**args, **far_apart(self.source, args, seed + number, whole)} for whole in (True, False)), clean
-            )
+            self._add({**args, **far_apart(self.source, args, seed + number, whole)} for whole in (True, False))
 
-    def _add(self, more: Iterable[Arguments], clean: bool) -> None:
-        """Further sets, those on which the source has no defect (or none had)."""
+    def _add(self, more: Iterable[Arguments]) -> None:
+        """Further sets, those on which the source has no more defects than on the others."""
         longest = max((r.steps for r in self._runs.values()), default=0)
         fuel = min(
             2 * CHECK_FUEL, int(max(2 * self.within, 4 * longest))
@@ -236,10 +245,10 @@ class ChosenSets:
         for args in more if self.sets else ():
             if self.late:
                 break
-            result = self.budget.run(self.source, args, "int", fuel, () if clean else None)
+            result = self.budget.run(self.source, args, "int", fuel, () if self.clean else None)
             if not result.ended:
                 fuel = min(fuel, max(CHECK_FUEL // 20, 2 * longest))  # the next one is rarely better
-            elif result.ok >= clean:
+            elif self._fits(result):
                 self._take(args, result)
 
     def _run(self, number: int, domain: str) -> RunResult:
@@ -248,6 +257,11 @@ class ChosenSets:
             before = self._runs.get((number, "int"))
             self._runs[key] = self.budget.run(self.source, self.sets[number], domain, CHECK_FUEL, None, before)
         return self._runs[key]
+
+
+def _defects(result: RunResult) -> int:
+    """How many defects a run of the source has: kinds at different places."""
+    return 0 if result.ok else max(1, len({(f.kind, f.loc, f.buffer) for f in result.findings}))
 
 
 class _InBounds:

@@ -81,7 +81,7 @@ class Reference(ChosenSets):
         budget = Budget(FRESH_WORK)
         for k in range(FRESH_DRAWS):
             drawn = Reference(self.source, instances=FRESH, seed=FRESH_SEED + k, sizes=FRESH_SIZES, budget=budget)
-            if drawn.clean >= self.clean or not drawn.sets:
+            if drawn.defects <= self.defects or not drawn.sets:
                 return drawn
         drawn.sets.clear()
         return drawn

@@ -70,3 +70,31 @@ def test_what_fresh_sizes_refute_may_hold_of_whole_warps(monkeypatch: pytest.Mon
     found = outcome(HOST_BLOCKS)
     assert any("multiple of 32" in n for n in found.notes), found.notes
     assert "par row in 0..rows" in print_kernel(found.kernel)
+
+
+LOCKSTEP = """
+__global__ void scaled(float* y, int y_stride, const float* x, int x_stride, int d) {
+  __shared__ float part[64];
+  int row = blockIdx.x, tid = threadIdx.x;
+  float sum = 0.0f;
+  for (int j = tid; j < d; j += 64) sum += x[row * x_stride + j] * x[row * x_stride + j];
+  part[tid] = sum;
+  __syncthreads();
+  for (int shift = 32; shift > 0; shift /= 2) {
+    if (tid < 32) part[tid] += part[tid + shift];
+    __syncwarp();
+  }
+  __syncthreads();
+  for (int j = tid; j < d; j += 64) y[row * y_stride + j] = y[row * y_stride + j] * part[0] + x[row * x_stride + j];
+}
+void launch(float* y, int y_stride, const float* x, int x_stride, int n, int d) {
+  scaled<<<n, 64>>>(y, y_stride, x, x_stride, d);
+}
+"""
+
+
+def test_rows_of_a_source_that_relies_on_lockstep_are_compared_where_they_do_not_overlap() -> None:
+    """Lanes read what others write in the same statement: a race in all launches, which hides the rows' own."""
+    found = outcome(LOCKSTEP)
+    assert "reduce(+) sum: f32 = 0.0 over j in 0..d" in print_kernel(found.kernel)
+    assert any("race: part[" in note and "in all launches" in note for note in found.notes)
