@@ -3,7 +3,8 @@
 As numbers of their own, n and cols would be a row and a half, or a third of one, which no caller has. A draft gives
 such a kernel rows: ``n = n_rows * cols``. The same where the host computes n from numbers that say nothing to the
 kernel, ``layer.out_h * layer.out_w * c * layer.batch``, and the kernel knows better how long its rows are,
-``(h + pad - size) / stride + 1``.
+``(h + pad - size) / stride + 1``. A size that is divided by a product of others, ``c / (stride * stride)``, is a whole
+multiple of it: a smaller one would be none.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def with_whole_rows(k: Kernel, roles: Roles) -> Roles:
     """``roles`` in which numbers of elements are tied to the rows that they consist of. What they were, or were
     computed from by the host and says nothing else, is no size any more; the number of rows is."""
     rows = _whole_rows(k, roles)
+    rows |= {n: text for n, text in _multiples(k, roles).items() if n not in rows}
     if not rows:
         return roles
     gone = {n for total in rows if total in roles.tied for n in _alone(k, roles, total)}
@@ -54,6 +56,22 @@ def _whole_rows(k: Kernel, roles: Roles) -> dict[str, str]:
             found[total] = " * ".join((name, *reversed(inner)))
     used = {n for text in found.values() for n in names_in(text)}
     return {n: text for n, text in found.items() if n not in used}
+
+
+def _multiples(k: Kernel, roles: Roles) -> dict[str, str]:
+    """Sizes that are divided by a product of other sizes, as multiples of that."""
+    params = {p.sym for p in k.params}
+    free = {n for n in roles.sizes if n not in roles.tied} & {s.name for s in params}
+    found: dict[str, str] = {}
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Binary) and e.op == "/" and isinstance(size := without_casts(e.a), Var) and size.sym in params:
+            by = spelled(e.b, params)
+            name = f"{size.sym.name}_parts"
+            if by is None or not re.fullmatch(r"[\w* ()]+\*[\w* ()]+", by) or name in {s.name for s in params}:
+                continue
+            if {*names_in(by), size.sym.name} <= free and size.sym.name not in names_in(by):
+                found.setdefault(size.sym.name, f"{name} * {by}")
+    return {n: text for n, text in found.items() if not {*names_in(text)} & {*found}}
 
 
 def _alone(k: Kernel, roles: Roles, total: str) -> set[str]:

@@ -71,9 +71,7 @@ def _at_places_of(k: Kernel) -> dict[str, str]:
     }
 
 
-def _touched(
-    body: Body, sources: Mapping[Sym, Sequence[Expr]], decided: bool
-) -> Iterator[tuple[Sym, Expr, bool]]:
+def _touched(body: Body, sources: Mapping[Sym, Sequence[Expr]], decided: bool) -> Iterator[tuple[Sym, Expr, bool]]:
     """Buffers with the places at which they are touched, and whether loaded values decide that it is done."""
     for s in body:
         for e in stmt_exprs(s):

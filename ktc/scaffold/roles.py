@@ -170,11 +170,12 @@ def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
 
 
 def _divisors(k: Kernel, asks: Callable[[Expr], bool]) -> Iterator[Sym]:
-    """Parameters that an integer is divided by of which ``asks`` says yes: a mean's ``sum / n`` tells nothing."""
+    """Parameters that an integer is divided by, or by a product of them alone, of which ``asks`` says yes: a mean's
+    ``sum / n`` tells nothing."""
     params = {p.sym for p in k.params}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
-        if _divides_integers(e) and isinstance(d := without_casts(e.b), Var) and d.sym in params and asks(e.a):
-            yield d.sym
+        if _divides_integers(e) and (by := _counted(e.b)) and used(e.b) == by <= params and asks(e.a):
+            yield from by
 
 
 def _divides_integers(e: Expr) -> TypeGuard[Binary]:

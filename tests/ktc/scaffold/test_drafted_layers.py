@@ -85,6 +85,24 @@ void go(Field f, int w, int h) {
 """
 
 
+SPREAD = """
+__global__ void spread(int n, const float* x, int w, int h, int c, int batch, int step, float* out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int at = i, u = i % w;
+  i /= w;
+  int v = i % h;
+  i /= h;
+  int m = i % c, b = i / c % batch, fewer = c / (step * step), part = m / fewer;
+  out[u * step + part % step + w * step * (v * step + part / step + h * step * (m % fewer + fewer * b))] = x[at];
+}
+void go(const float* x, int w, int h, int c, int batch, int step, float* out) {
+  int n = batch * c * h * w;
+  spread<<<(n + 255) / 256, 256>>>(n, x, w, h, c, batch, step, out);
+}
+"""
+
+
 def drafted(source: str) -> Draft:
     return draft(ktc.loads(source).kernel)
 
@@ -123,3 +141,9 @@ def test_a_field_that_the_kernel_sees_stays_a_size(more: str) -> None:
     )
     d = drafted(text.replace("(n, w, h, f.in", "(n, w, h, f.width, f.in"))
     assert "n_rows" not in d.names
+
+
+def test_what_is_divided_by_a_product_is_a_multiple_of_it() -> None:
+    d = drafted(SPREAD)
+    assert not d.doubts and d.roles.tied["c"] == "c_parts * (step * step)"
+    assert factors(d, "x") == factors(d, "out") == {"batch", "c_parts", "w", "h", "step"}
