@@ -116,7 +116,7 @@ def factors(d: Draft, buffer: str) -> set[str]:
 def test_rows_are_as_long_as_the_kernel_takes_its_index_apart() -> None:
     d = drafted(POOL)
     assert not d.doubts
-    assert {n: kind for n, kind in d.roles.windows.items()} == {"window": "window", "step": "step", "border": "border"}
+    assert dict(d.roles.windows) == {"window": "window", "step": "step", "border": "border"}
     assert {*d.names} == {"h", "w", "c", "step", "window", "border", "n_rows"}
     assert factors(d, "in") == {"n_rows", "c", "h", "w"}
     sizes = next(s for title, s, _ in d.scenarios if title == "large")
