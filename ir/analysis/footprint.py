@@ -3,8 +3,8 @@
 ``A[(row) * K + k]`` with ``row`` in a tile of 64 and ``k`` in a tile of 8 touches a 64 x 8 box whose rows are ``K``
 apart; the five taps ``a[y * nx + x]``, ``a[(y - 1) * nx + x]``... of a tile of 8 x 32 touch a 10 x 34 box. A flat index
 is *delinearised* by its own strides: loop variables with one coefficient share a dimension, and taps whose bases differ
-by whole strides differ by an offset in that dimension. Constant offsets are split into rows so that the box is smallest: the
-taps of a star are as far below the middle as above, those of ``p[k * 3]``, ``p[k * 3 + 1]``, ``p[k * 3 + 2]`` one row.
+by whole strides differ by an offset in that dimension. Constant offsets are split into rows so that the box is
+smallest: the taps of a star are in the rows nearest to them, ``p[k * 3]``, ``p[k * 3 + 1]``, ``p[k * 3 + 2]`` in one.
 
 Literature: Maslov, "Delinearization" (PLDI 1992); Grosser et al., "Optimistic delinearization of parametrically sized
 arrays" (ICS 2015).
