@@ -183,9 +183,13 @@ def _apart(raws: Sequence[_Raw], strides: list[Polynomial]) -> list[Polynomial]:
 
 def _placements(raws: Sequence[_Raw], strides: Sequence[Polynomial]) -> Iterator[list[list[int]]]:
     """Ways to give each access its offsets from one of them: in the nearest row, or in the row that it lies in."""
-    for ref, split in ((raws[0], round), *((r, math.floor) for r in raws)):
+    for ref, split in ((raws[0], _nearest), *((r, math.floor) for r in raws)):
         found = [_offsets(minus(r.base, ref.base), strides, split) for r in raws]
         yield [offsets for offsets in found if offsets is not None]
+
+
+def _nearest(rows: float) -> int:
+    return round(rows)
 
 
 def _elements(
@@ -214,7 +218,7 @@ def _iterations(loop: Loop, most: Callable[[Expr], int | None]) -> int:
 
 
 def _offsets(
-    distance: Polynomial, strides: Sequence[Polynomial], split: Callable[[float], int] = round
+    distance: Polynomial, strides: Sequence[Polynomial], split: Callable[[float], int] = _nearest
 ) -> list[int] | None:
     """``distance`` as whole numbers of strides; ``split`` says which multiple of a constant stride constants go to."""
     left, out = dict(distance), []

@@ -8,6 +8,10 @@ before                                          after if-convert{loop=i}
       elif c == 49
         ones += 1
 
+      if d < best                                     let when: bool = d < best
+        best = d                                      best = when ? d : best
+        place = i                                     place = when ? i : place
+
 Threads of a warp that branch on data take one side after the other; a choice takes an instruction or two of all of
 them, and loads of neighbouring iterations move over it. Conditions that exclude each other (one variable compared with
 different numbers) are not asked about twice. Branches that read or write memory, hold loops, or would compute what a
@@ -17,6 +21,7 @@ condition keeps from being computed (an integer divided by 0) stay.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,8 +31,8 @@ from ktc.ir.fold import cast, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var, fresh
 from ktc.ir.purity import is_movable
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.types import BOOL, Scalar
+from ktc.ir.walk import assigned, map_body, map_expr, substitute_expr, used, used_in, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -127,7 +132,7 @@ def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
         return a
     if isinstance(b, Select) and b.b == a and _exclude(b.cond, cond):
         return b
-    if isinstance(b, Select) and b.a == a and _exclude(b.cond, cond):
+    if isinstance(b, Select) and b.a == a:
         return Select(Binary("||", cond, b.cond), a, b.b)
     return Select(cond, a, b)
 
@@ -143,12 +148,41 @@ def _exclude(c: Expr, d: Expr) -> bool:
 
 
 def _chosen(values: Mapping[Sym, Expr]) -> list[Stmt]:
-    """Assignments of ``values``, which are all of what was before: by way of others where one would be seen."""
-    changed = [(v, e) for v, e in values.items() if e != Var(v)]
-    if not any(used(e) & {w for w, _ in changed if w is not v} for v, e in changed):
-        return [Assign(v, e) for v, e in changed]
-    new = [(v, fresh(f"{v.name}_new", v.type), e) for v, e in changed]
-    return [*(Decl(n, e) for _, n, e in new), *(Assign(v, Var(n)) for v, n, _ in new)]
+    """Assignments of ``values``, which are all of what was before: those first that read what others change, and by way
+    of new variables where no order is right."""
+    asked, named = _named_conditions({v: e for v, e in values.items() if e != Var(v)})
+    out: list[Stmt] = [*asked]
+    while named:
+        v = next((v for v in named if all(v not in used(e) for w, e in named.items() if w is not v)), None)
+        if v is None:
+            new = [(v, fresh(f"{v.name}_new", v.type), e) for v, e in named.items()]
+            return [*out, *(Decl(n, e) for _, n, e in new), *(Assign(v, Var(n)) for v, n, _ in new)]
+        out.append(Assign(v, named.pop(v)))
+    return out
+
+
+def _named_conditions(values: Values) -> tuple[list[Decl], Values]:
+    """``values`` with names for the conditions that several of them ask about, and the declarations of these: compilers
+    choose between values without a branch where a condition is known before."""
+    counts = Counter(c for e in values.values() for c in dict.fromkeys(_conditions(e)))
+    names = {c: Var(fresh("when", BOOL)) for c, n in counts.items() if n > 1 and c.type == BOOL}
+    named = {v: map_expr(e, lambda x: names.get(x, x)) for v, e in values.items()}
+    read = {s for e in named.values() for s in used(e)}  # of two conditions, one may be part of the other
+    return [Decl(name.sym, c, const=True) for c, name in names.items() if name.sym in read], named
+
+
+def _conditions(e: Expr) -> list[Expr]:
+    """What ``e`` asks about to choose, each part of a disjunction by itself."""
+    out: list[Expr] = []
+    for x in walk_expr(e):
+        parts = [x.cond] if isinstance(x, Select) else []
+        while parts:
+            c = parts.pop(0)
+            if isinstance(c, Binary) and c.op == "||":
+                parts = [c.a, c.b, *parts]
+            elif not isinstance(c, Var | Const):
+                out.append(c)
+    return out
 
 
 def _declared_at_once(body: Body) -> Body:
