@@ -183,7 +183,8 @@ def _apart(raws: Sequence[_Raw], strides: list[Polynomial]) -> list[Polynomial]:
 
 def _placements(raws: Sequence[_Raw], strides: Sequence[Polynomial]) -> Iterator[list[list[int]]]:
     """Ways to give each access its offsets from one of them: in the nearest row, or in the row that it lies in."""
-    for ref, split in ((raws[0], _nearest), *((r, math.floor) for r in raws)):
+    ways: list[tuple[_Raw, Callable[[float], int]]] = [(raws[0], _nearest), *((r, math.floor) for r in raws)]
+    for ref, split in ways:
         found = [_offsets(minus(r.base, ref.base), strides, split) for r in raws]
         yield [offsets for offsets in found if offsets is not None]
 
