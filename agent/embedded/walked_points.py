@@ -1,0 +1,125 @@
+"""A thread for each query, all of which walk through the same elements: points against points, bodies against bodies.
+
+    par i in 0..n @ [thread.x 256, block.x]
+      for k in 0..m: ...f(q[i], p[k])...
+
+Every thread loads every element for itself, whatever it does with it: keeps the nearest, counts those in reach, adds up
+forces. A thread that takes several queries loads an element once for all of them, and has independent work while it
+waits; a block that stages the elements in shared memory, tile by tile, waits once a tile. Branches on data, by which a
+query keeps the best so far, are tried as choices between values as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.access_nests import Access, accesses
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import For, Par
+from ktc.ir.walk import walk
+from ktc.passes.core.places import place_of
+
+from .nest_shapes import Idea
+from .trials import wherever
+
+GAIN = 3.0
+"""Loads shared by two or four queries, and their waiting by as many."""
+
+THREADS = 128
+"""Of a block whose queries are in registers: their state is most of what there is."""
+
+SEVERAL, FEW = (2, 4, 1), (1, 2)
+"""Queries a thread, what mostly is best first; and where there are few of them."""
+
+LONG = 32
+"""Elements from which on it is worth while to stage them."""
+
+TILE, UNROLLED = "$TK:(128,64,256)", "$UK:(4,2,8)"
+SHAPE = "thread.x $T:(128,64,256), unroll $U:(2,4,1)"
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The loop over queries, the serial loop right inside it, and the arrays that all queries walk through alike."""
+
+    queries: Par
+    elements: For
+    shared: tuple[str, ...]
+
+
+def walked_points(
+    raised: Kernel, units: int, seen: Sequence[KernelFacts], able: Callable[[str], bool]
+) -> Iterator[Idea]:
+    """Steps after ``raise`` with why and a guess of the gain. ``units``: compute units of the device; ``seen``: facts
+    at the sizes that it is tuned for; ``able`` says whether steps can be lowered."""
+    few = max(map(_launched, seen), default=0) < units * THREADS * 2
+    for found in walks(raised):
+        if max((_trips(f, found.elements) for f in seen), default=LONG) < LONG:
+            continue
+        name, term = place_of(raised, found.queries), place_of(raised, found.elements)
+        axis = next(lv.axis or "x" for lv in found.queries.dist if lv.kind == "block")
+        several = f"distribute{{loop={name} map=[{SHAPE}, block.{axis}]}} | unroll{{loop={term} factor={UNROLLED}}}"
+        for before in _befores(raised):
+            for n in FEW if few else SEVERAL:
+                why = f"what all queries walk through in shared memory, tile by tile; {n} a thread"
+                if able(steps := before + _staged(name, found, term, n)):
+                    yield steps, why, GAIN
+            if able(before + several):
+                yield before + several, "several queries a thread share what they walk through", GAIN
+
+
+def walks(raised: Kernel) -> list[Walk]:
+    """Such loops of ``raised``, which read an element only once an iteration each."""
+    found = accesses(raised)
+    out = []
+    for queries in walk(raised.body):
+        if not isinstance(queries, Par) or {lv.kind for lv in queries.dist} != {"thread", "block"}:
+            continue
+        for s in queries.body:
+            if isinstance(s, For) and (shared := _shared(found, queries, s)):
+                out.append(Walk(queries, s, shared))
+    return out
+
+
+def _shared(found: Sequence[Access], queries: Par, elements: For) -> tuple[str, ...]:
+    """The arrays in global memory that are read in ``elements``, always at places that go on with its iterations and
+    are the same for all ``queries``."""
+    name, term = queries.var.name, elements.var.name
+    inside = [a for a in found if a.space == "global" and any(x.stmt is elements for x in a.axes)]
+    alike = {a.buffer for a in inside if a.mode == "read" and a.moves(term) and not a.moves(name)}
+    other = {a.buffer for a in inside if a.mode != "read" or a.moves(name) or not a.moves(term)}
+    return tuple(sorted(b.name for b in alike - other))
+
+
+def _befores(raised: Kernel) -> list[str]:
+    """Steps (each with a bar behind it) that come first: what each query keeps in as few bits as it needs, and without
+    branches on data where there are any that choose values."""
+    narrow, kernel = wherever(raised, "narrow-doubles")
+    choices, _ = wherever(kernel, "if-convert")
+    return [narrow + choices, narrow] if choices else [narrow]
+
+
+def _staged(name: str, found: Walk, term: str, several: int) -> str:
+    tiles = f"{found.elements.var.stem}_tile.*"
+    staged = " | ".join(f"stage-shared{{array={b} loop={tiles}}}" for b in found.shared)
+    return (
+        f"tile{{loops={name} sizes={THREADS * several}}} | map{{{name}=[thread.x {THREADS}, unroll {several}]}}"
+        f" | tile{{loops={term} sizes={TILE} tail=cut}} | register-tile{{loop={tiles}}} | {staged}"
+        f" | unroll{{loop={term} factor={UNROLLED}}}"
+    )
+
+
+def _trips(f: KernelFacts, loop: For) -> float:
+    """Iterations of ``loop`` at the sizes of ``f``; infinite where that is not known."""
+    trip = next((x.trip for x in f.loops if x.name == loop.var.name), None)
+    return float("inf") if trip is None else trip
+
+
+def _launched(f: KernelFacts) -> int:
+    """Threads of one launch at the sizes of ``f``; 0 where that is not known."""
+    return (f.threads or 0) * (f.blocks or 0)
+
+
+__all__ = ["Walk", "walked_points", "walks"]
