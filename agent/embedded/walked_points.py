@@ -75,7 +75,8 @@ def walks(raised: Kernel) -> list[Walk]:
     found = accesses(raised)
     out = []
     for queries in walk(raised.body):
-        if not isinstance(queries, Par) or {lv.kind for lv in queries.dist} != {"thread", "block"}:
+        kinds = {lv.kind for lv in queries.dist} if isinstance(queries, Par) else set()
+        if not isinstance(queries, Par) or not {"thread", "block"} <= kinds <= {"thread", "block", "seq"}:
             continue
         for s in queries.body:
             if isinstance(s, For) and (shared := _shared(found, queries, s)):
