@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
@@ -23,6 +24,9 @@ from ktc.passes.core.places import place_of
 
 from .nest_shapes import Idea
 from .trials import wherever
+
+if TYPE_CHECKING:
+    from .cpu_nests import Cores
 
 GAIN = 3.0
 """Loads shared by two or four queries, and their waiting by as many."""
@@ -37,6 +41,7 @@ LONG = 32
 """Elements from which on it is worth while to stage them."""
 
 TILE, UNROLLED = "$TK:(128,64,256)", "$UK:(4,2,8)"
+BESIDE = "$Q:(64,128,32,256)"
 SHAPE = "thread.x $T:(128,64,256), unroll $U:(2,4,1)"
 
 
@@ -68,6 +73,16 @@ def walked_points(
                     yield steps, why, GAIN
             if able(before + several):
                 yield before + several, "several queries a thread share what they walk through", GAIN
+
+
+def queries_in_vectors(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
+    """On a CPU, queries as the elements of vectors: some of them take each step of the walk together, what each keeps
+    beside the others' in the first cache."""
+    for found in walks(kernel):
+        before = _befores(kernel)[0]
+        name, term = place_of(kernel, found.queries), place_of(kernel, found.elements)
+        steps = f"{before}tile{{loops={name} sizes={BESIDE}}} | map{{{name}=[seq]}} | register-tile{{loop={term}}}"
+        yield steps, "queries that walk through the same side by side: choices between their values as vectors", GAIN
 
 
 def walks(raised: Kernel) -> list[Walk]:
@@ -123,4 +138,4 @@ def _launched(f: KernelFacts) -> int:
     return (f.threads or 0) * (f.blocks or 0)
 
 
-__all__ = ["Walk", "walked_points", "walks"]
+__all__ = ["Walk", "queries_in_vectors", "walked_points", "walks"]

@@ -7,7 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ktc.agent.embedded.walked_points import walked_points
+from ktc.agent.build import Builder
+from ktc.agent.embedded.cpu_nests import Cores
+from ktc.agent.embedded.walked_points import queries_in_vectors, walked_points
+from ktc.driver.printing import printed
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
@@ -96,6 +99,15 @@ def test_what_may_be_written_is_not_staged() -> None:
     """Several queries a thread read it anew all the same."""
     found = ideas(raised(NEAREST.replace("__restrict__ ", "")), **SIZES)
     assert found and not any("stage-shared" in s for s in found)
+
+
+def test_on_a_cpu_queries_are_the_elements_of_vectors() -> None:
+    kernel = raised(NEAREST)
+    ((steps, _, _),) = queries_in_vectors(kernel, Cores(2, 32 << 10, 512 << 10, 8 << 20), [facts(kernel, SIZES)])
+    assert Builder(kernel, as_loops=True).attempt(steps) is None
+    after = apply_script(kernel, parse_script(steps)).kernel
+    text = printed(bind(after, {"Q": 64}), "numba").text
+    assert "best[u64(i_1)] = d if when else best[u64(i_1)]" in text and "for i_1 in range(rolled(Q))" in text
 
 
 @pytest.mark.parametrize("n", [1, 127, 300])
