@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Par
+from ktc.ir.nodes import For, Par, Reduce
+from ktc.ir.text import print_expr
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 
@@ -42,16 +43,25 @@ LONG = 32
 
 TILE, UNROLLED = "$TK:(128,64,256)", "$UK:(4,2,8)"
 BESIDE = "$Q:(64,128,32,256)"
-SHAPE = "thread.x $T:(128,64,256), unroll $U:(2,4,1)"
+TAKEN, BLOCK = "unroll $U:(2,4,1)", "thread.x $T:(128,64,256)"
+
+WHOLE_ROUNDS = (" tail=cut", "")
+"""Rounds in which each thread has all of its queries ask for none of them; without, each is asked about each time."""
+
+
+SPREAD = (("thread", "block"), ("thread", "block", "seq"), ("thread", "seq"))
+"""Levels of a loop over queries: a thread for each in the grid, or a block's threads go through all of them."""
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The loop over queries, the serial loop right inside it, and the arrays that all queries walk through alike."""
+    """The loop over queries, a serial loop inside it, and the arrays that all queries walk through alike there.
+    ``right_inside``: whether nothing stands between the loops, and all queries of a grid are spread over its blocks."""
 
     queries: Par
     elements: For
     shared: tuple[str, ...]
+    right_inside: bool
 
 
 def walked_points(
@@ -64,21 +74,37 @@ def walked_points(
         if max((_trips(f, found.elements) for f in seen), default=LONG) < LONG:
             continue
         name, term = place_of(raised, found.queries), place_of(raised, found.elements)
-        axis = next(lv.axis or "x" for lv in found.queries.dist if lv.kind == "block")
-        several = f"distribute{{loop={name} map=[{SHAPE}, block.{axis}]}} | unroll{{loop={term} factor={UNROLLED}}}"
         for before in _befores(raised):
-            for n in FEW if few else SEVERAL:
+            for n in (FEW if few else SEVERAL) if found.right_inside else ():
                 why = f"what all queries walk through in shared memory, tile by tile; {n} a thread"
                 if able(steps := before + _staged(name, found, term, n)):
                     yield steps, why, GAIN
-            if able(before + several):
-                yield before + several, "several queries a thread share what they walk through", GAIN
+            ways = (f"{before}distribute{{loop={name} map=[{_levels(found)}]{tail}}}" for tail in WHOLE_ROUNDS)
+            several = next((s for s in (x + _unrolled(found, term) for x in ways) if able(s)), None)
+            if several is not None:
+                yield several, "several queries a thread share what they walk through", GAIN
+
+
+def _levels(found: Walk) -> str:
+    """Levels by which each thread takes several queries; a loop that every block goes through keeps its threads."""
+    block = next((lv for lv in found.queries.dist if lv.kind == "block"), None)
+    if block is not None:
+        return f"{BLOCK}, {TAKEN}, block.{block.axis or 'x'}"
+    *levels, last = found.queries.dist
+    threads = [f"{lv.kind}.{lv.axis} {print_expr(lv.n)}" for lv in levels if lv.n is not None]
+    return ", ".join((*threads, TAKEN, last.kind))
+
+
+def _unrolled(found: Walk, term: str) -> str:
+    """The step that has several elements in flight; '' where each takes a loop of its own."""
+    alone = not any(isinstance(s, For | Par | Reduce) for s in walk(found.elements.body))
+    return f" | unroll{{loop={term} factor={UNROLLED}}}" if alone else ""
 
 
 def queries_in_vectors(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
     """On a CPU, queries as the elements of vectors: some of them take each step of the walk together, what each keeps
     beside the others' in the first cache."""
-    for found in walks(kernel):
+    for found in (w for w in walks(kernel) if w.right_inside):
         before = _befores(kernel)[0]
         name, term = place_of(kernel, found.queries), place_of(kernel, found.elements)
         steps = f"{before}tile{{loops={name} sizes={BESIDE}}} | map{{{name}=[seq]}} | register-tile{{loop={term}}}"
@@ -86,24 +112,29 @@ def queries_in_vectors(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts
 
 
 def walks(raised: Kernel) -> list[Walk]:
-    """Such loops of ``raised``, which read an element only once an iteration each."""
+    """Such loops of ``raised``, which read an element only once an iteration each: of each loop over queries those
+    right inside it, or else the outermost."""
     found = accesses(raised)
     out = []
     for queries in walk(raised.body):
-        kinds = {lv.kind for lv in queries.dist} if isinstance(queries, Par) else set()
-        if not isinstance(queries, Par) or not {"thread", "block"} <= kinds <= {"thread", "block", "seq"}:
+        if not isinstance(queries, Par) or _kinds(queries) not in SPREAD:
             continue
-        for s in queries.body:
-            if isinstance(s, For) and (shared := _shared(found, queries, s)):
-                out.append(Walk(queries, s, shared))
+        inside = [s for s in walk(queries.body) if isinstance(s, For)]
+        spread = "block" in _kinds(queries)
+        mine = [Walk(queries, s, x, spread and s in queries.body) for s in inside if (x := _shared(found, queries, s))]
+        out += [w for w in mine if w.right_inside] or mine[:1]
     return out
 
 
+def _kinds(loop: Par) -> tuple[str, ...]:
+    return tuple(lv.kind for lv in loop.dist)
+
+
 def _shared(found: Sequence[Access], queries: Par, elements: For) -> tuple[str, ...]:
-    """The arrays in global memory that are read in ``elements``, always at places that go on with its iterations and
-    are the same for all ``queries``."""
+    """The arrays in memory that are read in ``elements``, always at places that go on with its iterations and are the
+    same for all ``queries``."""
     name, term = queries.var.name, elements.var.name
-    inside = [a for a in found if a.space == "global" and any(x.stmt is elements for x in a.axes)]
+    inside = [a for a in found if a.space in ("global", "shared") and any(x.stmt is elements for x in a.axes)]
     alike = {a.buffer for a in inside if a.mode == "read" and a.moves(term) and not a.moves(name)}
     other = {a.buffer for a in inside if a.mode != "read" or a.moves(name) or not a.moves(term)}
     return tuple(sorted(b.name for b in alike - other))
@@ -119,11 +150,11 @@ def _befores(raised: Kernel) -> list[str]:
 
 def _staged(name: str, found: Walk, term: str, several: int) -> str:
     tiles = f"{found.elements.var.stem}_tile.*"
-    staged = " | ".join(f"stage-shared{{array={b} loop={tiles}}}" for b in found.shared)
+    staged = "".join(f" | stage-shared{{array={b} loop={tiles}}}" for b in found.shared)
     return (
         f"tile{{loops={name} sizes={THREADS * several}}} | map{{{name}=[thread.x {THREADS}, unroll {several}]}}"
-        f" | tile{{loops={term} sizes={TILE} tail=cut}} | register-tile{{loop={tiles}}} | {staged}"
-        f" | unroll{{loop={term} factor={UNROLLED}}}"
+        f" | tile{{loops={term} sizes={TILE} tail=cut}} | register-tile{{loop={tiles}}}{staged}"
+        f"{_unrolled(found, term)}"
     )
 
 
