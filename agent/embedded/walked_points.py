@@ -105,7 +105,7 @@ def queries_in_vectors(kernel: Kernel, cores: Cores, facts: Sequence[KernelFacts
     """On a CPU, queries as the elements of vectors: some of them take each step of the walk together, what each keeps
     beside the others' in the first cache."""
     for found in (w for w in walks(kernel) if w.right_inside):
-        before = _befores(kernel)[0]
+        before = _befores(kernel)[:2][-1]  # vectors have no branches
         name, term = place_of(kernel, found.queries), place_of(kernel, found.elements)
         steps = f"{before}tile{{loops={name} sizes={BESIDE}}} | map{{{name}=[seq]}} | register-tile{{loop={term}}}"
         yield steps, "queries that walk through the same side by side: choices between their values as vectors", GAIN
@@ -141,11 +141,13 @@ def _shared(found: Sequence[Access], queries: Par, elements: For) -> tuple[str, 
 
 
 def _befores(raised: Kernel) -> list[str]:
-    """Steps (each with a bar behind it) that come first: what each query keeps in as few bits as it needs, and without
-    branches on data where there are any that choose values."""
+    """Steps (each with a bar behind it) that come first: what each query keeps in as few bits as it needs; where
+    branches on data choose values, one branch around the choices (most elements change nothing in a long walk), none,
+    and the branches as they are."""
     narrow, kernel = wherever(raised, "narrow-doubles")
     choices, _ = wherever(kernel, "if-convert")
-    return [narrow + choices, narrow] if choices else [narrow]
+    skipped = choices.replace("} | ", " skip=yes} | ")
+    return [narrow + skipped, narrow + choices, narrow] if choices else [narrow]
 
 
 def _staged(name: str, found: Walk, term: str, several: int) -> str:

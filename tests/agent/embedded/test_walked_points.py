@@ -71,7 +71,7 @@ def ideas(kernel: Kernel, **sizes: int) -> list[str]:
 def test_what_all_queries_walk_through_is_staged() -> None:
     first, *others = ideas(raised(NEAREST), **SIZES)
     assert first == (
-        "narrow-doubles | if-convert{loop=k} | tile{loops=i sizes=256} | map{i=[thread.x 128, unroll 2]}"
+        "narrow-doubles | if-convert{loop=k skip=yes} | tile{loops=i sizes=256} | map{i=[thread.x 128, unroll 2]}"
         " | tile{loops=k sizes=$TK:(128,64,256) tail=cut} | register-tile{loop=k_tile.*}"
         " | stage-shared{array=p loop=k_tile.*} | unroll{loop=k factor=$UK:(4,2,8)}"
     )

@@ -56,6 +56,28 @@ def test_a_condition_is_asked_once() -> None:
     assert "e = when || when_1 ? b : v < e ? v : e" in body
 
 
+def test_choices_that_rarely_change_anything_stay_behind_a_branch() -> None:
+    body = body_of(applied(parse_kernel(THREE), "if-convert{loop=i skip=yes}"))
+    assert "      if when || when_1 || when_2\n        e = when || when_1 ? b : when_2 ? v : e\n" in body
+
+
+def test_where_something_always_changes_there_is_no_branch() -> None:
+    assert "if " not in body_of(applied(parse_kernel(SWAP), "if-convert{loop=i skip=yes}"))
+
+
+@pytest.mark.parametrize("kernel", ["COUNTS", "SWAP", "TURN", "THREE", "LOCAL", "FRESH", "BOTH"])
+def test_meaning_stays_behind_a_branch(kernel: str) -> None:
+    before = parse_kernel(globals()[kernel])
+    assert differs(before, applied(before, "if-convert{loop=i skip=yes}"), SIZES) is None
+
+
+def test_a_change_that_is_skipped_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = if_convert._changes
+    monkeypatch.setattr(if_convert, "_changes", lambda values: whole(values).a.a)
+    before = parse_kernel(THREE)
+    assert differs(before, applied(before, "if-convert{loop=i skip=yes}"), SIZES) is not None
+
+
 def test_a_variable_is_declared_as_what_it_is() -> None:
     assert "var c: i32 = v < 0 ? v : 7\n" in body_of(applied(parse_kernel(FRESH), "if-convert{loop=i}"))
 
