@@ -132,10 +132,13 @@ def _kinds(loop: Par) -> tuple[str, ...]:
 
 def _shared(found: Sequence[Access], queries: Par, elements: For) -> tuple[str, ...]:
     """The arrays in memory that are read in ``elements``, always at places that go on with its iterations and are the
-    same for all ``queries``."""
+    same for all ``queries``; none where each query goes on through elements of its own as well, as rows of a matrix
+    do."""
     name, term = queries.var.name, elements.var.name
     inside = [a for a in found if a.space in ("global", "shared") and any(x.stmt is elements for x in a.axes)]
-    alike = {a.buffer for a in inside if a.mode == "read" and a.moves(term) and not a.moves(name)}
+    if any(a.moves(name) and a.moves(term) for a in inside):
+        return ()
+    alike = {a.buffer for a in inside if a.mode == "read" and a.moves(term)}
     other = {a.buffer for a in inside if a.mode != "read" or a.moves(name) or not a.moves(term)}
     return tuple(sorted(b.name for b in alike - other))
 
