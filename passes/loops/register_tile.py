@@ -183,7 +183,7 @@ def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, li
             run.append(s)
     segments.append(tuple(run))
     kept = _lasting(segments)
-    shape_of = tuple(extent(s.lo, s.hi).cap for s in band)
+    shape_of = tuple(cap for s in band if (cap := extent(s.lo, s.hi).cap) is not None)  # as the band has to have
     tiles = {k: fresh(k.name, _tile_of(k, shape_of)) for k in kept}
     out: list[Stmt] = [Alloc(t) for t in tiles.values()]
     for seg in segments:
