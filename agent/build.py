@@ -56,19 +56,25 @@ def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
     return (str(found.script) or RAISE), apart
 
 
-def _unit_strides(original: Kernel, sizes: Sequence[Sizes]) -> str:
-    """The step after ``raise`` that says which strides are 1, where they are at all of ``sizes``; '' where none is."""
+def _sure_values(original: Kernel, sizes: Sequence[Sizes]) -> str:
+    """The step after ``raise`` that binds strides which are 1 at all of ``sizes``, and flags that choose between loop
+    nests and are the same at all of them; '' where there is none."""
     from ktc.passes.core.catalogue import PASSES
     from ktc.passes.core.pipeline import apply_step
     from ktc.passes.core.refusals import Refused
     from ktc.passes.core.script import Step
     from ktc.passes.mapping.lane_strides import strides
+    from ktc.passes.scalar.nest_flags import nest_flags
 
     raised = apply_step(original, Step(RAISE))
     if isinstance(raised, Refused):
         return ""
-    ones = {p.name: 1 for p in strides(raised.kernel) if all(at.get(p.name) == 1 for at in sizes)}
-    step = PASSES["specialize"].step(**ones)
+    bound = {p.name: 1 for p in strides(raised.kernel) if all(at.get(p.name) == 1 for at in sizes)}
+    for name in nest_flags(raised.kernel):
+        values = {at.get(name) for at in sizes}
+        value = values.pop() if len(values) == 1 else None
+        bound |= {} if value is None else {name: int(value)}
+    step = PASSES["specialize"].step(**bound)
     return f" | {step}" if step.args and not isinstance(apply_step(raised.kernel, step), Refused) else ""
 
 
@@ -109,14 +115,14 @@ class Builder:
 
     ``start``: what scripts that begin with ``raise`` begin with here. Of a sequence of launches that is the script that
     makes one kernel of them, or as few as may be; who proposes scripts needs not know of launches. Where ``sizes``, the
-    scalars of each scenario, have strides that are 1, or pitches that are multiples, that is counted on from the
-    start."""
+    scalars of each scenario, have strides that are 1, pitches that are multiples, or one value of a flag that chooses
+    between loop nests, that is counted on from the start."""
 
     def __init__(self, original: Kernel, as_loops: bool = False, sizes: Sequence[Sizes] = ()) -> None:
         self.original, self.as_loops = original, as_loops
         self._whole, self.start_notes = _start_of(original)
         apart = original.is_sequence or not sizes
-        self._whole += "" if apart else _unit_strides(original, sizes)
+        self._whole += "" if apart else _sure_values(original, sizes)
         self._multiples = "" if apart else _multiples(original, sizes)
         self.rows = _rows_of(self._whole)
         self._built: dict[str, Candidate | Outcome] = {}

@@ -6,6 +6,7 @@ come, most promising first:
 
 * sums of products: rows of the result beside each other in a tile, columns innermost (:mod:`.cpu_products`);
 * sums over rows of columns, sums of everything and counts: parts of them as tasks (:mod:`.cpu_sums`);
+* queries that all walk through the same elements, as the elements of vectors (:mod:`.walked_points`);
 * loops in the order in which memory lies, and tiles where two accesses want different orders (:mod:`.cpu_orders`);
 * rows whose steps wait for each other, several at a time;
 * values that take long to compute and are needed twice, kept in an array of a row (:mod:`.cpu_rows`);
@@ -27,6 +28,7 @@ from .cpu_rows import kept_rows
 from .cpu_sums import column_tasks, part_sums, task_counts
 from .nest_shapes import Idea
 from .trials import wherever
+from .walked_points import queries_in_vectors
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ Sketch = Callable[[Kernel, Cores, Sequence[KernelFacts]], Iterator[Idea]]
 """Ideas of one kind: steps after the form, why, and the gain that they are ranked by."""
 
 SKETCHES: tuple[Sketch, ...] = (
-    cache_products, column_tasks, part_sums, task_counts, transposed, in_memory_order, chains, kept_rows, tasks,
+    cache_products, column_tasks, part_sums, task_counts, queries_in_vectors, transposed, in_memory_order, chains,
+    kept_rows, tasks,
 )  # fmt: skip
 """Most promising first: what a kernel is none of says nothing."""
 

@@ -5,6 +5,7 @@ Each row of :data:`RULES` says when it applies and which scripts follow, in orde
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from .nest_shapes import RESIDENT, Idea, Shape, block_axis, has, vectors
@@ -81,6 +82,30 @@ def row_stream(s: Shape, units: int) -> Iterator[Idea]:
         yield f"distribute{{loop={i} map=[{vec}thread.x $T, seq]}}", "wide accesses along the row", 1.6
     if split:
         yield split, "rows cut over blocks: equal work for every unit", 1.6
+
+
+def between(s: Shape) -> tuple[str, ...]:
+    """Parallel loops that each thread goes through alone between the rows and the columns: heads of a token."""
+    own = {x.name: x for x in s.facts.loops}
+    stems = {own[c.parent].stem for c in s.facts.loops if c.stem in {x.stem for x in s.cols} and c.parent in own}
+    alone = (x for x in s.serial if x.kind == "par" and set(x.levels) <= {"seq"})
+    return tuple(dict.fromkeys(x.name for x in alone if x.stem in stems))
+
+
+def rows_of_rows(s: Shape, units: int) -> Iterator[Idea]:
+    """Rows of short rows: these side by side in a block, and shared out over several blocks where there are few of the
+    outer ones. Loops side by side may have different numbers of them, so how many blocks there are is fixed."""
+    vec, _ = vectors(s)
+    rows = math.prod(r.trip or 1 for r in s.rows)
+    parts = "$P:(1,2,4)" if rows >= MANY_ROWS * units else "$P:(4,8,2,1)"
+    inner = f"[{vec}thread.x $T:(16,32,8,64), seq]"
+    outer = f"[thread.y $ROWS:(8,4,16,2), block.{s.free_block_axis} {parts}, seq]"
+    each = " ".join([*(f"{c}={inner}" for c in s.col_names), *(f"{m}={outer}" for m in between(s))])
+    yield f"map{{{each}}}", "short rows side by side, wide accesses along them, blocks share those of one row", 2.0
+
+
+MANY_ROWS = 8
+"""Blocks for each unit of the device, from which on there are enough of them."""
 
 
 def short_rows(s: Shape, units: int) -> Iterator[Idea]:
@@ -222,6 +247,7 @@ RULES: tuple[tuple[str, Callable[[Shape], bool], Callable[[Shape, int], Iterator
     ("plane with a strided side", is_transposed, plane_transposed),
     ("plane with shared neighbours", lambda s: s.is_plane, plane_reuse),
     ("rows with shared neighbours", is_stencil_of_rows, neighbouring_rows),
+    ("rows of rows", lambda s: s.is_rows and bool(s.free_block_axis) and bool(between(s)), rows_of_rows),
     ("short rows", lambda s: s.is_rows and s.short, short_rows),
     ("row reduction", lambda s: s.is_rows and s.has_reduction, row_reduction),
     ("rows", lambda s: s.is_rows and not s.has_reduction, row_stream),

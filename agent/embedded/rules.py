@@ -30,6 +30,7 @@ from .trials import wherever
 from .turned import turned
 from .updates import repeated_updates
 from .walked_layers import side_by_side
+from .walked_points import walked_points
 
 
 class Rules:
@@ -99,6 +100,8 @@ class Rules:
         for steps, why, gain in repeated_updates(raised, max(1, o.device.compute_units), o.facts, able):
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         for steps, why, gain in phases(raised, able, max(1, o.device.compute_units), o.facts) if gpu else ():
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
+        for steps, why, gain in walked_points(raised, max(1, o.device.compute_units), o.facts, able) if gpu else ():
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         rows = list(self._rows(o, raised))
         yield from rows

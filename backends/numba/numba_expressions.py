@@ -28,7 +28,7 @@ from ktc.ir.nodes import (
     VecMake,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import I32, U32, U64, Array, Ptr, Scalar, Vec
+from ktc.ir.types import BOOL, I32, U32, U64, Array, Ptr, Scalar, Vec
 
 from .local_arrays import constant
 from .numba_calls import print_call
@@ -44,6 +44,13 @@ PRECEDENCE = {
 _PYTHON = {"&&": "and", "||": "or"}
 Text = tuple[str, int]
 """Printed text and the precedence of its outermost operator."""
+
+
+def _is_either_of_names(e: Expr) -> bool:
+    """Whether ``e`` is true if one of several truths is that have names, and so are known: without a branch, the loop
+    around becomes vectors."""
+    sides = (e.a, e.b) if isinstance(e, Binary) and e.op == "||" else ()
+    return bool(sides) and all(_is_either_of_names(x) or (isinstance(x, Var) and x.type == BOOL) for x in sides)
 
 
 class ExprPrinter(Names):
@@ -109,7 +116,7 @@ class ExprPrinter(Names):
         if not isinstance(t, Scalar):
             raise unsupported(f"'{e.op}' on vectors as a scalar value")
         if e.op in COMPARISONS or e.op in _PYTHON:
-            op = _PYTHON.get(e.op, e.op)
+            op = "|" if _is_either_of_names(e) else _PYTHON.get(e.op, e.op)
             p = PRECEDENCE[op]
             # Python chains comparisons: a < b == c must keep its parentheses on both sides.
             return (f"{self.text(e.a, p + (p == 5))} {op} {self.text(e.b, p + 1)}", p)

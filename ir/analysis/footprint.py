@@ -3,7 +3,8 @@
 ``A[(row) * K + k]`` with ``row`` in a tile of 64 and ``k`` in a tile of 8 touches a 64 x 8 box whose rows are ``K``
 apart; the five taps ``a[y * nx + x]``, ``a[(y - 1) * nx + x]``... of a tile of 8 x 32 touch a 10 x 34 box. A flat index
 is *delinearised* by its own strides: loop variables with one coefficient share a dimension, and taps whose bases differ
-by whole strides differ by an offset in that dimension.
+by whole strides differ by an offset in that dimension. Constant offsets are split into rows so that the box is
+smallest: the taps of a star are in the rows nearest to them, ``p[k * 3]``, ``p[k * 3 + 1]``, ``p[k * 3 + 2]`` in one.
 
 Literature: Maslov, "Delinearization" (PLDI 1992); Grosser et al., "Optimistic delinearization of parametrically sized
 arrays" (ICS 2015).
@@ -12,7 +13,7 @@ arrays" (ICS 2015).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -104,12 +105,10 @@ def footprint(touches: Sequence[Touch], most: Callable[[Expr], int | None]) -> F
         raws.append(raw)
     ref = raws[0].base
     strides = _apart(raws, _strides(raws, most))
-    offsets: list[list[int]] = []
-    for r in raws:
-        found = _offsets(minus(r.base, ref), strides)
-        if found is None:
-            return Unknown("its distance to the first access is not a whole number of rows", r.touch.index)
-        offsets.append(found)
+    odd = next((r for r in raws if _offsets(minus(r.base, ref), strides) is None), None)
+    if odd is not None:
+        return Unknown("its distance to the first access is not a whole number of rows", odd.touch.index)
+    offsets = min(_placements(raws, strides), key=lambda o: _elements(raws, strides, o, most))
     if any(o[-1] for o in offsets) and strides[-1] != {(): 1}:
         return Unknown("its distance to the first access is unknown", touches[0].index)
     return _box(raws, strides, offsets, touches[0].index)
@@ -152,9 +151,7 @@ def _strides(raws: Sequence[_Raw], most: Callable[[Expr], int | None]) -> list[P
         for s, c in r.moves:
             content = math.gcd(*c.values())
             if set(c) == {()}:
-                reach = extent_of(s)
-                assert reach is not None and reach.cap is not None
-                own[content] = own.get(content, 0) + (most(reach.cap) or 1) - 1
+                own[content] = own.get(content, 0) + _iterations(s, most) - 1
             else:
                 primitive = {k: v // content for k, v in c.items()}
                 if primitive not in symbolic:
@@ -184,13 +181,52 @@ def _apart(raws: Sequence[_Raw], strides: list[Polynomial]) -> list[Polynomial]:
     return [s if set(s) == {()} or not n else scaled(s, n) for s, n in zip(strides, apart)]
 
 
-def _offsets(distance: Polynomial, strides: Sequence[Polynomial]) -> list[int] | None:
-    """``distance`` as whole numbers of strides; constants go to the nearest multiple of each constant stride."""
+def _placements(raws: Sequence[_Raw], strides: Sequence[Polynomial]) -> Iterator[list[list[int]]]:
+    """Ways to give each access its offsets from one of them: in the nearest row, or in the row that it lies in."""
+    ways: list[tuple[_Raw, Callable[[float], int]]] = [(raws[0], _nearest), *((r, math.floor) for r in raws)]
+    for ref, split in ways:
+        found = [_offsets(minus(r.base, ref.base), strides, split) for r in raws]
+        yield [offsets for offsets in found if offsets is not None]
+
+
+def _nearest(rows: float) -> int:
+    return round(rows)
+
+
+def _elements(
+    raws: Sequence[_Raw],
+    strides: Sequence[Polynomial],
+    offsets: Sequence[Sequence[int]],
+    most: Callable[[Expr], int | None],
+) -> int:
+    """How many elements the box of ``raws`` at ``offsets`` has, its tiles at their largest."""
+    count = 1
+    for d, stride in enumerate(strides):
+        first = min(own[d] for own in offsets)
+        last = first
+        for r, own in zip(raws, offsets):
+            steps = ((loop, _ratio(c, stride) or 0) for loop, c in r.moves)
+            last = max(last, own[d] + sum(n * (_iterations(loop, most) - 1) for loop, n in steps))
+        count *= last - first + 1
+    return count
+
+
+def _iterations(loop: Loop, most: Callable[[Expr], int | None]) -> int:
+    """The most iterations of ``loop`` in one region; 1 where that is not known."""
+    reach = extent_of(loop)
+    assert reach is not None and reach.cap is not None
+    return most(reach.cap) or 1
+
+
+def _offsets(
+    distance: Polynomial, strides: Sequence[Polynomial], split: Callable[[float], int] = _nearest
+) -> list[int] | None:
+    """``distance`` as whole numbers of strides; ``split`` says which multiple of a constant stride constants go to."""
     left, out = dict(distance), []
     for s in strides:
         lead = next(iter(s))
         have = left.get(lead, 0)
-        n = round(have / s[lead]) if set(s) == {()} else have // s[lead]
+        n = split(have / s[lead]) if set(s) == {()} else have // s[lead]
         left = minus(left, scaled(s, n))
         out.append(n)
     return None if left else out
@@ -217,7 +253,7 @@ def _box(raws: list[_Raw], strides: list[Polynomial], offsets: list[list[int]], 
         dims.append(Dim(from_polynomial(strides[d], I32 if set(strides[d]) == {()} else at.type), size))
     base = raws[0].base
     for d, s in enumerate(strides):
-        base = plus(base, scaled(s, low[d]))
+        base = plus(base, scaled(s, low[d] - offsets[0][d]))
     taps = []
     for r, mine_sides in zip(raws, sides):
         moved = [Side(s.offset - low[d], s.movers) for d, s in enumerate(mine_sides)]

@@ -55,6 +55,7 @@ from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 from .counted_values import with_counted_values
 from .defs import definitions, expand
 from .guarded_accesses import GuardedAccess, guarded_accesses
+from .own_iterations import own_iterations
 
 STATEMENTS = (
     Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Eval, Fence, For, GridDependency, If, Return, Store, While,
@@ -92,10 +93,11 @@ def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
     """The range of every pointer parameter that a kernel in SPMD form touches; None where it is not known."""
     if kernel.is_parallel or kernel.launch is None or any(not isinstance(s, STATEMENTS) for s in walk(kernel.body)):
         return {p.sym: None for p in kernel.params if isinstance(p.sym.type, Ptr)}
-    kernel, rounds = _with_names(kernel)
-    guesses = _hypotheses(kernel) | dict.fromkeys(rounds, 0)
+    body, spare = own_iterations(kernel, Facts(_supposing(kernel, _hypotheses(kernel)), TRUSTED))
+    kernel, rounds = _with_names(kernel.with_(body=body))
+    guesses = _hypotheses(kernel) | dict.fromkeys((*rounds, *spare), 0)
     found = _ends(kernel, guesses)
-    needed = _needed(kernel, guesses, found) | dict.fromkeys(found.natural, 0)
+    needed = _needed(kernel, guesses, found) | dict.fromkeys((*found.natural, *spare), 0)
     passed_on = {x.sym for e in all_exprs(kernel.body) for x in walk_expr(e) if isinstance(x, Var)}
     least_zero = tuple(from_polynomial(minus(polynomial(e), constant(n)), I64) for e, n in needed.items())
     return {

@@ -87,6 +87,7 @@ ROWS: dict[str, str] = {
     "cse": "scalar.cse:Cse",
     "strength-reduce": "scalar.strength_reduce:StrengthReduce",
     "narrow-index": "scalar.narrow_index:NarrowIndex",
+    "narrow-doubles": "scalar.narrow_doubles:NarrowDoubles",
     "simplify": "scalar.simplify:Simplify",
 }
 ENTRY_POINTS = "ktc.passes"

@@ -15,9 +15,9 @@ before                                              after register-tile{loop=k_t
 
 Iterations of a parallel loop are independent, so the band may be distributed over the statements in it, and exchanged
 with a serial loop that every iteration runs alike. A scalar that lives from one piece to the next is expanded to an
-array of the tile; each thread keeps the elements of its own iterations (lowering gives them registers). The loops of
-all pieces are still what the source calls them, so ``distribute{loop=row.* ...}`` speaks of all of them. The body of
-the serial loop is now the block's: what ``stage-shared`` needs.
+array of the tile, a private array to a tile of arrays; each thread keeps the elements of its own iterations (lowering
+gives them registers). The loops of all pieces are still what the source calls them, so ``distribute{loop=row.* ...}``
+speaks of all of them. The body of the serial loop is now the block's: what ``stage-shared`` needs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from ktc.ir.analysis.order import places
 from ktc.ir.arith.loop_extents import extent
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    AddrOf,
     Alloc,
     Assign,
     Atomic,
     Body,
+    Const,
     Decl,
     Expr,
     For,
@@ -42,6 +44,7 @@ from ktc.ir.nodes import (
     InlineAsm,
     Load,
     Par,
+    Raw,
     Reduce,
     Stmt,
     Store,
@@ -50,8 +53,9 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )  # fmt: skip
+from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_body, substitute, substitute_expr, used, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, map_body, substitute, substitute_expr, used, used_in, walk
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -179,8 +183,8 @@ def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, li
             run.append(s)
     segments.append(tuple(run))
     kept = _lasting(segments)
-    shape_of = tuple(extent(s.lo, s.hi).cap for s in band)
-    tiles = {k: fresh(k.name, Array(k.type, shape_of, "local")) for k in kept}  # type: ignore[arg-type]
+    shape_of = tuple(cap for s in band if (cap := extent(s.lo, s.hi).cap) is not None)  # as the band has to have
+    tiles = {k: fresh(k.name, _tile_of(k, shape_of)) for k in kept}
     out: list[Stmt] = [Alloc(t) for t in tiles.values()]
     for seg in segments:
         if isinstance(seg, For):
@@ -190,8 +194,16 @@ def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, li
     return tuple(out), kept
 
 
+def _tile_of(v: Sym, shape: tuple[Expr, ...]) -> Array:
+    """An array of ``shape`` of what ``v`` is, a scalar or an array of one thread."""
+    if isinstance(v.type, Array):
+        return dataclasses.replace(v.type, shape=(*shape, *v.type.shape))
+    assert isinstance(v.type, Scalar)
+    return Array(v.type, shape, "local")
+
+
 def _lasting(segments: list[Body | For]) -> list[Sym]:
-    """Scalars declared in one piece and used in another, in source order."""
+    """Scalars and private arrays declared in one piece and used in another, in source order."""
     kept: list[Sym] = []
     lists = [s.body if isinstance(s, For) else s for s in segments]
     for k, seg in enumerate(lists):
@@ -203,8 +215,9 @@ def _lasting(segments: list[Body | For]) -> list[Sym]:
             for sym in declared:
                 if sym not in later or isinstance(segments[k], For):
                     continue
-                if not isinstance(s, Decl) or not isinstance(sym.type, Scalar):
-                    raise Refusal("E-RTILE-VALUE", f"'{sym.name}' is not a scalar variable", places(s))
+                scalar = isinstance(s, Decl) and isinstance(sym.type, Scalar)
+                if not scalar and not (isinstance(s, Alloc) and _is_plain_array(sym, lists)):
+                    raise Refusal("E-RTILE-VALUE", f"'{sym.name}' is no scalar variable or private array", places(s))
                 kept.append(sym)
     for seg in lists:
         for s in walk(seg):
@@ -213,6 +226,23 @@ def _lasting(segments: list[Body | For]) -> list[Sym]:
             ):
                 raise Refusal("E-RTILE-VALUE", "an atomic or assembly writes a value that would be kept", places(s))
     return kept
+
+
+def _is_plain_array(v: Sym, lists: Sequence[Body]) -> bool:
+    """Whether ``v`` is an array of one thread, of scalars and of a size that is known, whose elements are read and
+    written one by one."""
+    t = v.type
+    if not (isinstance(t, Array) and is_local_array(v) and isinstance(t.elem, Scalar)):
+        return False
+    if not all(isinstance(n, Const) for n in t.shape):
+        return False
+    body = tuple(s for seg in lists for s in seg)
+    if any(isinstance(e, AddrOf | Raw) and v in used(e) for e in all_exprs(body)):
+        return False
+    if any(isinstance(e, Load) and e.buffer == v and e.width != 1 for e in all_exprs(body)):
+        return False
+    others = (s for s in walk(body) if not isinstance(s, Alloc | For | While | If | Par | Reduce))
+    return all(isinstance(s, Store) and s.width == 1 for s in others if v in assigned((s,)))
 
 
 def _declares(s: Stmt) -> list[Sym]:
@@ -231,6 +261,10 @@ def _piece(band: list[Par], body: Body, tiles: Mapping[Sym, Sym]) -> Body:
     at = tuple(Var(v) for v in names)
 
     def on(s: Stmt) -> Stmt | None:
+        if isinstance(s, Alloc) and s.sym in copies:
+            return None
+        if isinstance(s, Store) and s.buffer in copies:
+            return dataclasses.replace(s, buffer=copies[s.buffer], index=(*at, *s.index))
         if isinstance(s, Decl) and s.sym in copies:
             return None if s.init is None else Store(copies[s.sym], at, s.init, loc=s.loc, comments=s.comments)
         if isinstance(s, Assign) and s.sym in copies:
@@ -238,6 +272,8 @@ def _piece(band: list[Par], body: Body, tiles: Mapping[Sym, Sym]) -> Body:
         return s
 
     def read(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer in copies:
+            return dataclasses.replace(e, buffer=copies[e.buffer], index=(*at, *e.index))
         return Load(copies[e.sym], at) if isinstance(e, Var) and e.sym in copies else e
 
     copies = _renamed(body, nest, tiles)
@@ -247,6 +283,6 @@ def _piece(band: list[Par], body: Body, tiles: Mapping[Sym, Sym]) -> Body:
 def _renamed(body: Body, nest: Body, tiles: Mapping[Sym, Sym]) -> dict[Sym, Sym]:
     """``tiles`` under the names that ``nest``, a copy of ``body``, gives to what ``body`` declares."""
     out = dict(tiles)
-    old = [s.sym for s in walk(body) if isinstance(s, Decl)]
-    new = [s.sym for s in walk(nest) if isinstance(s, Decl)]
+    old = [s.sym for s in walk(body) if isinstance(s, Decl | Alloc)]
+    new = [s.sym for s in walk(nest) if isinstance(s, Decl | Alloc)]
     return out | {n: tiles[o] for o, n in zip(old, new) if o in tiles}

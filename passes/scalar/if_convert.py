@@ -8,6 +8,13 @@ before                                          after if-convert{loop=i}
       elif c == 49
         ones += 1
 
+      if d < best                                     let when: bool = d < best
+        best = d                                      best = when ? d : best
+        place = i                                     place = when ? i : place
+
+With ``skip=yes`` the choices stand behind ``if when``: what finds the least of many rarely changes anything, and a warp
+none of whose threads does goes on at once.
+
 Threads of a warp that branch on data take one side after the other; a choice takes an instruction or two of all of
 them, and loads of neighbouring iterations move over it. Conditions that exclude each other (one variable compared with
 different numbers) are not asked about twice. Branches that read or write memory, hold loops, or would compute what a
@@ -17,6 +24,7 @@ condition keeps from being computed (an integer divided by 0) stay.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,10 +34,10 @@ from ktc.ir.fold import cast, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var, fresh
 from ktc.ir.purity import is_movable
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.types import BOOL, Scalar
+from ktc.ir.walk import assigned, map_body, map_expr, substitute_expr, used, used_in, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loops
-from ktc.passes.core.arguments import required
+from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import places_of
 from ktc.passes.core.refusals import Refusal, Result
@@ -41,6 +49,7 @@ MOST = 96
 @dataclass(frozen=True)
 class Arguments:
     loop: Loops = required("the loops whose branches are meant")
+    skip: bool = option(False, "leave one branch, around choices that change nothing most of the time")
 
 
 class IfConvert(Pass[Arguments]):
@@ -56,25 +65,26 @@ class IfConvert(Pass[Arguments]):
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         found = args.loop.find(kernel)
-        new = {id(s): converted(s.body) for s in found}
+        new = {id(s): converted(s.body, args.skip) for s in found}
         if all(new[id(s)] is s.body for s in found):
             raise Refusal("E-CONVERT-NONE", f"no branch in '{args.loop}' only chooses values", places(*found))
 
         def on(s: Stmt) -> Stmt:
             for f in found:
                 if type(s) is type(f) and s.var == f.var:  # type: ignore[union-attr]
-                    return dataclasses.replace(s, body=converted(s.body))  # type: ignore[call-arg, union-attr]
+                    return dataclasses.replace(s, body=converted(s.body, args.skip))  # type: ignore[call-arg, union-attr]
             return s
 
         return Result(kernel.with_(body=map_body(kernel.body, on)))
 
 
-def converted(body: Body) -> Body:
-    """``body`` with choices in the place of its own branches that can be; itself if none can be."""
+def converted(body: Body, skip: bool = False) -> Body:
+    """``body`` with choices in the place of its own branches that can be, behind a branch where they change nothing
+    unless a condition holds (``skip``); itself if none can be."""
     out: list[Stmt] = []
     for s in body:
         values = _values(s) if isinstance(s, If) else None
-        out += [s] if values is None else _chosen(values)
+        out += [s] if values is None else _chosen(values, skip)
     if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
         return body
     return _declared_at_once(tuple(out))
@@ -127,7 +137,7 @@ def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
         return a
     if isinstance(b, Select) and b.b == a and _exclude(b.cond, cond):
         return b
-    if isinstance(b, Select) and b.a == a and _exclude(b.cond, cond):
+    if isinstance(b, Select) and b.a == a:
         return Select(Binary("||", cond, b.cond), a, b.b)
     return Select(cond, a, b)
 
@@ -142,13 +152,61 @@ def _exclude(c: Expr, d: Expr) -> bool:
     return c.a == d.a and n.value != m.value and isinstance(c.a.type, Scalar) and c.a.type.is_int
 
 
-def _chosen(values: Mapping[Sym, Expr]) -> list[Stmt]:
-    """Assignments of ``values``, which are all of what was before: by way of others where one would be seen."""
-    changed = [(v, e) for v, e in values.items() if e != Var(v)]
-    if not any(used(e) & {w for w, _ in changed if w is not v} for v, e in changed):
-        return [Assign(v, e) for v, e in changed]
-    new = [(v, fresh(f"{v.name}_new", v.type), e) for v, e in changed]
-    return [*(Decl(n, e) for _, n, e in new), *(Assign(v, Var(n)) for v, n, _ in new)]
+def _chosen(values: Mapping[Sym, Expr], skip: bool) -> list[Stmt]:
+    """Assignments of ``values``, which are all of what was before."""
+    asked, named = _named_conditions({v: e for v, e in values.items() if e != Var(v)}, 0 if skip else 1)
+    changes = _changes(named) if skip else None
+    assigned_now = _in_order(named)
+    return [*asked, *(assigned_now if changes is None else [If(changes, tuple(assigned_now))])]
+
+
+def _changes(values: Values) -> Expr | None:
+    """When one of ``values`` is another than before; None where that is not a disjunction of what they ask about."""
+    conditions: dict[Expr, None] = {}
+    for v, e in values.items():
+        while isinstance(e, Select):
+            conditions |= dict.fromkeys(_parts(e.cond))
+            e = e.b
+        if e != Var(v):
+            return None
+    out: Expr | None = None
+    for c in conditions:
+        out = c if out is None else Binary("||", out, c)
+    return out
+
+
+def _in_order(named: Values) -> list[Stmt]:
+    """Assignments of the values ``named``: those first that read what others change, and by way of new variables where
+    no order is right."""
+    named, out = dict(named), list[Stmt]()
+    while named:
+        v = next((v for v in named if all(v not in used(e) for w, e in named.items() if w is not v)), None)
+        if v is None:
+            new = [(v, fresh(f"{v.name}_new", v.type), e) for v, e in named.items()]
+            return [*out, *(Decl(n, e) for _, n, e in new), *(Assign(v, Var(n)) for v, n, _ in new)]
+        out.append(Assign(v, named.pop(v)))
+    return out
+
+
+def _named_conditions(values: Values, once: int) -> tuple[list[Decl], Values]:
+    """``values`` with names for the conditions that more than ``once`` of them ask about, and the declarations of
+    these: compilers choose between values without a branch where a condition is known before."""
+    counts = Counter(c for e in values.values() for c in dict.fromkeys(_conditions(e)))
+    names = {c: Var(fresh("when", BOOL)) for c, n in counts.items() if n > once and c.type == BOOL}
+    named = {v: map_expr(e, lambda x: names.get(x, x)) for v, e in values.items()}
+    read = {s for e in named.values() for s in used(e)}  # of two conditions, one may be part of the other
+    return [Decl(name.sym, c, const=True) for c, name in names.items() if name.sym in read], named
+
+
+def _conditions(e: Expr) -> list[Expr]:
+    """What ``e`` asks about to choose, each part of a disjunction by itself."""
+    parts = (c for x in walk_expr(e) if isinstance(x, Select) for c in _parts(x.cond))
+    return [c for c in parts if not isinstance(c, Var | Const)]
+
+
+def _parts(c: Expr) -> list[Expr]:
+    """The parts of a disjunction."""
+    return [*_parts(c.a), *_parts(c.b)] if isinstance(c, Binary) and c.op == "||" else [c]
 
 
 def _declared_at_once(body: Body) -> Body:

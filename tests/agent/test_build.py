@@ -103,3 +103,39 @@ def test_a_size_that_is_one_is_no_stride():
     kernel = parse_kernel(STRIDED.replace("row: i32, ", "").replace("* row", "* m"))
     sizes = [{"n": 300, "m": 1, "sx": 3, "sy": 3}]
     assert Builder(kernel, as_loops=True, sizes=sizes).start == "raise"
+
+
+MODES = """\
+kernel pairs(x: f32 const* restrict readonly, z: f32 const* restrict readonly, y: f32* restrict, n: i32, m: i32,
+    aligned: bool, mode: i32)
+  launch grid(4) block(128)
+  if aligned
+    for i = blockIdx.x as i32 * 128 + threadIdx.x as i32; i < n; i + 512
+      y[i] = x[i] - z[i]
+  else
+    for j = blockIdx.x as i32 * 128 + threadIdx.x as i32; j < n * m; j + 512
+      y[j] = mode == 0 ? x[j / m] + z[j % m] : x[j / m]
+"""
+
+
+def test_a_flag_that_chooses_between_nests_has_its_value_from_the_start():
+    """``mode`` chooses between values alone, and stays open; so does a flag of which sizes have several values."""
+    kernel = parse_kernel(MODES)
+    usual = [{"n": n, "m": 50, "aligned": 0, "mode": 0} for n in (300, 20)]
+    start = Builder(kernel, as_loops=True, sizes=usual).start
+    assert start == "raise | specialize{aligned=0}"
+    other = [*usual, {"n": 20, "m": 50, "aligned": 1, "mode": 0}]
+    assert Builder(kernel, as_loops=True, sizes=other).start == "raise"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if aligned", "if m > 3"),  # a size, compared in order
+        ("if aligned", "if m == 1"),  # a size, which is more than a flag
+        ("x[i] - z[i]", "x[i] * f32(mode)"),
+    ],
+)
+def test_a_size_is_no_flag(old, new):
+    kernel = parse_kernel(MODES.replace(old, new).replace("if aligned", "if mode == 1"))
+    assert Builder(kernel, as_loops=True, sizes=[{"n": 300, "m": 50, "aligned": 0, "mode": 0}]).start == "raise"

@@ -4,6 +4,9 @@ A tile that lies whole within its array has others on all sides: sizes that are 
 first thread of a block is followed with numbers (:mod:`ktc.search.verification.integers.first_thread`): if the
 condition comes out the other way with all sizes as large as they get, or all but two, each is made as small as it can
 be, one after the other, the others staying as they are. What these do not show the sizes of a scenario may.
+
+How a loop goes on that data decide cannot be followed. Sizes that a condition in it compares with are made small, one
+value after the other: ``child + 1 < n`` of a heap is false in the last node of one with an even number of nodes.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.interp.execution.evaluation_plans import QUOTIENTS
-from ktc.ir.nodes import Binary, Call, Const, Expr, Stmt, Unary
+from ktc.ir.nodes import Binary, Call, Const, Expr, Stmt, Unary, Var
 from ktc.ir.types import BOOL
+from ktc.ir.walk import walk_expr
 from ktc.search.verification.integers.first_thread import FIRST, LAST, MIDDLE, FirstThread, followed
 from ktc.search.verification.integers.reaching import arguments, least_value
 
@@ -20,6 +24,12 @@ from .coverage import Coverage
 from .instances import Instance, Maker
 from .outcomes import one_sided
 from .together import extremes
+
+SMALL = 5
+"""First values of a size, among which both outcomes of what depends on its parity, or on a few more, are found."""
+
+LARGE = 4
+"""Instances whose other sizes are tried with them: large ones reach code behind whole tiles."""
 
 
 def sizes_for_outcomes(coverage: Coverage, original: Coverage, maker: Maker) -> Iterator[Instance]:
@@ -30,6 +40,21 @@ def sizes_for_outcomes(coverage: Coverage, original: Coverage, maker: Maker) -> 
         for block in (MIDDLE, LAST, FIRST):
             if coverage.outcomes.get(id(e)) in (1, 2):
                 yield from _least(coverage, maker, base, followed(coverage.candidate, *block), s, e)
+        for sizes in _small_values(coverage, maker, base, e):
+            made = maker.make(sizes) if coverage.outcomes.get(id(e)) in (1, 2) else None
+            if made is not None:
+                yield made
+
+
+def _small_values(coverage: Coverage, maker: Maker, base: Mapping[str, int], e: Expr) -> Iterator[Mapping[str, int]]:
+    """``base``, and what was tried and reached most, with each size that ``e`` asks about at each of its first
+    values."""
+    asked = {x.sym.name for x in walk_expr(e) if isinstance(x, Var)}
+    sizes = [a.value for a in coverage.workload.args if a.role == "scalar" and a.name in asked]
+    large = sorted(coverage.tried, key=lambda i: -i.cost)[:LARGE]
+    for name in (n for n in maker.names if n in sizes):
+        for others in (base, *(i.sizes for i in large)):
+            yield from ({**others, name: maker.steps[name].at(k)} for k in range(1, SMALL + 1))
 
 
 def _least(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
 from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
+from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.instances.coverage import SECOND_ROUND, Coverage, missing_instances
 from ktc.search.verification.instances.instances import (
     IDLE,
@@ -18,6 +20,7 @@ from ktc.search.verification.instances.instances import (
     MAX_ELEMENTS,
     Instance,
     Maker,
+    extents,
     larger_instances,
     launched_always,
 )
@@ -237,7 +240,11 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         most = progress.most if progress.larger else None
         known = job.defects_for(instance.sizes) if job.unsure and not first else []
         got = job.run(instance, "exact", domain, want, sanitize=first or job.unsure, known=known, most=most)
-        if progress.larger and endless(got) and not endless(got, certainly=True):
+        if (
+            endless(got)
+            and not endless(got, certainly=True)
+            and (progress.larger or _is_long(job, instance, want, got))
+        ):
             return _Tried(ran=False)
     except KtcError as e:
         if e.code == "E-INTERP-TYPE":
@@ -256,6 +263,16 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
     if first and failure is None:
         progress.note(instance, want.steps, got)
     return _Tried(failure=failure)
+
+
+def _is_long(job: Job, instance: Instance, want: RunResult, got: RunResult) -> bool:
+    """Whether the candidate's run may have been cut short because each of its threads does one after another what many
+    of the original's do at once: it has not taken longer than all of them together."""
+    if not (job.original.is_spmd and job.candidate.is_spmd) or job.original.is_sequence or not want.ended:
+        return False
+    scalars = scalars_of(job.workload, instance.sizes)
+    theirs, mine = (math.prod(extents(k, scalars)) for k in (job.original, job.candidate))
+    return mine < theirs and got.steps * mine <= want.steps * theirs
 
 
 def endless(result: RunResult, certainly: bool = False) -> bool:

@@ -107,6 +107,22 @@ KERNELS = {
         "0_i64 .. n - 1_i64",
     ),
     "whole blocks": (one(f"{INDEX} y[i] = 1;", "n / 32"), "0_i64 .. n - 1_i64"),
+    "pointers that the only iteration of a thread moves on": (
+        one(
+            f"for ({INDEX} i < n; i += gridDim.x * blockDim.x)"
+            " { y += i * m; x += i; for (int k = 0; k < m; ++k) y[k] = x[0]; }",
+            "min((n + 31) / 32, 1)",
+        ),
+        "0_i64 .. m * n - 1_i64",
+    ),
+    "pointers that one of several iterations moves on": (
+        one(f"for ({INDEX} i < n; i += gridDim.x * blockDim.x) {{ y += i * m; y[0] = x[0]; }}", "1"),
+        "0_i64 .. m * n - m",
+    ),
+    "pointers that go on and are read after the loop": (
+        one(f"for ({INDEX} i < n; i += gridDim.x * blockDim.x) {{ y += i * m; y[0] = 1; }} y[0] = 2;", "1"),
+        None,
+    ),
     "counted in a branch": (
         one("int i = 0; for (int k = 0; k < n; ++k) if (k < m) { y[i] = 1; i += 1; }", "1", "1"),
         None,

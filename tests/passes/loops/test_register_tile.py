@@ -80,7 +80,13 @@ ROWS = BLOCKS + "    par row in t * 8..min(t * 8 + 8, M) @ [thread.x 8]\n"
             "E-RTILE-EXTENT",
         ),
         (
-            ROWS + "      array x: f32[2]\n      x[0] = 0.0\n      for k in 0..K\n        x[0] += 1.0\n      C[row] = x[0]\n",
+            ROWS + "      array x: f32[K]\n      x[0] = 0.0\n      for k in 0..K\n        x[0] += 1.0\n      C[row] = x[0]\n",
+            "register-tile{loop=k}",
+            "E-RTILE-VALUE",
+        ),
+        (
+            ROWS + "      array x: f32[2] align 8\n      x[0] = 0.0\n      x[1] = 0.0\n      for k in 0..K\n"
+            "        x[0 +: 2] = x[0 +: 2]\n      C[row] = x[0]\n",
             "register-tile{loop=k}",
             "E-RTILE-VALUE",
         ),
@@ -131,3 +137,53 @@ kernel k(C: f32* restrict, A: f32 const* restrict, M: i32, K: i32)
     k = applied(source, "register-tile{loop=k}")
     assert "part in 0..cdiv(min(8, M - t * 8), 4) @ [seq]\n      array s: f32[4]\n" in body_of(k)
     assert differs(source, k, [{"M": m, "K": 5} for m in (1, 4, 7, 8, 13)], lower=False) is None
+
+
+LISTS = """\
+kernel k(C: f32* restrict, A: f32 const* restrict, M: i32, K: i32)
+  par t in 0..cdiv(M, 8) @ [block.x]
+    par row in t * 8..min(t * 8 + 8, M) @ [thread.x 4, unroll 2]
+      array least: f32[3]
+      for j in 0..3
+        least[j] = 100.0
+      for k in 0..K
+        var at: i32 = 2
+        if A[row * K + k] < least[2]
+          while at > 0 && A[row * K + k] < least[at - 1]
+            least[at] = least[at - 1]
+            at -= 1
+          least[at] = A[row * K + k]
+      C[row] = least[0] + least[1] * least[2]
+"""
+
+
+def test_a_private_array_is_kept_for_each_iteration() -> None:
+    """The three least of each row, in order: where the next one goes depends on data."""
+    source = parse_kernel(LISTS)
+    k = applied(source, "register-tile{loop=k}")
+    assert "array least: f32[8, 3]" in body_of(k)
+    assert differs(source, k, [{"M": m, "K": n} for m, n in ((1, 1), (7, 3), (8, 5), (9, 2))]) is None
+
+
+def test_an_array_that_all_iterations_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = register_tile._piece
+
+    def wrong(band, body, tiles):
+        from ktc.ir.nodes import Load, Store, i32
+        from ktc.ir.walk import map_body
+
+        arrays = set(tiles.values())
+
+        def first(x):
+            return register_tile.dataclasses.replace(x, index=(i32(0), *x.index[1:]))
+
+        return map_body(
+            whole(band, body, tiles),
+            lambda s: first(s) if isinstance(s, Store) and s.buffer in arrays else s,
+            lambda e: first(e) if isinstance(e, Load) and e.buffer in arrays else e,
+        )
+
+    monkeypatch.setattr(register_tile, "_piece", wrong)
+    source = parse_kernel(LISTS)
+    k = applied(source, "register-tile{loop=k}")
+    assert differs(source, k, [{"M": 7, "K": 3}], lower=False) is not None

@@ -456,3 +456,51 @@ def test_rows_beside_each_other_are_staged_with_those_between_them() -> None:
     after = applied(k, TILES.replace(" transpose=yes vec=4", ""))
     assert "array qkv_s: shared f32[47, 8]" in body_of(after)
     assert differs(k, after, [{"n": n, "d": d} for n, d in ((1, 8), (17, 8), (33, 16))], 3000) is None
+
+
+def points(*taps: str) -> Kernel:
+    """Each of ``n`` queries looks for the nearest of ``m`` points, whose coordinates it reads in the order ``taps``."""
+    read = " + ".join(f"abs(q[i * 3 + {c}] - p[k * 3 + {c}])" for c in taps)
+    return parse_kernel(f"""\
+kernel k(out: i32* noalias align 16, q: f32 const* noalias align 16 readonly, p: f32 const* noalias align 16 readonly,
+    n: i32 range 1..4096, m: i32 range 1..4096)
+  launch grid((n + 31) / 32) block(32)
+  par i in 0..n @ [thread.x 32, block.x]
+    var best: f32 = 1000.0
+    var nearest: i32 = 0
+    for k in 0..m
+      var d: f32 = {read}
+      if d < best
+        best = d
+        nearest = k
+    out[i] = nearest
+""")
+
+
+POINT_TILES = (
+    "tile{loops=i sizes=64} | map{i=[thread.x 32, unroll 2]} | tile{loops=k sizes=16 tail=cut}"
+    " | register-tile{loop=k_tile.*} | stage-shared{array=p loop=k_tile.*}"
+)
+
+
+@pytest.mark.parametrize("taps", [("0", "1", "2"), ("2", "0", "1"), ("1", "2", "0")])
+def test_coordinates_of_a_point_are_one_row(taps: tuple[str, ...]) -> None:
+    """What each iteration reads of ``p`` is a whole point, whichever of its coordinates it reads first."""
+    k = points(*taps)
+    after = applied(k, POINT_TILES)
+    assert "array p_s: shared f32[16, 3]" in body_of(after)
+    assert differs(k, after, [{"n": n, "m": m} for n, m in ((1, 1), (65, 16), (70, 37), (3, 15))], 3000) is None
+
+
+def test_points_that_the_kernel_writes_are_not_staged() -> None:
+    """A body that writes what it would stage, or that may under another name, reads what it wrote."""
+    text = print_kernel(points("0", "1", "2")).replace("nearest = k", "nearest = k\n        p[k * 3] = best")
+    own = parse_kernel(text.replace("p: f32 const*", "p: f32*").replace("noalias readonly", "noalias"))
+    assert refused(own, POINT_TILES).code == "E-STAGE-WRITTEN"
+    other = parse_kernel(print_kernel(points("0", "1", "2")).replace(" noalias", ""))
+    assert refused(other, POINT_TILES).code == "E-STAGE-WRITTEN"
+
+
+def test_points_are_not_staged_where_a_query_ends_early() -> None:
+    early = print_kernel(points("0", "1", "2")).replace("        nearest = k\n", "        nearest = k\n        break\n")
+    assert refused(parse_kernel(early), POINT_TILES).code == "E-TILE-BREAK"

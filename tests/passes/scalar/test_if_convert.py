@@ -20,6 +20,11 @@ def text(branch: str) -> str:
 
 COUNTS = text("      if v == 3\n        a += 1\n      elif v == 4\n        b += 1\n      elif v == 5\n        a += 2\n")
 SWAP = text("      if v > a\n        b = a\n        a = v\n      else\n        b = max(b, v)\n")
+TURN = text("      if v > 0\n        let w: i32 = a\n        a = b\n        b = w\n")
+THREE = text(
+    "      if v < a\n        e = b\n        b = a\n        a = v\n      elif v < b\n        e = b\n        b = v\n"
+    "      elif v < e\n        e = v\n"
+).replace("    var a: i32 = 0\n", "    var a: i32 = 0\n    var e: i32 = 9\n")
 LOCAL = text(
     "      if v > 2\n        let w: i32 = v * v\n        if w < 30\n          a += w\n      else\n        b = b ^ v\n"
 )
@@ -31,17 +36,53 @@ def test_before_and_after() -> None:
     assert "      a = v == 3 ? a + 1 : v == 5 ? a + 2 : a\n      b = v == 4 ? b + 1 : b\n" in body
 
 
-def test_variables_that_are_seen_change_together() -> None:
+def test_what_reads_a_variable_is_assigned_before_it_changes() -> None:
     body = body_of(applied(parse_kernel(SWAP), "if-convert{loop=i}"))
-    assert "let b_new: i32 = v > a ? a : max(b, v)" in body.replace("var b_new", "let b_new")
+    assert body[body.index("      let when") : body.index("    y[")] == (
+        "      let when: bool = v > a\n      b = when ? a : max(b, v)\n      a = when ? v : a\n"
+    )
+
+
+def test_variables_that_see_each_other_change_together() -> None:
+    body = body_of(applied(parse_kernel(TURN), "if-convert{loop=i}"))
+    assert "var b_new: i32 = v > 0 ? a : b" in body.replace("when", "v > 0")
     assert body.index("a_new: i32") < body.index("      b = b_new\n")
+
+
+def test_a_condition_is_asked_once() -> None:
+    """The three smallest: a compiler is left choices between values that are there."""
+    body = body_of(applied(parse_kernel(THREE), "if-convert{loop=i}"))
+    assert body.count("v < ") == 3
+    assert "e = when || when_1 ? b : v < e ? v : e" in body
+
+
+def test_choices_that_rarely_change_anything_stay_behind_a_branch() -> None:
+    body = body_of(applied(parse_kernel(THREE), "if-convert{loop=i skip=yes}"))
+    assert "      if when || when_1 || when_2\n        e = when || when_1 ? b : when_2 ? v : e\n" in body
+
+
+def test_where_something_always_changes_there_is_no_branch() -> None:
+    assert "if " not in body_of(applied(parse_kernel(SWAP), "if-convert{loop=i skip=yes}"))
+
+
+@pytest.mark.parametrize("kernel", ["COUNTS", "SWAP", "TURN", "THREE", "LOCAL", "FRESH", "BOTH"])
+def test_meaning_stays_behind_a_branch(kernel: str) -> None:
+    before = parse_kernel(globals()[kernel])
+    assert differs(before, applied(before, "if-convert{loop=i skip=yes}"), SIZES) is None
+
+
+def test_a_change_that_is_skipped_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = if_convert._changes
+    monkeypatch.setattr(if_convert, "_changes", lambda values: whole(values).a.a)
+    before = parse_kernel(THREE)
+    assert differs(before, applied(before, "if-convert{loop=i skip=yes}"), SIZES) is not None
 
 
 def test_a_variable_is_declared_as_what_it_is() -> None:
     assert "var c: i32 = v < 0 ? v : 7\n" in body_of(applied(parse_kernel(FRESH), "if-convert{loop=i}"))
 
 
-@pytest.mark.parametrize("kernel", [COUNTS, SWAP, LOCAL, FRESH])
+@pytest.mark.parametrize("kernel", [COUNTS, SWAP, TURN, THREE, LOCAL, FRESH])
 def test_meaning_stays(kernel: str) -> None:
     before = parse_kernel(kernel)
     after = applied(before, "if-convert{loop=i}")

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
 import ktc
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Decl, i32
-from ktc.ir.walk import map_body, walk
+from ktc.ir.text import print_expr
+from ktc.ir.walk import all_exprs, map_body, walk
 from ktc.search.verification import verify
+from ktc.search.verification.instances.coverage import Coverage
+from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance, Maker
+from ktc.search.verification.instances.outcome_sizes import _small_values
 from ktc.search.verification.instances.together import extremes
 from ktc.search.verification.integers.first_thread import FirstThread
 from ktc.search.verification.verdict import Verdict
@@ -164,3 +171,71 @@ def test_where_both_ends_of_a_range_are_whole_steps_one_less_is_tried() -> None:
 
     sizes = [s["nz"] for s in extremes(Ends(), {"nx": 8, "nz": 8})]  # type: ignore[arg-type]
     assert {1024, 2, 1023} == set(sizes)
+
+
+HEAP = """\
+kernel heap(y: f32* restrict, x: f32 const* restrict readonly, n: i32 range 1..256, size: i32 range 1..32)
+  launch grid(1) block(32)
+  array kept: f32[32]
+  for i in 0..size
+    kept[i] = 1000.0
+{loop}
+  y[threadIdx.x] = kept[0]
+"""
+SIFT = """\
+for k in {range}
+  if x[k] < kept[0]
+    kept[0] = x[k]
+    var root: i32 = 0
+    var child: i32 = 1
+    while child < size
+      if child + 1 < size && kept[child + 1] > kept[child]
+        child += 1
+      if kept[root] > kept[child]
+        break
+      let other: f32 = kept[root]
+      kept[root] = kept[child]
+      kept[child] = other
+      root = child
+      child = root * 2 + 1
+"""
+IN_TILES = (
+    "for t in 0..n / 64 * 64 step 64\n"
+    + indent(SIFT.format(range="t..t + 64"), "  ")
+    + SIFT.format(range="n / 64 * 64..n")
+)
+
+
+def heaps(tmp_path: Path) -> tuple[Kernel, str, ktc.Workload]:
+    """The kernel as it is, the text of one that goes by tiles, and their workload."""
+    texts = [HEAP.format(loop=indent(loop.rstrip(), "  ")) for loop in (SIFT.format(range="0..n"), IN_TILES)]
+    (tmp_path / "k.ktir").write_text(texts[0])
+    lines = ['[kernel]\nsource = "k.ktir"\nname = "heap"']
+    for name, role, shape in (("y", "out", "32"), ("x", "in", "n")):
+        lines.append(f'[[args]]\nname = "{name}"\ndtype = "f32"\nrole = "{role}"\nshape = ["{shape}"]')
+    for name, most in (("n", 256), ("size", 32)):
+        lines.append(
+            f'[[args]]\nname = "{name}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{name}"\nrange = [1, {most}]'
+        )
+    lines.append('[[scenario]]\nname = "main"\nsizes = { n = 200, size = 31 }')
+    (tmp_path / "workload.toml").write_text("\n".join(lines))
+    return kernel(texts[0]), texts[1], ktc.Workload.load(tmp_path)
+
+
+def test_a_size_is_small_where_the_others_are_not(tmp_path: Path) -> None:
+    """The last node of a heap has no second child where the heap has two elements, or four: so has it where the others
+    are as large as a whole tile asks."""
+    plain, tiles, workload = heaps(tmp_path)
+    tiled = kernel(tiles)
+    maker = Maker((plain, tiled), workload, MAX_ELEMENTS)
+    coverage = Coverage(tiled, workload, [Instance({"n": n, "size": 31}, n) for n in (3, 5, 7, 9, 64, 129)])
+    asked = next(e for e in all_exprs(tiled.body) if print_expr(e) == "child + 1 < size")
+    found = list(_small_values(coverage, maker, {"n": 3, "size": 3}, asked))
+    assert {(s["n"], s["size"]) for s in found} == set(product((3, 7, 9, 64, 129), (1, 2, 3, 4, 5)))
+
+
+def test_a_heap_that_is_filled_by_tiles(tmp_path: Path) -> None:
+    plain, tiles, workload = heaps(tmp_path)
+    assert verify(plain, kernel(tiles), workload).status == "TESTED"
+    beyond = kernel(tiles.replace("child + 1 < size", "child + 1 <= size", 1))
+    assert verify(plain, beyond, workload).status == "REJECTED"
