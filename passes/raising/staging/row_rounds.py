@@ -1,0 +1,255 @@
+"""Private arrays of which each round of a thread's loops has a part, as what each round makes of its part.
+
+before                                               after
+    array v: f32[16]                                     for i in 0..4
+    for i in 0..4                                          array part: f32[4]
+      v[i * 4 +: 4] = x[(i * 256 + tid) * 4 +: 4]          part[0 +: 4] = x[(i * 256 + tid) * 4 +: 4]
+      for j in 0..4                                        for j in 0..4
+        s += v[i * 4 + j]                                    s += part[j]
+    mean = total(s)                                      mean = total(s)
+    for i in 0..4                                        for i in 0..4
+      for j in 0..4                                        array part: f32[4]
+        v[i * 4 + j] -= mean                               part[0] = x[(i * 256 + tid) * 4 + 0] ...
+      y[(i * 256 + tid) * 4 +: 4] = v[i * 4 +: 4]          for j in 0..4
+                                                             part[j] -= mean
+                                                           y[(i * 256 + tid) * 4 +: 4] = part[0 +: 4]
+
+What the elements are when a loop begins is computed again from what they were made of: so no array lives across an
+exchange, and the loops are over a row's vectors. A guess like all of this package: memory may have changed in between,
+which the exact comparison with the source finds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Atomic,
+    Body,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    VecMake,
+    fresh,
+)  # fmt: skip
+from ktc.ir.purity import acts
+from ktc.ir.storage import is_local_array
+from ktc.ir.types import Array, Vec
+from ktc.ir.walk import (
+    assigned,
+    declared,
+    map_body,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+    with_list_around,
+)
+from ktc.passes.raising.lanes.scalar_lanes import Lanes, NotLanes
+
+MOST_OPERATORS = 100
+"""Operators of an element that is computed again."""
+
+
+def with_row_rounds(body: Body) -> tuple[Body, tuple[Alloc, ...]]:
+    """``body`` without such arrays, and what they were."""
+    found: list[Alloc] = []
+    while True:
+        changing = {b for b in assigned(body) if not hasattr(b.type, "space")}
+        arrays = [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]
+        forms = ((s, with_list_around(body, s, partial(_apart, s, changing))) for s in arrays)
+        made, form = next(((s, form) for s, form in forms if form is not None), (None, None))
+        if made is None or form is None:
+            return body, tuple(found)
+        body = form
+        found.append(made)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One iteration of ``loop``, ``body`` with ``part`` in place of the elements of an array that it touches."""
+
+    loop: For
+    part: Sym
+    body: Body
+
+
+def _apart(made: Alloc, changing: set[Sym], before: Body, behind: Body) -> Body | None:
+    """The list around ``made``, which is such an array, with a part in each round; None where it is something else.
+
+    ``changing``: variables that do not keep their value.
+    """
+    array = made.sym
+    touching = [s for s in behind if array in used_in((s,)) | assigned((s,))]
+    rounds = [r for s in touching if isinstance(s, For) and (r := _round(s, array)) is not None]
+    if len(rounds) < max(2, len(touching)) or len({(r.part.type, _trips(r.loop)) for r in rounds}) != 1:
+        return None
+    known: list[Expr] = []
+    done: dict[int, For] = {}
+    for s, r in zip(touching, rounds):
+        begun = _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known])
+        if r.part in assigned(r.body):
+            values = _values(r, begun, changing)
+            if values is None:
+                return None
+            known = [_at(e, r.loop.var, rounds[0].loop.var) for e in values]
+        own: Stmt = Alloc(r.part) if isinstance(r.part.type, Array) else Decl(r.part)
+        done[id(s)] = dataclasses.replace(r.loop, body=_in_scope(r.part, (own, *begun), r.body))
+    return (*before, *(done.get(id(s), s) for s in behind))
+
+
+def _at(e: Expr, v: Sym, other: Sym) -> Expr:
+    return e if v == other else substitute_expr(e, {v: cast(Var(other), v.type)})  # type: ignore[arg-type]
+
+
+def _trips(loop: For) -> int | None:
+    form = counting(loop)
+    trips = evaluate(form.hi, {}) if form is not None and form.from_zero_by_one else None
+    return None if trips is None else int(trips)
+
+
+def _round(loop: For, array: Sym) -> Round | None:
+    """What an iteration of ``loop`` does with its part of ``array``; None where it does something with the rest."""
+    t, trips = array.type, _trips(loop)
+    size = _size(array)
+    if not isinstance(t, Array) or not trips or size is None or size % trips or loop.var in assigned(loop.body):
+        return None
+    each, known = size // trips, definitions(loop.body)
+    part = fresh(array.name, t.elem if each == 1 else Array(t.elem, (i32(each),), "local"))
+    failed = False
+
+    def place(index: tuple[Expr, ...], width: int | Expr) -> tuple[Expr, ...]:
+        """The index in the part of what is at ``index`` in the array."""
+        nonlocal failed
+        flat: Expr = i32(0)
+        for i, n in zip(index, t.shape):  # type: ignore[attr-defined]
+            flat = add(mul(flat, n), cast(expand(i, known), i32(0).type))
+        form = linear_form(flat, {loop.var})
+        rest = i32(0) if form is None else simplify(form.rest)
+        fits = form is not None and evaluate(form.coeff(loop.var), {}) == each and len(index) >= len(t.shape)  # type: ignore[attr-defined]
+        if not fits or (each == 1 and (evaluate(rest, {}) != 0 or width != 1)):
+            failed = True
+            return index
+        return (*((rest,) if each > 1 else ()), *index[len(t.shape) :])  # type: ignore[attr-defined]
+
+    def value(e: Expr) -> Expr:
+        if not isinstance(e, Load) or e.buffer != array:
+            return e
+        index = place(e.index, e.width)
+        return dataclasses.replace(e, buffer=part, index=index) if index else Var(part)
+
+    def statement(s: Stmt) -> Stmt:
+        if not isinstance(s, Store) or s.buffer != array:
+            return s
+        index = place(s.index, s.width)
+        whole = Assign(part, s.value, loc=s.loc, comments=s.comments)
+        return dataclasses.replace(s, buffer=part, index=index) if index else whole
+
+    body = map_body(loop.body, statement, value)
+    if failed or array in used_in(body) | assigned(body):
+        return None
+    return Round(loop, part, body)
+
+
+def _size(array: Sym) -> int | None:
+    size = 1
+    for n in array.type.shape if isinstance(array.type, Array) else ():
+        extent = evaluate(n, {})
+        if extent is None:
+            return None
+        size *= int(extent)
+    return size
+
+
+def _begun(part: Sym, values: list[Expr]) -> Body:
+    """``part`` given ``values``, those of its lanes one after the other; nothing where there are none."""
+    t = part.type
+    elem = t.elem if isinstance(t, Array) else t
+    if isinstance(elem, Vec):
+        n = int(elem.n)  # type: ignore[arg-type]
+        values = [VecMake(elem, tuple(values[k : k + n])) for k in range(0, len(values), n)]
+    if isinstance(t, Array):
+        return tuple(Store(part, (i32(k),), value) for k, value in enumerate(values))
+    return tuple(Assign(part, value) for value in values)
+
+
+def _in_scope(part: Sym, begun: Body, body: Body) -> Body:
+    """``body`` with ``begun`` at the beginning of what it does with ``part``, under the conditions of all of that."""
+    at = [k for k, s in enumerate(body) if part in used_in((s,)) | assigned((s,))]
+    first = body[at[0]]
+    if len(at) == 1 and isinstance(first, If) and part not in used(first.cond) and not first.orelse:
+        return (*body[: at[0]], dataclasses.replace(first, then=_in_scope(part, begun, first.then)), *body[at[0] + 1 :])
+    return (*body[: at[0]], *begun, *body[at[0] :])
+
+
+def _values(r: Round, begun: Body, changing: set[Sym]) -> list[Expr] | None:
+    """What the lanes of the part are at the end of a round that starts with ``begun``; None where that cannot be said
+    behind it."""
+    own = {*declared(r.body), r.part}
+
+    def needed(s: Stmt) -> Stmt | None:
+        to = s.sym if isinstance(s, Assign) else s.buffer if isinstance(s, Store | Atomic) else None
+        return s if to is None or to in own else None
+
+    lanes = Lanes()
+    lanes.known[r.part] = [None] * _lanes_of(r.part) if isinstance(r.part.type, Array | Vec) else None
+    try:
+        lanes.run(_in_scope(r.part, begun, map_body(r.body, needed)))
+    except NotLanes:
+        return None
+    cells = lanes.known[r.part]
+    named = {d.sym: d.init for d in lanes.items if isinstance(d, Decl) and d.const and d.init is not None}
+    fixed = (own | {d.sym for d in lanes.items if isinstance(d, Decl)} | changing) - named.keys()
+    values: list[Expr] = []
+    for e in cells if isinstance(cells, list) else [cells]:
+        value = None if e is None else _written_out(e, named)
+        if value is None or used(value) & fixed or any(map(_stays, walk_expr(value))):
+            return None
+        values.append(value)
+    return values
+
+
+def _lanes_of(part: Sym) -> int:
+    t = part.type
+    elem = t.elem if isinstance(t, Array) else t
+    lanes = int(elem.n) if isinstance(elem, Vec) else 1  # type: ignore[arg-type]
+    return lanes * (_size(part) or 1)
+
+
+def _written_out(e: Expr, named: Mapping[Sym, Expr]) -> Expr | None:
+    """``e`` without the names of ``named``; None where that is long."""
+    sizes: dict[Sym, int] = {}
+
+    def size(x: Expr) -> int:
+        total = 0
+        for y in walk_expr(x):
+            if isinstance(y, Var) and y.sym in named and y.sym not in sizes:
+                sizes[y.sym] = size(named[y.sym])
+            total += sizes.get(y.sym, 1) if isinstance(y, Var) else 1
+        return total
+
+    return simplify(expand(e, named)) if size(e) <= MOST_OPERATORS else None
+
+
+def _stays(x: Expr) -> bool:
+    """Whether ``x`` is computed where it stands alone."""
+    return acts(x) or (isinstance(x, Load) and is_local_array(x.buffer))
+
+
+__all__ = ["with_row_rounds"]
