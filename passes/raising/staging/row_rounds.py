@@ -22,37 +22,43 @@ which the exact comparison with the source finds.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.polynomial import minus, polynomial
+from ktc.ir.fields import children, with_children
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import (
     Alloc,
     Assign,
     Atomic,
     Body,
+    Const,
     Decl,
     Expr,
     For,
     If,
     Load,
+    Select,
     Stmt,
     Store,
     Sym,
     Var,
+    VecGet,
     VecMake,
     fresh,
 )  # fmt: skip
 from ktc.ir.purity import acts
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Array, Vec
+from ktc.ir.types import Array, Scalar, Vec
 from ktc.ir.walk import (
     assigned,
     declared,
+    loads_in,
     map_body,
     substitute_expr,
     used,
@@ -104,7 +110,7 @@ def _apart(made: Alloc, changing: set[Sym], before: Body, behind: Body) -> Body 
     done: dict[int, For] = {}
     for s, r in zip(touching, rounds):
         begun = _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known])
-        if r.part in assigned(r.body):
+        if r.part in assigned(r.body) and r is not rounds[-1]:
             values = _values(r, begun, changing)
             if values is None:
                 return None
@@ -181,12 +187,62 @@ def _begun(part: Sym, values: list[Expr]) -> Body:
     """``part`` given ``values``, those of its lanes one after the other; nothing where there are none."""
     t = part.type
     elem = t.elem if isinstance(t, Array) else t
+    n = int(elem.n) if isinstance(elem, Vec) else 1  # type: ignore[arg-type]
+    if len(values) > 1 and n == 1 and (whole := _side_by_side(values)) is not None:
+        return (Store(part, (i32(0),), whole, len(values)),)
+    read: list[Decl] = []
     if isinstance(elem, Vec):
-        n = int(elem.n)  # type: ignore[arg-type]
-        values = [VecMake(elem, tuple(values[k : k + n])) for k in range(0, len(values), n)]
+        vectors = [values[k : k + n] for k in range(0, len(values), n)]
+        values = [_side_by_side(v) or VecMake(elem, tuple(_of_vectors(v, read))) for v in vectors]
+    elif len(values) > 1:
+        values = _of_vectors(values, read)
     if isinstance(t, Array):
-        return tuple(Store(part, (i32(k),), value) for k, value in enumerate(values))
-    return tuple(Assign(part, value) for value in values)
+        return (*read, *(Store(part, (i32(k),), value) for k, value in enumerate(values)))
+    return (*read, *(Assign(part, value) for value in values))
+
+
+def _of_vectors(values: list[Expr], read: list[Decl]) -> list[Expr]:
+    """``values``, each a lane of something, with what is read for them as lanes of vectors, which are added to
+    ``read``."""
+    whole = _side_by_side(values)
+    if whole is not None and (load := next(loads_in(whole), None)) is not None:
+        name = fresh(load.buffer.name, whole.type)
+        read.append(Decl(name, whole, const=True))
+        return [VecGet(Var(name), i32(k)) for k in range(len(values))]
+    first, operands = values[0], [list(children(e)) for e in values]
+    if any(type(e) is not type(first) or _with(e, operands[0]) != first for e in values) or isinstance(first, Load):
+        return values
+    parts = [_of_vectors(list(each), read) for each in zip(*operands)]
+    return [_with(e, own) for e, own in zip(values, zip(*parts))] if parts else values
+
+
+def _with(e: Expr, operands: Iterable[Expr]) -> Expr:
+    rest = iter(operands)
+    return with_children(e, lambda x: next(rest, x))
+
+
+def _side_by_side(values: list[Expr]) -> Expr | None:
+    """``values``, of which those that are read lie side by side in memory, as one vector; None if they are others."""
+    first = values[0]
+    if isinstance(first, Select):
+        choices = [e for e in values if isinstance(e, Select) and e.cond == first.cond]
+        if len(choices) < len(values):
+            return None
+        a, b = _side_by_side([e.a for e in choices]), _side_by_side([e.b for e in choices])
+        return None if a is None or b is None else Select(first.cond, a, b)
+    if isinstance(first, Const):
+        same = all(e == first for e in values)
+        return VecMake(Vec(first.type, len(values)), tuple(values)) if same else None
+    if not isinstance(first, Load) or first.width != 1 or not isinstance(first.type, Scalar):
+        return None
+    start = polynomial(first.index[-1])
+    for k, e in enumerate(values):
+        if not isinstance(e, Load) or dataclasses.replace(e, index=first.index) != first:
+            return None
+        gap = minus(polynomial(e.index[-1]), start)
+        if e.index[:-1] != first.index[:-1] or gap != ({(): k} if k else {}):
+            return None
+    return dataclasses.replace(first, width=len(values))
 
 
 def _in_scope(part: Sym, begun: Body, body: Body) -> Body:
