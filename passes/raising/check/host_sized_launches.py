@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.arith.simplification import simplified
 from ktc.ir.fold import cast, evaluate, i32, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
@@ -78,8 +79,13 @@ def with_decided_extents(kernel: Kernel, launch: Launch) -> Launch:
     if not any(isinstance(x, Select | Call) for e in extents for x in walk_expr(e)):
         return launch
     facts = facts_of(kernel, REWRITES)
-    gx, gy, gz, x, y, z = (simplify(simplified(e, facts)) if used(e) else e for e in extents)
+    gx, gy, gz, x, y, z = (_summed(simplify(simplified(e, facts))) if used(e) else e for e in extents)
     return dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z))
+
+
+def _summed(e: Expr) -> Expr:
+    """``1 + rows - 1`` as ``rows``."""
+    return from_polynomial(polynomial(e), e.type) if isinstance(e, Binary) and e.op in ("+", "-") else e  # type: ignore[arg-type]
 
 
 Numbers: TypeAlias = Mapping[Sym, Expr]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import replace
-from typing import TypeVar
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.defs import definitions, expand
@@ -45,8 +44,6 @@ from ktc.passes.raising.normalise.guards_as_ends import let_through
 from ktc.passes.raising.normalise.nests import covers
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.loop_bounds import upper_bound
-
-Loop = TypeVar("Loop", Par, Reduce)
 
 
 def with_row_ends(body: Body) -> Body:
@@ -77,7 +74,7 @@ def _conditions(s: Par | Reduce) -> dict[Expr, Expr]:
     return {c: end for c, end in ends.items() if end is not None and not used(end) & changing}
 
 
-def _decided(s: Loop, mine: Container[Expr], holds: bool) -> Loop:
+def _decided(s: Par | Reduce, mine: Container[Expr], holds: bool) -> Par | Reduce:
     """``s`` where the conditions ``mine`` hold, or where they do not."""
 
     def statement(x: Stmt) -> Stmt | Body:
@@ -92,8 +89,10 @@ def _decided(s: Loop, mine: Container[Expr], holds: bool) -> Loop:
     def value(e: Expr) -> Expr:
         return (e.a if holds else e.b) if isinstance(e, Select) and e.cond in mine else e
 
-    more = {"accs": tuple(replace(a, value=map_expr(a.value, value)) for a in s.accs)} if isinstance(s, Reduce) else {}
-    return replace(s, body=map_body(s.body, statement, value), **more)
+    body = map_body(s.body, statement, value)
+    if isinstance(s, Reduce):
+        return replace(s, body=body, accs=tuple(replace(a, value=map_expr(a.value, value)) for a in s.accs))
+    return replace(s, body=body)
 
 
 def _adds_nothing(s: Par | Reduce) -> bool:
