@@ -36,6 +36,7 @@ from ktc.passes.raising.check.host_sized_launches import (
     numbered,
     of_known_size,
     with_decided_extents,
+    with_launched_ranges,
     with_numbers,
     with_whole_ranges,
 )
@@ -326,6 +327,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 if facts or trips:
                     said = (*guess.regions, *assumed)
                     guess = dataclasses.replace(guess, facts=(*guess.facts, *facts, *trips), regions=said)
+                if (spread := with_launched_ranges(guess.body, launch, known)) != guess.body:
+                    yield dataclasses.replace(guess, body=spread)
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):
