@@ -303,6 +303,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
+    from ktc.passes.raising.staging.row_ends import with_row_ends
 
     kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
     blocked: Blocked | Left | None = None
@@ -328,6 +329,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                     said = (*guess.regions, *assumed)
                     guess = dataclasses.replace(guess, facts=(*guess.facts, *facts, *trips), regions=said)
                 if (spread := with_launched_ranges(guess.body, launch, known)) != guess.body:
+                    spread = tidied(with_row_ends(spread, of_any_length=True), sizes_of(known))
                     yield dataclasses.replace(guess, body=spread)
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)

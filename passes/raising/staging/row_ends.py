@@ -46,13 +46,14 @@ from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.loop_bounds import upper_bound
 
 
-def with_row_ends(body: Body) -> Body:
-    """``body`` with such loops."""
-    return map_body(body, lambda s: _ended(s) if isinstance(s, Par | Reduce) else s)
+def with_row_ends(body: Body, *, of_any_length: bool = False) -> Body:
+    """``body`` with such loops; ``of_any_length``: also those of which threads have any number of elements."""
+    return map_body(body, lambda s: _ended(s, of_any_length) if isinstance(s, Par | Reduce) else s)
 
 
-def _ended(s: Par | Reduce) -> Stmt:
-    by_threads = bool(s.dist) and s.dist[0].kind == "thread" and all(lv.n is not None for lv in s.dist)
+def _ended(s: Par | Reduce, of_any_length: bool) -> Stmt:
+    known = of_any_length or all(lv.n is not None for lv in s.dist)
+    by_threads = known and bool(s.dist) and s.dist[0].kind == "thread"
     arrays = {b for b in used_in(s.body) | assigned(s.body) if isinstance(b.type, Array)}
     if not by_threads or not is_const(s.lo, 0) or arrays - set(declared(s.body)):
         return s

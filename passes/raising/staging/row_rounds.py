@@ -1,4 +1,4 @@
-"""Private arrays of which each round of a thread's loops has a part, as what each round makes of its part.
+"""Private arrays of which each round of a thread's loops, or each thread, has a part, as what it makes of its part.
 
 before                                               after
     array v: f32[16]                                     for i in 0..4
@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.arith.affine import linear_form
-from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.affine import LinearForm, linear_form
 from ktc.ir.arith.polynomial import minus, polynomial
 from ktc.ir.fields import children, with_children
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
@@ -43,6 +42,8 @@ from ktc.ir.nodes import (
     For,
     If,
     Load,
+    Par,
+    Reduce,
     Select,
     Stmt,
     Store,
@@ -54,23 +55,31 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.purity import acts
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Array, Scalar, Vec
+from ktc.ir.types import I32, Array, Scalar, Vec
 from ktc.ir.walk import (
+    all_exprs,
     assigned,
     declared,
     loads_in,
     map_body,
+    map_expr,
     substitute_expr,
     used,
     used_in,
     walk,
     walk_expr,
+    with_bodies,
     with_list_around,
 )
 from ktc.passes.raising.lanes.scalar_lanes import Lanes, NotLanes
 
 MOST_OPERATORS = 100
 """Operators of an element that is computed again."""
+
+MOST_LANES = 64
+"""Elements that a round has of an array."""
+
+Loop = For | Par | Reduce
 
 
 def with_row_rounds(body: Body) -> tuple[Body, tuple[Alloc, ...]]:
@@ -89,11 +98,10 @@ def with_row_rounds(body: Body) -> tuple[Body, tuple[Alloc, ...]]:
 
 @dataclass(frozen=True)
 class Round:
-    """One iteration of ``loop``, ``body`` with ``part`` in place of the elements of an array that it touches."""
+    """``loop`` with ``part`` in place of the elements of an array that an iteration touches."""
 
-    loop: For
+    loop: Loop
     part: Sym
-    body: Body
 
 
 def _apart(made: Alloc, changing: set[Sym], before: Body, behind: Body) -> Body | None:
@@ -101,58 +109,57 @@ def _apart(made: Alloc, changing: set[Sym], before: Body, behind: Body) -> Body 
 
     ``changing``: variables that do not keep their value.
     """
-    array = made.sym
-    touching = [s for s in behind if array in used_in((s,)) | assigned((s,))]
-    rounds = [r for s in touching if isinstance(s, For) and (r := _round(s, array)) is not None]
-    if len(rounds) < max(2, len(touching)) or len({(r.part.type, _trips(r.loop)) for r in rounds}) != 1:
+    done = _list_apart(made.sym, changing, behind)
+    return None if done is None else (*before, *done)
+
+
+def _list_apart(array: Sym, changing: set[Sym], body: Body) -> Body | None:
+    """``body`` with a part of ``array`` in each round, where all of these are in one list of it."""
+    at = [k for k, s in enumerate(body) if array in used_in((s,)) | assigned((s,))]
+    if len(at) == 1 and isinstance(only := body[at[0]], For | Par | If) and not (isinstance(only, If) and only.orelse):
+        inner = only.then if isinstance(only, If) else only.body
+        changed = _list_apart(array, changing | ({only.var} if isinstance(only, For) else set()), inner)
+        here = None if changed is None else with_bodies(only, lambda b: changed if b is inner else b)
+        return None if here is None else (*body[: at[0]], here, *body[at[0] + 1 :])
+    rounds = [r for k in at if isinstance(s := body[k], For | Par | Reduce) and (r := _round(s, array)) is not None]
+    if len(rounds) < max(2, len(at)) or len({r.part.type for r in rounds}) != 1:
         return None
     known: list[Expr] = []
-    done: dict[int, For] = {}
-    for s, r in zip(touching, rounds):
+    out = list(body)
+    for k, r in zip(at, rounds):
         begun = _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known])
-        if r.part in assigned(r.body) and r is not rounds[-1]:
+        if r.part in assigned(r.loop.body) and r is not rounds[-1]:
             values = _values(r, begun, changing)
             if values is None:
                 return None
             known = [_at(e, r.loop.var, rounds[0].loop.var) for e in values]
         own: Stmt = Alloc(r.part) if isinstance(r.part.type, Array) else Decl(r.part)
-        done[id(s)] = dataclasses.replace(r.loop, body=_in_scope(r.part, (own, *begun), r.body))
-    return (*before, *(done.get(id(s), s) for s in behind))
+        out[k] = dataclasses.replace(r.loop, body=_in_scope(r, (own, *begun), r.loop.body))  # type: ignore[arg-type]
+    return tuple(out)
 
 
 def _at(e: Expr, v: Sym, other: Sym) -> Expr:
     return e if v == other else substitute_expr(e, {v: cast(Var(other), v.type)})  # type: ignore[arg-type]
 
 
-def _trips(loop: For) -> int | None:
-    form = counting(loop)
-    trips = evaluate(form.hi, {}) if form is not None and form.from_zero_by_one else None
-    return None if trips is None else int(trips)
-
-
-def _round(loop: For, array: Sym) -> Round | None:
+def _round(loop: Loop, array: Sym) -> Round | None:
     """What an iteration of ``loop`` does with its part of ``array``; None where it does something with the rest."""
-    t, trips = array.type, _trips(loop)
-    size = _size(array)
-    if not isinstance(t, Array) or not trips or size is None or size % trips or loop.var in assigned(loop.body):
+    places = _Places(array, loop)
+    each = places.each
+    if each is None or not 1 <= each <= MOST_LANES or loop.var in assigned(loop.body):
         return None
-    each, known = size // trips, definitions(loop.body)
-    part = fresh(array.name, t.elem if each == 1 else Array(t.elem, (i32(each),), "local"))
+    elem = array.type.elem  # type: ignore[attr-defined]
+    part = fresh(array.name, elem if each == 1 else Array(elem, (i32(each),), "local"))
     failed = False
 
     def place(index: tuple[Expr, ...], width: int | Expr) -> tuple[Expr, ...]:
         """The index in the part of what is at ``index`` in the array."""
         nonlocal failed
-        flat: Expr = i32(0)
-        for i, n in zip(index, t.shape):  # type: ignore[attr-defined]
-            flat = add(mul(flat, n), cast(expand(i, known), i32(0).type))
-        form = linear_form(flat, {loop.var})
-        rest = i32(0) if form is None else simplify(form.rest)
-        fits = form is not None and evaluate(form.coeff(loop.var), {}) == each and len(index) >= len(t.shape)  # type: ignore[attr-defined]
-        if not fits or (each == 1 and (evaluate(rest, {}) != 0 or width != 1)):
+        found = places.within(index)
+        if found is None or (each == 1 and (evaluate(found, {}) != 0 or width != 1)):
             failed = True
             return index
-        return (*((rest,) if each > 1 else ()), *index[len(t.shape) :])  # type: ignore[attr-defined]
+        return (*((found,) if each > 1 else ()), *index[places.dimensions :])
 
     def value(e: Expr) -> Expr:
         if not isinstance(e, Load) or e.buffer != array:
@@ -167,10 +174,46 @@ def _round(loop: For, array: Sym) -> Round | None:
         whole = Assign(part, s.value, loc=s.loc, comments=s.comments)
         return dataclasses.replace(s, buffer=part, index=index) if index else whole
 
-    body = map_body(loop.body, statement, value)
-    if failed or array in used_in(body) | assigned(body):
+    own = dataclasses.replace(loop, body=map_body(loop.body, statement, value))
+    if isinstance(own, Reduce):
+        accs = tuple(dataclasses.replace(a, value=map_expr(a.value, value)) for a in own.accs)
+        own = dataclasses.replace(own, accs=accs)
+    if failed or array in used_in((own,)) | assigned((own,)):
         return None
-    return Round(loop, part, body)
+    return Round(own, part)
+
+
+class _Places:
+    """Where the elements of ``array`` are that ``loop`` touches: a multiple of its counter, and places from there on.
+
+    ``each``: that multiple, of one element after the other; None where it is not the same for all.
+    """
+
+    def __init__(self, array: Sym, loop: Loop) -> None:
+        t = array.type
+        assert isinstance(t, Array)
+        self.shape, self.dimensions = t.shape, len(t.shape)
+        self.counter, self.named = loop.var, definitions(loop.body)
+        touched: list[Load | Store] = [s for s in walk(loop.body) if isinstance(s, Store)]
+        touched += [e for e in all_exprs((loop,)) if isinstance(e, Load)]
+        steps = {self._step(x.index) for x in touched if x.buffer == array}
+        self.each = steps.pop() if len(steps) == 1 else None
+
+    def _form(self, index: tuple[Expr, ...]) -> LinearForm | None:
+        flat: Expr = i32(0)
+        for i, n in zip(index, self.shape):
+            flat = add(mul(flat, cast(n, I32)), cast(expand(i, self.named), I32))
+        return linear_form(flat, {self.counter}) if len(index) >= self.dimensions else None
+
+    def _step(self, index: tuple[Expr, ...]) -> int | None:
+        form = self._form(index)
+        step = None if form is None else evaluate(form.coeff(self.counter), {})
+        return None if step is None else int(step)
+
+    def within(self, index: tuple[Expr, ...]) -> Expr | None:
+        """The place of the element at ``index`` among those of an iteration."""
+        form = self._form(index)
+        return None if form is None else simplify(form.rest)
 
 
 def _size(array: Sym) -> int | None:
@@ -245,19 +288,21 @@ def _side_by_side(values: list[Expr]) -> Expr | None:
     return dataclasses.replace(first, width=len(values))
 
 
-def _in_scope(part: Sym, begun: Body, body: Body) -> Body:
-    """``body`` with ``begun`` at the beginning of what it does with ``part``, under the conditions of all of that."""
-    at = [k for k, s in enumerate(body) if part in used_in((s,)) | assigned((s,))]
-    first = body[at[0]]
-    if len(at) == 1 and isinstance(first, If) and part not in used(first.cond) and not first.orelse:
-        return (*body[: at[0]], dataclasses.replace(first, then=_in_scope(part, begun, first.then)), *body[at[0] + 1 :])
+def _in_scope(r: Round, begun: Body, body: Body) -> Body:
+    """``body`` with ``begun`` at the beginning of what it does with the part, under the conditions of all of that."""
+    part = r.part
+    at = [k for k, s in enumerate(body) if part in used_in((s,)) | assigned((s,))] or [len(body)]
+    summed = isinstance(r.loop, Reduce) and any(part in used(a.value) for a in r.loop.accs)
+    first = body[at[0]] if len(at) == 1 and not summed and at[0] < len(body) else None
+    if isinstance(first, If) and part not in used(first.cond) and not first.orelse:
+        return (*body[: at[0]], dataclasses.replace(first, then=_in_scope(r, begun, first.then)), *body[at[0] + 1 :])
     return (*body[: at[0]], *begun, *body[at[0] :])
 
 
 def _values(r: Round, begun: Body, changing: set[Sym]) -> list[Expr] | None:
     """What the lanes of the part are at the end of a round that starts with ``begun``; None where that cannot be said
     behind it."""
-    own = {*declared(r.body), r.part}
+    own = {*declared(r.loop.body), r.part}
 
     def needed(s: Stmt) -> Stmt | None:
         to = s.sym if isinstance(s, Assign) else s.buffer if isinstance(s, Store | Atomic) else None
@@ -266,7 +311,7 @@ def _values(r: Round, begun: Body, changing: set[Sym]) -> list[Expr] | None:
     lanes = Lanes()
     lanes.known[r.part] = [None] * _lanes_of(r.part) if isinstance(r.part.type, Array | Vec) else None
     try:
-        lanes.run(_in_scope(r.part, begun, map_body(r.body, needed)))
+        lanes.run(_in_scope(r, begun, map_body(r.loop.body, needed)))
     except NotLanes:
         return None
     cells = lanes.known[r.part]

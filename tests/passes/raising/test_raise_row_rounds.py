@@ -85,6 +85,43 @@ def test_rows_of_vectors_are_loops_over_their_elements(text: str, of_a_row: str)
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
 
 
+ONE = """
+__global__ void norm(float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ g, int n) {
+  __shared__ float parts[4];
+  const int tid = threadIdx.x, at = tid * 4;
+  const long long row = (long long)blockIdx.x * n;
+  TAKEN
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(0xffffffff, s, o);
+  if (tid % 32 == 0) parts[tid / 32] = s;
+  __syncthreads();
+  const float scale = rsqrtf((parts[0] + parts[1] + parts[2] + parts[3]) / n);
+  GIVEN
+}
+void run(float* y, const float* x, const float* g, int n, int rows) { norm<<<rows, 128>>>(y, x, g, n); }
+"""
+OF_LANES = "float s = v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;"
+OF_CELLS = "float s = 0.0f; for (int j = 0; j < 4; ++j) s += v[j] * v[j];"
+
+
+@pytest.mark.parametrize(
+    ("taken", "given"),
+    [
+        (f"float4 v = at < n ? {READ} : {NOTHING}; {OF_LANES}",
+         "v.x *= scale; v.y *= scale; v.z *= scale; v.w *= scale; if (at < n) *(float4*)(y + row + at) = v;"),
+        (f"float v[4]; *(float4*)v = {NOTHING}; if (at < n) *(float4*)v = {READ}; {OF_CELLS}",
+         "for (int j = 0; j < 4; ++j) v[j] *= scale; if (at < n) *(float4*)(y + row + at) = *(float4*)v;"),
+    ],
+    ids=["lanes", "cells"],
+)  # fmt: skip
+def test_rows_of_a_vector_a_thread_are_loops_over_their_elements(taken: str, given: str) -> None:
+    kernel, outcome = raised(ONE.replace("TAKEN", taken).replace("GIVEN", given))
+    found = print_kernel(outcome.kernel)
+    assert found.count("in 0..min(n, 512) @ [vec 4, thread.x 128, seq]") == 2, found
+    assert not any(isinstance(s, Alloc | If) for s in walk(outcome.kernel.body)), found
+    assert "= x[row + tid_1] * scale" in found, found
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
+
+
 @pytest.mark.parametrize(
     "given",
     [
