@@ -122,6 +122,35 @@ def test_rows_of_a_vector_a_thread_are_loops_over_their_elements(taken: str, giv
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
 
 
+ROUNDS = """
+__global__ void norm(float* __restrict__ y, const float* __restrict__ x, int n) {
+  __shared__ float parts[4];
+  const int tid = threadIdx.x;
+  float v[8];
+  float s = 0.0f;
+  for (long long i = 0; blockDim.x * i + tid < n; ++i) {
+    long long k = blockDim.x * i + tid;
+    v[i] = x[blockIdx.x * n + k];
+    s += v[i] * v[i];
+  }
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(0xffffffff, s, o);
+  if (tid % 32 == 0) parts[tid / 32] = s;
+  __syncthreads();
+  const float scale = rsqrtf((parts[0] + parts[1] + parts[2] + parts[3]) / n);
+  for (long long i = 0; blockDim.x * i + tid < n; ++i) y[blockIdx.x * n + blockDim.x * i + tid] = v[i] * scale;
+}
+void run(float* y, const float* x, int n, int rows) { norm<<<rows, 128>>>(y, x, n); }
+"""
+
+
+def test_rounds_that_end_by_their_element_are_loops_over_the_elements() -> None:
+    kernel, outcome = raised(ROUNDS)
+    found = print_kernel(outcome.kernel)
+    assert found.count("in 0_i64..n @ [thread.x 128, seq]") == 2, found
+    assert not any(isinstance(s, Alloc | If) for s in walk(outcome.kernel.body)), found
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel) == ""
+
+
 @pytest.mark.parametrize(
     "given",
     [
