@@ -8,16 +8,22 @@ type has no say. Lanes may part on the way, as in PTX, whose vector loads fill a
 
     u32x4 v = x[i +: 8] as.bit u32x4; u32 w = v[1]; h[2 +: 2] = w as.bit f16x2
     f16x8 v = x[i +: 8];            f16x2 w = {v[2], v[3]}; h[2 +: 2] = w
+
+and private arrays are such variables, too:
+
+    f16 v[8]; v[i * 2 +: 2] = x as.bit f16x2; y = v[4 +: 2] as.bit f32       ->      f32 v[4]; v[i] = x; y = v[2]
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
-from ktc.ir.fold import add, cast, i32
+from ktc.ir.arith.polynomial import from_polynomial, polynomial
+from ktc.ir.fold import add, cast, evaluate, i32
 from ktc.ir.nodes import (
+    Alloc,
     Assign,
     Body,
     Cast,
@@ -36,7 +42,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import BOOL, EVENT, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import BOOL, EVENT, Array, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, map_body, used, used_in, walk, walk_expr
 
 
@@ -74,7 +80,8 @@ def _held_as(elem: Scalar, body: Body) -> Body:
 
 def _reached(elem: Scalar, body: Body) -> dict[Sym, Type]:
     """The variables that bits of ``elem`` may come to or from, with the types that they have as such."""
-    types = {s.sym: _as_seen(s.sym.type, elem) for s in walk(body) if isinstance(s, Decl) and s.sym.type != BOOL}
+    types = {s.sym: _as_seen(s.sym.type, elem) for s in walk(body) if isinstance(s, Decl)}
+    types |= {s.sym: _cells_as_seen(s.sym, elem) for s in walk(body) if isinstance(s, Alloc) and not s.dynamic}
     movable = {v: t for v, t in types.items() if t is not None and t != v.type}
     found = {v for e in all_exprs(body) if _is_bits(e) and scalar_of(e.to) == elem for v in used(e.x)}
     links: dict[Sym, set[Sym]] = {}
@@ -116,12 +123,12 @@ class _Held:
 
     def statement(self, s: Stmt) -> Stmt | Body:
         v, value = _given(s)
-        if isinstance(s, Decl) and value is None and s.sym in self.new:
+        if isinstance(s, Decl | Alloc) and value is None and s.sym in self.new:
             return dataclasses.replace(s, sym=self.new[s.sym])
         if v is None or value is None or v not in self.new:
             return s
         seen = self.seen(value)
-        stored = self._lanes_stored(s, seen) if isinstance(s, Store) and seen is not None else ()
+        stored = self._stored(s, seen) if isinstance(s, Store) and seen is not None else ()
         if seen is None or stored is None:
             self.failed.add(v)
             return s
@@ -129,9 +136,12 @@ class _Held:
             return dataclasses.replace(s, sym=self.new[v], init=seen)
         return dataclasses.replace(s, sym=self.new[v], value=seen) if isinstance(s, Assign) else stored
 
-    def _lanes_stored(self, s: Store, value: Expr) -> Body | None:
-        """``s``, which stores ``value`` to a lane; None where it stores to something else."""
+    def _stored(self, s: Store, value: Expr) -> Body | None:
+        """``s``, which stores ``value`` to a lane, or to cells of an array; None where these are parts of others."""
         new = self.new[s.buffer]
+        if isinstance(s.buffer.type, Array):
+            place = _place(s, new)
+            return None if place is None else (dataclasses.replace(s, buffer=new, value=value, **place),)
         each = _per_lane(s.buffer.type, new.type)
         lane = s.index[0]
         if not each or s.width != 1 or len(s.index) != 1 or not isinstance(lane, Const):
@@ -164,6 +174,9 @@ class _Held:
             return _joined(args, t) if len(args) == e.ty.n else None
         if isinstance(e, VecGet):
             return self._lane(self.seen(e.x), e.x.type, e.lane, t)
+        if isinstance(e, Load) and e.buffer in self.new and isinstance(e.buffer.type, Array):
+            place = _place(e, self.new[e.buffer])
+            return None if place is None else dataclasses.replace(e, buffer=self.new[e.buffer], **place)
         if isinstance(e, Load) and e.buffer in self.new and len(e.index) == 1 and e.width == 1:
             return self._lane(Var(self.new[e.buffer]), e.buffer.type, e.index[0], t)
         return None
@@ -202,6 +215,41 @@ def _as_seen(t: Type, elem: Scalar) -> Type | None:
     if bits % elem.bits or scalar_of(t) in (BOOL, EVENT):
         return None
     return elem if n == 1 else Vec(elem, n)
+
+
+def _cells_as_seen(array: Sym, elem: Scalar) -> Type | None:
+    """The type of the private ``array`` with cells of ``elem``; None where there is none, or cells are parts of it."""
+    t = array.type
+    if not isinstance(t, Array) or t.space != "local":
+        return None
+    if isinstance(t.elem, Vec):
+        seen = _as_seen(t.elem, elem)
+        return None if seen is None else dataclasses.replace(t, elem=seen)
+    cells = evaluate(t.shape[-1], {})
+    if not isinstance(t.elem, Scalar) or t.elem in (BOOL, EVENT) or cells is None:
+        return None
+    bits = int(cells) * t.elem.bits
+    return None if bits % elem.bits else Array(elem, (*t.shape[:-1], i32(bits // elem.bits)), t.space)
+
+
+def _place(x: Load | Store, new: Sym) -> dict[str, Any] | None:
+    """Which cells of ``new`` are in the place of those that ``x`` touches; None where they are parts of its cells."""
+    t, now = x.buffer.type, new.type
+    assert isinstance(t, Array) and isinstance(now, Array)
+    if isinstance(t.elem, Vec):  # as a whole, or lane by lane where there are as many
+        whole = len(x.index) == len(t.shape) or _per_lane(t.elem, now.elem) == 1
+        return {} if whole and x.width == 1 else None
+    was, elem = scalar_of(t), scalar_of(now)
+    if was.bits == elem.bits:
+        return {}
+    last, width = x.index[-1], x.width
+    if len(x.index) != len(t.shape) or not isinstance(width, int) or not isinstance(last.type, Scalar):
+        return None
+    cells = {factors: k * was.bits for factors, k in polynomial(last).items()}
+    if width * was.bits % elem.bits or any(k % elem.bits for k in cells.values()):
+        return None
+    at = from_polynomial({factors: k // elem.bits for factors, k in cells.items()}, last.type)
+    return {"index": (*x.index[:-1], at), "width": width * was.bits // elem.bits}
 
 
 def _per_lane(was: Type, now: Type) -> int:

@@ -128,5 +128,43 @@ def test_the_lanes_of_a_word_are_given_one_by_one() -> None:
     assert got.ok and got.outputs["out"].tolist() == [4, 1, 3, 2]
 
 
+CELLS = """
+__global__ void k(float* out, const float* in) {
+  KIND cells[SIZE];
+  float* own = reinterpret_cast<float*>(cells);
+  for (int i = 0; i < 4; ++i) own[i] = 2 * in[4 * threadIdx.x + i];
+  MORE
+  for (int i = 0; i < 4; ++i) out[4 * threadIdx.x + i] = own[3 - i];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), [("unsigned short", 8), ("unsigned", 4), ("unsigned long long", 2), ("uint4", 1)]
+)
+def test_arrays_of_words_hold_what_they_carry(kind: str, size: int) -> None:
+    kernel = load(CELLS.replace("KIND", kind).replace("SIZE", str(size)).replace("MORE", ""), name="source.cu")
+    text = print_kernel(kernel)
+    assert "as.bit" not in text and "f32" in text.split("array cells: ")[1].split()[0], text
+    x = np.arange(1, 9, dtype=np.float32)
+    for domain in ("float", "int"):
+        got = run(kernel.with_(launch=_one_block(2)), {"out": np.zeros_like(x), "in": x}, domain=domain)
+        assert got.ok and got.outputs["out"].tolist() == [8, 6, 4, 2, 16, 14, 12, 10]
+
+
+@pytest.mark.parametrize("more", ["cells[1] &= 0x7fff;", "cells[5] = 0;", "if (cells[3] == 7) out[0] = 1;"])
+def test_arrays_of_words_that_are_looked_at_stay_so(more: str) -> None:
+    source = CELLS.replace("KIND", "unsigned short").replace("SIZE", "8").replace("MORE", more)
+    kernel = load(source, name="source.cu")
+    assert "array cells: u16[8]" in print_kernel(kernel)
+    x = np.array([1, -2, 3.25, 4], dtype=np.float32)
+    words = (2 * x).view(np.uint16).copy()
+    if "cells[1]" in more:
+        words[1] &= 0x7FFF
+    if "cells[5]" in more:
+        words[5] = 0
+    got = run(kernel.with_(launch=_one_block(1)), {"out": np.zeros_like(x), "in": x})
+    assert got.ok and got.outputs["out"].tolist() == words.view(np.float32)[::-1].tolist()
+
+
 def _one_block(threads: int) -> Launch:
     return Launch((i32(1), i32(1), i32(1)), (i32(threads), i32(1), i32(1)))
