@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 
 from ktc.ir.fold import add, cast, i32, mul
-from ktc.ir.nodes import Body, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, VecGet, VecMake, fresh
+from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, VecGet, VecMake, fresh
 from ktc.ir.types import I32, Ptr, Scalar, Vec
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, used_in, walk
 
@@ -49,9 +49,13 @@ def with_constants(body: Body) -> Body:
         s.sym: s.init
         for s in walk(body)
         if isinstance(s, Decl) and isinstance(s.init, VecMake) and s.sym not in changed
-        and all(isinstance(x, Const) for x in s.init.args)
+        and all(map(_is_number, s.init.args))
     }  # fmt: skip
     return map_body(body, keep, lambda e: _lane(e, known)) if known else body
+
+
+def _is_number(e: Expr) -> bool:
+    return isinstance(e, Const) or (isinstance(e, Cast) and e.style != "bit" and _is_number(e.x))
 
 
 def _lane(e: Expr, known: Mapping[Sym, VecMake]) -> Expr:

@@ -14,9 +14,11 @@ def elements_of(hi: Expr, count: int, assuming: bool) -> tuple[Expr, Expr | None
     bare = without_index_casts(hi)
     assert isinstance(hi.type, Scalar)
     if isinstance(bare, Call) and bare.fn == "min":
-        (a, of_a), (b, of_b) = (elements_of(x, count, assuming) for x in bare.args)
-        if of_a is None or of_b is None:
-            return cast(Call("min", (a, cast(b, a.type)), a.type), hi.type), of_a or of_b  # type: ignore[arg-type]
+        ends = [elements_of(x, count, assuming) for x in bare.args]
+        parts = [of for _, of in ends if of is not None]
+        if len(parts) == 1 and all(of is not None or is_const(x) for x, (_, of) in zip(bare.args, ends)):
+            a, b = (end for end, _ in ends)
+            return cast(Call("min", (a, cast(b, a.type)), a.type), hi.type), parts[0]  # type: ignore[arg-type]
     quotient = (bare.a, bare.b) if isinstance(bare, Binary) and bare.op == "/" else None
     if isinstance(bare, Call) and bare.fn == "cdiv":
         quotient = bare.args[0], bare.args[1]

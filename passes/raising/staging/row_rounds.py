@@ -55,7 +55,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.purity import acts
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import I32, Array, Scalar, Vec
+from ktc.ir.types import I32, Array, Ptr, Scalar, Vec
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -71,6 +71,7 @@ from ktc.ir.walk import (
     with_bodies,
     with_list_around,
 )
+from ktc.passes.raising.lanes.flat_buffers import with_constants
 from ktc.passes.raising.lanes.scalar_lanes import Lanes, NotLanes
 
 MOST_OPERATORS = 100
@@ -85,13 +86,14 @@ Loop = For | Par | Reduce
 def with_row_rounds(body: Body) -> tuple[Body, tuple[Alloc, ...]]:
     """``body`` without such arrays, and what they were."""
     found: list[Alloc] = []
+    source, body = body, with_constants(body)
     while True:
         changing = {b for b in assigned(body) if not hasattr(b.type, "space")}
         arrays = [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]
         forms = ((s, with_list_around(body, s, partial(_apart, s, changing))) for s in arrays)
         made, form = next(((s, form) for s, form in forms if form is not None), (None, None))
         if made is None or form is None:
-            return body, tuple(found)
+            return (body, tuple(found)) if found else (source, ())
         body = form
         found.append(made)
 
@@ -127,7 +129,7 @@ def _list_apart(array: Sym, changing: set[Sym], body: Body) -> Body | None:
     known: list[Expr] = []
     out = list(body)
     for k, r in zip(at, rounds):
-        begun = _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known])
+        begun = () if _renews(r) else _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known])
         if r.part in assigned(r.loop.body) and r is not rounds[-1]:
             values = _values(r, begun, changing)
             if values is None:
@@ -136,6 +138,16 @@ def _list_apart(array: Sym, changing: set[Sym], body: Body) -> Body | None:
         own: Stmt = Alloc(r.part) if isinstance(r.part.type, Array) else Decl(r.part)
         out[k] = dataclasses.replace(r.loop, body=_in_scope(r, (own, *begun), r.loop.body))  # type: ignore[arg-type]
     return tuple(out)
+
+
+def _renews(r: Round) -> bool:
+    """Whether an iteration gives the part a value as a whole before it does anything else with it."""
+    first = next((s for s in r.loop.body if r.part in used_in((s,)) | assigned((s,))), None)
+    if isinstance(first, Assign):
+        return r.part not in used(first.value)
+    t = r.part.type
+    whole = isinstance(first, Store) and isinstance(t, Array) and isinstance(t.elem, Scalar)
+    return whole and first.width == _size(r.part) and r.part not in used(first.value)  # type: ignore[union-attr]
 
 
 def _at(e: Expr, v: Sym, other: Sym) -> Expr:
@@ -278,13 +290,18 @@ def _side_by_side(values: list[Expr]) -> Expr | None:
         return VecMake(Vec(first.type, len(values)), tuple(values)) if same else None
     if not isinstance(first, Load) or first.width != 1 or not isinstance(first.type, Scalar):
         return None
-    start = polynomial(first.index[-1])
+    if not isinstance(first.buffer.type, Ptr | Array):
+        return None
+    element, start = first.buffer.type.elem, polynomial(first.index[-1])  # type: ignore[attr-defined]
     for k, e in enumerate(values):
         if not isinstance(e, Load) or dataclasses.replace(e, index=first.index) != first:
             return None
         gap = minus(polynomial(e.index[-1]), start)
         if e.index[:-1] != first.index[:-1] or gap != ({(): k} if k else {}):
             return None
+    if isinstance(element, Vec) and isinstance(first.buffer.type, Ptr):  # the last index is a lane
+        whole = start == {} and element.n == len(values)
+        return dataclasses.replace(first, index=first.index[:-1]) if whole else None
     return dataclasses.replace(first, width=len(values))
 
 

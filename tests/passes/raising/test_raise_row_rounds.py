@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, If, Par, Reduce
 from ktc.ir.text import parse_kernel, print_expr, print_kernel
@@ -120,6 +122,40 @@ def test_rows_of_a_vector_a_thread_are_loops_over_their_elements(taken: str, giv
     assert not any(isinstance(s, Alloc | If) for s in walk(outcome.kernel.body)), found
     assert "= x[row + tid_1] * scale" in found, found
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
+
+
+PAIRS = """
+#include <cuda_fp16.h>
+__global__ void norm(__half2* __restrict__ x, int n) {
+  __shared__ float parts[4];
+  const int tid = threadIdx.x;
+  const long long at = (long long)blockIdx.x * n + tid;
+  const __half2 zero = __half2(__float2half(0.0f), __float2half(0.0f));
+  __half2 v = tid < n ? x[at] : zero;
+  float2 w = __half22float2(v);
+  float s = w.x * w.x + w.y * w.y;
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(0xffffffff, s, o);
+  if (tid % 32 == 0) parts[tid / 32] = s;
+  __syncthreads();
+  const float scale = rsqrtf((parts[0] + parts[1] + parts[2] + parts[3]) / n);
+  w.x *= scale; w.y *= scale;
+  v = __float22half2_rn(w);
+  if (tid < n) x[at] = v;
+}
+void run(__half2* x, int n, int rows) { norm<<<rows, 128>>>(x, n); }
+"""
+
+
+def test_rows_of_vectors_that_memory_holds_as_such() -> None:
+    kernel, outcome = raised(PAIRS)
+    found = print_kernel(outcome.kernel)
+    assert found.count("in 0..min(n, 128) * 2 @ [vec 2, thread.x 128, seq]") == 2, found
+    assert not any(isinstance(s, Alloc | If) for s in walk(outcome.kernel.body)), found
+    flat = {"x": np.arange(1, 61, dtype=np.float16), "n": 10, "rows": 3}
+    want = run(kernel, {**flat, "x": flat["x"].reshape(30, 2)}, domain="field")
+    got = run(outcome.kernel, flat, domain="field")
+    assert want.ok and got.ok
+    np.testing.assert_array_equal(got.outputs["x"], want.outputs["x"].reshape(-1))
 
 
 ROUNDS = """
