@@ -328,7 +328,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 if facts or trips:
                     said = (*guess.regions, *assumed)
                     guess = dataclasses.replace(guess, facts=(*guess.facts, *facts, *trips), regions=said)
-                if (spread := with_launched_ranges(guess.body, launch, known)) != guess.body:
+                by_threads = any(r.is_left or r.is_by_threads for r in guess.regions)
+                if not by_threads and (spread := with_launched_ranges(guess.body, launch, known)) != guess.body:
                     spread = tidied(with_row_ends(spread, of_any_length=True), sizes_of(known))
                     yield dataclasses.replace(guess, body=spread)
                 if any(r.is_left for r in guess.regions):
