@@ -178,6 +178,7 @@ class Raise(Pass[NoArguments]):
 
         from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, defective, threads_left, unchecked
+        from .staging.registers import KEPT as KEPT_IN_REGISTERS
 
         kernel = reference.source
         why, blocked, refuted = "", None, False
@@ -215,6 +216,8 @@ class Raise(Pass[NoArguments]):
                     wrong = _lowers(reference, raised, guess.domains[:1], facts)
             if not wrong:
                 wrong = reference.differs_afresh(raised, guess.domains, facts)
+                if not wrong and any(r.kind == KEPT_IN_REGISTERS for r in guess.regions):
+                    wrong = reference.reaches_further(raised, facts)
                 refuted = refuted or bool(wrong)
             if not wrong and beyond and (wrong := leaves_its_buffers(kernel, raised)):
                 refuted = True

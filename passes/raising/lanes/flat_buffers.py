@@ -43,19 +43,22 @@ def flattened(body: Body, flat: Mapping[Sym, Sym]) -> Body:
 
 
 def with_constants(body: Body) -> Body:
-    """``body`` with vectors of literals that never change where they are used."""
+    """``body`` with vectors of literals, or of other names, that never change where they are used."""
     changed = assigned(body)
     known = {
         s.sym: s.init
         for s in walk(body)
         if isinstance(s, Decl) and isinstance(s.init, VecMake) and s.sym not in changed
-        and all(map(_is_number, s.init.args))
+        and all(_is_plain(x, changed) for x in s.init.args)
     }  # fmt: skip
     return map_body(body, keep, lambda e: _lane(e, known)) if known else body
 
 
-def _is_number(e: Expr) -> bool:
-    return isinstance(e, Const) or (isinstance(e, Cast) and e.style != "bit" and _is_number(e.x))
+def _is_plain(e: Expr, changing: Collection[Sym]) -> bool:
+    """Whether ``e`` is a number, or a name of what does not change, converted or not."""
+    if isinstance(e, Cast) and e.style != "bit":
+        return _is_plain(e.x, changing)
+    return isinstance(e, Const) or (isinstance(e, Var) and e.sym not in changing)
 
 
 def _lane(e: Expr, known: Mapping[Sym, VecMake]) -> Expr:

@@ -55,7 +55,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.purity import acts
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import I32, Array, Ptr, Scalar, Vec
+from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -325,8 +325,9 @@ def _values(r: Round, begun: Body, changing: set[Sym]) -> list[Expr] | None:
         to = s.sym if isinstance(s, Assign) else s.buffer if isinstance(s, Store | Atomic) else None
         return s if to is None or to in own else None
 
+    nothing = Const(0, scalar_of(r.part.type))  # where nothing is read, nobody looks
     lanes = Lanes()
-    lanes.known[r.part] = [None] * _lanes_of(r.part) if isinstance(r.part.type, Array | Vec) else None
+    lanes.known[r.part] = [nothing] * _lanes_of(r.part) if isinstance(r.part.type, Array | Vec) else nothing
     try:
         lanes.run(_in_scope(r, begun, map_body(r.loop.body, needed)))
     except NotLanes:

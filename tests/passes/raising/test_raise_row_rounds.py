@@ -272,3 +272,29 @@ def test_a_row_that_is_read_again_is_kept_where_no_pass_follows() -> None:
     _, outcome = raised(source("float v[8];", f"{FOUR} if (at < n) {{ {SHIFTED} }} {EACH}", GIVEN))
     assert isinstance(outcome, Result)
     assert any("row-cache" in note and "where=registers" in note for note in outcome.notes), outcome.notes
+
+
+GUARDED = """kernel k(x: f32 const* restrict, y: f32* restrict, n: i32, host rows: i32)
+  launch grid(rows) block(64)
+  if threadIdx.x < n
+    y[blockIdx.x * n + threadIdx.x] = x[blockIdx.x * n + threadIdx.x]
+"""
+READS = """kernel k(x: f32 const* restrict, y: f32* restrict, n: i32, host rows: i32)
+  launch grid(rows) block(64)
+  par b in 0..rows @ [block.x]
+    par t in 0..64 @ [thread.x 64]
+      let v: f32 = VALUE
+      if t < n
+        y[b * n + t] = v
+"""
+
+
+def test_what_is_read_again_lies_within_what_the_source_reads() -> None:
+    """Values that nobody looks at differ from none, but they are read all the same."""
+    kernel = parse_kernel(GUARDED)
+    reference = Reference(kernel)
+    for value, found in (("t < n ? x[b * n + t] : 0.0", ""), ("x[b * n + t]", "'x' is touched at ")):
+        form = parse_kernel(READS.replace("VALUE", value))
+        assert reference.reaches_further(form).startswith(found) and bool(reference.reaches_further(form)) == bool(
+            found
+        )
