@@ -112,7 +112,7 @@ def test_other_uses_keep_their_meaning(source: str, old: str, new: str) -> None:
 
 
 def test_vectors_that_wait_in_registers_stay_vectors() -> None:
-    """An element of an array of vectors is a vector, not a number of its type: whole ones are moved, as what they are."""
+    """An element of an array of vectors is a vector, not a number of its type: whole ones are moved."""
     kernel = load(VECTORS, name="source.cu")
     done = apply_script(kernel, parse_script("raise"))
     assert done.refused is None
