@@ -172,7 +172,8 @@ class Exprs(Operators):
         if e.width != 1:
             vec = e.type
             assert isinstance(vec, Vec)
-            return Piece(self.d.load_vector(e.buffer, place, vec, self.width(e.width), e.cache), POSTFIX, vec)
+            text = self.d.load_vector(e.buffer, place, vec, self.width(e.width), e.cache)
+            return Piece(text, UNARY if text.startswith("*") else POSTFIX, vec)
         t = self.d.loaded_type(e.buffer, e.type)
         if e.cache == "volatile":
             return Piece(self.d.volatile_place(e.buffer, place, t), UNARY, t)

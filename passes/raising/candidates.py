@@ -15,6 +15,7 @@ from ktc.ir.walk import assigned, substitute, walk, without
 from ktc.passes.raising.check.invented_arguments import invented_sizes
 from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
+from ktc.passes.raising.lanes.vector_sums import sums_of_parts
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
@@ -113,7 +114,7 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
             if not any(s.untested for s in staged):
                 break
     if kept:
-        again = with_summed_lanes(without_single_rounds(by_elements(again, launch)[0]))
+        again = sums_of_parts(with_summed_lanes(without_single_rounds(by_elements(again, launch)[0])))
         yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))
     yield from (Variant(b, at) for b, at in shapes(body, launch))
 

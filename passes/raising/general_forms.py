@@ -36,12 +36,13 @@ def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: 
     from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
     from ktc.passes.raising.normalise.int_counters import counted_in_int
     from ktc.passes.raising.normalise.whole_quotients import in_integers
+    from ktc.passes.raising.staging.known_ends import with_known_ends
 
     kernel = in_integers(kernel.with_(body=with_decided(kernel.body, known_nulls(kernel))))
     outcome = _in_equal_sizes(kernel, checked, guessed) or _at_its_sizes(kernel, launch, checked)
     if not isinstance(outcome, Result):
         return outcome
-    for plainer in (with_guards_as_ends, counted_in_int):
+    for plainer in (with_guards_as_ends, with_known_ends, counted_in_int):
         form = plainer(outcome.kernel)
         if form is not outcome.kernel and not not_lowered(form):
             outcome = dataclasses.replace(outcome, kernel=form)

@@ -36,6 +36,7 @@ from ktc.passes.raising.check.host_sized_launches import (
     numbered,
     of_known_size,
     with_decided_extents,
+    with_launched_ranges,
     with_numbers,
     with_whole_ranges,
 )
@@ -177,6 +178,7 @@ class Raise(Pass[NoArguments]):
 
         from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, defective, threads_left, unchecked
+        from .staging.registers import KEPT as KEPT_IN_REGISTERS
 
         kernel = reference.source
         why, blocked, refuted = "", None, False
@@ -214,6 +216,8 @@ class Raise(Pass[NoArguments]):
                     wrong = _lowers(reference, raised, guess.domains[:1], facts)
             if not wrong:
                 wrong = reference.differs_afresh(raised, guess.domains, facts)
+                if not wrong and any(r.kind == KEPT_IN_REGISTERS for r in guess.regions):
+                    wrong = reference.reaches_further(raised, facts)
                 refuted = refuted or bool(wrong)
             if not wrong and beyond and (wrong := leaves_its_buffers(kernel, raised)):
                 refuted = True
@@ -302,6 +306,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
+    from ktc.passes.raising.staging.row_ends import with_row_ends
 
     kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
     blocked: Blocked | Left | None = None
@@ -326,6 +331,10 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 if facts or trips:
                     said = (*guess.regions, *assumed)
                     guess = dataclasses.replace(guess, facts=(*guess.facts, *facts, *trips), regions=said)
+                by_threads = any(r.is_left or r.is_by_threads for r in guess.regions)
+                if not by_threads and (spread := with_launched_ranges(guess.body, launch, known)) != guess.body:
+                    spread = tidied(with_row_ends(spread, of_any_length=True), sizes_of(known))
+                    yield dataclasses.replace(guess, body=spread)
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from math import inf
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp.equivalence import Mismatch, compare
 from ktc.ir.interp.execution.run_state import work_of
+from ktc.ir.interp.run import run
 from ktc.ir.interp.run_results import RunResult
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Assume, Kernel
@@ -34,6 +36,9 @@ from .work_budget import CHECK_FUEL, CHOOSING_WORK, Budget, endless, is_unchecke
 
 LAUNCHED_TRIED = 6
 NONE_SUCH = unchecked("no small launch satisfies what would have to be assumed")
+MEASURED = 6
+"""Instances on which it is measured how far buffers are reached."""
+
 FRESH_WORK = 25_000
 """Work for comparing on sets that played no part in choosing."""
 
@@ -154,6 +159,21 @@ class Reference(ChosenSets):
             difference = unlike(self.source, first, second) if first.ended and first.ok else None
             if difference is not None:
                 return f"{self._place(difference)}{difference}"
+        return ""
+
+    def reaches_further(self, guess: Kernel, given: Sequence[Assume] = ()) -> str:
+        """'' if ``guess`` touches no element of a buffer in front of all that its source touches, or behind it; else
+        which. Buffers of the instances may be longer than what the source needs: a form that reads again what threads
+        kept does not leave them there, and the values are nobody's."""
+        holding = [args for args in self.sets if self._holds(given, args)]
+        for args in holding[:MEASURED]:
+            if self.late:
+                return ""
+            first, second = (run(k, args, domain="int", fuel=CHECK_FUEL, measure=True) for k in (self.source, guess))
+            for name, (low, high) in second.reach.items():
+                least, most = first.reach.get(name, (inf, -inf))
+                if low < least or high > most:
+                    return f"'{name}' is touched at {high if high > most else low}, which the source does not reach"
         return ""
 
     def _place(self, difference: Finding | Mismatch) -> str:

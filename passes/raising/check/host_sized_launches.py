@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.arith.simplification import simplified
-from ktc.ir.fold import cast, evaluate, i32, simplify
+from ktc.ir.fold import cast, evaluate, i32, is_const, mul, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Alloc, Binary, Body, Call, Const, Expr, Level, Par, Reduce, Select, Stmt, Sym, Var, fresh
@@ -78,8 +79,13 @@ def with_decided_extents(kernel: Kernel, launch: Launch) -> Launch:
     if not any(isinstance(x, Select | Call) for e in extents for x in walk_expr(e)):
         return launch
     facts = facts_of(kernel, REWRITES)
-    gx, gy, gz, x, y, z = (simplify(simplified(e, facts)) if used(e) else e for e in extents)
+    gx, gy, gz, x, y, z = (_summed(simplify(simplified(e, facts))) if used(e) else e for e in extents)
     return dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z))
+
+
+def _summed(e: Expr) -> Expr:
+    """``1 + rows - 1`` as ``rows``."""
+    return from_polynomial(polynomial(e), e.type) if isinstance(e, Binary) and e.op in ("+", "-") else e  # type: ignore[arg-type]
 
 
 Numbers: TypeAlias = Mapping[Sym, Expr]
@@ -182,6 +188,29 @@ def with_whole_ranges(kernel: Kernel, body: Body, numbers: Numbers) -> Body:
     return map_body(body, on)
 
 
+def with_launched_ranges(body: Body, launch: Launch, known: Launch) -> Body:
+    """``body``, a form at the ``known`` size of the block, with loops over as many elements as the threads of
+    ``launch`` take: four each of ``n / 4`` threads are ``n / 4 * 4``."""
+    open_ = [k for k, n in enumerate(launch.block) if used(n)]
+    threads = evaluate(known.block[open_[0]], {}) if len(open_) == 1 else None
+    if threads is None:
+        return body
+    axis, size = "xyz"[open_[0]], launch.block[open_[0]]
+
+    def on(s: Stmt) -> Stmt:
+        if not isinstance(s, Par | Reduce) or not is_const(s.lo, 0):
+            return s
+        numbers = [None if lv.n is None else evaluate(lv.n, {}) for lv in s.dist]
+        at = next((k for k, lv in enumerate(s.dist) if lv.kind == "thread" and lv.axis == axis), None)
+        if at is None or numbers[at] != threads or None in numbers or evaluate(s.hi, {}) != math.prod(numbers):  # type: ignore[arg-type]
+            return s
+        each = math.prod(n for k, n in enumerate(numbers) if k != at and n is not None)
+        hi = cast(simplify(mul(size, i32(int(each)))), s.hi.type)  # type: ignore[arg-type]
+        return dataclasses.replace(s, hi=hi, dist=(*s.dist[: at + 1], Level("seq")))
+
+    return map_body(body, on)
+
+
 def at_numbers(kernel: Kernel, numbers: Numbers) -> Kernel:
     """``kernel`` with ``numbers`` wherever it asks for the size of its block by the parameter that the host passes."""
     return kernel.with_(body=substitute(kernel.body, numbers)) if numbers else kernel
@@ -198,4 +227,12 @@ def with_numbers(body: Body, numbers: Numbers) -> Body:
     return rename(body, arrays) if arrays else body
 
 
-__all__ = ["at_numbers", "block_facts", "numbered", "of_known_size", "with_numbers", "with_whole_ranges"]
+__all__ = [
+    "at_numbers",
+    "block_facts",
+    "numbered",
+    "of_known_size",
+    "with_launched_ranges",
+    "with_numbers",
+    "with_whole_ranges",
+]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import multiple_of, polynomial
-from ktc.ir.fold import cast, i32, simplify
+from ktc.ir.fold import cast, evaluate, i32, simplify
 from ktc.ir.kernel import Assume, Param
-from ktc.ir.nodes import Binary, Body, Const, Expr, HwIndex, Sym, Var
+from ktc.ir.nodes import Binary, Body, Call, Const, Expr, HwIndex, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used, walk_expr
 
@@ -53,6 +53,9 @@ class Sizes:
     def most(self, e: Expr, n: int) -> None:
         """Assume that ``e`` is at most ``n``."""
         e = self._known(e)
+        numbers = [evaluate(x, {}) for x in e.args] if isinstance(e, Call) and e.fn == "min" else []
+        if any(x is not None and x <= n for x in numbers):
+            return
         high = self.params[e.sym].range[1] if isinstance(e, Var) else None
         if high is None or high > n:
             self.facts[Assume(Binary("<=", e, Const(n, _integer(e))), "guessed")] = None

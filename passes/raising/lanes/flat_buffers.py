@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 
 from ktc.ir.fold import add, cast, i32, mul
-from ktc.ir.nodes import Body, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, VecGet, VecMake, fresh
+from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, VecGet, VecMake, fresh
 from ktc.ir.types import I32, Ptr, Scalar, Vec
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, used_in, walk
 
@@ -43,15 +43,22 @@ def flattened(body: Body, flat: Mapping[Sym, Sym]) -> Body:
 
 
 def with_constants(body: Body) -> Body:
-    """``body`` with vectors of literals that never change where they are used."""
+    """``body`` with vectors of literals, or of other names, that never change where they are used."""
     changed = assigned(body)
     known = {
         s.sym: s.init
         for s in walk(body)
         if isinstance(s, Decl) and isinstance(s.init, VecMake) and s.sym not in changed
-        and all(isinstance(x, Const) for x in s.init.args)
+        and all(_is_plain(x, changed) for x in s.init.args)
     }  # fmt: skip
     return map_body(body, keep, lambda e: _lane(e, known)) if known else body
+
+
+def _is_plain(e: Expr, changing: Collection[Sym]) -> bool:
+    """Whether ``e`` is a number, or a name of what does not change, converted or not."""
+    if isinstance(e, Cast) and e.style != "bit":
+        return _is_plain(e.x, changing)
+    return isinstance(e, Const) or (isinstance(e, Var) and e.sym not in changing)
 
 
 def _lane(e: Expr, known: Mapping[Sym, VecMake]) -> Expr:

@@ -277,6 +277,9 @@ def _by(loop: Par | Reduce, count: int, assuming: bool, sizes: Sizes) -> Par | R
     for m in (*multiples, *merged.multiples):
         if m is not None:
             sizes.multiple(_expanded(m, named), count)
+    for m in merged.vectors:
+        if not isinstance(m, Const):
+            sizes.most(_expanded(m, named), ((1 << 31) - 1) // count)
     own = _integers(loop.body)
     whole = [x for s in walk(loop.body) for x in wide_in(s) if lanes_of(x)]
     for x in whole:

@@ -12,13 +12,18 @@ from ktc.ir.types import Scalar
 def elements_of(hi: Expr, count: int, assuming: bool) -> tuple[Expr, Expr | None]:
     """The number of elements of ``hi`` vectors, and what is to be a multiple of ``count`` for it to be that."""
     bare = without_index_casts(hi)
+    assert isinstance(hi.type, Scalar)
+    if isinstance(bare, Call) and bare.fn == "min":
+        ends = [elements_of(x, count, assuming) for x in bare.args]
+        parts = [of for _, of in ends if of is not None]
+        if len(parts) == 1 and all(of is not None or is_const(x) for x, (_, of) in zip(bare.args, ends)):
+            a, b = (end for end, _ in ends)
+            return cast(Call("min", (a, cast(b, a.type)), a.type), hi.type), parts[0]  # type: ignore[arg-type]
     quotient = (bare.a, bare.b) if isinstance(bare, Binary) and bare.op == "/" else None
     if isinstance(bare, Call) and bare.fn == "cdiv":
         quotient = bare.args[0], bare.args[1]
     if assuming and quotient is not None and is_const(quotient[1], count):
-        assert isinstance(hi.type, Scalar)
         return cast(quotient[0], hi.type), quotient[0]
-    assert isinstance(hi.type, Scalar)
     return simplify(mul(hi, cast(i32(count), hi.type))), None
 
 

@@ -5,6 +5,7 @@ before                                          after
     b[lane]                                         b[j % 4]
     i * 4 + 3 < n                                   j < n
     w[i * 4 / c], w[i * 4 % c + lane]               w[j / c], w[j % c]
+    w[i / c], w[i % c * 4 + lane]                   w[j / (c * 4)], w[j % (c * 4)]
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class Merged:
     """``i`` of the loop over vectors, ``lane`` in it (``count`` of them), and ``j``, which stands for both.
 
     ``multiples``: sizes that are taken to be multiples of ``count``, where ``assuming``: rows hold whole vectors.
+    ``vectors``: sizes that count vectors, ``count`` times which count elements.
     """
 
     def __init__(self, i: Sym, lane: Sym, count: int, j: Sym, assuming: bool) -> None:
         self.i, self.lane, self.count, self.j = Var(i), Var(lane), count, Var(j)
         self.assuming = assuming
         self.multiples: list[Expr] = []
+        self.vectors: list[Expr] = []
         self.both = {i, lane}
         self.names: dict[Sym, Expr] = {}
         self._mentioning: dict[int, tuple[Expr, bool]] = {}
@@ -122,7 +125,7 @@ class Merged:
 
     def _merged(self, p: Polynomial) -> Polynomial | None:
         """``p`` with ``j`` for the two; None where it is made of them in other ways."""
-        out: Polynomial = {}
+        out, p = self._of_rows(p)
         for factors, k in p.items():
             mine = [f for f in factors if self._mentions(f)]
             if not mine:
@@ -142,6 +145,29 @@ class Merged:
                 key = _with(rest, self.j)
                 out[key] = out.get(key, 0) + each
         return {f: k for f, k in out.items() if k}
+
+    def _of_rows(self, p: Polynomial) -> tuple[Polynomial, Polynomial]:
+        """The terms of ``p`` that say in which row of so many vectors an element is, and where in it, with ``j``; and
+        the others."""
+        out, rest = Polynomial(), dict(p)
+        for factors, k in p.items():
+            mine = [f for f in factors if self._mentions(f)]
+            row = mine[0] if len(mine) == 1 else None
+            t = row.type if row is not None else None
+            if not isinstance(row, Binary) or row.op not in ("/", "%") or not isinstance(t, Scalar):
+                continue
+            if self._mentions(row.b) or polynomial(row.a) != {(self.i,): 1}:
+                continue
+            others = tuple(f for f in factors if f != row)
+            each, lanes = k // self.count, _with(others, self.lane)
+            if row.op == "%" and (k != each * self.count or rest.get(lanes) != each):
+                continue
+            self.vectors.append(row.b)
+            merged = Binary(row.op, cast(self.j, t), mul(row.b, Const(self.count, t)))
+            out[_with(others, merged)] = each if row.op == "%" else k
+            for gone in (factors, lanes) if row.op == "%" else (factors,):
+                rest.pop(gone)
+        return out, rest
 
     def guard(self, cond: Expr) -> tuple[Expr, Expr | None]:
         """The guard ``cond`` of an iteration as one of an element, and what is to be a multiple of ``count`` for the

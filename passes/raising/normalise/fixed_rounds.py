@@ -10,14 +10,17 @@ With ``tid * 4 + j`` a thread's elements lie side by side: they are unrolled ins
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from ktc.ir.analysis.accumulators import is_identity
 from ktc.ir.fold import cast, evaluate, i32, mul, simplify
-from ktc.ir.nodes import Acc, Body, Decl, Expr, For, Level, Reduce, Sym, Var, fresh
+from ktc.ir.nodes import Acc, Body, Decl, Expr, For, Level, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.purity import is_movable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import used, used_in
+from ktc.ir.walk import assigned, declared, used, used_in
 from ktc.passes.shared.accumulations import accumulations
 
-from .merge import counted_rounds, rewritten
+from .merge import counted_rounds, inlined, rewritten
 
 
 def over_elements(s: Reduce) -> Reduce | None:
@@ -29,9 +32,12 @@ def over_elements(s: Reduce) -> Reduce | None:
         return None
     v, n, put = rounds
     inner, sums = split
-    starts = {d.sym: d.init for d in s.body[:-1] if isinstance(d, Decl)}
     by_sym = {a.sym: a for a in sums}
-    if len(starts) != len(s.body) - 1 or set(starts) != set(by_sym) or len(s.accs) != len(sums):
+    names = tuple(d for d in s.body[:-1] if is_plain_name(d) and d.sym not in by_sym)
+    starts = {d.sym: d.init for d in s.body[:-1] if isinstance(d, Decl) and d not in names}
+    if len(starts) + len(names) != len(s.body) - 1 or set(starts) != set(by_sym) or len(s.accs) != len(sums):
+        return None
+    if used_in(names) & starts.keys() or assigned(inner) & {*declared(names)}:
         return None
     accs: list[Acc] = []
     for a in s.accs:
@@ -46,18 +52,23 @@ def over_elements(s: Reduce) -> Reduce | None:
     if used_in(inner) & starts.keys():
         return None
     named = [Decl(fresh("v", a.value.type), a.value) for a in accs]
-    body = put((*inner, *named))
+    body = put((*names, *inner, *named))
     threads = s.dist[0].n
     assert threads is not None
     for fast, slow, extent, dist in (
         (s.var, v, threads, (*s.dist, Level("seq", i32(n)))),
         (v, s.var, i32(n), (Level("unroll", i32(n)), *s.dist)),
     ):
-        found = rewritten(body, fast, slow, extent, "i")
-        if found is not None:
+        plain = rewritten(body, fast, slow, extent, "i")
+        if (found := plain or rewritten(inlined(body, fast, slow)[0], fast, slow, extent, "i")) is not None:
             w, new = found
             return _reduce(s, accs, w, new, dist, simplify(mul(threads, i32(n))))
     return None
+
+
+def is_plain_name(s: Stmt) -> TypeGuard[Decl]:
+    """Whether ``s`` names what may be computed anew in each iteration of a loop behind it."""
+    return isinstance(s, Decl) and s.init is not None and is_movable(s.init)
 
 
 def _reduce(s: Reduce, accs: list[Acc], w: Sym, body: Body, dist: tuple[Level, ...], hi: Expr) -> Reduce | None:

@@ -1,10 +1,11 @@
-"""Integers that are conditions: ``int ok = i < n; .. if (ok) ..`` as ``if (i < n) ..``."""
+"""Integers that are conditions: ``int ok = i < n; .. if (ok) ..``, or ``ok != 0``, as ``if (i < n) ..``."""
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Body, Cast, Decl, Expr, Sym, Var
+from ktc.ir.fold import is_const
+from ktc.ir.nodes import Binary, Body, Cast, Decl, Expr, Sym, Unary, Var
 from ktc.ir.purity import is_movable
-from ktc.ir.types import BOOL
+from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import assigned, keep, map_body, used, walk
 
 
@@ -19,20 +20,30 @@ def flags_in_place(body: Body) -> Body:
             flags[s.sym] = meant
 
     def value(e: Expr) -> Expr:
-        if not isinstance(e, Cast) or e.to != BOOL:
+        asked = _asked_about(e)
+        meant = asked if asked is None else truth_of(asked)
+        meant = flags.get(meant.sym, meant) if isinstance(meant, Var) else meant
+        if meant is None or meant is asked or meant.type != BOOL:
             return e
-        asked = truth_of(e.x)
-        if isinstance(asked, Var) and asked.sym in flags:
-            return flags[asked.sym]
-        return e if asked is e.x else asked
+        return Unary("!", meant) if isinstance(e, Binary) and e.op == "==" else meant
 
     new = map_body(body, keep, value) if flags else body
     return new if new == body else flags_in_place(new)
 
 
+def _asked_about(e: Expr) -> Expr | None:
+    """The integer of which the condition ``e`` asks whether it is 0; None where it asks something else."""
+    if isinstance(e, Cast) and e.to == BOOL:
+        return e.x
+    return e.a if isinstance(e, Binary) and e.op in ("!=", "==") and is_const(e.b, 0) else None
+
+
 def truth_of(e: Expr) -> Expr:
     """``e``, of which only whether it is 0 matters."""
-    return e.x if isinstance(e, Cast) and e.x.type == BOOL else e
+    x = e
+    while isinstance(x, Cast) and isinstance(x.to, Scalar) and x.to.is_int and x.style != "bit":
+        x = x.x
+    return x if x.type == BOOL else e
 
 
 __all__ = ["flags_in_place", "truth_of"]

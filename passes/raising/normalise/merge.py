@@ -154,7 +154,7 @@ def _merge_once(loops: list[Par], body: Body) -> tuple[list[Par], Body] | None:
             extent = mul(extent, x)  # type: ignore[arg-type]
         if not same(extent, fast.hi):
             continue
-        for candidate, name in ((body, _plain_name(fast.var.name)), _inlined(body, fast.var, slow.var)):
+        for candidate, name in ((body, _plain_name(fast.var.name)), inlined(body, fast.var, slow.var)):
             new = rewritten(candidate, fast.var, slow.var, extent, name, slow.hi)
             if new is not None:
                 w, inner = new
@@ -283,10 +283,10 @@ def _is_coordinate(s: Stmt, fast: Sym, slow: Sym, extent: Expr, changed: Contain
 
 def _plain_name(name: str) -> str:
     """A name for an index of the whole range: not one that says "thread"."""
-    return "i" if name in ("tx", "ty", "tz", "tid", "t") else name
+    return "i" if name in ("tx", "ty", "tz", "tid", "t") or "thread" in name.lower() else name
 
 
-def _inlined(body: Body, fast: Sym, slow: Sym) -> tuple[Body, str]:
+def inlined(body: Body, fast: Sym, slow: Sym) -> tuple[Body, str]:
     """Index constants that depend on the two put in place of their names; the likeliest name for both together."""
     changed, over, name = assigned(body), {fast, slow}, _plain_name(fast.name)
     values: dict[Sym, Expr] = {}
@@ -305,4 +305,4 @@ def _inlined(body: Body, fast: Sym, slow: Sym) -> tuple[Body, str]:
     return substitute(map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in values else s), values), name
 
 
-__all__ = ["If", "cdiv", "map_expr", "merged", "perfect_nest", "stmt_exprs"]
+__all__ = ["If", "cdiv", "inlined", "map_expr", "merged", "perfect_nest", "stmt_exprs"]

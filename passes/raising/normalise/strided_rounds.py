@@ -6,6 +6,11 @@ before                                           after
       if i < n
         use(i)
 
+Rounds that end by what their element is need no number:
+
+    for r = 0; r * 256 + threadIdx.x < n; r + 1      for i = threadIdx.x; i < n; i + 256
+      use(r * 256 + threadIdx.x)                       use(i)
+
 Where ``rounds`` is not known to be ``ceil(n / 256)``, the loop ends at the smaller of ``n`` and ``rounds * 256``. What
 the launch in the source passes for it may say so: then that is assumed, and the launcher tests it. Rounds whose number
 is known when the kernel is compiled are left alone (:mod:`.fixed_rounds`), but for those over a row that may end before
@@ -15,18 +20,20 @@ them, where some add up its elements.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from itertools import takewhile
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import linear_form
-from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.counted_loops import counting, loop_step, why_unsteady
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.polynomial import minus, polynomial
 from ktc.ir.arith.size_equalities import Equality
-from ktc.ir.fold import add, cast, evaluate, i32, lt, mul, simplify, sub
+from ktc.ir.fold import add, cast, evaluate, i32, is_const, lt, mul, simplify, sub
 from ktc.ir.kernel import Assume, Launch
-from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, For, HwIndex, If, Stmt, Sym, Var
+from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, For, HwIndex, If, Stmt, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, declared, keep, map_body, used, used_in, walk, walk_expr
+from ktc.ir.walk import assigned, declared, keep, map_body, used, used_in, walk, walk_expr, without
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.equal_integers import same
@@ -48,6 +55,8 @@ def by_elements(body: Body, launch: Launch, shown: Sequence[Equality] = ()) -> t
     rows = any(_by_elements(s, launch, known, passed, guarded=True) is not None for s in loops)
 
     def on(s: Stmt) -> Stmt:
+        if isinstance(s, For) and (open_ := _until_element(s)) is not None:
+            return open_
         loop = _by_elements(s, launch, known, passed, guarded=rows) if isinstance(s, For) else None
         if loop is None:
             return s
@@ -99,6 +108,54 @@ def _by_elements(
     loop = For(i, cast(init, t), lt(Var(i), hi), add(Var(i), cast(apart, t)), inner, loc=s.loc,
                comments=(*s.comments, *element.comments), tags=frozenset({f"loop:{i.name}"}))  # fmt: skip
     return loop, tuple(given)
+
+
+def _until_element(s: For) -> For | None:
+    """``s``, which ends by what the element of a round is, over the elements; None where it is no such loop."""
+    if not is_const(s.init, 0) or not is_const(loop_step(s) or s.init, 1) or s.var in assigned(s.body):
+        return None
+    if not isinstance(s.cond, Binary) or s.cond.op != "<" or s.var in used(s.cond.b):
+        return None
+    element, end = s.cond.a, s.cond.b
+    t, places = element.type, linear_form(element, {s.var})
+    if places is None or s.var not in places.coeffs or not isinstance(t, Scalar):
+        return None
+    apart, start = places.coeff(s.var), places.rest
+    of_threads = any(isinstance(x, HwIndex) and x.level == "thread" for x in walk_expr(start))
+    changing = assigned(s.body) | set(declared(s.body))
+    if not of_threads or (used(apart) | used(start) | used(end)) & changing:
+        return None
+    named = next(
+        (d for d in s.body if isinstance(d, Decl) and d.init == element and d.sym not in assigned(s.body)), None
+    )
+    i = fresh(s.var.name, t) if named is None else named.sym
+    body = map_body(without(s.body, named), keep, lambda e: _of_element(e, s.var, apart, start, i))
+    if s.var in used_in(body):
+        return None
+    return For(i, start, lt(Var(i), end), add(Var(i), cast(apart, t)), body, loc=s.loc, comments=s.comments,
+               tags=frozenset({f"loop:{i.name}"}))  # fmt: skip
+
+
+def _of_element(e: Expr, r: Sym, apart: Expr, start: Expr, i: Sym) -> Expr:
+    """The sum ``e`` with ``i`` in place of ``start + r * apart``; ``e`` where that is no part of it."""
+    if not isinstance(e, Binary) or e.op not in ("+", "*") or r not in used(e) or not isinstance(e.type, Scalar):
+        return e
+    moving = [x for x in _addends(e) if r in used(x)]
+    form = linear_form(moving[0], {r}) if len(moving) == 1 else None
+    if form is None or not same(form.coeff(r), apart):
+        return e
+    missing, rest = minus(polynomial(start), polynomial(form.rest)), list[Expr]()
+    for x in _addends(e):
+        left = minus(missing, polynomial(x)) if x is not moving[0] else missing
+        if len(left) < len(missing):
+            missing = left
+        elif x is not moving[0]:
+            rest.append(x)
+    return e if missing else reduce(add, (*rest, cast(Var(i), e.type)))
+
+
+def _addends(e: Expr) -> list[Expr]:
+    return [*_addends(e.a), *_addends(e.b)] if isinstance(e, Binary) and e.op == "+" else [e]
 
 
 def _adds_up(body: Body) -> bool:

@@ -35,6 +35,7 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    Unary,
     Var,
     WarpOp,
     fresh,
@@ -50,6 +51,7 @@ from ktc.ir.walk import (
     map_body,
     stmt_exprs,
     substitute,
+    used,
     used_in,
     walk,
     walk_expr,
@@ -311,12 +313,24 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, 
     if any(scalar_of(b.type) != target.type for b in shared | private & used_in(after)) or _rounds(region):
         return None  # combined in another type than that of the loop: neither its range nor its precision is the loop's
     op = ops[target]
+    if any(_computes(e, op, {*partial, *shared, *private}) for e in all_exprs(region)):
+        return None  # what comes out is made of the combination, and is not it
     for b in shared:
         end = next((k for k, s in enumerate(out) if b in assigned((s,))), len(out))  # the array's next use is another's
         out = (*_replace_reads(out[:end], b, None, target, op), *out[end:])
     for p in private:
         out = substitute(out, {p: cast(Var(target), p.type)})  # type: ignore[arg-type]
     return out
+
+
+def _computes(e: Expr, op: str, values: set[Sym]) -> bool:
+    """Whether ``e`` makes a float of ``values`` by something else than ``op``."""
+    t = e.type
+    if not isinstance(t, Scalar) or not t.is_float or not used(e) & values:
+        return False
+    if isinstance(e, Call):
+        return e.fn != op
+    return isinstance(e, Unary) or (isinstance(e, Binary) and e.op != op)
 
 
 def _rounds(region: Body) -> bool:

@@ -42,6 +42,7 @@ from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.shared.staging import after_steps
 
+from .row_rounds import with_row_rounds
 from .single_values import with_single_values
 
 KEPT = "registers"
@@ -63,8 +64,13 @@ def recomputed(body: Body) -> tuple[Body, tuple[Region, ...]]:
                 return e
 
             body = without_dead(map_body(_named_where_made(body, store), keep, on))
-            found.append(Region(KEPT, s.sym.name, "each element is read again where it is used", s.loc))
-    return body, tuple(found)
+            found.append(_read_again(s))
+    body, parts = with_row_rounds(body)
+    return body, (*found, *map(_read_again, parts))
+
+
+def _read_again(array: Alloc) -> Region:
+    return Region(KEPT, array.sym.name, "each element is read again where it is used", array.loc)
 
 
 def _named_where_made(body: Body, store: Store) -> Body:

@@ -8,14 +8,14 @@ before                                            after
       if tid < n                                        y[tid] = x[tid] * scale
         y[tid] = x[tid] * scale
 
-Threads without an element add nothing to a sum, and do nothing else. What lives in an array from one loop to the next
-is left alone.
+Threads without an element add nothing to a sum, and do nothing else; nor do those that have a known number of elements,
+or vectors, each. What lives in an array from one loop to the next is left alone.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
+from collections.abc import Container
+from dataclasses import replace
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.defs import definitions, expand
@@ -27,7 +27,9 @@ from ktc.ir.nodes import (
     Call,
     Cast,
     Const,
+    Decl,
     Expr,
+    If,
     Level,
     Par,
     Reduce,
@@ -36,58 +38,77 @@ from ktc.ir.nodes import (
     Unary,
 )  # fmt: skip
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, map_expr, used, used_in
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, map_expr, used, used_in, walk
+from ktc.passes.raising.lanes.scalar_lanes import Lanes, NotLanes
+from ktc.passes.raising.normalise.guards_as_ends import let_through
 from ktc.passes.raising.normalise.nests import covers
-from ktc.passes.raising.normalise.strided_rounds import without_guard
+from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.loop_bounds import upper_bound
 
 
-def with_row_ends(body: Body) -> Body:
-    """``body`` with such loops."""
-    return map_body(body, lambda s: _ended(s) if isinstance(s, Par | Reduce) else s)
+def with_row_ends(body: Body, *, of_any_length: bool = False) -> Body:
+    """``body`` with such loops; ``of_any_length``: also those of which threads have any number of elements."""
+    return map_body(body, lambda s: _ended(s, of_any_length) if isinstance(s, Par | Reduce) else s)
 
 
-def _ended(s: Par | Reduce) -> Stmt:
-    by_threads = len(s.dist) == 1 and s.dist[0].kind == "thread" and is_const(s.lo, 0)
+def _ended(s: Par | Reduce, of_any_length: bool) -> Stmt:
+    known = of_any_length or all(lv.n is not None for lv in s.dist)
+    by_threads = known and bool(s.dist) and s.dist[0].kind == "thread"
     arrays = {b for b in used_in(s.body) | assigned(s.body) if isinstance(b.type, Array)}
-    if not by_threads or arrays - set(declared(s.body)):
+    if not by_threads or not is_const(s.lo, 0) or arrays - set(declared(s.body)):
         return s
-    return _nest(s) if isinstance(s, Par) else _reduction(s)
-
-
-def _nest(s: Par) -> Stmt:
-    inner, end = without_guard(s.body, s.var)
-    return s if end is None else _up_to(dataclasses.replace(s, body=inner), end)
-
-
-def _reduction(s: Reduce) -> Stmt:
-    for cond, end in _ends(s) if not any(map(has_effect, s.body)) else ():
-        there, elsewhere = (_decided(s, cond, holds) for holds in (True, False))
-        known = definitions(elsewhere.body)
-        values = [(a, _number(expand(a.value, known))) for a in elsewhere.accs]
-        if all(v is not None and v == identity(a.op, a.sym.type).value for a, v in values):  # type: ignore[arg-type]
+    conditions = _conditions(s)
+    for end in dict.fromkeys(conditions.values()):
+        mine = {c for c, other in conditions.items() if other == end}
+        there, elsewhere = (_decided(s, mine, holds) for holds in (True, False))
+        if not any(map(has_effect, elsewhere.body)) and _adds_nothing(elsewhere):
             return _up_to(there, end)
     return s
 
 
-def _ends(s: Reduce) -> Iterator[tuple[Expr, Expr]]:
-    """Conditions of choices in ``s`` that say where a row ends, and where they say."""
-    changing = {s.var, *declared(s.body), *assigned(s.body)}
-    choices = dict.fromkeys(e.cond for e in all_exprs((s,)) if isinstance(e, Select))
-    for cond in choices:
-        end = upper_bound(cond, s.var)
-        if end is not None and not used(end) & changing:
-            yield cond, end
+def _conditions(s: Par | Reduce) -> dict[Expr, Expr]:
+    """The conditions of choices and branches in ``s`` that say where a row ends, and where they say."""
+    asked = [e.cond for e in all_exprs((s,)) if isinstance(e, Select)]
+    asked += [x.cond for x in walk(s.body) if isinstance(x, If)]
+    changing, known = {s.var, *declared(s.body), *assigned(s.body)}, definitions(s.body)
+    ends = {c: upper_bound(expand(c, known), s.var) for cond in asked for c in conjuncts_of(cond)}
+    return {c: end for c, end in ends.items() if end is not None and not used(end) & changing}
 
 
-def _decided(s: Reduce, cond: Expr, holds: bool) -> Reduce:
-    """``s`` where ``cond`` holds, or where it does not."""
+def _decided(s: Par | Reduce, mine: Container[Expr], holds: bool) -> Par | Reduce:
+    """``s`` where the conditions ``mine`` hold, or where they do not."""
 
-    def on(e: Expr) -> Expr:
-        return (e.a if holds else e.b) if isinstance(e, Select) and e.cond == cond else e
+    def statement(x: Stmt) -> Stmt | Body:
+        parts = conjuncts_of(x.cond) if isinstance(x, If) else []
+        left = [c for c in parts if c not in mine]
+        if not isinstance(x, If) or len(left) == len(parts):
+            return x
+        if not holds:
+            return x.orelse
+        return let_through((), x, left) if not x.orelse else x if left else x.then
 
-    accs = tuple(dataclasses.replace(a, value=map_expr(a.value, on)) for a in s.accs)
-    return dataclasses.replace(s, body=map_body(s.body, keep, on), accs=accs)
+    def value(e: Expr) -> Expr:
+        return (e.a if holds else e.b) if isinstance(e, Select) and e.cond in mine else e
+
+    body = map_body(s.body, statement, value)
+    if isinstance(s, Reduce):
+        return replace(s, body=body, accs=tuple(replace(a, value=map_expr(a.value, value)) for a in s.accs))
+    return replace(s, body=body)
+
+
+def _adds_nothing(s: Par | Reduce) -> bool:
+    """Whether what ``s`` accumulates leaves it as it was."""
+    if isinstance(s, Par):
+        return True
+    lanes = Lanes()
+    try:
+        lanes.run(s.body)
+        values = [lanes.scalar(a.value) for a in s.accs]
+    except NotLanes:
+        return False
+    known = {d.sym: d.init for d in lanes.items if isinstance(d, Decl) and d.const and d.init is not None}
+    numbers = (_number(expand(value, known)) for value in values)
+    return all(v == identity(a.op, a.sym.type).value for a, v in zip(s.accs, numbers))  # type: ignore[arg-type]
 
 
 def _up_to(s: Par | Reduce, end: Expr) -> Stmt:
@@ -96,7 +117,7 @@ def _up_to(s: Par | Reduce, end: Expr) -> Stmt:
     whole, end = s.hi, cast(end, t)
     rounded = isinstance(whole, Binary) and whole.op == "*" and covers(whole.a, whole.b, end)
     hi = end if rounded else simplify(Call("min", (end, cast(whole, t)), t))
-    return dataclasses.replace(s, hi=hi, dist=(*s.dist, Level("seq")))
+    return replace(s, hi=hi, dist=s.dist if len(s.dist) > 1 else (*s.dist, Level("seq")))
 
 
 def _number(e: Expr) -> float | None:

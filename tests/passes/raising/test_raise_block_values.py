@@ -4,6 +4,7 @@ other."""
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
@@ -16,6 +17,8 @@ from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.normalise.block_values import with_block_values
 from ktc.passes.raising.raise_ import Raise
+from ktc.passes.raising.recognise.block import raise_block
+from ktc.passes.raising.recognise.coordinates import prepare
 
 NORM = """
 __device__ float sum_of_warp(float v) {
@@ -80,3 +83,27 @@ def test_what_is_read_before_or_stored_elsewhere_stays_in_memory() -> None:
         "    par t in 0..32 @ [thread.x 32]\n      s[0] = x[t]\n    x[b] = s[0]\n",
     ):
         assert _valued(body).count("s[0]") == body.count("s[0]"), body
+
+
+COMBINED = """kernel norm(x: f32 const* restrict, y: f32* restrict, n: i32)
+  launch grid(1) block(32)
+  array mean: shared f32[1]
+  var s: f32 = 0.0
+  for i = threadIdx.x; i < n; i + blockDim.x
+    s += x[i]
+  for o = 16; o > 0; o / 2
+    s += shfl_xor(s, o)
+  if threadIdx.x == 0_u32
+    mean[0] = VALUE
+  barrier
+  for k = threadIdx.x; k < n; k + blockDim.x
+    y[k] = x[k] - mean[0]
+"""
+
+
+@pytest.mark.parametrize(("value", "taken"), [("s", "x[k] - s"), ("s / n", "x[k] - mean"), ("-s", "x[k] - mean")])
+def test_what_is_made_of_a_total_is_not_taken_for_it(value: str, taken: str) -> None:
+    kernel = parse_kernel(COMBINED.replace("VALUE", value))
+    assert kernel.launch is not None
+    first = print_kernel(kernel.with_(body=next(raise_block(prepare(kernel, kernel.launch), kernel.launch))))
+    assert f"y[k] = {taken}\n" in first and (value == "s" or f"let mean: f32 = {value}" in first), first

@@ -161,3 +161,37 @@ def test_elements_that_are_told_apart_are_numbers_of_their_type() -> None:
     values = far_apart(kernel, {"q": np.zeros(200_000, np.float16), "c": np.zeros(9, np.float16)}, 1, True)["q"]
     assert np.isfinite(values).all()
     assert len(np.unique(values.astype(np.float64))) >= 2048
+
+
+FEW_EACH = """
+__global__ void norm(float* __restrict__ y, const float* __restrict__ x, int n) {
+  __shared__ float parts[32];
+  __shared__ float mean;
+  const int tid = threadIdx.x;
+  float v[4], s = 0.0f;
+  for (int i = 0; i < 4; ++i) {
+    v[i] = x[blockIdx.x * n + i * blockDim.x + tid];
+    s += v[i];
+  }
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(~0u, s, o);
+  if (tid % 32 == 0) parts[tid / 32] = s;
+  __syncthreads();
+  s = tid < (blockDim.x + 31) / 32 ? parts[tid % 32] : 0.0f;
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(~0u, s, o);
+  if (tid == 0) mean = s / n;
+  __syncthreads();
+  for (int i = 0; i < 4; ++i) y[blockIdx.x * n + i * blockDim.x + tid] = v[i] - mean;
+}
+void run(float* y, const float* x, int n, int rows) { norm<<<rows, n / 4>>>(y, x, n); }
+"""
+
+
+def test_as_many_elements_as_the_threads_that_the_host_computes_take() -> None:
+    """What threads do together is found at a known size of the block; how many elements they take follows from it."""
+    kernel, outcome = raised(FEW_EACH)
+    assert isinstance(outcome, Result) and not any("left: " in n for n in outcome.notes), outcome
+    loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par | Reduce)]
+    assert [print_expr(s.hi) for s in loops] == ["rows", "n / 4 * 4", "n / 4 * 4"], print_kernel(outcome.kernel)
+    given = outcome.kernel.assumptions
+    assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel, given=given) == ""
+    assert Reference(kernel, instances=5, seed=22).differs(materialise(outcome.kernel), given=given) == ""

@@ -195,6 +195,22 @@ __global__ void k(float* __restrict__ y, const int* __restrict__ at, const float
 }
 void go(float* y, const int* at, const float* x, int n, int c) { k<<<(n * c / 4 + 127) / 128, 128>>>(y, at, x, n, c); }
 """, ("assume c % 4 == 0 origin guessed", "@ [vec 4, thread.x 128, block.x]", "i % c] + 1.0")),
+    "rows that are found by the number of a vector": ("""
+__global__ void k(float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ b,
+                  const float* __restrict__ s, int n, int c) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float4 v = ((const float4*)x)[i], w = ((const float4*)b)[i % c];
+  v.x += w.x; v.y += w.y; v.z += w.z; v.w += w.w;
+  float f = s[i / c];
+  v.x *= f; v.y *= f; v.z *= f; v.w *= f;
+  ((float4*)y)[i] = v;
+}
+void go(float* y, const float* x, const float* b, const float* s, int n, int c) {
+  k<<<(n + 127) / 128, 128>>>(y, x, b, s, n, c);
+}
+""", ("assume c <= 536870911 origin guessed", "par i in 0..n * 4 @ [vec 4, thread.x 128, block.x]",
+      "b[(i % (c * 4)) as i64]", "s[i / (c * 4)]")),
     "rows of a length that is in memory": ("""
 __global__ void k(float* __restrict__ y, const float* __restrict__ x, const int* __restrict__ length, int d) {
   const int n = length[blockIdx.x];
