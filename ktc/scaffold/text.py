@@ -112,6 +112,10 @@ def _todo(d: Draft) -> list[str]:
     """What the author should look at."""
     todo = [*d.doubts, *(f"{b}: its shape" for b, e in d.shapes.items() if e is None)]
     todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
+    todo += [
+        f"{' and '.join(g)}: the source passes the same memory for them, the workload memory of its own for each"
+        for g in in_one(d.kernel)
+    ]
     if together := undeclared(d.kernel):
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     for n in (n for n in d.roles.sizes if d.steps.get(n, 1) > 1 and d.tied(n) is None):
@@ -122,16 +126,25 @@ def _todo(d: Draft) -> list[str]:
 
 
 def undeclared(k: Kernel) -> list[str]:
-    """Written buffers of which the source does not say that they overlap no other of their type; loops are taken to be
-    parallel on that ground, and it is for the author to say that callers keep to it."""
+    """Written buffers of which the source does not say that they overlap no other of their type, and its launch not
+    that they do; loops are taken to be parallel on that ground, and it is for the author to say that callers keep to
+    it."""
     buffers = buffers_of(k)
 
     def others(p: Param) -> bool:
         return any(q is not p and scalar_of(q.sym.type) == scalar_of(p.sym.type) for q in buffers)
 
     promised = {p.sym for p in buffers if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
-    open_ = [p for p in buffers if p.sym not in promised and others(p)]
+    shared = {n for g in in_one(k) for n in g}
+    open_ = [p for p in buffers if p.sym not in promised and p.sym.name not in shared and others(p)]
     return [p.sym.name for p in open_ if access_role(p, k) != "in"]
+
+
+def in_one(k: Kernel) -> list[tuple[str, ...]]:
+    """Buffers, one of them written, for which the source's launch passes the same memory, in groups."""
+    roles = {p.sym.name: access_role(p, k) for p in buffers_of(k)}
+    groups = (tuple(n for n in g if n in roles) for g in (k.launch.together if k.launch is not None else ()))
+    return [g for g in groups if len(g) > 1 and any(roles[n] != "in" for n in g)]
 
 
 def _loose(e: Extent | None) -> bool:

@@ -250,9 +250,9 @@ class Oracle:
         found = self._others.get(key)
         if found is None:
             given = dict(numbers)
-            args = (replace(a, value=given[a.name]) if a.name in given else a for a in self.workload.args)
-            args = map(_roomy, args) if room else args
-            found = Oracle(self.original, replace(self.workload, args=tuple(args)), self.variant, self.seed)
+            args = tuple(replace(a, value=given[a.name]) if a.name in given else a for a in self.workload.args)
+            work = replace(self.workload, args=tuple(map(_roomy, args)) if room else args)
+            found = Oracle(self.original, work, self.variant, self.seed)
             found._numbers = numbers
             self._others[key] = found
         self._others.move_to_end(key)

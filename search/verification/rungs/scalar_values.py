@@ -66,7 +66,7 @@ def scalar_values(job: Job) -> Outcome:
     left = SHARE
     for wanted in _calls(job):
         for call, room in product(dict.fromkeys((wanted, wanted[:1])), (False, True)):
-            chosen = [(i, _oracle(job, call, room, i)) for i in _instances(job, left)]
+            chosen = [(i, _oracle(job, call, room, i)) for i in cheap_instances(job, left)]
             if not chosen or not all(_means_something(job, oracle, i) for i, oracle in chosen):
                 continue
             if job.workload.formulas and any(other_than_reference(oracle) for _, oracle in chosen):
@@ -74,7 +74,7 @@ def scalar_values(job: Job) -> Outcome:
             for instance, oracle in chosen:
                 one = Job(job.original, job.candidate, oracle, [], oracle.workload)
                 left -= len(job.domains) * _statements(job, instance)
-                failure = _compared(one, instance)
+                failure = compared(one, instance)
                 if failure is None and _tells(job.original, *call[0]):
                     failure = special_failure(one, [instance])
                 if failure is not None:
@@ -107,7 +107,7 @@ def _calls(job: Job) -> list[Call]:
     return calls + [((name, text),) for name, text in untied(job.original, job.candidate, job.workload).items()]
 
 
-def _instances(job: Job, left: int) -> list[Instance]:
+def cheap_instances(job: Job, left: int) -> list[Instance]:
     """The longest and largest that the exact rung has been through and that are cheap enough: no more than ``left``
     statements on :data:`USUAL` elements."""
     most = min(SHARE // (CALLS * INSTANCES), left // INSTANCES) // len(job.domains)
@@ -133,10 +133,13 @@ def _means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
 
 def _tells(kernel: Kernel, name: str, n: Number) -> bool:
     """Whether ``kernel`` does something of its own where the scalar ``name`` is ``n``."""
-    return any(n in compared_numbers(p.sym, kernel) for p in kernel.params if p.sym.name == name)
+    return not isinstance(n, str) and any(
+        n in compared_numbers(p.sym, kernel) for p in kernel.params if p.sym.name == name
+    )
 
 
-def _compared(job: Job, instance: Instance) -> Failure | None:
+def compared(job: Job, instance: Instance) -> Failure | None:
+    """What is wrong with the candidate for ``instance``: a defect, or other bits than the original's."""
     for domain in job.domains:
         try:
             want = job.oracle.run(instance.sizes, domain, "exact", STEPS)
@@ -196,4 +199,4 @@ def _others(a: ArgSpec, param: Sym, kernel: Kernel) -> tuple[int | float, ...]:
     return tuple(float(n) if t.is_float else int(n) for n in fitting[:MOST])
 
 
-__all__ = ["other_numbers", "scalar_values"]
+__all__ = ["cheap_instances", "compared", "other_numbers", "scalar_values", "untied"]
