@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
@@ -30,7 +30,7 @@ def rewritten_as(original: Program, other: Program) -> Program:
     Parameters are matched by name, else by position. A rewrite may add up in another order: results are held to the
     error bounds of the original's sums, not to its bits; in exact arithmetic they must be the same. Each kernel is
     launched as its own source does; one whose source shows no launch, or one of a fixed number of blocks, as the
-    original.
+    original. The program's ``notes`` say what the comparison leaves open.
 
     Raises:
         KtcError: E-NO-WORKLOAD without one; E-COMPARE-PARAMS for kernels that cannot be called with the same arguments;
@@ -54,7 +54,28 @@ def rewritten_as(original: Program, other: Program) -> Program:
     kernel = launched(kernel, launch) if launch is not None else kernel
     facts = (*k.assumptions, *base.assumptions)
     kernel = kernel.with_(assumptions=facts, repeat=base.repeat, flags=k.flags | {"reassociates"})
-    return dataclasses.replace(original, kernel=kernel, original=base, workload=work, notes=(), refused=None)
+    notes = (*_launched_as_the_original(base, k, launch), *_rests_on(kernel, work))
+    return dataclasses.replace(original, kernel=kernel, original=base, workload=work, notes=notes, refused=None)
+
+
+def _launched_as_the_original(base: Kernel, k: Kernel, launch: Launch | None) -> Iterator[str]:
+    """That the launch which was compared is not the one of the rewrite's source, if it is so."""
+    if k.launch is not None and launch is base.launch:
+        yield "it was launched as the original is: its own source launches a fixed number of blocks"
+
+
+def _rests_on(kernel: Kernel, work: Workload) -> Iterator[str]:
+    """What a draft guesses and the rewrite is right for alone, as far as its text tells: no launcher tests it first."""
+    from ktc.backends.launchers.launch_geometry import geometry
+
+    guessed = {fact: {a.name for a in work.args if fact in a.guessed} for fact in ("align", "noalias")}
+    if kernel.launch is not None:
+        for p, n in geometry(kernel).aligned:
+            if p.sym.name in guessed["align"]:
+                yield f"it is right where {p.sym.name} is aligned to {n} bytes, which the draft guesses"
+    apart = [p.sym.name for p in kernel.params if p.sym.name in guessed["noalias"]]
+    if apart:
+        yield f"it was compared where {', '.join(apart)} and the other buffers share no memory, which the draft guesses"
 
 
 def _beyond_guesses(work: Workload, base: Kernel) -> Workload:

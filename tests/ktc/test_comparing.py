@@ -111,3 +111,39 @@ def test_a_rewrite_is_right_beyond_what_a_draft_guesses(tmp_path: Path, mine: st
     original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
     found, reason = status(original, COPY.replace("INDEX", other).replace("c < cols", "!(c >= cols)"))
     assert found == state and ("whether r * cols stays within i32" in reason) == (state == "UNKNOWN")
+
+
+DOUBLED = """
+__global__ void twice(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+void go(float* y, const float* x, int n) { twice<<<(n + 255) / 256, 256>>>(y, x, n); }
+"""
+FOURS = """
+__global__ void twice(float* y, const float* x, int n) {
+  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += 256 * gridDim.x) {
+    if (i >= n / 4) { if (i < n / 4 + n % 4) y[n - 1 - (i - n / 4)] = 2.0f * x[n - 1 - (i - n / 4)]; continue; }
+    float4 v = reinterpret_cast<const float4*>(x)[i];
+    reinterpret_cast<float4*>(y)[i] = make_float4(2.0f * v.x, 2.0f * v.y, 2.0f * v.z, 2.0f * v.w);
+  }
+}
+void go(float* y, const float* x, int n) { twice<<<64, 256>>>(y, x, n); }
+"""
+
+
+def test_what_a_comparison_leaves_open_is_said(tmp_path: Path) -> None:
+    """No launcher tests alignment or overlaps before it runs a rewrite by hand."""
+    (tmp_path / "k.cu").write_text(DOUBLED)
+    original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
+    notes = original.rewritten_as(ktc.loads(FOURS)).notes
+    assert [n.split(" to ")[0] for n in notes if "aligned" in n] == [
+        "it is right where y is aligned",
+        "it is right where x is aligned",
+    ]
+    assert any("y and the other buffers share no memory" in n for n in notes)
+    fixed = DOUBLED.replace("float* y, const float* x", "float* __restrict__ y, const float* x").replace(
+        "(n + 255) / 256", "64"
+    )
+    notes = original.rewritten_as(ktc.loads(fixed)).notes
+    assert any("launched as the original is" in n for n in notes) and not any("aligned" in n for n in notes)

@@ -25,7 +25,7 @@ NEIGHBOUR = "y[i] = a * x[n - 1 - i];"
         ("w", ONCE, TWICE, "TESTED", ""),
         ("v", ONCE, TWICE, "REJECTED", "with one memory for y, x, as the source passes it: wrong result"),
         ("v", ONCE, "y[i] = a * x[i] - (-1.0f);", "TESTED", "also with one memory for y, x"),
-        ("v", NEIGHBOUR, NEIGHBOUR + " y[i] += 0.0f;", "UNKNOWN", "the original means nothing then"),
+        ("v", NEIGHBOUR, NEIGHBOUR + " y[i] *= 1.0f;", "UNKNOWN", "the original means nothing then"),
     ],
 )
 def test_a_rewrite_is_right_in_place(
