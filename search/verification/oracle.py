@@ -280,7 +280,7 @@ class Oracle:
     def specialised(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
         """The float inputs for which the workload gives no range: special values may come to them."""
         made = self.inputs(sizes, "plain")
-        free = [a.name for a in self.workload.args if a.role in ("in", "inout") and a.range is None]
+        free = [a.name for a in self.workload.args if a.role in ("in", "inout") and a.range is None and not a.values]
         arrays = {n: x for n in free if isinstance(x := made[n], np.ndarray)}
         return {n: x for n, x in arrays.items() if is_float(x.dtype) and x.ndim and x.size}
 
@@ -288,7 +288,7 @@ class Oracle:
         made: Inputs = {}
         for k, a in enumerate(self.workload.args):
             x = args[a.name]
-            if a.role not in ("in", "inout") or a.range is not None or data.only not in ("", a.name):
+            if a.role not in ("in", "inout") or a.range is not None or a.values or data.only not in ("", a.name):
                 continue
             if isinstance(x, np.ndarray) and is_float(x.dtype) and x.ndim and x.size:
                 with np.errstate(all="ignore"):
