@@ -24,7 +24,7 @@ from ktc.sources import IR_SUFFIX
 from .checking.scenario_doubts import check_scenarios
 from .contents import TRUTHS
 from .draft import draft
-from .integer_values import counters, mark_of, taken_apart
+from .integer_values import counters, divides, mark_of, taken_apart
 from .model import Draft
 from .plain_integers import counted, values_compared
 from .roles import access_role, buffers_of
@@ -244,7 +244,10 @@ def _less_one(size: str) -> str:
     return n.removesuffix(" + 1") if n.endswith(" + 1") and n.count(" ") == 2 else plain(f"{size} - 1")
 
 
-COMPARED = "what its elements are compared with, or choose from"
+COMPARED = "what its elements are compared with, choose from or divide"
+
+DIVISORS = 100
+"""Integers that something is divided by are up to this."""
 
 
 def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
@@ -256,7 +259,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
         last = plain(f"{most}") if content.kind == "offsets" else below
-        lines += [f'init = "{init}"', f'range = [0, "{last}"]']
+        least = int(init == "index" and divides(d.kernel, p.sym))
+        lines += [f'init = "{init}"', f'range = [{least}, "{last}"]']
         guesses.append("range")
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
         if init != "offsets" and mark is not None:
@@ -265,6 +269,9 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         lines.append('init = "zeros"')
     elif role != "out" and span is not None:
         lines += ['init = "ints"', f"range = [{span[0]}, {span[1]}]"]
+        guesses.append("range")
+    elif role != "out" and scalar_of(p.sym.type).is_int and divides(d.kernel, p.sym):
+        lines += ['init = "ints"', f"range = [1, {DIVISORS}]"]
         guesses.append("range")
     elif role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym):
         lines.append('init = "bits"')
