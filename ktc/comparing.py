@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Expr, Sym, Var, fresh
-from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.nodes import Const, Expr, Sym, Var, fresh
+from ktc.ir.types import I64, Ptr, scalar_of
 from ktc.ir.walk import rename, substitute_expr, used
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ LARGEST = 1 << 30
 def rewritten_as(original: Program, other: Program) -> Program:
     """``other``'s kernel as a rewrite of ``original``'s, with the workload of the latter.
 
-    Parameters are matched by name, else by position. A rewrite may add up in another order: results are held to the
-    error bounds of the original's sums, not to its bits; in exact arithmetic they must be the same. Each kernel is
-    launched as its own source does; one whose source shows no launch, or one of a fixed number of blocks, as the
-    original.
+    Parameters are matched by name, else by position, variables at file scope by name and contents. A rewrite may add up
+    in another order: results are held to the error bounds of the original's sums, not to its bits; in exact arithmetic
+    they must be the same. Each kernel is launched as its own source does; one whose source shows no launch, or one of a
+    fixed number of blocks, as the original. The program's ``notes`` say what the comparison leaves open.
 
     Raises:
         KtcError: E-NO-WORKLOAD without one; E-COMPARE-PARAMS for kernels that cannot be called with the same arguments;
@@ -45,16 +45,38 @@ def rewritten_as(original: Program, other: Program) -> Program:
     pairs = _pairs(base, k)
     env = {q.sym: _renamed(p, q) for p, q in pairs if q is not None}
     params = tuple(p if q is None else _as(p, q, env[q.sym]) for p, q in pairs)
-    tables = tuple(q for q in k.params if q.init)
+    tables = {q.sym: _own_variable(q, k, base) for q in k.params if q.symbol and q.sym not in env}
+    env |= {old: own.sym for old, own in tables.items()}
     launch = _launch(base, k, env)
     from ktc.ir.workload.relaunch import launched
 
     body = rename(k.body, env)
-    kernel = k.with_(params=(*params, *tables), body=body, launch=None if launch is base.launch else launch)
+    kernel = k.with_(params=(*params, *tables.values()), body=body, launch=None if launch is base.launch else launch)
     kernel = launched(kernel, launch) if launch is not None else kernel
     facts = (*k.assumptions, *base.assumptions)
     kernel = kernel.with_(assumptions=facts, repeat=base.repeat, flags=k.flags | {"reassociates"})
-    return dataclasses.replace(original, kernel=kernel, original=base, workload=work, notes=(), refused=None)
+    notes = (*_launched_as_the_original(base, k, launch), *_rests_on(kernel, work))
+    return dataclasses.replace(original, kernel=kernel, original=base, workload=work, notes=notes, refused=None)
+
+
+def _launched_as_the_original(base: Kernel, k: Kernel, launch: Launch | None) -> Iterator[str]:
+    """That the launch which was compared is not the one of the rewrite's source, if it is so."""
+    if k.launch is not None and launch is base.launch:
+        yield "it was launched as the original is: its own source launches a fixed number of blocks"
+
+
+def _rests_on(kernel: Kernel, work: Workload) -> Iterator[str]:
+    """What a draft guesses and the rewrite is right for alone, as far as its text tells: no launcher tests it first."""
+    from ktc.backends.launchers.launch_geometry import geometry
+
+    guessed = {fact: {a.name for a in work.args if fact in a.guessed} for fact in ("align", "noalias")}
+    if kernel.launch is not None:
+        for p, n in geometry(kernel).aligned:
+            if p.sym.name in guessed["align"]:
+                yield f"it is right where {p.sym.name} is aligned to {n} bytes, which the draft guesses"
+    apart = [p.sym.name for p in kernel.params if p.sym.name in guessed["noalias"]]
+    if apart:
+        yield f"it was compared where {', '.join(apart)} and the other buffers share no memory, which the draft guesses"
 
 
 def _beyond_guesses(work: Workload, base: Kernel) -> Workload:
@@ -89,7 +111,30 @@ def _integer_ranges(args: Iterable[ArgSpec]) -> dict[str, tuple[int, int]]:
 
 def _own(k: Kernel) -> list[Param]:
     """What a caller passes."""
-    return [p for p in k.params if not p.host and not p.init]
+    return [p for p in k.params if not p.host and not p.symbol]
+
+
+def _own_variable(q: Param, k: Kernel, base: Kernel) -> Param:
+    """A variable at file scope that the rewrite alone has: a table, or memory that one launch leaves for the next. It
+    gets a name that no argument has.
+
+    Raises:
+        KtcError: E-COMPARE-PARAMS where nothing says what it holds.
+    """
+    taken = {p.sym.name for p in (*base.params, *k.params)}
+    name = next(n for i in range(1, len(taken) + 2) if (n := f"{q.sym.name}_{i}") not in taken)
+    sym = fresh(name, q.sym.type)
+    if any(q.init):
+        if not q.readonly:
+            what = (
+                f"'{q.sym.name}' of {k.name} is left by each launch for the next, and begins with other numbers than 0"
+            )
+            raise KtcError("E-COMPARE-PARAMS", what, k.loc, "such memory is compared where it is 0 at first")
+        return dataclasses.replace(q, sym=sym)
+    if q.symbol == "constant" or q.readonly:
+        what = f"nothing says what '{q.sym.name}' of {k.name} holds, which {base.name} has not"
+        raise KtcError("E-COMPARE-PARAMS", what, k.loc, "give it its values where it is declared")
+    return Param(sym, scratch=Const(q.extent, I64))
 
 
 def _pairs(base: Kernel, k: Kernel) -> Sequence[tuple[Param, Param | None]]:
@@ -100,13 +145,21 @@ def _pairs(base: Kernel, k: Kernel) -> Sequence[tuple[Param, Param | None]]:
         raise _refusal(base, k, f"{base.name} takes {len(mine)} arguments, {k.name} {len(theirs)}")
     by_name = all(p.sym.name in names for p in mine)
     match = {p.sym: names[p.sym.name] if by_name else q for p, q in zip(mine, theirs)}
+    match |= {p.sym: q for p in base.params if p.symbol for q in k.params if _same_variable(p, q)}
     for p in mine:
         q = match[p.sym]
         same = isinstance(p.sym.type, Ptr) == isinstance(q.sym.type, Ptr)
         if not same or scalar_of(p.sym.type) != scalar_of(q.sym.type):
             what = f"'{p.sym.name}' is {p.sym.type} in {base.name}, '{q.sym.name}' is {q.sym.type} in {k.name}"
             raise _refusal(base, k, what)
-    return [(p, match.get(p.sym)) for p in base.params if p.host or p.sym in match]
+    return [(p, match.get(p.sym)) for p in base.params if p.host or p.symbol or p.sym in match]
+
+
+def _same_variable(p: Param, q: Param) -> bool:
+    """Whether both sources declare the same variable at file scope: with the same contents, or set by the host."""
+    return (q.symbol, q.sym.name, q.extent, q.init) == (p.symbol, p.sym.name, p.extent, p.init) and (
+        scalar_of(p.sym.type) == scalar_of(q.sym.type)
+    )
 
 
 def _refusal(base: Kernel, k: Kernel, what: str) -> KtcError:

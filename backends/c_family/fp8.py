@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ktc.ir.types import E4M3, E5M2, F32, F64, U8, Scalar
 
 from .c_dialect import Dialect
+from .odd_floats import odd_float
 from .piece import POSTFIX, Piece
 
 FP8 = (E4M3, E5M2)
@@ -45,7 +46,7 @@ def helpers(language: str) -> dict[str, str]:
     head = "static inline" if cl else "__device__ inline"
     to_bits, to_float, word, byte = ("as_uint", "as_float", "uint", "uchar") if cl else (
         "__float_as_uint", "__uint_as_float", "unsigned", "unsigned char")  # fmt: skip
-    nearest, magnitude, double_abs = ("rint", "fabs", "fabs") if cl else ("rintf", "fabsf", "fabs")
+    nearest, magnitude = ("rint", "fabs") if cl else ("rintf", "fabsf")
     out = {}
     for t, f in FORMATS.items():
         drop = 23 - f.mantissa
@@ -72,14 +73,6 @@ def helpers(language: str) -> dict[str, str]:
             f"  const {word} code = (size - {(127 - f.bias) << 23:#x} + {half:#x} + (size >> {drop} & 1)) >> {drop};\n"
             f"  return sign | (code < {f.largest:#x} ? code : {f.largest:#x});  // nearest even, saturating\n}}"
         )
-    out["odd_float"] = (
-        "// Rounded to odd: rounding what comes out once more gives what one rounding of x gives.\n"
-        f"{head} float odd_float(double x) {{\n"
-        "  const float near = (float)x;\n"
-        "  if ((double)near == x || x != x) return near;\n"
-        f"  const {word} bits = {to_bits}(near);\n"
-        f"  return {to_float}((bits - ({double_abs}((double)near) > {double_abs}(x) ? 1 : 0)) | 1);\n}}"
-    )
     return out
 
 
@@ -92,10 +85,7 @@ def convert(d: Dialect, p: Piece, source: Scalar, to: Scalar) -> Piece | None:
         wide = Piece(f"{source.name}_to_float({p.text})", POSTFIX, F32)
         return wide if to == F32 else d.convert(wide, to)
     use(d, to, f"float_to_{to.name}")
-    if source == F64:
-        d.need("odd_float")
-        return Piece(f"float_to_{to.name}(odd_float({p.text}))", POSTFIX, to)
-    wide = p if source == F32 else d.convert(p, F32)
+    wide = odd_float(d, p, source) if source == F64 else p if source == F32 else d.convert(p, F32)
     return Piece(f"float_to_{to.name}({wide.text})", POSTFIX, to)
 
 

@@ -12,10 +12,11 @@ from importlib.resources import files
 from typing import ClassVar
 
 from ktc.backends.base import Emitted
-from ktc.backends.c_family import fp8
+from ktc.backends.c_family import fp8, odd_floats
 from ktc.backends.c_family.cxx import CxxDialect
 from ktc.backends.c_family.cxx_tables import POLLED
 from ktc.backends.c_family.legalise import widen_small_floats
+from ktc.backends.c_family.odd_floats import odd_float
 from ktc.backends.c_family.piece import POSTFIX, UNARY, Piece
 from ktc.backends.c_family.wide_shifts import guard_shifts
 from ktc.backends.spellings import nearest, spelling
@@ -45,7 +46,7 @@ class HipDialect(CxxDialect):
     reserved = (
         CxxDialect.reserved
         | {"bf16", "ballot32", "sync_warp", "load_cg", "load_vec_cg", "load_relaxed", "bf16_to_float", "float_to_bf16"}
-        | {*fp8.helpers("hip")}
+        | {*fp8.helpers("hip"), *odd_floats.helpers("hip"), "double_to_half"}
     )
 
     def prepare(self, kernel: Kernel) -> Kernel:
@@ -73,9 +74,14 @@ class HipDialect(CxxDialect):
             return wide if to == F32 else self.convert(wide, to)
         if to == BF16:
             self.note_scalar(to)
-            wide = p if source == F32 else self.convert(p, F32)
+            wide = p if source == F32 else odd_float(self, p, source)
             return Piece(f"float_to_bf16({wide.text})", POSTFIX, to)
-        if F16 in (source, to) and F64 in (source, to):
+        if source == F64 and to == F16:
+            self.note_scalar(to)
+            self.need("odd_float")
+            self.need("double_to_half")
+            return Piece(f"double_to_half({p.text})", POSTFIX, to)
+        if source == F16 and to == F64:
             return self.convert(self.convert(p, F32), to)
         if (source == F16 and to in (I16, U16)) or (to == F16 and source in (I16, U16)):
             return self.convert(self.convert(p, I32), to)

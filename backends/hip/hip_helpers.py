@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.backends.c_family import cxx_atomics, fp8
+from ktc.backends.c_family import cxx_atomics, fp8, odd_floats
 from ktc.backends.c_family.cxx import CxxDialect
 from ktc.backends.c_family.cxx_tables import BIT_CAST_HELPER, LOAD_HELPER, POLLED, STORE_HELPER, VEC_HELPER
 from ktc.backends.spellings import DIRECTED_STEMS, NEAREST
@@ -22,6 +22,8 @@ using bf16 = hip_bfloat16;
 __device__ inline float bf16_to_float(bf16 x) { return static_cast<float>(x); }
 __device__ inline bf16 float_to_bf16(float x) { return bf16(x); }
 #endif"""
+DOUBLE_TO_HALF = """\
+__device__ inline __half double_to_half(double x) { return __float2half(odd_float(x)); }"""
 BALLOT_HELPER = """\
 // Votes of the 32-lane half that this lane belongs to.
 __device__ inline unsigned ballot32(int predicate, unsigned mask) {
@@ -209,6 +211,8 @@ __device__ inline {name} {stem}_rn_{t}({name} x, {name} y) {{
 HELPERS = {
     "include bf16": BF16_HELPER,
     **fp8.helpers("hip"),
+    **odd_floats.helpers("hip"),
+    "double_to_half": DOUBLE_TO_HALF,
     "vec": VEC_HELPER,
     "load_vec": LOAD_HELPER,
     "store_vec": STORE_HELPER,

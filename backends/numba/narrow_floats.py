@@ -115,6 +115,26 @@ def f32_to_e4m3(x):
         code = np.int32(np.float32(mag.view(np.float32) + f32(16384.0)).view(np.int32) - 0x46800000)
     return np.uint8(0x7F) if mag > 0x7F800000 else np.uint8(sign | code)
 '''),
+    "odd_f32": ((), '''
+@njit(**OPTIONS)
+def odd_f32(x):
+    """f64 -> f32, rounded to odd: rounding that to a narrow type gives what one rounding of x gives."""
+    near = np.float32(x)
+    if np.float64(near) == x or x != x:
+        return near
+    bits = np.int32(near.view(np.int32))
+    return np.int32(np.int32(bits - (1 if abs(np.float64(near)) > abs(x) else 0)) | 1).view(np.float32)
+'''),
+    "odd_f32_of_int": (("clz",), '''
+@njit(**OPTIONS)
+def odd_f32_of_int(x):
+    """An integer as f32, rounded to odd."""
+    size = np.uint64(-x) if x < 0 else np.uint64(x)
+    drop = max(np.int64(0), 40 - clz(size, 64))
+    kept = size >> np.uint64(drop)
+    odd = np.float32((kept | np.uint64((kept << np.uint64(drop)) != size)) << np.uint64(drop))
+    return -odd if x < 0 else odd
+'''),
     "round_f16": (("f16_to_f32", "f32_to_f16"), '''
 @njit(**OPTIONS)
 def round_f16(x):

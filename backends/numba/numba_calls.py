@@ -102,14 +102,12 @@ def _float_call(p: ExprPrinter, e: Call, args: list[str]) -> Text:
     text = row[0].format(*args)
     if row[1]:
         p.need(row[1])
-    if not isinstance(t, Scalar) or not t.is_float:
-        return (text, 15)
-    if t.name == "f64":
-        return (text if text.endswith(")") and row[0][0].isalpha() else f"({text})", 15)
-    if "1.0" in row[0] or "10.0" in row[0]:
-        text = f"f32({text})"  # a double constant in the row: one rounding to f32
-    if row[0].startswith("("):
+    if not (row[0][0].isalpha() and row[0].endswith(")")):  # no call: what stands beside it may bind tighter
         text = f"({text})"
+    if not isinstance(t, Scalar) or not t.is_float or t.name == "f64":
+        return (text, 15)
+    if "1.0" in row[0] or "10.0" in row[0] or "0.5" in row[0]:
+        text = f"f32({text})"  # a double constant in the row: one rounding to f32
     return (text, 15) if fn in _EXACT else p.round(text, 15, t)
 
 
@@ -123,7 +121,7 @@ def _int_call(p: ExprPrinter, e: Call, t: Scalar, args: list[str]) -> Text:
         product = f"u64({args[0]}) * u64({args[1]})" if t.kind == "uint" else f"({args[0]}) * ({args[1]})"
         return (f"i64(({product}) >> u64(32))" if t.kind == "uint" else f"(({product}) >> 32)", 15)
     if e.fn == "cdiv" and t.name == "u64":
-        return (f"({args[0]} + ({args[1]}) - u64(1)) // ({args[1]})", 11)
+        return (f"(({args[0]}) + ({args[1]}) - u64(1)) // ({args[1]})", 11)
     row = INT_CALLS.get(e.fn)
     if row is None or (t.bits == 64 and e.fn in ("brev", "byte_perm")):
         raise unsupported(f"the function {e.fn}() of {t.name}")

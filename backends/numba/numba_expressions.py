@@ -41,6 +41,9 @@ PRECEDENCE = {
 }  # fmt: skip
 """Python's, loosest first. The conditional expression is 0."""
 
+EXACT_IN_F32 = Interval(-(1 << 24), 1 << 24)
+"""Integers that f32 holds."""
+
 _PYTHON = {"&&": "and", "||": "or"}
 Text = tuple[str, int]
 """Printed text and the precedence of its outermost operator."""
@@ -169,7 +172,7 @@ class ExprPrinter(Names):
         if not isinstance(to, Scalar) or not isinstance(frm, Scalar):
             raise unsupported(f"a cast to {to}")
         if e.style == "bit":
-            return (self._bit_cast(e.x, frm, to), 15)
+            return self._bit_cast(e.x, frm, to)
         if to == frm:
             return self._print(e.x)
         if to.is_float:
@@ -177,9 +180,7 @@ class ExprPrinter(Names):
                 return self._print(e.x)
             if to.name == "f64":
                 return (f"np.float64({self.text(e.x)})", 15)
-            return self.round(
-                f"f32({self.text(e.x)})" if frm.name in ("f64",) or not frm.is_float else self.text(e.x), 15, to
-            )
+            return self.round(self._as_f32(e.x, frm, to), 15, to)
         if to.kind == "bool":
             return (f"{self.text(e.x, 6)} != 0", 5)
         if frm.is_float:
@@ -199,13 +200,26 @@ class ExprPrinter(Names):
             return (inner, 15) if to.bits == 64 or frm.kind == "bool" else self.wrap(inner, 15, to)
         return self._print(e.x) if self.facts.interval(e.x).fits(to) else self.wrap(*self._print(e.x), to)
 
-    def _bit_cast(self, x: Expr, frm: Scalar, to: Scalar) -> str:
+    def _as_f32(self, x: Expr, frm: Scalar, to: Scalar) -> str:
+        """``x`` as a float, from which it is rounded to ``to``: as if there were one rounding."""
+        text = self.text(x)
+        if frm.is_float:
+            if frm.name != "f64":
+                return text
+            return f"{self.need('odd_f32')}({text})" if to.name in NARROW_FLOATS else f"f32({text})"
+        if to.name == "bf16" and not self.facts.interval(x).within(EXACT_IN_F32):
+            return f"{self.need('odd_f32_of_int')}({text})"  # what f32 rounds is infinite in the other narrow types
+        return f"f32({text})"
+
+    def _bit_cast(self, x: Expr, frm: Scalar, to: Scalar) -> Text:
         bits = self.to_bits(self.text(x), frm) if frm.is_float else self.text(x)
         if to.is_float:
             if to.name in NARROW_FLOATS:
-                return f"{self.need(f'{to.name}_to_f32')}({bits})"
-            return f"{self.need(f'{to.name}_from_bits')}({bits})"
-        return f"u64({bits})" if to.name == "u64" else self.wrap(bits, 0, to)[0]
+                return (f"{self.need(f'{to.name}_to_f32')}({bits})", 15)
+            return (f"{self.need(f'{to.name}_from_bits')}({bits})", 15)
+        if to.bits == 64:
+            return (f"{'i64' if to.is_signed else 'u64'}({bits})", 15)
+        return self.wrap(bits, 0, to)
 
     def to_bits(self, text: str, t: Scalar) -> str:
         """The storage bits of a float value."""

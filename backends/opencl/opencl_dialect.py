@@ -9,6 +9,7 @@ from typing import ClassVar
 from ktc.backends.c_family import fp8
 from ktc.backends.c_family.c_dialect import LANES, Dialect
 from ktc.backends.c_family.legalise import widen_small_floats
+from ktc.backends.c_family.odd_floats import odd_float
 from ktc.backends.c_family.piece import HW_UPPER, LIMIT, POSTFIX, Piece
 from ktc.backends.c_family.protocol import TemplateParts
 from ktc.backends.c_family.return_predicates import Unsuited, has_barrier, predicate_returns, stray_return
@@ -142,7 +143,8 @@ class OpenCLDialect(OpenCLMemory):
         if to in (F16, BF16):
             name = "double_to_half" if (source, to) == (F64, F16) else "float_to_half" if to == F16 else "float_to_bf16"
             self._use(name, to)
-            wide = p if source == F32 or name.startswith("double") else self.convert(p, F32)
+            exact = source == F32 or name.startswith("double")
+            wide = p if exact else odd_float(self, p, source) if to == BF16 else self.convert(p, F32)
             return Piece(f"{name}({wide.text})", POSTFIX, to)
         if source.is_float and to.is_int:
             if to.bits >= 32:

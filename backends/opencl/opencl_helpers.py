@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ktc.backends.c_family import odd_floats
 from ktc.backends.c_family.fp8 import helpers as fp8_helpers
 
 F16 = """\
@@ -105,6 +106,7 @@ HELPERS: dict[str, str] = {
     "float_to_bf16": FLOAT_TO_BF16,
     **TO_INT,
     **fp8_helpers("opencl"),
+    **odd_floats.helpers("opencl"),
     "ffs_": FIND_FIRST_SET,
     "brev_": BIT_REVERSE,
     "byte_perm_": BYTE_PERM,

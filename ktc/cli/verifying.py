@@ -24,7 +24,7 @@ from .options import (
     with_program,
     with_workload,
 )
-from .output import ended, print_json, progress, styled, table
+from .output import ended, note, print_json, progress, styled, table
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -87,14 +87,17 @@ def verify(
         verdict = program.verify(
             values=values, device=device or None, scenarios=tuple(scenario), seed=seed, twin=twin, say=bar.say
         )
+    notes = program.notes if other else ()
     if json_:
-        print_json(verdict.to_json())
+        print_json(verdict.to_json() | ({"notes": list(notes)} if other else {}))
     else:
         rows = [
             (r.name, styled(r.status, {"pass": "green", "fail": "red"}.get(r.status, "yellow")), r.detail)
             for r in verdict.rungs
         ]
         print(table(["rung", "verdict", "detail"], rows))
+    for line in notes:
+        note(f"note: of the rewrite, {line}")
     if not verdict.ok:
         first = next((r for r in verdict.rungs if r.status == "fail"), None)
         why = f"{first.name}: {first.detail}" if first else f"{verdict.status}: {verdict.reason}"

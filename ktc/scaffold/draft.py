@@ -15,7 +15,7 @@ from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive
 from .checking.modes import modes
 from .contents import FEW, Content, contents_of, values_of
-from .drafted_launches import counted, guessed, needs_launch, smaller
+from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .fitting import apart, by_strides, tied
 from .flat_indices import with_whole_rows
 from .footprints import computed_strides, stride_ties
@@ -51,6 +51,7 @@ def draft(k: Kernel) -> Draft:
     whole = k
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
+    d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]
     d.roles = with_whole_rows(k, d.roles)
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)

@@ -17,7 +17,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
 from ktc.ir.workload.relaunch import launched
 
-from .given_values import spelled_out
+from .given_values import definitions, spelled_out
 from .host_steps import orderings
 from .indices import Indices, block_extents, fitting, most_threads
 from .roles import DYNAMIC_SHARED
@@ -140,8 +140,38 @@ def guessed(k: Kernel) -> tuple[Kernel, LaunchSpec]:
     symbols: dict[str, Expr] = {p.sym.name: Var(p.sym) for p in params if _integer(p)}
     gx, gy, gz = (size_expressions.to_ir(grid[a], symbols) for a in "xyz")
     bx, by, bz = (i32(block[a]) for a in "xyz")
-    launch = Launch((gx, gy, gz), (bx, by, bz), i32(int(shared)) if dynamic else None)
+    extents = {name: block[axis] for name, axis in of_the_block(k).items()}
+    launch = Launch((gx, gy, gz), (bx, by, bz), i32(int(shared)) if dynamic else None, given=tuple(extents.items()))
     return launched(k.with_(params=tuple(params)), launch), spec
+
+
+def of_the_block(k: Kernel) -> dict[str, str]:
+    """Integer parameters that stand for the number of threads of a block, with its axis: they take the place of that
+    in ``blockIdx.x * size + threadIdx.x``, or in ``for (i = threadIdx.x; i < n; i += size)``."""
+    sources, params = definitions(k), {p.sym for p in k.params if _integer(p) and not p.host}
+    steps = [(s.init, s.step, "+") for s in walk(k.body) if isinstance(s, For)]
+    sums = [e for e in all_exprs(k.body) if isinstance(e, Binary) and e.op == "+"]
+    places = [(a, b, "*") for e in sums for a, b in ((e.a, e.b), (e.b, e.a))]
+    found: dict[str, str] = {}
+    for thread, other, op in (*places, *steps):
+        axis = _axis(spelled_out(thread, sources), "thread")
+        other = spelled_out(other, sources)
+        if not axis or not isinstance(other, Binary) or other.op != op:
+            continue
+        for x, size in ((other.a, other.b), (other.b, other.a)):
+            size = without_casts(size)
+            if (
+                isinstance(size, Var)
+                and size.sym in params
+                and (op == "+" or _axis(spelled_out(x, sources), "block") == axis)
+            ):
+                found.setdefault(size.sym.name, axis)
+    return found
+
+
+def _axis(e: Expr, level: str) -> str:
+    """The axis of a hardware index of ``level``; '' of anything else."""
+    return e.axis if isinstance(e, HwIndex) and e.level == level else ""
 
 
 def counted(k: Kernel) -> tuple[Kernel, LaunchSpec, dict[str, int]] | None:

@@ -171,6 +171,14 @@ def parts_of(k: Kernel, buffer: Sym) -> set[int]:
     return {n for n in found if n > 1}
 
 
+def divides(k: Kernel, buffer: Sym) -> bool:
+    """Whether something is divided by elements of ``buffer``: counts, lengths of rows, none of which is 0."""
+    sources = definitions(k)
+    divided = (e.b for e in all_exprs(k.body) if isinstance(e, Binary) and e.op in ("/", "%"))
+    spelled = (spelled_out(b.x if isinstance(b, Cast) and b.style != "bit" else b, sources) for b in divided)
+    return any(isinstance(x, Load) and x.buffer == buffer for x in spelled)
+
+
 def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
     """The negative number by which an element of ``buffer`` says that there is none: padding, no adapter, no label.
 

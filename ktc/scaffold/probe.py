@@ -26,7 +26,7 @@ from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
 from .indices import most_threads
-from .integer_values import counters
+from .integer_values import counters, divides
 from .roles import Roles, access_role, buffers_of, lanes_of
 from .windows import NAME, PROBED, names_in
 
@@ -110,6 +110,8 @@ class Prober:
         self.counters = counters(kernel)
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
+        whole = [p.sym for p in read if scalar_of(p.sym.type).is_int]
+        self.divisors = {s.name for s in whole if divides(kernel, s)}
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
         self.reached: tuple[Expr, ...] = ()
         """Conditions under which the source comes to the launch, as far as sizes decide them and some are found."""
@@ -339,7 +341,7 @@ class Prober:
         if name in fills:
             return np.asarray(fills[name](count)).astype(numpy_dtype(scalar.name))
         if scalar.is_int:
-            return np.zeros(count, numpy_dtype(scalar.name))
+            return np.full(count, name in self.divisors, numpy_dtype(scalar.name))
         return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
 
 

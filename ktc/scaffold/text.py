@@ -24,7 +24,7 @@ from ktc.sources import IR_SUFFIX
 from .checking.scenario_doubts import check_scenarios
 from .contents import TRUTHS
 from .draft import draft
-from .integer_values import counters, mark_of, taken_apart
+from .integer_values import counters, divides, mark_of, taken_apart
 from .model import Draft
 from .plain_integers import counted, values_compared
 from .roles import access_role, buffers_of
@@ -112,6 +112,10 @@ def _todo(d: Draft) -> list[str]:
     """What the author should look at."""
     todo = [*d.doubts, *(f"{b}: its shape" for b, e in d.shapes.items() if e is None)]
     todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
+    todo += [
+        f"{' and '.join(g)}: the source passes the same memory for them, the workload memory of its own for each"
+        for g in in_one(d.kernel)
+    ]
     if together := undeclared(d.kernel):
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     for n in (n for n in d.roles.sizes if d.steps.get(n, 1) > 1 and d.tied(n) is None):
@@ -122,16 +126,25 @@ def _todo(d: Draft) -> list[str]:
 
 
 def undeclared(k: Kernel) -> list[str]:
-    """Written buffers of which the source does not say that they overlap no other of their type; loops are taken to be
-    parallel on that ground, and it is for the author to say that callers keep to it."""
+    """Written buffers of which the source does not say that they overlap no other of their type, and its launch not
+    that they do; loops are taken to be parallel on that ground, and it is for the author to say that callers keep to
+    it."""
     buffers = buffers_of(k)
 
     def others(p: Param) -> bool:
         return any(q is not p and scalar_of(q.sym.type) == scalar_of(p.sym.type) for q in buffers)
 
     promised = {p.sym for p in buffers if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
-    open_ = [p for p in buffers if p.sym not in promised and others(p)]
+    shared = {n for g in in_one(k) for n in g}
+    open_ = [p for p in buffers if p.sym not in promised and p.sym.name not in shared and others(p)]
     return [p.sym.name for p in open_ if access_role(p, k) != "in"]
+
+
+def in_one(k: Kernel) -> list[tuple[str, ...]]:
+    """Buffers, one of them written, for which the source's launch passes the same memory, in groups."""
+    roles = {p.sym.name: access_role(p, k) for p in buffers_of(k)}
+    groups = (tuple(n for n in g if n in roles) for g in (k.launch.together if k.launch is not None else ()))
+    return [g for g in groups if len(g) > 1 and any(roles[n] != "in" for n in g)]
 
 
 def _loose(e: Extent | None) -> bool:
@@ -231,7 +244,10 @@ def _less_one(size: str) -> str:
     return n.removesuffix(" + 1") if n.endswith(" + 1") and n.count(" ") == 2 else plain(f"{size} - 1")
 
 
-COMPARED = "what its elements are compared with, or choose from"
+COMPARED = "what its elements are compared with, choose from or divide"
+
+DIVISORS = 100
+"""Integers that something is divided by are up to this."""
 
 
 def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
@@ -243,7 +259,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
         last = plain(f"{most}") if content.kind == "offsets" else below
-        lines += [f'init = "{init}"', f'range = [0, "{last}"]']
+        least = int(init == "index" and divides(d.kernel, p.sym))
+        lines += [f'init = "{init}"', f'range = [{least}, "{last}"]']
         guesses.append("range")
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
         if init != "offsets" and mark is not None:
@@ -252,6 +269,9 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         lines.append('init = "zeros"')
     elif role != "out" and span is not None:
         lines += ['init = "ints"', f"range = [{span[0]}, {span[1]}]"]
+        guesses.append("range")
+    elif role != "out" and scalar_of(p.sym.type).is_int and divides(d.kernel, p.sym):
+        lines += ['init = "ints"', f"range = [1, {DIVISORS}]"]
         guesses.append("range")
     elif role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym):
         lines.append('init = "bits"')

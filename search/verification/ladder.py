@@ -43,6 +43,7 @@ from ktc.search.verification.members.literal_sizes import (
 from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.rungs.exact import announce_first
 from ktc.search.verification.rungs.float_rungs import float_runs
+from ktc.search.verification.rungs.in_place import in_place
 from ktc.search.verification.rungs.layers import LAYERS
 from ktc.search.verification.rungs.scalar_values import scalar_values
 
@@ -62,8 +63,8 @@ FEW = 8
 """Instances beyond the usual limit, of a launch that is too large for it, or has a second block nowhere within it."""
 
 
-SCALARS = "scalars"
-"""The rung after the exact one, wherever that is climbed."""
+BESIDE = {"scalars": scalar_values, "in place": in_place}
+"""The rungs after the exact one, wherever that is climbed: other calls of the kernel than the workload describes."""
 
 
 def verify(
@@ -207,13 +208,13 @@ def _climb(
     if "exact" in layers:
         announce_first(job)
     judged, in_its_place = (job, {}) if job.instances else _by_members(job)
-    climbed = {**LAYERS, **in_its_place, SCALARS: scalar_values}
+    climbed = {**LAYERS, **in_its_place, **BESIDE}
     rungs: list[Rung] = []
     failure: Failure | None = None
-    for name in _with_scalars(layers):
+    for name in _with_other_calls(layers):
         start = time.perf_counter()
         outcome = climbed[name](job)
-        if (name, outcome.status) != (SCALARS, "skip"):
+        if name not in BESIDE or outcome.status != "skip":
             rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start, outcome.ratio))
         failure = outcome.failure
         if outcome.status == "fail" or (name, outcome.status) == ("exact", "unknown"):
@@ -236,8 +237,8 @@ def _climb(
     return Verdict("TESTED", decisive.name, "; ".join(r.detail for r in passed), tuple(rungs), seconds)
 
 
-def _with_scalars(layers: Sequence[str]) -> list[str]:
-    return [name for layer in layers for name in ((layer, SCALARS) if layer == "exact" else (layer,))]
+def _with_other_calls(layers: Sequence[str]) -> list[str]:
+    return [name for layer in layers for name in ((layer, *BESIDE) if layer == "exact" else (layer,))]
 
 
 def assistant(

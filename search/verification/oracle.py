@@ -206,6 +206,13 @@ ELEMENTS = 1 << 20
 """Elements of inputs kept in memory, least recently used first out: two or three times what one candidate meets."""
 
 
+def _roomy(a: ArgSpec) -> ArgSpec:
+    """A buffer more than twice as long: rows that lie further apart have room in it."""
+    if not a.shape or a.values:
+        return a
+    return replace(a, shape=(f"2 * ({a.shape[0]}) + 4", *a.shape[1:]))
+
+
 @by_identity(16)
 def text_of(kernel: Kernel) -> str:
     """What identifies a kernel for caching: its canonical listing, bound knobs included."""
@@ -222,7 +229,7 @@ class Oracle:
         self._inputs: OrderedDict[Any, Inputs] = OrderedDict()
         self._draws: dict[int, Oracle] = {}
         self._numbers: Numbers = ()
-        self._others: OrderedDict[Numbers, Oracle] = OrderedDict()
+        self._others: OrderedDict[tuple[Numbers, bool], Oracle] = OrderedDict()
         self._meaning: dict[Any, bool] = {}
         self.launched = _as_launched(original)
         self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
@@ -236,16 +243,19 @@ class Oracle:
             self._draws[k].shared = self.shared
         return self._draws[k] if k else self
 
-    def with_numbers(self, numbers: Numbers) -> Oracle:
-        """The oracle of a workload in which scalars are ``numbers``, zeros too where others are taken for 1."""
-        found = self._others.get(numbers)
+    def with_numbers(self, numbers: Numbers, room: bool = False) -> Oracle:
+        """The oracle of a workload in which scalars are ``numbers``, zeros too where others are taken for 1; with
+        ``room`` its buffers are more than twice as long."""
+        key = (numbers, room)
+        found = self._others.get(key)
         if found is None:
             given = dict(numbers)
-            args = (replace(a, value=given[a.name]) if a.name in given else a for a in self.workload.args)
-            found = Oracle(self.original, replace(self.workload, args=tuple(args)), self.variant, self.seed)
+            args = tuple(replace(a, value=given[a.name]) if a.name in given else a for a in self.workload.args)
+            work = replace(self.workload, args=tuple(map(_roomy, args)) if room else args)
+            found = Oracle(self.original, work, self.variant, self.seed)
             found._numbers = numbers
-            self._others[numbers] = found
-        self._others.move_to_end(numbers)
+            self._others[key] = found
+        self._others.move_to_end(key)
         if len(self._others) > OTHERS:
             self._others.popitem(last=False)
         return found
@@ -270,7 +280,7 @@ class Oracle:
     def specialised(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
         """The float inputs for which the workload gives no range: special values may come to them."""
         made = self.inputs(sizes, "plain")
-        free = [a.name for a in self.workload.args if a.role in ("in", "inout") and a.range is None]
+        free = [a.name for a in self.workload.args if a.role in ("in", "inout") and a.range is None and not a.values]
         arrays = {n: x for n in free if isinstance(x := made[n], np.ndarray)}
         return {n: x for n, x in arrays.items() if is_float(x.dtype) and x.ndim and x.size}
 
@@ -278,7 +288,7 @@ class Oracle:
         made: Inputs = {}
         for k, a in enumerate(self.workload.args):
             x = args[a.name]
-            if a.role not in ("in", "inout") or a.range is not None or data.only not in ("", a.name):
+            if a.role not in ("in", "inout") or a.range is not None or a.values or data.only not in ("", a.name):
                 continue
             if isinstance(x, np.ndarray) and is_float(x.dtype) and x.ndim and x.size:
                 with np.errstate(all="ignore"):

@@ -111,3 +111,125 @@ def test_a_rewrite_is_right_beyond_what_a_draft_guesses(tmp_path: Path, mine: st
     original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
     found, reason = status(original, COPY.replace("INDEX", other).replace("c < cols", "!(c >= cols)"))
     assert found == state and ("whether r * cols stays within i32" in reason) == (state == "UNKNOWN")
+
+
+DOUBLED = """
+__global__ void twice(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+void go(float* y, const float* x, int n) { twice<<<(n + 255) / 256, 256>>>(y, x, n); }
+"""
+FOURS = """
+__global__ void twice(float* y, const float* x, int n) {
+  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += 256 * gridDim.x) {
+    if (i >= n / 4) { if (i < n / 4 + n % 4) y[n - 1 - (i - n / 4)] = 2.0f * x[n - 1 - (i - n / 4)]; continue; }
+    float4 v = reinterpret_cast<const float4*>(x)[i];
+    reinterpret_cast<float4*>(y)[i] = make_float4(2.0f * v.x, 2.0f * v.y, 2.0f * v.z, 2.0f * v.w);
+  }
+}
+void go(float* y, const float* x, int n) { twice<<<64, 256>>>(y, x, n); }
+"""
+
+
+def test_what_a_comparison_leaves_open_is_said(tmp_path: Path) -> None:
+    """No launcher tests alignment or overlaps before it runs a rewrite by hand."""
+    (tmp_path / "k.cu").write_text(DOUBLED)
+    original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
+    notes = original.rewritten_as(ktc.loads(FOURS)).notes
+    assert [n.split(" to ")[0] for n in notes if "aligned" in n] == [
+        "it is right where y is aligned",
+        "it is right where x is aligned",
+    ]
+    assert any("y and the other buffers share no memory" in n for n in notes)
+    fixed = DOUBLED.replace("float* y, const float* x", "float* __restrict__ y, const float* x").replace(
+        "(n + 255) / 256", "64"
+    )
+    notes = original.rewritten_as(ktc.loads(fixed)).notes
+    assert any("launched as the original is" in n for n in notes) and not any("aligned" in n for n in notes)
+
+
+WEIGHED = """
+TABLE
+__global__ void weigh(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * WEIGHT;
+}
+void go(float* y, const float* x, int n) { weigh<<<(n + 255) / 256, 256>>>(y, x, n); }
+"""
+
+
+def weighed(values: str, name: str = "w") -> str:
+    table = f"__constant__ float {name}[3] = {{{values}}};"
+    return WEIGHED.replace("TABLE", table).replace("WEIGHT", f"{name}[i % 3]")
+
+
+@pytest.mark.parametrize(
+    ("other", "state"),
+    [
+        (weighed("1, 2, 3").replace("x[i] *", "1.0f * x[i] *"), "TESTED"),
+        (weighed("1, 2, 4"), "REJECTED"),
+        (weighed("1, 2, 3", "v"), "TESTED"),
+        (weighed("1, 2, 4", "v"), "REJECTED"),
+        (WEIGHED.replace("TABLE", "").replace("WEIGHT", "(1 + i % 3)"), "TESTED"),
+    ],
+)
+def test_a_rewrite_has_tables_of_its_own(tmp_path: Path, other: str, state: str) -> None:
+    """What they hold is theirs, whatever they are called."""
+    (tmp_path / "k.cu").write_text(weighed("1, 2, 3"))
+    original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
+    assert status(original, other)[0] == state
+
+
+TOTAL = """
+__global__ void total(float* out, const float* x, int n) {
+  if (threadIdx.x == 0) { float s = 0.0f; for (int i = 0; i < n; ++i) s += x[i]; out[0] = s; }
+}
+void go(float* out, const float* x, int n) { total<<<1, 32>>>(out, x, n); }
+"""
+LAST_BLOCK = """
+__device__ unsigned count = FIRST;
+__device__ float part[64];
+__global__ void total(float* out, const float* x, int n) {
+  if (threadIdx.x != 0) return;
+  float s = 0.0f;
+  for (int i = blockIdx.x; i < n; i += gridDim.x) s += x[i];
+  part[blockIdx.x] = s;
+  __threadfence();
+  bool last = TICKET == gridDim.x - 1;
+  __threadfence();
+  if (!last) return;
+  s = 0.0f;
+  for (int b = 0; b < gridDim.x; ++b) s += part[b];
+  out[0] = s;
+}
+void go(float* out, const float* x, int n) { total<<<4, 32>>>(out, x, n); }
+"""
+ROUND = LAST_BLOCK.replace("TICKET", "atomicInc(&count, gridDim.x - 1)").replace("FIRST", "0")
+
+
+@pytest.mark.parametrize(
+    ("other", "state", "says"),
+    [
+        (ROUND, "TESTED", ""),
+        (ROUND.replace("__threadfence();", "", 1), "REJECTED", "are not ordered"),
+        (ROUND.replace("1;\n  __threadfence();", "1;"), "REJECTED", "one after the atomic that receives it"),
+        (LAST_BLOCK.replace("TICKET", "atomicAdd(&count, 1)").replace("FIRST", "0"), "REJECTED", "of a second launch"),
+    ],
+)
+def test_what_a_rewrite_leaves_for_its_next_launch_is_fit_for_that(
+    tmp_path: Path, other: str, state: str, says: str
+) -> None:
+    (tmp_path / "k.cu").write_text(TOTAL)
+    original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
+    found, reason = status(original, other)
+    assert found == state and says in reason
+
+
+def test_memory_of_a_rewrite_that_nobody_describes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(TOTAL)
+    original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
+    with pytest.raises(KtcError, match="begins with other numbers than 0"):
+        original.rewritten_as(ktc.loads(ROUND.replace("count = 0", "count = 3")))
+    with pytest.raises(KtcError, match="nothing says what 'v' of weigh holds"):
+        original.rewritten_as(ktc.loads(WEIGHED.replace("TABLE", "__constant__ float v[3];").replace("WEIGHT", "v[0]")))

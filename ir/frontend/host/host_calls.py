@@ -16,6 +16,9 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.cxx_ast import QualName
 from ktc.ir.frontend.syntax.syntax_walk import children, replaced
 
+ADDRESSES = frozenset({"data_ptr", "data", "mutable_data_ptr", "const_data_ptr", "get", "raw_pointer_cast"})
+"""Functions that give the address of the object that they are called on, or with."""
+
 
 def name_of_call(node: Any) -> str | None:
     """The name for ``object.member.method(constants)``; None for anything else."""

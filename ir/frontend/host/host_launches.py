@@ -35,6 +35,7 @@ from .host_code import uses
 from .launch_math import as_written, float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
+from .same_memory import same_memory
 from .struct_arguments import Member, members, told, unchosen
 
 
@@ -113,7 +114,8 @@ class HostLaunch:
             shared = None
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
-        return Launch(grid, block, shared, given=given, passed=passed, reached=reached), host
+        together = same_memory(self._pairs(), self.site.env)
+        return Launch(grid, block, shared, given=given, passed=passed, reached=reached, together=together), host
 
     def _inlined(self, parts: Any, effects: list) -> Any:
         """Expressions with the values put in that following host functions has given to their variables.

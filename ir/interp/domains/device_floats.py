@@ -9,7 +9,7 @@ from ktc.ir.types import Scalar
 from . import integers
 from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
-from .rounding import FLOAT_DTYPES, fma, round_to
+from .rounding import FLOAT_DTYPES, converted, fma, round_to
 
 _ARITH = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
 
@@ -50,7 +50,7 @@ class DeviceDomain(Domain):
             return np.asarray(x).astype(self.float_dtype(dst))[()]
         if dst.name == "f32":  # from integers and from double: one rounding by numpy itself
             return np.asarray(x).astype(np.float32)[()]
-        return round_to(np.asarray(x).astype(np.float64), dst)
+        return converted(x, dst)
 
     def float_bits(self, x, src, dst):
         return np.asarray(x).view(self.dtype(dst))[()]

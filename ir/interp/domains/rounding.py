@@ -107,6 +107,22 @@ def round_to(x, t: Scalar):
     return x.astype(dtype)[()]
 
 
+def converted(x, t: Scalar):
+    """Numbers rounded once to ``t``, integers too."""
+    x = np.asarray(x)
+    return round_to(x.astype(np.float64) if t.bits == 64 else _odd_double(x), t)
+
+
+def _odd_double(x: np.ndarray) -> np.ndarray:
+    """Numbers as doubles, integers of 64 bits rounded to odd: rounding these to f32 or less is a single rounding."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        low, most = x.dtype.type(0xFFF), x.dtype.type(1 << 53)
+        cut = (x & ~low) | np.where(x & low, x.dtype.type(0x800), x.dtype.type(0))  # one bit for those that do not fit
+        beyond = (x > most) | (x < -most) if x.dtype.kind == "i" else x > most
+        x = np.where(beyond, cut, x)
+    return x.astype(np.float64)
+
+
 def _odd_float32(x: np.ndarray) -> np.ndarray:
     """double -> float rounded to odd, so that a following rounding to a narrow type is a single rounding of ``x``."""
     with np.errstate(over="ignore"):

@@ -13,7 +13,7 @@ import numpy as np
 from . import integers
 from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
-from .rounding import FLOAT_DTYPES, round_to
+from .rounding import FLOAT_DTYPES, converted, round_to
 
 CODES = {name: k + 1 for k, name in enumerate(sorted(FLOAT_DTYPES))}
 EVERY = 7
@@ -112,7 +112,7 @@ class RoundingsDomain(Domain):
         if not dst.is_float:
             return integers.from_float(_v(x), dst, src)
         if not src.is_float:
-            return _pair(round_to(np.asarray(x).astype(np.float64), dst), 0, CODES[dst.name])
+            return _pair(converted(x, dst), 0, CODES[dst.name])
         if src.bits < dst.bits:
             return x
         held = (_code(x) == CODES[dst.name]) | (_code(x) == EVERY)

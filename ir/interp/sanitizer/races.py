@@ -51,6 +51,10 @@ class Order(ABC):
     @abstractmethod
     def describe(self, identity: int) -> str: ...
 
+    def fences_between(self, one: int, other: int) -> bool:
+        """Whether fences may be meant to order the accesses of two identities."""
+        return False
+
 
 class BarrierOrder(Order):
     """Threads of a block are ordered by block barriers, of a warp by warp barriers too, blocks by grid barriers."""
@@ -184,6 +188,11 @@ class BarrierOrder(Order):
         if self.published.any:
             across &= ~self._published(who, when, ids)
         return (who != ids) & np.where(other_block, across, unordered)
+
+    def fences_between(self, one: int, other: int) -> bool:
+        """Of threads of different blocks, in a kernel that fences."""
+        threads = max(one, other) < self.total
+        return threads and self.published.any and self.block_of[one] != self.block_of[other]
 
     def _heard(self, who: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Until when each of ``ids`` knows what ``who`` did, where they are of one warp."""

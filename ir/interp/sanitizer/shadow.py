@@ -137,6 +137,8 @@ class Shadow:
         who, whom = order.describe(int(ids[at])), order.describe(int(partner[at]))
         article = _ARTICLES.get(how, f"a {how}")
         message = f"{buffer.sym.name}[{index}]: {article} by {who} and {other} by {whom} are not ordered"
+        if order.fences_between(int(ids[at]), int(partner[at])):
+            message += ": a message takes a fence before its atomic and one after the atomic that receives it"
         if who == whom:
             message = f"{buffer.sym.name}[{index}] is stored twice by {who}, the same bits, and never read in between"
         state.findings.add(

@@ -25,6 +25,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.workload import Workload, size_expressions
 from ktc.search.verification.floats.accuracy import is_float
+from ktc.search.verification.floats.any_answer import answers_of
 from ktc.search.verification.floats.any_order import any_order, overflows
 from ktc.search.verification.floats.special_inputs import draws, kinds_of, rounds_to_integers, steers_by_integers
 from ktc.search.verification.floats.special_values import SpecialRows, unlike
@@ -128,7 +129,8 @@ class _Trial:
 
     def _unlike(self, name: str, x: np.ndarray, h: np.ndarray) -> np.ndarray:
         wide = partial(self._wide, name, h) if "reassociates" in self.candidate.flags else None
-        differs = unlike(x, h, lambda: self._exact(name), lambda: self._bound(name), wide)
+        answers = answers_of(self.oracle.original, self.candidate)
+        differs = unlike(x, h, lambda: self._exact(name), lambda: self._bound(name), wide, answers)
         return differs & ~self._overflows[name] if differs.any() and name in self._overflows else differs
 
     def _exact(self, name: str) -> np.ndarray:

@@ -32,8 +32,8 @@ def kinds_of(kernels: Iterable[Kernel], workload: Workload) -> tuple[str, ...]:
 def draws(
     inputs: Mapping[str, np.ndarray], kinds: tuple[str, ...], most: int = DRAWS, alone: int = ALONE
 ) -> Iterator[SpecialRows]:
-    """Draws for the float ``inputs``: as many as show every kind, ``most`` at most, then ``alone`` inputs by
-    themselves."""
+    """Draws for the float ``inputs``: as many as show every kind, ``most`` at most; one in which all come to arrays
+    that are one row; then ``alone`` inputs by themselves."""
     if not inputs or not kinds:
         return
     rows = max(max(1, x.size // max(1, x.shape[-1])) for x in inputs.values())
@@ -41,6 +41,8 @@ def draws(
     a_draw = max(1, rows // 2)
     for k in range(min(most, -(-turns // a_draw))):
         yield SpecialRows(kinds, k * a_draw)
+    if turns > most * a_draw:
+        yield SpecialRows(kinds, cut=True)
     names = list(inputs)[:alone] if len(inputs) > 1 else []
     yield from (SpecialRows(kinds, 2 * k, name) for k, name in enumerate(names))
 

@@ -7,11 +7,14 @@ that it meets.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from ml_dtypes import finfo
+
+from .any_answer import Answers, lost
 
 VALUES: dict[str, Callable[[np.dtype], float]] = {
     "-inf": lambda dtype: -np.inf,
@@ -35,11 +38,13 @@ TURNS = (
 @dataclass(frozen=True)
 class SpecialRows:
     """A kind of input data: ``kinds`` of special values in rows of the float inputs, or of the input ``only`` alone,
-    beginning with the turn ``phase`` of :data:`TURNS`."""
+    beginning with the turn ``phase`` of :data:`TURNS`. ``cut``: an array that is one row is cut into short ones: all
+    kinds come to it."""
 
     kinds: tuple[str, ...]
     phase: int = 0
     only: str = ""
+    cut: bool = False
 
     def turns(self) -> list[tuple[str, str]]:
         return [t for t in TURNS if t[1] in self.kinds]
@@ -48,7 +53,14 @@ class SpecialRows:
         """``x`` (double, of any shape, to become ``dtype``) with special values in every second row; ``shift`` is the
         argument's own, so that those of two arguments do not always meet."""
         rows = (x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)).copy()
-        turns, n = self.turns(), rows.shape[1]
+        turns = self.turns()
+        if self.cut and len(rows) == 1 and (long := rows.size // (2 * len(turns))):
+            short = dataclasses.replace(self, cut=False).put(
+                rows[0, : rows.size // long * long].reshape(-1, long), dtype, shift
+            )
+            rows[0, : short.size] = short.reshape(-1)
+            return rows.reshape(x.shape)
+        n = rows.shape[1]
         for r in range(shift % 2 if len(rows) > 1 else 0, len(rows), 2):
             k = r // 2 + self.phase + shift
             where, kind = turns[k % len(turns)]
@@ -72,32 +84,36 @@ def unlike(
     exact: Callable[[], np.ndarray],
     bound: Callable[[], np.ndarray],
     wide: Callable[[], np.ndarray] | None = None,
+    answers: Answers = Answers.OPEN,
 ) -> np.ndarray:
     """Which elements of ``got`` are not what ``original`` has: arrays of one shape and float type.
 
-    Where the original has NaN, anything may be. Where it has a number or an infinity that it also has in real
-    arithmetic (``exact``, double), the candidate has to have it too, numbers within ``bound`` of one of the two: how
-    exact beyond that, other data say. An infinity that is an overflow on the way, other orders of the same sums need
-    not come to; and they may come to one that the original's order does not: where the candidate may sum in another
-    order, ``wide`` (what it computes in double, where the largest numbers of narrower types do not overflow) decides
-    what its infinities and NaNs stand for.
+    Where the original has NaN, anything may be that ``answers`` allows. Where it has a number or an infinity that it
+    also has in real arithmetic (``exact``, double), the candidate has to have it too, numbers within ``bound`` of one
+    of the two: how exact beyond that, other data say. An infinity that is an overflow on the way, other orders of the
+    same sums need not come to; and they may come to one that the original's order does not: where the candidate may
+    sum in another order, ``wide`` (what it computes in double, where the largest numbers of narrower types do not
+    overflow) decides what its infinities and NaNs stand for.
     """
     a, b = original.astype(np.float64), got.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         close = (a == b) | (np.abs(b - a) <= CLOSE * float(finfo(original.dtype).eps) * np.abs(a))
         doubtful = ~np.isnan(a) & ~(close & np.isfinite(a) | (a == b))
-        if not doubtful.any():
+        open_ = np.isnan(a) != np.isnan(b) if answers is not Answers.OPEN else np.zeros(a.shape, bool)
+        open_ |= (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b)) if answers is Answers.ALL else False
+        if not (doubtful | open_).any():
             return doubtful
         y, e = exact().astype(np.float64), bound()
+        lost_answers = open_ & lost(a, b, y, answers)
         allowed = np.where(np.isfinite(e), e + 1e-9 * np.abs(y), np.inf)
         near = np.isfinite(b) & ((np.abs(b - y) <= allowed) | (np.abs(b - a) <= allowed))
         number = np.isfinite(a) & np.isfinite(y) & ~near
         wrong = doubtful & (number | (np.isinf(a) & (a == y)))
         if wide is None or not (wrong & ~np.isfinite(b)).any():
-            return wrong
+            return wrong | lost_answers
         w = wide().astype(np.float64)
         overflowed = ~np.isfinite(b) & ((w == y) | (np.isfinite(y) & (np.abs(w - y) <= allowed)))
-        return wrong & ~overflowed
+        return (wrong & ~overflowed) | lost_answers
 
 
 CLOSE = 8.0

@@ -315,6 +315,18 @@ def defect(theirs: Iterable[Finding], got: RunResult, instance: Instance, domain
     return from_finding(new, instance, domain) if new else None
 
 
+STOPS = frozenset({"out-of-bounds", "null-pointer", "trap"})
+"""What is looked for in every run, also in those that are not sanitized."""
+
+
+def stopped(want: RunResult, got: RunResult, instance: Instance, domain: str) -> Failure | None:
+    """What the candidate may not do for data for which the original does nothing of the kind."""
+    if any(f.kind in STOPS for f in want.findings):
+        return None
+    found = next((f for f in got.findings if f.kind in STOPS), None)
+    return from_finding(found, instance, domain) if found is not None else None
+
+
 def from_finding(f: Finding, instance: Instance, domain: str) -> Failure:
     """A sanitizer's finding as the reason why a program is wrong."""
     index = () if f.index is None else (f.index,)

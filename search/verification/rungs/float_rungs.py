@@ -36,7 +36,8 @@ from ktc.search.verification.job import Job, Outcome, Planned
 from ktc.search.verification.oracle import INTEGERS
 from ktc.search.verification.verdict import Failure
 
-from .exact import defect, endless, told
+from .exact import defect, endless, stopped, told
+from .float_bits import without_bounds
 from .special_rung import special_failure, special_runs
 from .unread_peaks import unread_failure
 
@@ -77,6 +78,7 @@ class _Sweep:
         got = self.job.run(instance, data, "float", want, sanitize=self.job.unsure, known=theirs)
         looked = self.job.unsure or endless(got)
         wrong = defect((*want.findings, *theirs), got, instance, "float") if looked else None
+        wrong = wrong or stopped(want, got, instance, "float")
         if wrong:
             return wrong
         if data in ENDS:
@@ -171,7 +173,7 @@ def floats(job: Job) -> Outcome:
     except KtcError as e:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise
-        return Outcome("skip", e.message)
+        return without_bounds(job, chosen, e.message)
     for instance in _counted(job, chosen):
         failure = sweep.rounded_more(instance)
         if failure:

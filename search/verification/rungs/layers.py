@@ -30,8 +30,8 @@ def _other_signature(original: Kernel, candidate: Kernel) -> str:
     """Which parameter of the candidate is not one of the original's; '' if there is none."""
     known = {p.sym.name: p.sym.type for p in original.params}
     for p in candidate.params:
-        if p.scratch is not None:
-            continue  # the launcher's own, passed by nobody
+        if p.scratch is not None or p.init:
+            continue  # the launcher's own, or a table of the source: passed by nobody
         if p.sym.name not in known:
             return f"the parameter '{p.sym.name}' is not one of the original's"
         if _passed(p.sym.type) != _passed(known[p.sym.name]):

@@ -43,7 +43,7 @@ from ktc.ir.purity import is_removable
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical
 from ktc.ir.text.naming import symbols
-from ktc.ir.types import BOOL, I32, U32, Array, Ptr, Scalar, Type, Vec
+from ktc.ir.types import BOOL, F16, F32, F64, I32, U32, Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, declared, map_body, rename, substitute, walk
 from ktc.search.verification.integers.sums import RING, as_signed, bounded, ordered
 
@@ -203,6 +203,8 @@ class _Shape:
             return _truth(x)
         if isinstance(x, Cast) and x.style != "bit" and x.x.type == to and str(x.to) in WIDER_FLOATS.get(str(to), ()):
             return x.x
+        if isinstance(to, Scalar) and to.is_float and isinstance(x, Cast) and _keeps_integer(x, to):
+            return self.cast(replace(e, x=x.x))
         if isinstance(to, Scalar) and to.is_int and to.bits < 32 and _wide_float(x.type):
             return Cast(to, self.cast(Cast(I32 if to.is_signed else U32, x, "c")), "c")
         if not (_int(to) and _int(x.type)):
@@ -249,6 +251,16 @@ def _preserves(e: Cast) -> bool:
     if bounded(e.x) is not None:  # below 2^31
         return b.bits >= 32 or b.bits > a.bits
     return b.bits > a.bits and (b.is_signed or not a.is_signed)
+
+
+def _keeps_integer(e: Cast, to: Scalar) -> bool:
+    """Whether an integer ends as the same number of the float type ``to`` without the conversion ``e`` in between. A
+    float holds integers below 2^24; what it rounds is infinite as a half."""
+    if e.style == "bit" or not _int(e.x.type):
+        return False
+    if _int(e.to):
+        return _preserves(e)
+    return e.to in (F32, F64) and to.bits < 32 and (to == F16 or e.x.type.bits < 32)  # type: ignore[attr-defined]
 
 
 def _literal(e: Cast) -> Expr:

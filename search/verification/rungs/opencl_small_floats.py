@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from ktc.backends.opencl.opencl_helpers import HELPERS
 from ktc.ir.diagnostics import KtcError
@@ -53,6 +54,8 @@ def _meanings() -> dict[str, str]:
         out[HELPERS[t]] = f"typedef {read} {t};"
         out[HELPERS[f"{word}_to_float"]] = f"static inline float {word}_to_float({t} x) {{ return (float)(double)x; }}"
         out[HELPERS[f"float_to_{word}"]] = f"static inline {t} float_to_{word}(float x) {{ return ({t})(double)x; }}"
+    for name, t in (("odd_signed", "long"), ("odd_unsigned", "ulong")):
+        out[HELPERS[name]] = f"static inline float {name}({t} x) {{ return (float)(double)x; }}"
     return out
 
 
@@ -123,14 +126,21 @@ def _is_integer_use(e: Expr) -> bool:
 
 
 def _without_marks(e: Expr) -> Expr:
-    """``f32(f64(h))`` is ``f32(h)`` of a small float, and ``f16(f64(x))`` is ``f16(x)`` of a float."""
+    """``f32(f64(h))`` is ``f32(h)`` of a small float, and ``f16(f64(x))`` is ``f16(x)`` of a float;
+    ``bf16(f32(f64(i)))`` is ``bf16(i)`` of an integer, which the function between rounds so that it is."""
     if isinstance(e, Cast) and isinstance(e.x, Cast) and e.x.to == F64:
         inner = e.x.x
+        if _small(e.to) and isinstance(inner, Cast) and inner.to == F32 and _marked_integer(inner.x):
+            return Cast(e.to, inner.x.x, e.style)
         if (_small(inner.type) and e.to == F32) or (_small(e.to) and inner.type == F32):
             return Cast(e.to, inner, e.style)
     if isinstance(e, Cast) and _small(e.to) and isinstance(e.x, Const) and e.x.type == F64:
         return Cast(e.to, Const(e.x.value, F32), e.style)  # a float, widened where it was read
     return e
+
+
+def _marked_integer(e: Expr) -> TypeGuard[Cast]:
+    return isinstance(e, Cast) and e.to == F64 and isinstance(e.x.type, Scalar) and e.x.type.is_int
 
 
 def _small(t: object) -> bool:

@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 from ktc.backends import emit
 from ktc.backends.base import Emitted
+from ktc.backends.hip.hip_helpers import DOUBLE_TO_HALF
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Cast, InlineAsm, Sym, fresh
@@ -31,6 +32,10 @@ READABLE = ("cuda", "hip", "opencl")
 """Languages that the front-end reads."""
 
 
+_ITS_MEANING = "__device__ inline __half double_to_half(double x) { return __double2half(x); }"
+"""What HIP's function does in two steps, as the front-end knows it."""
+
+
 def read_back(code: Emitted) -> Kernel:
     """The kernel that the printed text denotes, launched and parametrised as the printed kernel is.
 
@@ -41,7 +46,7 @@ def read_back(code: Emitted) -> Kernel:
 
     name = f"<{code.target} text of {code.entry}>"
     opencl = code.target.startswith("opencl")
-    text = with_small_floats(with_atomics(code.text)) if opencl else code.text
+    text = with_small_floats(with_atomics(code.text)) if opencl else code.text.replace(DOUBLE_TO_HALF, _ITS_MEANING)
     read = load(text, name=name, kernel=code.entry, dialect=code.target)
     printed = code.kernel
     names = _sized_at_launch(printed, read)

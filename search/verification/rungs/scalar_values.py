@@ -1,10 +1,11 @@
 """Scalars for which a workload has one number, with other numbers: a launcher passes whatever its caller does, another
-mode, another factor. What a candidate does with these is compared with what the original does on a few of the instances
-that the exact rung has been through: in exact arithmetic, and on special values where the original tells the number
-from others (``beta == 0 ? a : a + beta * y`` is another thing than ``a + beta * y`` where ``y`` is NaN).
+mode, another factor, rows that lie further apart than they are long. What a candidate does with these is compared with
+what the original does on a few of the instances that the exact rung has been through: in exact arithmetic, and on
+special values where the original tells the number from others (``beta == 0 ? a : a + beta * y`` is another thing than
+``a + beta * y`` where ``y`` is NaN).
 
-Only where the original means something with them, and is what the workload's reference says; and no number that either
-kernel assumes something of, or that decides the launch.
+Only where the original means something with them, in longer buffers if need be, and is what the workload's reference
+says; and no number that either kernel assumes something of, or that decides the launch.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 from ktc.ir.analysis.compared_numbers import compared_numbers
 from ktc.ir.diagnostics import KtcError
@@ -23,6 +25,7 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
 from ktc.ir.walk import used
 from ktc.ir.workload import ArgSpec, Workload
+from ktc.ir.workload.size_expressions import evaluate
 from ktc.search.verification.instances.instances import Instance
 from ktc.search.verification.instances.sizes import runnable
 from ktc.search.verification.job import Job, Outcome
@@ -46,6 +49,12 @@ SHARE = STEPS // 4
 """Statements of the candidate over all of them, foreseen from what the exact rung took."""
 
 
+Number = int | float | str
+"""What a scalar is; a text is computed from the sizes."""
+
+Call = tuple[tuple[str, Number], ...]
+"""What scalars are in one call, by name."""
+
 USUAL = 1 << 12
 """Elements and threads below which a statement takes as long as on few."""
 
@@ -56,28 +65,37 @@ def scalar_values(job: Job) -> Outcome:
     tried: dict[str, None] = {}
     left = SHARE
     for wanted in _calls(job):
-        for numbers in dict.fromkeys((wanted, wanted[:1])):
-            oracle = job.oracle.with_numbers(numbers)
-            chosen = _instances(job, left)
-            if not chosen or not all(_means_something(job, oracle, i) for i in chosen):
+        for call, room in product(dict.fromkeys((wanted, wanted[:1])), (False, True)):
+            chosen = [(i, _oracle(job, call, room, i)) for i in cheap_instances(job, left)]
+            if not chosen or not all(_means_something(job, oracle, i) for i, oracle in chosen):
                 continue
-            if job.workload.formulas and other_than_reference(oracle):
+            if job.workload.formulas and any(other_than_reference(oracle) for _, oracle in chosen):
                 continue
-            one = Job(job.original, job.candidate, oracle, [], oracle.workload)
-            for instance in chosen:
+            for instance, oracle in chosen:
+                one = Job(job.original, job.candidate, oracle, [], oracle.workload)
                 left -= len(job.domains) * _statements(job, instance)
-                failure = _compared(one, instance)
-                if failure is None and _tells(job.original, *numbers[0]):
+                failure = compared(one, instance)
+                if failure is None and _tells(job.original, *call[0]):
                     failure = special_failure(one, [instance])
                 if failure is not None:
-                    return told(replace(failure, sizes={**instance.sizes, **dict(numbers)}))
-            tried |= dict.fromkeys(f"{name}={n:g}" for name, n in numbers)
+                    return told(replace(failure, sizes={**instance.sizes, **dict(_numbers(call, instance))}))
+            tried |= dict.fromkeys(f"{name}={n if isinstance(n, str) else f'{n:g}'}" for name, n in call)
             break
     return Outcome("pass", f"also with {', '.join(tried)}") if tried else Outcome("skip", "no scalar has other numbers")
 
 
-def _calls(job: Job) -> list[Numbers]:
-    """What scalars are in each call: first the one for whose sake it is made, then others at random."""
+def _oracle(job: Job, call: Call, room: bool, instance: Instance) -> Oracle:
+    return job.oracle.with_numbers(_numbers(call, instance), room)
+
+
+def _numbers(call: Call, instance: Instance) -> Numbers:
+    """What the scalars of ``call`` are at the sizes of ``instance``."""
+    return tuple((name, evaluate(n, instance.sizes) if isinstance(n, str) else n) for name, n in call)
+
+
+def _calls(job: Job) -> list[Call]:
+    """What scalars are in each call: first the one for whose sake it is made, then others at random; each that is tied
+    to the sizes comes in one of its own."""
     numbers = other_numbers(job.original, job.candidate, job.workload)
     most = max(map(len, numbers.values()), default=0)
     mine = [(name, found[k]) for k in range(most) for name, found in numbers.items() if k < len(found)]
@@ -86,10 +104,10 @@ def _calls(job: Job) -> list[Numbers]:
         draw = random.Random(k)
         beside = ((other, draw.choice((None, *found))) for other, found in numbers.items() if other != name)
         calls.append(((name, n), *((other, x) for other, x in beside if x is not None)))
-    return calls
+    return calls + [((name, text),) for name, text in untied(job.original, job.candidate, job.workload).items()]
 
 
-def _instances(job: Job, left: int) -> list[Instance]:
+def cheap_instances(job: Job, left: int) -> list[Instance]:
     """The longest and largest that the exact rung has been through and that are cheap enough: no more than ``left``
     statements on :data:`USUAL` elements."""
     most = min(SHARE // (CALLS * INSTANCES), left // INSTANCES) // len(job.domains)
@@ -113,12 +131,15 @@ def _means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
     return want.ended and all(f.kind in TOLERATED for f in want.findings)
 
 
-def _tells(kernel: Kernel, name: str, n: int | float) -> bool:
+def _tells(kernel: Kernel, name: str, n: Number) -> bool:
     """Whether ``kernel`` does something of its own where the scalar ``name`` is ``n``."""
-    return any(n in compared_numbers(p.sym, kernel) for p in kernel.params if p.sym.name == name)
+    return not isinstance(n, str) and any(
+        n in compared_numbers(p.sym, kernel) for p in kernel.params if p.sym.name == name
+    )
 
 
-def _compared(job: Job, instance: Instance) -> Failure | None:
+def compared(job: Job, instance: Instance) -> Failure | None:
+    """What is wrong with the candidate for ``instance``: a defect, or other bits than the original's."""
     for domain in job.domains:
         try:
             want = job.oracle.run(instance.sizes, domain, "exact", STEPS)
@@ -137,12 +158,31 @@ def _compared(job: Job, instance: Instance) -> Failure | None:
 
 def other_numbers(original: Kernel, candidate: Kernel, workload: Workload) -> Mapping[str, tuple[int | float, ...]]:
     """Numbers that scalars might be instead of the workload's, by name."""
+    found = {a.name: _others(a, p, original) for a, p in _open(original, candidate, workload)}
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def untied(original: Kernel, candidate: Kernel, workload: Workload) -> Mapping[str, str]:
+    """Formulas of what integers might be instead that the workload computes from its sizes, by name: the stride of rows
+    that a draft takes for their length. Of several that are one size, one is that size itself, and varied with it."""
+    named = [a for a in workload.args if isinstance(a.value, str) and a.value.isidentifier()]
+    likely = sorted(named, key=lambda a: (a.name != a.value, a.range is None))
+    sizes = {str(a.value): a.name for a in reversed(likely)}
+    tied = ((a, p) for a, p in _open(original, candidate, workload) if isinstance(a.value, str))
+    return {
+        a.name: f"{a.value} + 1"
+        for a, p in tied
+        if isinstance(p.type, Scalar) and p.type.is_int and sizes.get(str(a.value)) != a.name
+    }
+
+
+def _open(original: Kernel, candidate: Kernel, workload: Workload) -> list[tuple[ArgSpec, Sym]]:
+    """The scalars of which nothing is promised, assumed or needed to launch."""
     fixed = {s.name for k in (original, candidate) for a in k.assumptions for s in used(a.expr)}
     fixed |= {s.name for k in (original, candidate) for e in launch_extents(k) for s in used(e)}
     params = {p.sym.name: p.sym for p in original.params if p.sym.name not in fixed}
-    open_ = [a for a in workload.args if a.name in params and a.range is None and a.divisible_by == 1]
-    found = {a.name: _others(a, params[a.name], original) for a in open_ if a.role == "scalar"}
-    return {name: numbers for name, numbers in found.items() if numbers}
+    free = (a for a in workload.args if a.name in params and a.range is None and a.divisible_by == 1)
+    return [(a, params[a.name]) for a in free if a.role == "scalar"]
 
 
 @by_identity(64, subjects=3)
@@ -159,4 +199,4 @@ def _others(a: ArgSpec, param: Sym, kernel: Kernel) -> tuple[int | float, ...]:
     return tuple(float(n) if t.is_float else int(n) for n in fitting[:MOST])
 
 
-__all__ = ["other_numbers", "scalar_values"]
+__all__ = ["cheap_instances", "compared", "other_numbers", "scalar_values", "untied"]

@@ -7,6 +7,7 @@ gives some up.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
@@ -15,6 +16,7 @@ import numpy as np
 from ktc.ir.interp import RunResult
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.search.verification.floats.accuracy import is_float
+from ktc.search.verification.floats.any_answer import answers_of
 from ktc.search.verification.floats.any_order import overflows
 from ktc.search.verification.floats.special_inputs import draws, kinds_of, rounds_to_integers
 from ktc.search.verification.floats.special_values import SpecialRows, unlike
@@ -22,7 +24,7 @@ from ktc.search.verification.instances.instances import Instance
 from ktc.search.verification.job import Job, Planned
 from ktc.search.verification.verdict import Failure
 
-from .exact import defect, endless
+from .exact import defect, endless, stopped
 
 
 def special_failure(job: Job, chosen: list[Instance]) -> Failure | None:
@@ -64,6 +66,9 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
     got = job.run(instance, data, "float", want)
     if endless(got):
         return defect(want.findings, got, instance, "float")
+    if (wrong := stopped(want, got, instance, "float")) is not None:
+        where = f"for special values ({', '.join(data.kinds)}) in rows"
+        return dataclasses.replace(wrong, message=f"{wrong.message} {where}")
     integers = not rounds_to_integers(job.original)
     alone = cache(partial(job.alone, instance, data))
     for name, x in want.outputs.items():
@@ -71,7 +76,7 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
         if is_float(x.dtype):
             exact, bound = partial(_exact, job, instance, data, name), partial(_bound, alone, name)
             wide = partial(_wide, alone, name) if "reassociates" in job.candidate.flags else None
-            differs = unlike(x, h, exact, bound, wide)
+            differs = unlike(x, h, exact, bound, wide, answers_of(job.original, job.candidate))
             if differs.any():
                 differs &= ~_decided_by_order(job, instance, data, name, x)
         else:

@@ -80,7 +80,7 @@ class Planned:
 
     def to_json(self) -> list[Any]:
         data = self.data
-        special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only]
+        special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only, data.cut]
         sizes = [list(s) for s in self.sizes]
         return [self.who, sizes, self.domain, special, self.sanitize, self.kernel, self.series, self.fuel, self.most]
 
@@ -88,7 +88,7 @@ class Planned:
     def from_json(m: list[Any]) -> Planned:
         who, sizes, domain, data, sanitize, kernel, series, fuel, most = m
         if not isinstance(data, str):
-            data = SpecialRows(tuple(data[0]), data[1], data[2])
+            data = SpecialRows(tuple(data[0]), *data[1:])
         return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel, kernel, most, series)
 
 

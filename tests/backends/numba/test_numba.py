@@ -1,6 +1,7 @@
 """The numba backend against the interpreter, and its conversions against numpy's, bit for bit."""
 
 import ast
+import math
 
 import ml_dtypes
 import numpy as np
@@ -222,3 +223,34 @@ def test_a_long_sum_is_as_accurate_as_a_tree(runtime):
     y = np.zeros(1, np.float32)
     runtime.compile(emit_numba(kernel)).launch({"x": x, "y": y, "n": x.size})
     assert y[0] == np.float32(x.astype(np.float64).sum())
+
+
+BESIDE = """
+kernel beside(hash: u32*, halves: u16*, wide: i64*, exponent: i32*, share: f32*, blocks: u64*,
+    x: f32 const*, h: f16 const*, y: f64 const*, m: u64 const*)
+  launch grid(16) block(1)
+  let i: i32 = blockIdx.x as i32
+  hash[i] = x[i] as.bit u32 >> 16_u32
+  halves[i] = (h[i] as.bit u16 - 1) as u16
+  wide[i] = (y[i] as.bit i64) / 3_i64
+  exponent[i] = ilogb(x[i]) * 2
+  share[i] = x[i] / normcdf(x[i])
+  blocks[i] = cdiv(m[i] | 5_u64, 4_u64)
+"""
+
+
+def test_bits_and_calls_stand_beside_operators(runtime):
+    """What is printed as several words is one operand all the same."""
+    rng, n = np.random.default_rng(0), 16
+    x = rng.standard_normal(n).astype(np.float32)
+    given = {"x": x, "h": x.astype(np.float16).view(np.uint16), "y": x.astype(np.float64)}
+    m = rng.integers(0, 99, n).astype(np.uint64)
+    sizes = {"hash": "u4", "halves": "u2", "wide": "i8", "exponent": "i4", "share": "f4", "blocks": "u8"}
+    out = {k: np.zeros(n, t) for k, t in sizes.items()}
+    runtime.compile(emit_numba(parse_kernel(BESIDE))).launch({**out, **given, "m": m})
+    assert np.array_equal(out["hash"], x.view(np.uint32) >> 16)
+    assert np.array_equal(out["halves"], given["h"] - np.uint16(1))
+    assert np.array_equal(out["wide"], np.trunc(given["y"].view(np.int64).astype(np.longdouble) / 3).astype(np.int64))
+    assert np.array_equal(out["exponent"], 2 * (np.frexp(x)[1] - 1))
+    assert np.allclose(out["share"], [v / (0.5 * math.erfc(-v * 0.5**0.5)) for v in x], rtol=1e-5)
+    assert np.array_equal(out["blocks"], ((m | np.uint64(5)) + np.uint64(3)) // np.uint64(4))

@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.ir.workload.input_data import make_array
-from ktc.scaffold import Draft, draft, workload_text
+from ktc.scaffold import Draft, draft, with_draft, workload_text
 from ktc.search.verification import check_original, verify
 
 UNFOLD = """
@@ -358,3 +358,32 @@ def test_words_that_are_taken_apart_hold_any_bits(tmp_path: Path) -> None:
     for parts, status in (("4 * j", "PROVED"), ("4 * (j ^ (j >> 1 & 1))", "REJECTED")):
         candidate = parse_kernel(print_kernel(source).replace(">> 4 * j", f">> {parts}"))
         assert verify(source, candidate, work, layers=("exact",)).status == status, parts
+
+
+@pytest.mark.parametrize("body", [
+    "int i = blockIdx.x * size + threadIdx.x; if (i < n) y[i] = x[i];",
+    "int t = threadIdx.x; for (int i = t; i < n; i += size) y[blockIdx.x * n + i] = x[i];",
+])  # fmt: skip
+def test_a_parameter_in_the_place_of_the_block_is_the_block(tmp_path: Path, body: str) -> None:
+    """The source has no launch, and the parameter no meaning but that one."""
+    (tmp_path / "k.cu").write_text(f"__global__ void k(float* y, const float* x, int size, int n) {{ {body} }}\n")
+    program, told = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
+    assert program.workload is not None and program.workload.launch is not None
+    assert program.workload.arg("size").value == int(program.workload.launch.block[0])
+    assert "size: taken for the number of threads of a block" in told
+    assert not any("run at" in t for t in told)
+
+
+@pytest.mark.parametrize("read", ["x[i] / by[i]", "x[i] % by[i]", "(int)(x[i] / (float)by[i])"])
+def test_nothing_is_divided_by_a_drafted_zero(tmp_path: Path, read: str) -> None:
+    (tmp_path / "k.cu").write_text(f"""
+__global__ void k(int* y, const int* x, const int* by, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = {read};
+}}
+void go(int* y, const int* x, const int* by, int n) {{ k<<<(n + 63) / 64, 64>>>(y, x, by, n); }}
+""")
+    program, told = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
+    assert program.workload is not None and not any("run at" in t for t in told)
+    low = program.workload.arg("by").range
+    assert low is not None and low[0] == 1 and "range" in program.workload.arg("by").guessed

@@ -63,9 +63,6 @@ launches in one stream."""
 ALLOCATORS = {"empty": False, "empty_like": False, "new_empty": False, "zeros": True, "zeros_like": True}
 """Functions that return new memory of the device, and whether it is 0 everywhere."""
 
-ADDRESSES = frozenset({"data_ptr", "data", "mutable_data_ptr", "const_data_ptr", "get", "raw_pointer_cast"})
-"""Functions that give the address of the object that they are called on, or with."""
-
 STATUS = frozenset({"cudaSuccess", "hipSuccess"})
 """What a condition that only asks whether a call failed compares with: the program ends in that branch."""
 
@@ -81,4 +78,4 @@ def is_harmless(name: str) -> bool:
     return _HARMLESS.fullmatch(cuda_name(name)) is not None
 
 
-__all__ = ["ADDRESSES", "ALLOCATORS", "KNOWN", "STATUS", "Does", "cuda_name", "is_harmless"]
+__all__ = ["ALLOCATORS", "KNOWN", "STATUS", "Does", "cuda_name", "is_harmless"]

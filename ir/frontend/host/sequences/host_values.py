@@ -14,7 +14,7 @@ from pycparser import c_ast
 from ktc.ir.arith.integer_casts import without_implicit_integers
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add, evaluate, simplify
-from ktc.ir.frontend.host.host_calls import with_named_calls
+from ktc.ir.frontend.host.host_calls import ADDRESSES, with_named_calls
 from ktc.ir.frontend.host.host_launches import followed
 from ktc.ir.frontend.host.launch_math import as_written, integer_form
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
@@ -28,7 +28,6 @@ from ktc.ir.nodes import Binary, Cast, Const, Expr, Load, Var, fresh, i32
 from ktc.ir.types import I32, I64, Scalar, Type, Vec
 from ktc.ir.walk import substitute_expr, used, walk_expr
 
-from .host_api import ADDRESSES
 from .host_memories import HostPointer, Memory, Root
 from .host_syntax import called, is_pointer, path_of, uncast
 

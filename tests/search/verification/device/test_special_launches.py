@@ -69,11 +69,22 @@ def test_a_planted_fault_of_a_text_is_found(runtime, fault) -> None:
 
 
 def test_where_the_original_has_no_answer_anything_may_be(runtime) -> None:
-    """The sum of a row with a NaN is none; of which bits, nobody says."""
+    """A maximum that begins with NaN is what the comparison makes of it."""
+    target = runtime.device.backend
+    largest = "float m = x[r * d]; for (int i = 1; i < d; ++i) m = x[r * d + i] > m ? x[r * d + i] : m; y[r] = m;"
+    other = largest.replace("y[r] = m", "y[r] = m == m ? m : 7.0f")
+    assert judged(runtime, emit(kernel(largest), target), emit(kernel(other), target)).ok
+
+
+def test_sums_keep_nan(runtime) -> None:
+    """The sum of a row with a NaN is NaN in any order; of which bits, nobody says."""
     target = runtime.device.backend
     sums = "for (int i = 0; i < d; ++i) s += x[r * d + i]; y[r] = s;"
+    backwards = "for (int i = d - 1; i >= 0; --i) s += x[r * d + i]; y[r] = -(-s);"
     other = "for (int i = 0; i < d; ++i) s += x[r * d + i]; y[r] = s == s ? s : 7.0f;"
-    assert judged(runtime, emit(kernel(sums), target), emit(kernel(other), target)).ok
+    assert judged(runtime, emit(kernel(sums), target), emit(kernel(backwards), target)).ok
+    found = judged(runtime, emit(kernel(sums), target), emit(kernel(other), target))
+    assert found.status == "REJECTED" and "is 7.0, expected nan" in found.reason
 
 
 def test_floats_that_become_places_are_not_launched(runtime) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.search.verification import verify
 from ktc.search.verification.rungs.scalar_values import other_numbers
@@ -101,9 +101,71 @@ def test_they_are_what_the_kernel_tells_them_from(tmp_path: Path) -> None:
     assert others(workload(tmp_path)) == {"mode": (7, 4), "on": (0,), "beta": (3.0,), "step": (2,)}
 
 
+def test_longer_buffers_have_room_for_them(tmp_path: Path) -> None:
+    """``x`` as the workload describes it has no elements for another ``step``."""
+    assert tried(workload(tmp_path)) == {"mode=7", "mode=4", "on=0", "beta=3", "step=2"}
+
+
 def test_the_original_is_defined_with_them(tmp_path: Path) -> None:
-    """``x`` has no elements for another ``step``."""
-    assert tried(workload(tmp_path)) == {"mode=7", "mode=4", "on=0", "beta=3"}
+    """No buffer is eight times as long."""
+    work = workload(tmp_path)
+    far, same = (written(on=on) for on in ("on", "(on || n < 0)"))
+    far, same = (parse_kernel(print_kernel(k).replace("i * step", "i * (step * step * step)")) for k in (far, same))
+    (rung,) = (r for r in verify(far, same, work).rungs if r.name == "scalars")
+    assert "step" not in rung.detail and "beta=3" in rung.detail
+
+
+ROWS = """
+kernel k(y: f32* noalias, x: f32 const* noalias, stride: i32, d: i32, host rows: i32)
+  launch grid(rows) block(32)
+  let r: i32 = blockIdx.x as i32
+  for i: i32 = threadIdx.x as i32; i < d; i + 32
+    y[r * d + i] = x[r * STRIDE + i] + 1.0
+"""
+APART = """
+[kernel]
+source = "k.ktir"
+name = "k"
+[[args]]
+name = "y"
+dtype = "f32"
+shape = ["rows", "d"]
+role = "out"
+[[args]]
+name = "x"
+dtype = "f32"
+shape = ["rows", "d"]
+role = "in"
+[[args]]
+name = "stride"
+dtype = "i32"
+role = "scalar"
+value = "d"
+[[args]]
+name = "d"
+dtype = "i32"
+role = "scalar"
+value = "d"
+[[args]]
+name = "rows"
+dtype = "i32"
+role = "scalar"
+value = "rows"
+[[scenario]]
+name = "main"
+sizes = { rows = 4, d = 70 }
+"""
+
+
+@pytest.mark.parametrize(("stride", "status"), [("d", "REJECTED"), ("(stride + 0)", "TESTED")])
+def test_rows_may_lie_further_apart_than_a_workload_says(tmp_path: Path, stride: str, status: str) -> None:
+    (tmp_path / "k.ktir").write_text(ROWS.replace("STRIDE", "stride"))
+    (tmp_path / "workload.toml").write_text(APART)
+    work = Workload.load(tmp_path)
+    verdict = verify(work.load_kernel(), parse_kernel(ROWS.replace("STRIDE", stride)), work)
+    assert verdict.status == status, verdict
+    if verdict.failure is not None:
+        assert verdict.failure.sizes["stride"] == verdict.failure.sizes["d"] + 1
 
 
 def test_what_is_promised_or_assumed_stands(tmp_path: Path) -> None:

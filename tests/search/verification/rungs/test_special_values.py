@@ -100,13 +100,47 @@ def test_a_workload_may_exclude_values() -> None:
 
 
 def test_a_bound_that_infinity_begins_is_seen_whatever_comes_after() -> None:
-    """A sum that skips what is infinite; where the original has NaN anything may be."""
+    """A sum that skips what is infinite."""
     sums = "for (int i = 0; i < d; ++i) s += x[r * d + i];\n    y[r] = s;"
     skips = sums.replace("s += x[r * d + i]", "s += isinf(x[r * d + i]) ? 0.0f : x[r * d + i]")
     verdict = judged(sums, skips)
     assert verdict.status == "REJECTED" and "inf" in verdict.reason
     backwards = "for (int i = d - 1; i >= 0; --i) s += x[r * d + i];\n    y[r] = s;"
     assert judged(sums, backwards).ok
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ("float z = x[s != s ? n * d : r * d]; if (z == 7.0f) s = z;", "outside"),
+        ("if (s > 1e30f) __trap();", "traps"),
+        ("float z = x[s != s ? n * d - 1 : r * d]; if (z == 7.0f) s = s + 0.0f;", ""),
+    ],
+)
+def test_what_they_lead_to_is_no_access_out_of_bounds(before: str, says: str) -> None:
+    """No run is sanitized here, and yet."""
+    sums = "for (int i = 0; i < d; ++i) s += x[r * d + i]; y[r] = s;"
+    verdict = judged(sums, sums.replace("y[r]", before + " y[r]"))
+    assert (verdict.status == "REJECTED" and says in verdict.reason) if says else verdict.ok, verdict
+
+
+SCALED = "s = x[r * d]; y[r] = ANSWER;"
+
+
+@pytest.mark.parametrize(
+    ("answer", "other", "right"),
+    [
+        ("s + 0.0f", "s", False),
+        ("s > 0.0f ? s : 0.0f", "s >= 0.0f ? s : 0.0f", False),
+        ("fabsf(s)", "s < 0.0f ? -s : s", False),
+        ("fmaxf(s, 1.0f)", "s < 1.0f ? 1.0f : s", False),
+        ("s * 2.0f", "s + s", True),
+    ],
+)
+def test_what_one_expression_computes_keeps_nan_and_the_sign_of_zero(answer: str, other: str, right: bool) -> None:
+    """Also where a candidate may add up in another order: nothing is added up."""
+    wide = dataclasses.replace(WORK, scenarios=(dataclasses.replace(WORK.scenarios[0], sizes={"n": 70, "d": 4}),))
+    assert judged(SCALED.replace("ANSWER", answer), SCALED.replace("ANSWER", other), wide).ok == right
 
 
 def test_names_are_the_same_everywhere(tmp_path: Path) -> None:
