@@ -56,16 +56,20 @@ class Given:
         """The patterns of ``numbers``, which ``words`` tell apart, from now on: their ``hashes``, if these are free."""
         known, taken = self.patterns.setdefault(t.name, {}), self.numbers.setdefault(t.name, {})
         distinct, first, back = np.unique(words, return_index=True, return_inverse=True)
-        wanted, meant = hashes[first], numbers[first].tolist()
-        its_own = floats_of(wanted, t)[1].tolist()
-        for word, bits, own, number in zip(distinct.tolist(), wanted.tolist(), its_own, meant):
-            if word in known:
-                continue
-            if own or bits in taken:
-                free = self._free(t, bits)
-                bits, number = (bits, None) if free is None else (free, number)
-            taken[bits], known[word] = number, bits
-        return np.array([known[w] for w in distinct.tolist()], hashes.dtype)[back.reshape(-1)]
+        apart = distinct.tolist()
+        found = [*map(known.get, apart)]
+        if None in found:
+            wanted, meant = hashes[first], numbers[first].tolist()
+            its_own = floats_of(wanted, t)[1].tolist()
+            for place, bits in enumerate(wanted.tolist()):
+                if found[place] is not None:
+                    continue
+                number: int | None = meant[place]
+                if its_own[place] or bits in taken:
+                    free = self._free(t, bits)
+                    bits, number = (bits, None) if free is None else (free, number)
+                taken[bits], known[apart[place]], found[place] = number, bits, bits
+        return np.array(found, hashes.dtype)[back.reshape(-1)]
 
     def _free(self, t: Scalar, at: int) -> int | None:
         """A pattern that is no number's, by steps from ``at`` on; None where all that are tried are taken."""
@@ -77,8 +81,8 @@ class Given:
         mine = self.numbers.get(t.name)
         if not mine:
             return others
-        found = [mine.get(bits, other) for bits, other in zip(patterns.tolist(), others.tolist())]
-        return None if any(number is None for number in found) else np.array(found, others.dtype)
+        found = [*map(mine.get, patterns.tolist(), others.tolist())]
+        return None if None in found else np.array(found, others.dtype)
 
 
 def has_patterns(t: Scalar) -> bool:

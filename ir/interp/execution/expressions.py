@@ -10,7 +10,7 @@ import numpy as np
 from ktc.ir.interp.domains.domain import Domain, Unsupported, domain_named
 from ktc.ir.interp.domains.integers import from_float
 from ktc.ir.interp.domains.realmath import BOOLEAN
-from ktc.ir.interp.memory.access import access, read_only
+from ktc.ir.interp.memory.access import access, own_places, read_only, read_own
 from ktc.ir.interp.memory.textures import is_texture_call, texture_call
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -168,8 +168,11 @@ class Evaluator:
         index = [self(i, frame, act) for i in e.index]
         if isinstance(e.buffer.type, Vec) and e.buffer not in self.state.buffers:
             return self.lane_of(self.variable(Var(e.buffer), frame, act), index[0], frame, act)
-        if e.width == 1 and (found := read_only(self.state, e.buffer, index)) is not None:
-            return found
+        if e.width == 1 and not isinstance(e.type, Vec):
+            if (found := read_only(self.state, e.buffer, index)) is not None:
+                return found
+            if (own := own_places(self.state, e.buffer, frame, act, index)) is not None:
+                return read_own(self.state, own)
         width = self.state.int_of(e.width)
         a = access(self.state, e.buffer, frame, act, index, width)
         value = a.read()
