@@ -162,22 +162,29 @@ def _tight(products: Iterable[np.ndarray], factors: _Factors) -> list[tuple[floa
     ``products``: rows of positions in ``factors``, those of one array equally long. Doubles hold the numbers exactly
     that are within ``WORST`` of what memory has room for.
     """
-    found = [f for p in products for f in _bounding(p, factors)]
-    most = max(SLACK, min((f[0] for f in found), default=0.0) * NEARLY)
+    found: list[_Bound] = []
+    tightest = WORST
+    for p in products:
+        found += _bounding(p, factors, max(SLACK, tightest * NEARLY))
+        tightest = min((f[0] for f in found), default=WORST)
+    most = max(SLACK, tightest * NEARLY)
     return [(looseness, cost, _extent(row, at, factors)) for looseness, cost, row, at in found if looseness <= most]
 
 
 _Scale: TypeAlias = tuple[int, int, int, bool, float]
 """The ``times``, ``over``, ``plus``, ``exact`` and ``loose`` of an extent."""
 
+_Bound: TypeAlias = tuple[float, int, Sequence[int], _Scale]
+"""How loose and how complicated a product is, the positions of its factors, and how it is scaled."""
+
 
 def _extent(row: Sequence[int], scale: _Scale, factors: _Factors) -> Extent:
     return Extent(tuple(factors.names[k] for k in row), *scale)
 
 
-def _bounding(products: np.ndarray, factors: _Factors) -> Iterator[tuple[float, int, Sequence[int], _Scale]]:
-    """How loose and how complicated the multiples of ``products`` are that :func:`_tight` speaks of, the product and
-    how it is scaled: times or over the least number that bounds every extent, or it and one element more."""
+def _bounding(products: np.ndarray, factors: _Factors, most: float) -> Iterator[_Bound]:
+    """The multiples of ``products`` that :func:`_tight` speaks of, ``most`` as loose as that: times or over the least
+    number that bounds every extent, or that and one element more."""
     extents, degree = factors.extents, products.shape[1]
     whole = factors.values[products].prod(axis=1)
     ratio = extents / whole
@@ -192,7 +199,7 @@ def _bounding(products: np.ndarray, factors: _Factors) -> Iterator[tuple[float, 
         over = np.where(many, 1.0, _least_divisor(need))
         made = np.ceil(whole * times[:, None] / over[:, None]) + plus
         looseness, exact = (made / extents).max(axis=1, initial=0), (made == extents).all(axis=1)
-        fits = (need > 0) & (looseness <= WORST) & (~many | (times <= MOST_TIMES) | exact | (degree == 0))
+        fits = (need > 0) & (looseness <= min(most, WORST)) & (~many | (times <= MOST_TIMES) | exact | (degree == 0))
         cost = degree + composed + (times > 1) + 3 * (over > 1) + 2 * plus
         for k in np.flatnonzero(fits).tolist():
             scale = int(times[k]), int(over[k]), plus, bool(exact[k]), float(looseness[k])
