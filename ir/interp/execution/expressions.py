@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -262,6 +263,20 @@ _METHODS: dict[type, Method] = {
 }
 
 
+MOST_PLANNED, MOST_SHARED = 1 << 14, 32
+"""Expressions whose plans are shared, and for how many domains and knob values."""
+
+_shared: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], Plans] = OrderedDict()
+
+
 @by_identity(64, subjects=2)
 def _plans_of(kernel: Kernel, domain: Domain) -> Plans:
-    return Plans(domain, kernel.knob_values, _METHODS)
+    """Those of ``kernel``, and of others that were run lately: a kernel that is made of another one has most of its
+    expressions, and what an expression means depends on domain and knobs alone."""
+    key = domain.name, tuple(sorted(kernel.knob_values.items()))
+    plans = _shared.get(key)
+    if plans is None or len(plans.made) > MOST_PLANNED:
+        plans = _shared[key] = Plans(domain, kernel.knob_values, _METHODS)
+        if len(_shared) > MOST_SHARED:
+            _shared.popitem(last=False)
+    return plans

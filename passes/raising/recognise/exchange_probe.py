@@ -187,16 +187,17 @@ class Probe:
 
     def _fixed(self, kernel: Kernel, trial: Trial, wanted: list, left: list[int], found: dict) -> dict | None:
         """What is still unexplained as numbers that do not depend on the data; None if something is no such number."""
+        for key, t, _ in (wanted[k] for k in left):
+            if not isinstance(key, Sym) or not t.is_int or not _from_numbers(key, kernel.body):
+                return None
         other = Trial("int", {s: x[::-1] * 3 + 5 for s, x in trial.data.items()}, ())
         a, b = self._run(kernel, trial, wanted), self._run(kernel, other, wanted)
         if a is None or b is None:
             return None
         for k in left:
-            key, t, name = wanted[k]
-            if not isinstance(key, Sym) or not _from_numbers(key, kernel.body):
-                return None
+            key, _, name = wanted[k]
             values = {int(v) for v in (*a[name], *b[name])}
-            if not t.is_int or len(values) != 1 or not 0 <= min(values) <= MOST_FIXED:
+            if len(values) != 1 or not 0 <= min(values) <= MOST_FIXED:
                 return None
             found[key] = Fixed(values.pop())
         return found
