@@ -331,6 +331,13 @@ def used_in(body: Body) -> set[Sym]:
 
 
 @by_identity(4096)
+def mentions(s: Stmt) -> frozenset[Sym]:
+    """Symbols that ``s``, with what is nested in it, reads or writes: asked again for each that is looked for."""
+    written = _WRITTEN.get(type(s), lambda s: ())(s)
+    return frozenset(_used_directly(s)).union(written, *(mentions(x) for inner in bodies(s) for x in inner))
+
+
+@by_identity(4096)
 def _used_directly(s: Stmt) -> tuple[Sym, ...]:
     """What ``s`` itself reads or touches, without nested statements: asked again for each list that it is in."""
     out: set[Sym] = set()

@@ -36,7 +36,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import BOOL, I8, Array, Scalar
-from ktc.ir.walk import assigned, declared, loads_in, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import assigned, declared, loads_in, mentions, stmt_exprs, used, walk, walk_expr
 
 from .block_uniform import Uniformity
 from .explicit_flow import synchronises
@@ -200,7 +200,7 @@ def _mentions(stmts: list[Stmt], sym: Sym) -> bool:
 
 def symbols(s: Stmt) -> set[Sym]:
     """Every symbol that ``s`` declares, reads or writes, nested statements included."""
-    out = used_in((s,)) | assigned((s,)) | set(declared((s,)))
+    out = {*mentions(s), *declared((s,))}
     for x in walk((s,)):
         if isinstance(x, LaneRead):
             out.add(x.sym)

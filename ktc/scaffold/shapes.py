@@ -8,13 +8,19 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import truediv
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
 
 from ktc.ir.workload.size_expressions import evaluate
 
 SLACK, WORST = 1.35, 16.0
 """How much above what is touched a product may lie: borders and guards leave elements out. Up to the second number it
 is only a guess, of too much memory rather than too little."""
+
+NEARLY = 1.02
+"""How much looser than the tightest a simpler product may be."""
 
 MAX_DEGREE, MOST_DEGREE, QUOTIENT_DEGREE = 4, 6, 2
 """Factors of a shape; where no product of so many is exact; where one of them is a quotient."""
@@ -101,17 +107,19 @@ def fit(
         return Extent((), times=1, exact=False)
     possible = [f"cdiv({a}, {b})" for a, b in quotients if a in names and (b in names or b.isdigit())]
     sized = (*names, *terms)
-    values = {f: tuple(value_of(f, s) for s, _ in seen) for f in (*sized, *possible)}
-    with_one = [(q, *rest) for q in possible for rest in _products(names, QUOTIENT_DEGREE)]
-    found = _tight((*_products(sized), *with_one), values, seen)
+    factors = _Factors((*sized, *possible), seen)
+    quotient = range(len(sized), len(factors.names))
+    with_one = (_beside(q, rest) for q in quotient for rest in _products(len(names), QUOTIENT_DEGREE))
+    found = _tight(itertools.chain(_products(len(sized)), with_one), factors)
     if not any(e.exact for _, _, e in found):
-        more = (p for n in range(MAX_DEGREE + 1, MOST_DEGREE + 1) for p in _of_degree(sized, n) if len({*p}) >= n - 1)
+        more = (p[_distinct(p) >= n - 1] for n in range(MAX_DEGREE + 1, MOST_DEGREE + 1)
+                for p in (_of_degree(len(sized), n),))  # fmt: skip
         likely = any(e.plausible for _, _, e in found)
-        found += (f for f in _tight(more, values, seen) if f[2].exact or (not likely and f[2].plausible))
+        found += (f for f in _tight(more, factors) if f[2].exact or (not likely and f[2].plausible))
     if not found:
         return None
     tightest = min(looseness for looseness, _, _ in found)
-    near = [(cost, looseness, i) for i, (looseness, cost, _) in enumerate(found) if looseness <= tightest * 1.02]
+    near = [(cost, looseness, i) for i, (looseness, cost, _) in enumerate(found) if looseness <= tightest * NEARLY]
     near = [n for n in near if found[n[2]][2].plausible] or near  # rows of 1023 are none where 1024 - k are exact
     return found[min(near)[2]][2]
 
@@ -123,7 +131,8 @@ def fit_sum(
     what fills up the last block of each expert. None if none is plausible in the mean of the probes."""
     seen = [(s, e) for s, e in seen if e > 0]
     possible = [f"cdiv({a}, {b})" for a, b in quotients if a in names and b in names]
-    parts = [" * ".join(p) for p in (*_products(names, 2)[1:], *((q,) for q in possible))]
+    products = [tuple(names[k] for k in row) for rows in _products(len(names), 2) for row in rows.tolist()]
+    parts = [" * ".join(p) for p in (*products[1:], *((q,) for q in possible))]
     values = {p: [evaluate(p, s) for s, _ in seen] for p in parts}
     found = []
     for a, b in itertools.combinations(parts, 2):
@@ -135,60 +144,97 @@ def fit_sum(
     return min(found, key=lambda f: f[:2])[2] if found and len(seen) > 2 else None
 
 
-def _tight(
-    products: Iterable[tuple[str, ...]],
-    values: Mapping[str, tuple[int, ...]],
-    seen: Sequence[tuple[Mapping[str, int], int]],
-) -> list[tuple[float, int, Extent]]:
-    """How loose, how complicated and which: the multiples of ``products`` that bound all of ``seen`` within ``WORST``.
+class _Factors:
+    """What shapes are made of: ``names``, which of these are quotients or sums (``composed``), the ``values`` of each
+    (a row a factor, a column a probe) and the ``extents`` that the probes saw."""
 
-    ``values``: of each factor, by probe.
+    def __init__(self, names: Sequence[str], seen: Sequence[tuple[Mapping[str, int], int]]) -> None:
+        self.names = names
+        self.composed = np.array(["(" in f for f in names], bool)
+        self.values = np.array([[value_of(f, s) for s, _ in seen] for f in names], float).reshape(-1, len(seen))
+        self.extents = np.array([e for _, e in seen], float)
+
+
+def _tight(products: Iterable[np.ndarray], factors: _Factors) -> list[tuple[float, int, Extent]]:
+    """How loose, how complicated and which: the multiples of ``products`` that bound what all probes saw within
+    ``WORST``, without those that are looser than both ``SLACK`` and, by 2 %, the tightest of them.
+
+    ``products``: rows of positions in ``factors``, those of one array equally long. Doubles hold the numbers exactly
+    that are within ``WORST`` of what memory has room for.
     """
+    found: list[_Bound] = []
+    tightest = WORST
+    for p in products:
+        found += _bounding(p, factors, max(SLACK, tightest * NEARLY))
+        tightest = min((f[0] for f in found), default=WORST)
+    most = max(SLACK, tightest * NEARLY)
+    return [(looseness, cost, _extent(row, at, factors)) for looseness, cost, row, at in found if looseness <= most]
+
+
+_Scale: TypeAlias = tuple[int, int, int, bool, float]
+"""The ``times``, ``over``, ``plus``, ``exact`` and ``loose`` of an extent."""
+
+_Bound: TypeAlias = tuple[float, int, Sequence[int], _Scale]
+"""How loose and how complicated a product is, the positions of its factors, and how it is scaled."""
+
+
+def _extent(row: Sequence[int], scale: _Scale, factors: _Factors) -> Extent:
+    return Extent(tuple(factors.names[k] for k in row), *scale)
+
+
+def _bounding(products: np.ndarray, factors: _Factors, most: float) -> Iterator[_Bound]:
+    """The multiples of ``products`` that :func:`_tight` speaks of, ``most`` as loose as that: times or over the least
+    number that bounds every extent, or that and one element more."""
+    extents, degree = factors.extents, products.shape[1]
+    whole = factors.values[products].prod(axis=1)
+    ratio = extents / whole
+    alike = ratio.max(axis=1, initial=0) <= WORST * ratio.min(axis=1, initial=np.inf)
+    products, whole = products[alike], whole[alike]
+    composed = 2 * factors.composed[products].any(axis=1)
     found = []
-    extents = [e for _, e in seen]
-    for factors in products:
-        whole = [math.prod(at) for at in zip(*(values[f] for f in factors))] if factors else [1] * len(seen)
-        if max(map(truediv, extents, whole)) > WORST * min(map(truediv, extents, whole)):
-            continue
-        for plus in (0, 1) if factors else (0,):
-            extent = _scaled(factors, plus, whole, extents)
-            if extent is None:
-                continue
-            made = [-(-n * extent.times // extent.over) + plus if factors else extent.times for n in whole]
-            looseness = max(map(truediv, made, extents))
-            if looseness <= WORST:
-                cost = (
-                    len(factors)
-                    + 2 * any("(" in f for f in factors)
-                    + (extent.times > 1)
-                    + 3 * (extent.over > 1)
-                    + 2 * bool(plus)
-                )
-                found.append((looseness, cost, dataclasses.replace(extent, exact=made == extents, loose=looseness)))
-    return found
+    for plus in (0, 1) if degree else (0,):
+        need = ((extents - plus) / whole).max(axis=1, initial=-np.inf)
+        many = (need > 0.75) | (degree == 0)
+        times = np.where(many, np.ceil(need - 1e-9), 1.0)
+        over = np.where(many, 1.0, _least_divisor(need))
+        made = np.ceil(whole * times[:, None] / over[:, None]) + plus
+        looseness, exact = (made / extents).max(axis=1, initial=0), (made == extents).all(axis=1)
+        fits = (need > 0) & (looseness <= min(most, WORST)) & (~many | (times <= MOST_TIMES) | exact | (degree == 0))
+        cost = degree + composed + (times > 1) + 3 * (over > 1) + 2 * plus
+        for k in np.flatnonzero(fits).tolist():
+            scale = int(times[k]), int(over[k]), plus, bool(exact[k]), float(looseness[k])
+            found.append((k, (float(looseness[k]), int(cost[k]), products[k].tolist(), scale)))
+    yield from (f for _, f in sorted(found, key=lambda f: f[0]))
 
 
-def _products(names: Sequence[str], most: int = MAX_DEGREE) -> list[tuple[str, ...]]:
-    """Products of up to ``most`` sizes, a size at most twice, in the order of the names."""
-    return [(), *(p for degree in range(1, most + 1) for p in _of_degree(names, degree))]
+def _least_divisor(need: np.ndarray) -> np.ndarray:
+    """The largest divisor by which a product still is as large as is needed, 1 where it is not."""
+    out = np.ones(need.shape)
+    for d in DIVISORS:
+        out[1 / d >= need - 1e-9] = d
+    return out
 
 
-def _of_degree(names: Sequence[str], degree: int) -> Iterator[tuple[str, ...]]:
-    products = itertools.combinations_with_replacement(names, degree)
-    return (c for c in products if degree < 3 or max(map(c.count, c)) <= 2)
+def _products(names: int, most: int = MAX_DEGREE) -> list[np.ndarray]:
+    """Products of up to ``most`` of so many sizes, a size at most twice, in the order of the names: an array a degree,
+    a row a product."""
+    return [_of_degree(names, degree) for degree in range(most + 1)]
 
 
-def _scaled(factors: tuple[str, ...], plus: int, whole: Sequence[int], extents: Sequence[int]) -> Extent | None:
-    """The product, ``whole`` by probe, times or over the least number that bounds every extent; None if it would have
-    to be large."""
-    need = max((e - plus) / n for e, n in zip(extents, whole))
-    if need <= 0:
-        return None
-    if not factors:
-        return Extent((), times=math.ceil(need))
-    if need > 0.75:
-        times = math.ceil(need - 1e-9)
-        fixed_row = all(n * times + plus == e for e, n in zip(extents, whole))
-        return Extent(factors, times=times, plus=plus) if times <= MOST_TIMES or fixed_row else None
-    over = next((d for d in reversed(DIVISORS) if 1 / d >= need - 1e-9), 1)
-    return Extent(factors, over=over, plus=plus)
+@cache
+def _of_degree(names: int, degree: int) -> np.ndarray:
+    chosen = [*itertools.combinations_with_replacement(range(names), degree)]
+    products = np.array(chosen, int).reshape(len(chosen), degree)
+    if degree < 3:
+        return products
+    return products[(products[:, 2:] != products[:, :-2]).all(axis=1)]  # they are in order: no three are alike
+
+
+def _distinct(products: np.ndarray) -> np.ndarray:
+    """How many different sizes each product has."""
+    return 1 + (np.diff(products, axis=1) != 0).sum(axis=1)
+
+
+def _beside(one: int, products: np.ndarray) -> np.ndarray:
+    """``products`` with one factor more, the first."""
+    return np.hstack([np.full((len(products), 1), one), products])

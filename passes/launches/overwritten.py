@@ -20,7 +20,7 @@ from ktc.ir.analysis.order import jump, pinned
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.nodes import Body, Expr, If, Load, Stmt, Store, Sym
 from ktc.ir.types import Ptr
-from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk_expr, with_bodies
+from ktc.ir.walk import assigned, mentions, stmt_exprs, used, walk_expr, with_bodies
 
 
 def without_overwritten(body: Body, apart: Collection[Sym]) -> Body:
@@ -68,7 +68,7 @@ class _Iteration:
         return isinstance(e, Load) and may_alias(e.buffer, buffer, self.apart)
 
     def _touches(self, t: Stmt, buffer: Sym) -> bool:
-        there = (b for b in used_in((t,)) | assigned((t,)) if isinstance(b.type, Ptr))
+        there = (b for b in mentions(t) if isinstance(b.type, Ptr))
         return any(may_alias(b, buffer, self.apart) for b in there)
 
 

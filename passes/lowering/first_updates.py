@@ -14,7 +14,7 @@ import dataclasses
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.nodes import Assign, Binary, Body, Call, Const, Decl, Expr, If, Stmt, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, used, used_in, with_bodies
+from ktc.ir.walk import mentions, used, with_bodies
 
 OPERATORS = frozenset({"+", "*", "&", "|", "^"})
 EXTREMES = frozenset({"min", "max"})
@@ -32,7 +32,7 @@ def with_first_updates(body: Body) -> Body:
 
 
 def _first_use(body: list[Stmt], start: int, v: Sym) -> int | None:
-    return next((k for k in range(start, len(body)) if v in used_in((body[k],)) | assigned((body[k],))), None)
+    return next((k for k in range(start, len(body)) if v in mentions(body[k])), None)
 
 
 def _first_assigned(s: Stmt, v: Sym, start: Const) -> Stmt:

@@ -63,6 +63,7 @@ from ktc.ir.walk import (
     declared,
     keep,
     map_body,
+    mentions,
     rename,
     substitute,
     used,
@@ -159,7 +160,7 @@ def _in_a_variable(body: Body, element: Load, t: Scalar) -> Body:
 
 
 def _touches(s: Stmt, array: Sym) -> bool:
-    return array in used_in((s,)) | assigned((s,))
+    return array in mentions(s)
 
 
 def _stores(s: Stmt, array: Sym) -> bool:

@@ -38,7 +38,7 @@ from ktc.ir.nodes import Alloc, Body, Expr, Load, Par, Reduce, Stmt, Store, Sym,
 from ktc.ir.sequences import alone, launches, put_back
 from ktc.ir.text import print_expr
 from ktc.ir.types import Array, scalar_of
-from ktc.ir.walk import assigned, map_body, stmt_exprs, used_in, walk_expr
+from ktc.ir.walk import assigned, map_body, mentions, stmt_exprs, used_in, walk_expr
 from ktc.passes.core.argument_kinds import Arrays
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -112,7 +112,7 @@ def contracted(kernel: Kernel, param: Param, where: str) -> Kernel:
         Refusal: E-CONTRACT-....
     """
     buffer, name = param.sym, param.sym.name
-    loops = [s for s in kernel.body if buffer in used_in((s,)) | assigned((s,))]
+    loops = [s for s in kernel.body if buffer in mentions(s)]
     outer = loops[0] if len(loops) == 1 else None
     if not isinstance(outer, Par):
         why = f"'{name}' is touched by {len(loops)} statements, instead of inside one parallel loop"
@@ -177,7 +177,7 @@ def _declared_late(body: Body) -> Body:
     """``body``, which begins with an array, with that right before the first statement that touches it."""
     array, *rest = body
     assert isinstance(array, Alloc)
-    at = next(k for k, s in enumerate(rest) if array.sym in used_in((s,)) | assigned((s,)))
+    at = next(k for k, s in enumerate(rest) if array.sym in mentions(s))
     return (*rest[:at], array, *rest[at:])
 
 

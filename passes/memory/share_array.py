@@ -57,6 +57,7 @@ from ktc.ir.walk import (
     declared,
     keep,
     map_body,
+    mentions,
     rename,
     used_in,
     walk,
@@ -170,7 +171,7 @@ def _reads(s: Stmt, array: Sym) -> bool:
     """Whether ``s`` uses ``array`` in any way but to store elements."""
     stores = [x for x in walk((s,)) if isinstance(x, Store) and x.buffer == array]
     read = any(isinstance(x, Load | AddrOf) and x.buffer == array for e in all_exprs((s,)) for x in walk_expr(e))
-    return read or (not stores and array in used_in((s,)) | assigned((s,)))
+    return read or (not stores and array in mentions(s))
 
 
 def _is_everybodys(fill: Body, array: Alloc, own: set[Sym]) -> None:

@@ -26,7 +26,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.text import print_expr
 from ktc.ir.types import I32, Array, Ptr, Scalar, Type
-from ktc.ir.walk import all_exprs, assigned, knobs_in, map_body, used_in, walk
+from ktc.ir.walk import all_exprs, knobs_in, map_body, mentions, walk
 from ktc.passes.core.argument_kinds import Arrays
 from ktc.passes.core.place_names import Place
 from ktc.passes.core.refusals import Refusal, Refused
@@ -72,7 +72,7 @@ def check_followed(kernel: Kernel, alloc: Alloc, code: str, opaque: str) -> None
     rank = len(alloc.sym.type.shape)  # type: ignore[attr-defined]
     if not all(_plain(e, alloc.sym, rank) for e in all_exprs(kernel.body)):
         raise Refusal(opaque, f"an address inside '{place}' is taken", locs)
-    uses = [s for s in walk(kernel.body) if alloc.sym in used_in((s,)) | assigned((s,))]
+    uses = [s for s in walk(kernel.body) if alloc.sym in mentions(s)]
     if any(isinstance(s, RawStmt | InlineAsm) for s in uses):
         raise Refusal(opaque, f"text that is not understood uses '{place}'", locs)
     if any(isinstance(s, MatrixLoad | TileMma) for s in uses):

@@ -55,7 +55,7 @@ from ktc.ir.nodes import (
     has_bodies,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, scalar_of
-from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, used_in, walk
+from ktc.ir.walk import map_body, mentions, stmt_exprs, substitute_expr, used, walk
 from ktc.passes.core.argument_kinds import Arrays
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -194,14 +194,14 @@ def _room(kernel: Kernel, nest: _Nest, named: Arrays) -> tuple[Sym, int]:
     *_, block = next(p for p in paths(kernel.body) if p[-1] is nest.outer)[:-1]
     assert isinstance(block, Par)
     order = [id(s) for s in block.body]
-    users = [s for s in block.body if alloc.sym in used_in((s,)) | assigned((s,))]
+    users = [s for s in block.body if alloc.sym in mentions(s)]
     if id(alloc) not in order or any(order.index(id(s)) >= order.index(id(nest.outer)) for s in users):
         raise Refusal("E-STORE-OVER", f"'{name}' is not an array of the block that is through by then", locs)
     return alloc.sym, panels
 
 
 def _touches(s: Stmt, buffer: Sym) -> bool:
-    return buffer in used_in((s,)) | assigned((s,))
+    return buffer in mentions(s)
 
 
 def _threads(kernel: Kernel) -> tuple[tuple[str, int], ...] | None:

@@ -39,7 +39,9 @@ def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: 
     from ktc.passes.raising.staging.known_ends import with_known_ends
 
     kernel = in_integers(kernel.with_(body=with_decided(kernel.body, known_nulls(kernel))))
-    outcome = _in_equal_sizes(kernel, checked, guessed) or _at_its_sizes(kernel, launch, checked)
+    outcome = _in_equal_sizes(kernel, checked, guessed)
+    if outcome is None:
+        outcome = _at_its_sizes(kernel, launch, checked)
     if not isinstance(outcome, Result):
         return outcome
     for plainer in (with_guards_as_ends, with_known_ends, counted_in_int):
@@ -101,9 +103,10 @@ def _of_free_sizes(kernel: Kernel, checked: Checked) -> Result | None:
     return Result(raised, (*outcome.notes, str(said(kernel, numbers))))
 
 
-def _in_equal_sizes(kernel: Kernel, checked: Checked, guessed: Guessed) -> Result | None:
+def _in_equal_sizes(kernel: Kernel, checked: Checked, guessed: Guessed) -> Result | Refused | None:
     """The raised kernel where its code and its launch call one number by different names, launched over the sizes
-    that the code speaks of; None where they do not, or where it is raised as well without what is only seen.
+    that the code speaks of; what becomes of it as it stands where that was tried here, and is better; None where there
+    are no such names, or the kernel was not tried as it stands and is not raised over these sizes.
 
     A check takes seconds. Where the guess hangs on what is seen, that form is checked first, and most often alone.
     """
@@ -126,10 +129,10 @@ def _in_equal_sizes(kernel: Kernel, checked: Checked, guessed: Guessed) -> Resul
                 return plain
     if outcome is None:
         outcome = _at_its_sizes(form, form.launch, checked)
-    if isinstance(plain, Result) and not left(outcome) <= left(plain):
+    if plain is not None and not left(outcome) <= left(plain):
         return plain
     if not isinstance(outcome, Result):
-        return None
+        return plain
     return dataclasses.replace(outcome, notes=(*outcome.notes, *map(str, said(added))))
 
 

@@ -15,7 +15,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Barrier, Body, Decl, Expr, For, Load, Par, Reduce, Return, Stmt, Sym, While, bodies
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Ptr, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, mentions, used, used_in, walk
 from ktc.passes.raising.recognise.statement_kinds import loads, stores
 
 
@@ -135,7 +135,7 @@ def _exchanged(body: Body) -> set[Sym]:
 
 def _why(s: Par, exchanged: set[Sym]) -> str:
     """Why ``s`` stays a loop over threads; '' where that is all there is to it."""
-    touched = (used_in((s,)) | assigned((s,))) & exchanged - set(declared((s,)))
+    touched = mentions(s) & exchanged - set(declared((s,)))
     shared = sorted({b.name for b in touched if is_shared(b)})
     if shared:
         names = ", ".join(f"'{n}'" for n in shared)

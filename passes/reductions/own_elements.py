@@ -16,7 +16,7 @@ from ktc.ir.analysis.touches import Loop, Touch, touches
 from ktc.ir.arith.polynomial import Polynomial, polynomial
 from ktc.ir.nodes import AddrOf, Body, Expr, Load, Raw, Stmt, Store, Sym, Var, bodies, fresh
 from ktc.ir.types import I32, Ptr
-from ktc.ir.walk import all_exprs, assigned, declared, substitute_expr, used, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, mentions, substitute_expr, used, walk
 from ktc.passes.core.refusals import Refusal
 
 Index = tuple[Expr, ...]
@@ -57,7 +57,7 @@ def _touched_otherwise(block: Body, b: Sym) -> Stmt | None:
     """A statement that uses ``b`` in another way than by loads and stores of elements."""
     for s in walk(block):
         alone = not bodies(s)
-        if alone and b in used_in((s,)) | assigned((s,)):
+        if alone and b in mentions(s):
             exprs = list(all_exprs((s,)))
             loads = any(isinstance(e, Load) and e.buffer == b for e in exprs)
             stores = isinstance(s, Store) and s.buffer == b

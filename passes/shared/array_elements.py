@@ -27,12 +27,12 @@ from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import (
     assigned,
     map_body,
+    mentions,
     refresh,
     stmt_exprs,
     substitute,
     substitute_expr,
     used,
-    used_in,
     walk,
     walk_expr,
     with_bodies,
@@ -104,7 +104,7 @@ def _accesses(body: Body) -> Iterator[tuple[Sym, Expr | None]]:
             yield s.buffer, s.index[0] if s.width == 1 and len(s.index) == 1 else None
         loads = [x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
         yield from ((x.buffer, x.index[0] if x.width == 1 and len(x.index) == 1 else None) for x in loads)
-        others = () if has_bodies(s) else used_in((s,)) | assigned((s,))
+        others = () if has_bodies(s) else mentions(s)
         counted = {x.buffer for x in loads} | ({s.buffer} if isinstance(s, Store) else set())
         yield from ((b, None) for b in others if is_local_array(b) and b not in counted)
         addressed = {b for e in stmt_exprs(s) for x in walk_expr(e) if not isinstance(x, Load | Var) for b in _named(x)}
@@ -167,7 +167,7 @@ def _late(body: Body) -> Body:
             s = Decl(s.sym, s.value, loc=s.loc, comments=s.comments)
         elif isinstance(s, Decl) and s.init is None and isinstance(s.sym.type, Scalar):
             open_[s.sym] = s
-        for v in used_in((s,)) | assigned((s,)):
+        for v in mentions(s):
             open_.pop(v, None)
         out.append(with_bodies(s, _late))
     return tuple(out)

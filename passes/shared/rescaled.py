@@ -47,10 +47,10 @@ from ktc.ir.walk import (
     assigned,
     declared,
     map_expr,
+    mentions,
     rename,
     substitute_expr,
     used,
-    used_in,
     walk_expr,
 )
 
@@ -142,7 +142,7 @@ def _with_own(body: Body) -> tuple[Body, frozenset[Sym]]:
     seen: set[Sym] = set()
     for k, s in enumerate(body):
         once = isinstance(s, Assign) and s.sym not in mine | seen and s.sym not in assigned((*body[:k], *body[k + 1 :]))
-        seen |= used_in((s,)) | assigned((s,))
+        seen |= mentions(s)
         if isinstance(s, Assign) and once and s.sym not in used(s.value):
             names[s.sym] = fresh(s.sym.name, s.sym.type)
             out.append(Decl(s.sym, s.value, loc=s.loc, comments=s.comments))
@@ -165,7 +165,7 @@ def _parted(body: Body, carried: set[Sym]) -> tuple[Body, Body]:
     """The statements that have nothing to do with what is carried, and the others."""
     tied, before, rest = set(carried), [], []
     for s in body:
-        if (used_in((s,)) | assigned((s,))) & tied:
+        if mentions(s) & tied:
             tied |= set(declared((s,))) | assigned((s,))
             rest.append(s)
         else:

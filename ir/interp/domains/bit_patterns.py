@@ -12,8 +12,9 @@ of would be subnormal numbers in one half of a packed word and zeros in the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -53,30 +54,35 @@ class Given:
 
     def named(self, t: Scalar, hashes: np.ndarray, words: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The patterns of ``numbers``, which ``words`` tell apart, from now on: their ``hashes``, if these are free."""
-        known = self.patterns.setdefault(t.name, {})
+        known, taken = self.patterns.setdefault(t.name, {}), self.numbers.setdefault(t.name, {})
         distinct, first, back = np.unique(words, return_index=True, return_inverse=True)
-        for word, at, number in zip(distinct.tolist(), hashes[first], numbers[first].tolist()):
-            if word not in known:
-                known[word] = self._free(t, at, number)
-        return np.array([known[w] for w in distinct.tolist()], hashes.dtype)[back.reshape(-1)]
+        apart = distinct.tolist()
+        found = [*map(known.get, apart)]
+        if None in found:
+            wanted, meant = hashes[first], numbers[first].tolist()
+            its_own = floats_of(wanted, t)[1].tolist()
+            for place, bits in enumerate(wanted.tolist()):
+                if found[place] is not None:
+                    continue
+                number: int | None = meant[place]
+                if its_own[place] or bits in taken:
+                    free = self._free(t, bits)
+                    bits, number = (bits, None) if free is None else (free, number)
+                taken[bits], known[apart[place]], found[place] = number, bits, bits
+        return np.array(found, hashes.dtype)[back.reshape(-1)]
 
-    def _free(self, t: Scalar, at: np.integer, number: int) -> int:
-        taken = self.numbers.setdefault(t.name, {})
-        tried = (at.astype(np.uint64) + np.uint64(STEP) * np.arange(PROBES, dtype=np.uint64)).astype(word_type(t))
-        for bits in tried[~floats_of(tried, t)[1]].tolist():
-            if bits not in taken:
-                taken[bits] = number
-                return bits
-        taken[int(at)] = None
-        return int(at)
+    def _free(self, t: Scalar, at: int) -> int | None:
+        """A pattern that is no number's, by steps from ``at`` on; None where all that are tried are taken."""
+        taken = self.numbers[t.name]
+        return next((bits for bits in _tried(t, at) if bits not in taken), None)
 
     def read(self, t: Scalar, patterns: np.ndarray, others: np.ndarray) -> np.ndarray | None:
         """What ``patterns`` stand for, ``others`` where that is nothing yet; None where two numbers share one."""
         mine = self.numbers.get(t.name)
         if not mine:
             return others
-        found = [mine.get(bits, other) for bits, other in zip(patterns.tolist(), others.tolist())]
-        return None if any(number is None for number in found) else np.array(found, others.dtype)
+        found = [*map(mine.get, patterns.tolist(), others.tolist())]
+        return None if None in found else np.array(found, others.dtype)
 
 
 def has_patterns(t: Scalar) -> bool:
@@ -156,6 +162,22 @@ def reinterpreted(
             return None
         out[~known] = meant
     return out.reshape(shape)[()]
+
+
+def _tried(t: Scalar, at: int) -> Iterable[int]:
+    """The patterns that are tried, one after the other, for a number whose hash is ``at``."""
+    if t.bits <= 16:
+        own = _own_patterns(t)
+        steps = ((at + k * STEP) % (1 << t.bits) for k in range(PROBES))
+        return (bits for bits in steps if not own[bits])
+    tried = (np.uint64(at) + np.uint64(STEP) * np.arange(PROBES, dtype=np.uint64)).astype(word_type(t))
+    return tried[~floats_of(tried, t)[1]].tolist()
+
+
+@cache
+def _own_patterns(t: Scalar) -> bytes:
+    """By pattern of a narrow type, whether it is one that a whole number or an infinity has of its own."""
+    return floats_of(np.arange(1 << t.bits).astype(word_type(t)), t)[1].tobytes()
 
 
 def word_type(t: Scalar) -> np.dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from ktc.ir.interp.domains.domain import Domain, Unsupported, domain_named
 from ktc.ir.interp.domains.integers import from_float
 from ktc.ir.interp.domains.realmath import BOOLEAN
-from ktc.ir.interp.memory.access import access, read_only
+from ktc.ir.interp.memory.access import access, own_places, read_only, read_own
 from ktc.ir.interp.memory.textures import is_texture_call, texture_call
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -168,8 +169,11 @@ class Evaluator:
         index = [self(i, frame, act) for i in e.index]
         if isinstance(e.buffer.type, Vec) and e.buffer not in self.state.buffers:
             return self.lane_of(self.variable(Var(e.buffer), frame, act), index[0], frame, act)
-        if e.width == 1 and (found := read_only(self.state, e.buffer, index)) is not None:
-            return found
+        if e.width == 1 and not isinstance(e.type, Vec):
+            if (found := read_only(self.state, e.buffer, index)) is not None:
+                return found
+            if (own := own_places(self.state, e.buffer, frame, act, index)) is not None:
+                return read_own(self.state, own)
         width = self.state.int_of(e.width)
         a = access(self.state, e.buffer, frame, act, index, width)
         value = a.read()
@@ -259,6 +263,20 @@ _METHODS: dict[type, Method] = {
 }
 
 
+MOST_PLANNED, MOST_SHARED = 1 << 14, 32
+"""Expressions whose plans are shared, and for how many domains and knob values."""
+
+_shared: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], Plans] = OrderedDict()
+
+
 @by_identity(64, subjects=2)
 def _plans_of(kernel: Kernel, domain: Domain) -> Plans:
-    return Plans(domain, kernel.knob_values, _METHODS)
+    """Those of ``kernel``, and of others that were run lately: a kernel that is made of another one has most of its
+    expressions, and what an expression means depends on domain and knobs alone."""
+    key = domain.name, tuple(sorted(kernel.knob_values.items()))
+    plans = _shared.get(key)
+    if plans is None or len(plans.made) > MOST_PLANNED:
+        plans = _shared[key] = Plans(domain, kernel.knob_values, _METHODS)
+        if len(_shared) > MOST_SHARED:
+            _shared.popitem(last=False)
+    return plans

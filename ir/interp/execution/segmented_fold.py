@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .true_counts import all_true
+
 
 def fold_segments(op: Callable, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Combine each run of ``counts[s]`` consecutive entries of ``values`` with ``op``; empty runs are dropped.
 
     Neighbours are combined pairwise, so the association is a balanced tree: one of those a device may use.
     """
+    if len(counts) == len(values) and all_true(counts):
+        return values
     counts = counts[counts > 0]
     if len(counts) and counts.min() == counts.max():
         return _fold_rows(op, values.reshape(len(counts), -1))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ktc.ir.interp.domains.domain import Unsupported
-from ktc.ir.interp.memory.access import access
+from ktc.ir.interp.memory.access import access, own_places, write_own
 from ktc.ir.interp.memory.allocate import allocate
 from ktc.ir.interp.memory.atomics import atomic
 from ktc.ir.interp.memory.thread_copies import CopyQueue
@@ -142,6 +142,9 @@ class Machine:
             self._store_lane(s.buffer, index[0], value, frame, act)
             return act
         width = state.int_of(s.width)
+        if width == 1 and value.ndim <= 1 and (own := own_places(state, s.buffer, frame, act, index)) is not None:
+            write_own(state, own, value)
+            return act
         access(state, s.buffer, frame, act, index, width).write(value)
         return act
 

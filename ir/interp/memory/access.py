@@ -171,6 +171,38 @@ def read_only(state: State, sym: Sym, index: list) -> Any:
     return b.data.take(at) if b.holds(at) else None
 
 
+def own_places(state: State, sym: Sym, frame: Frame, act: Active, index: list) -> tuple[Buffer, Any] | None:
+    """The array of each lane's own that ``sym`` is, and where in it its lanes touch one element each; None where there
+    is more to it (:class:`Access`): some are not there, accesses are noted, or other lanes' order matters."""
+    b = state.buffers.get(sym)
+    if b is None or b.owner is None or b.shadow is not None or state.reach is not None or b.data.dtype.fields:
+        return None
+    flat, ok, moved = b.locate([i if i.dtype is PLACE else i.astype(PLACE) for i in index], 1)
+    if ok is not None or moved > 1:
+        return None
+    if act is None and flat.ndim == 0 and b.owner is frame:
+        return b, slice(int(flat), b.size * frame.n, b.size)
+    return b, flat + b.starts(frame, act)
+
+
+def read_own(state: State, own: tuple[Buffer, Any]) -> np.ndarray:
+    """What is at these places (:func:`own_places`)."""
+    b, where = own
+    assert b.written is not None
+    if not state.doubtful and not all_true(b.written[where]):
+        state.doubtful = True
+    return b.data[where].copy() if type(where) is slice else b.data.take(where)
+
+
+def write_own(state: State, own: tuple[Buffer, Any], value: Any) -> None:
+    """Store ``value``, one for all or one a lane, to these places (:func:`own_places`)."""
+    b, where = own
+    assert b.written is not None
+    b.data[where] = value
+    b.written[where] = True
+    state.stores_to(b.sym)
+
+
 def access(state: State, sym: Sym, frame: Frame, act: Active, index: list, width: int) -> Access:
     """Resolve a ``Load``/``Store`` of a buffer symbol. ``index``: evaluated integers of any type."""
     buffer = state.buffers.get(sym)

@@ -67,8 +67,11 @@ def _runs(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The places of ``ordered``, each once, and how often it is there."""
     new = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    first = np.flatnonzero(new)
-    return ordered[first], np.diff(first, append=len(ordered))
+    first = new.nonzero()[0]
+    counts = np.empty_like(first)
+    np.subtract(first[1:], first[:-1], out=counts[:-1])
+    counts[-1:] = len(ordered) - first[-1:]
+    return ordered[first], counts
 
 
 def _swapped(
@@ -110,7 +113,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
         state.doubtful = True
     old = np.zeros(n, buffer.data.dtype)
     state.stores_to(buffer.sym)
-    order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
+    order = pos.argsort(kind="stable") if place.ok is None else np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
     where, counts = _runs(pos[order])
     before: Any = None if buffer.polls is None else buffer.data[where]
     if s.dst is None and s.op in _FOLDABLE:

@@ -35,7 +35,17 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_volatile
 from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Ptr, Vec, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    declared,
+    mentions,
+    stmt_exprs,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
 from ktc.passes.lowering.copies.fetches import Group, in_two, predicated
 from ktc.passes.lowering.lowering_state import State
 
@@ -311,6 +321,6 @@ def _delayable(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> di
             found[k] = lane = jam
             reads = {x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)}
         else:
-            reads = {b for b in used_in((s,)) | assigned((s,)) if isinstance(b.type, Array | Ptr)}
+            reads = {b for b in mentions(s) if isinstance(b.type, Array | Ptr)}
         touched |= {b for b in reads if not is_private(b)}
     return found

@@ -52,7 +52,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import I64, Array, Ptr
-from ktc.ir.walk import assigned, map_body, used_in, walk
+from ktc.ir.walk import assigned, map_body, mentions, used_in, walk
 from ktc.passes.shared.grid_reductions import spans_blocks
 
 
@@ -97,7 +97,7 @@ def _passed_on(body: Body) -> list[Sym]:
     """Arrays declared beside loops over blocks, of which one fills them and another statement reads them."""
     out = []
     for a in (s.sym for s in body if isinstance(s, Alloc) and is_local_array(s.sym)):
-        users = [s for s in body if not isinstance(s, Alloc) and a in used_in((s,)) | assigned((s,))]
+        users = [s for s in body if not isinstance(s, Alloc) and a in mentions(s)]
         if len(users) > 1 and any(_over_blocks(s) and a in assigned((s,)) for s in users):
             out.append(a)
     return out

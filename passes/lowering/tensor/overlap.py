@@ -51,7 +51,7 @@ from ktc.ir.nodes import (
     i32,
 )
 from ktc.ir.types import I32, Array
-from ktc.ir.walk import assigned, map_expr, used, used_in, walk, with_bodies
+from ktc.ir.walk import assigned, map_expr, mentions, used, used_in, walk, with_bodies
 from ktc.passes.lowering.decider import Decider
 from ktc.passes.lowering.sync.derived_barriers import apart
 
@@ -92,7 +92,7 @@ def _start(before: list[Stmt], s: For, decide: Decider) -> tuple[int, TileMma] |
     for at in reversed(range(len(before))):
         if _zeroes(before[at], acc, decide):
             return at, tile
-        if acc in used_in((before[at],)) | assigned((before[at],)):
+        if acc in mentions(before[at]):
             return None
     return None
 

@@ -14,19 +14,17 @@ from ktc.ir.interp.run import RunResult
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import scalar_of
 
-from .invented_arguments import Arguments
-
-MOST_ELEMENTS = 1 << 21
-"""Elements of a buffer that an index may ask for."""
+from .invented_arguments import MOST_ELEMENTS, Arguments
 
 NEAR = 64
 """Places close together: no two of so many in a row are alike."""
 
 
 def with_room(
-    kernel: Kernel, args: Arguments, seed: int, run: Callable[[Arguments], RunResult]
+    kernel: Kernel, args: Arguments, seed: int, run: Callable[[Arguments], RunResult], most: int = MOST_ELEMENTS
 ) -> tuple[Arguments, RunResult]:
-    """``args`` as ``kernel`` needs them, and what ``run`` makes of these: larger buffers, or smaller indices."""
+    """``args`` as ``kernel`` needs them, and what ``run`` makes of these: buffers of more elements, up to twice
+    ``most``, or smaller indices."""
     first, near = args, False
     while True:
         result = run(args)
@@ -35,7 +33,7 @@ def with_room(
         least = max((f.index or 0 for f in beyond), default=0)
         if not beyond or least < size:
             return args, result
-        if least < MOST_ELEMENTS:
+        if least < most:
             reached = {b: max(f.index or 0 for f in beyond if f.buffer == b) for b in {f.buffer for f in beyond}}
             args = enlarged(args, {b: 2 * index for b, index in reached.items()})
         elif near or (closer := nearby(kernel, first, seed)) is first:

@@ -18,6 +18,7 @@ from ktc.ir.kernel import Kernel
 
 from .buffer_extents import with_room
 from .invented_arguments import (
+    MOST_ELEMENTS,
     SIZES,
     Arguments,
     chooses,
@@ -32,12 +33,15 @@ from .invented_arguments import (
 from .large_arguments import far_arguments
 from .run_length import allowed, statements
 from .size_ties import tied_arguments
-from .small_launches import MAX_FIXED, launched, least_statements, single_axes
+from .small_launches import MAX_FIXED, launched, least_statements, single_axes, volume
 from .work_budget import CHECK_FUEL, CHOOSING_WORK, Budget, endless, fuel_of, unchecked
 
 MOST_TRIED = 40
 FAR_WORK = 4_000
 """Statements, and work, of one run at sizes beyond what the source reaches at once."""
+
+FAR_ELEMENTS = 1 << 25
+"""Elements of a buffer that an index may ask for at these sizes."""
 
 MORE_TRIED = 8
 """Sets of larger sizes that are tried where small ones leave something out of reach."""
@@ -185,13 +189,16 @@ class ChosenSets:
         self._runs[len(self.sets), "int"] = result
         self.sets.append(args)
 
-    def _with_room(self, args: Arguments, fuel: float = CHECK_FUEL) -> tuple[Arguments, RunResult]:
+    def _with_room(
+        self, args: Arguments, fuel: float = CHECK_FUEL, elements: int = MOST_ELEMENTS
+    ) -> tuple[Arguments, RunResult]:
         """``args`` in buffers that are large enough, and what the source does: up to its first defect if the others
-        have none."""
+        have none. ``elements``: of all buffers, at most."""
         most = fuel_of(fuel, launched(self.source, scalars_of(args)))
         args, result = with_room(
             self.source, args, len(self.sets),
             lambda a: self.budget.run(self.source, a, "int", most, () if self.clean else _InBounds()),
+            elements,
         )  # fmt: skip
         if not self.clean and any(f.kind == "out-of-bounds" for f in result.findings):  # whatever size its buffers have
             result = self.budget.run(self.source, args, "int", most)
@@ -214,7 +221,8 @@ class ChosenSets:
             for args in candidates:
                 if self.late:
                     return
-                args, result = self._with_room(args, FAR_WORK)
+                reach = max(MOST_ELEMENTS, min(volume(scalars_of(args)), FAR_ELEMENTS))
+                args, result = self._with_room(args, FAR_WORK, reach)
                 if self._fits(result) and result.work <= FAR_WORK and result.ended:
                     self._take(args, result)
                     break
@@ -234,7 +242,8 @@ class ChosenSets:
             return
         for number in sorted(range(len(self.sets)), key=lambda n: -self._runs[n, "int"].work)[:AROUND]:
             args = self.sets[number]
-            self._add({**args, **far_apart(self.source, args, seed + number, whole)} for whole in (True, False))
+            apart = [far_apart(self.source, args, seed + number, whole) for whole in (True, False)]
+            self._add({**args, **values} for values in (apart if len(apart[0]) > len(apart[1]) else apart[:1]))
 
     def _add(self, more: Iterable[Arguments]) -> None:
         """Further sets, those on which the source has no more defects than on the others."""

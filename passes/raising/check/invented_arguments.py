@@ -34,6 +34,9 @@ def scalars_of(args: Arguments) -> dict[str, int | float]:
 
 
 BUFFER_ELEMENTS = 1 << 15
+MOST_ELEMENTS = 1 << 21
+"""Elements of a buffer that is made before what is reached in it is known, or that any index may ask for."""
+
 FEW_MISSED = 20
 """Draws without a launch after which the sizes beside strides are no longer the smallest: a launch of whole tiles has
 no block there."""
@@ -280,11 +283,11 @@ def _held(numbers: np.ndarray, t: Scalar) -> np.ndarray:
 def buffers(
     kernel: Kernel, seed: int, permuted: bool, threads: int, scalars: Mapping[str, int | float] | None = None
 ) -> dict[str, np.ndarray]:
-    """Small values; as many as a product of all ``scalars`` reaches, where they are given.
+    """Small values; as many as a product of all ``scalars`` reaches, where they are given, up to ``MOST_ELEMENTS``.
 
     ``permuted``: whole numbers are all different, in no order; else those that bound parts are in order.
     """
-    elements = max(BUFFER_ELEMENTS, 4 * threads, 2 * volume(scalars or {}))
+    elements = max(BUFFER_ELEMENTS, 4 * threads, min(2 * volume(scalars or {}), MOST_ELEMENTS))
     rng = np.random.default_rng(seed)
     out = {}
     parts = bounds_of_parts(kernel)

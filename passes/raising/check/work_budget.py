@@ -16,8 +16,9 @@ from .invented_arguments import Arguments
 CHECK_FUEL = 20_000
 """Statements of one run, at most."""
 
-CHOOSING_WORK, CHECK_WORK = 30_000, 160_000
-"""Work (``RunResult.work``) for choosing sets, and for a whole check; 10,000 are about a second."""
+CHOOSING_WORK, CHECK_WORK = 30_000, 400_000
+"""Work (``RunResult.work``) for choosing sets, and for a whole check: 10,000 are a fifth of a second where few threads
+run, half of one where thousands do."""
 
 BACKSTOP_SECONDS = 300.0
 

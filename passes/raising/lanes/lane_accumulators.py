@@ -24,7 +24,7 @@ from ktc.ir.fold import evaluate, simplify
 from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, Load, Stmt, Store, Sym, Var, fresh
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar, Type
-from ktc.ir.walk import assigned, declared, map_body, map_expr, used_in, walk, with_list_around
+from ktc.ir.walk import assigned, declared, map_body, map_expr, mentions, used_in, walk, with_list_around
 from ktc.passes.shared.accumulations import Accumulation, accumulation
 
 
@@ -56,7 +56,7 @@ def _summed(made: Alloc, before: Body, behind: Body) -> Body | None:
             out += [] if own else [Assign(total.sym, combine(op, Var(total.sym), Var(part)), loc=last.loc)]
         elif s is own or (not updated and _starts(s, array, op)):
             continue
-        elif array in used_in((s,)) | assigned((s,)):
+        elif array in mentions(s):
             updated = True
             out += map_body((s,), partial(_update, array, part, op))
         else:

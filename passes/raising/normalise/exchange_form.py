@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 
 from ktc.ir.fields import children
 from ktc.ir.fold import is_const
@@ -37,7 +37,19 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, keep, loads_in, map_body, stmt_exprs, used, used_in, walk
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    keep,
+    loads_in,
+    map_body,
+    mentions,
+    stmt_exprs,
+    used,
+    used_in,
+    walk,
+)
 from ktc.passes.raising.recognise.statement_kinds import has_block_barrier, has_warp_op
 
 
@@ -49,7 +61,7 @@ def _global_effect(s: Stmt) -> bool:
 
 
 def _touches_shared(s: Stmt) -> bool:
-    return any(is_shared(b) for b in used_in((s,)) | assigned((s,)))
+    return any(is_shared(b) for b in mentions(s))
 
 
 def split_effects(body: Body) -> tuple[Body, set[Sym]]:
@@ -140,14 +152,14 @@ def own_cells(
             continue
         own = fresh(f"{b.name}_own", b.type.elem)
         made.add(own)
-        first = next(k for k, s in enumerate(prefix) if b in used_in((s,)) | assigned((s,)))
+        first = next(k for k, s in enumerate(prefix) if b in mentions(s))
         prefix = (*prefix[:first], Decl(own), *_own(prefix[first:], b, own))
         rest = (Store(b, index, Var(own)), *rest)
     return prefix + rest, made
 
 
 def _stored_first(prefix: Body, b: Sym) -> bool:
-    s = next(s for s in prefix if b in used_in((s,)) | assigned((s,)))
+    s = next(s for s in prefix if b in mentions(s))
     return (
         isinstance(s, Store)
         and s.buffer == b
@@ -157,7 +169,7 @@ def _stored_first(prefix: Body, b: Sym) -> bool:
 
 def _handed_over(prefix: Body, b: Sym) -> bool:
     """Whether the one access of ``b`` is a store of a variable: it has a name already."""
-    touching = [s for s in prefix if b in used_in((s,)) | assigned((s,))]
+    touching = [s for s in prefix if b in mentions(s)]
     return len(touching) == 1 and isinstance(touching[0], Store) and isinstance(touching[0].value, Var)
 
 
@@ -256,7 +268,7 @@ def bubbled(body: Body) -> Body:
     for s in body:
         k = len(out)
         if _private(s):
-            needs, makes = used_in((s,)) | assigned((s,)), set(declared((s,))) | assigned((s,))
+            needs, makes = mentions(s), set(declared((s,))) | assigned((s,))
             j = k
             while j and not _ties(out[j - 1], needs, makes, s):
                 j -= 1
@@ -298,7 +310,7 @@ def _private(s: Stmt) -> bool:
     return not any(getattr(e, "effects", "pure") not in ("pure", "read") for e in all_exprs((s,)))
 
 
-def _ties(before: Stmt, needs: set[Sym], makes: set[Sym], s: Stmt) -> bool:
+def _ties(before: Stmt, needs: Set[Sym], makes: set[Sym], s: Stmt) -> bool:
     """Whether ``s`` must stay behind ``before``."""
     if isinstance(before, Break | Continue | Return) or any(isinstance(x, Return | Break) for x in walk((before,))):
         return True

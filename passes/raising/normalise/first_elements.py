@@ -22,7 +22,7 @@ from ktc.ir.fold import add, cast, i32, lt, simplify, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Assign, Binary, Body, Decl, Expr, For, If, Select, Stmt, Sym
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, substitute_expr, used, used_in, with_bodies
+from ktc.ir.walk import assigned, mentions, substitute_expr, used, with_bodies
 from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.raising.recognise.strided_loops import strided
 from ktc.passes.shared.accumulations import accumulation
@@ -83,7 +83,7 @@ def _joined(stmts: Body, k: int, known: Definitions, launch: Launch) -> Body | N
     if first is None:
         return None
     after = k + first.size
-    at = next((n for n in range(after, len(stmts)) if first.sym in used_in((stmts[n],)) | assigned((stmts[n],))), None)
+    at = next((n for n in range(after, len(stmts)) if first.sym in mentions(stmts[n])), None)
     loop = None if at is None else stmts[at]
     if at is None or not isinstance(loop, For) or used(first.element) & assigned(stmts[after:at]):
         return None

@@ -33,7 +33,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, initial_values, keep, map_body, rename, used, used_in, walk
+from ktc.ir.walk import assigned, declared, initial_values, keep, map_body, mentions, rename, used, used_in, walk
 
 
 def straightened(body: Body) -> Body:
@@ -63,7 +63,7 @@ def sunk(body: Body, waits: Callable[[Stmt], bool]) -> Body:
     out = [_sunk_inside(s, waits) for s in body]
     for d in [d for d in out if isinstance(d, Decl) and _from_number(d)]:
         at = out.index(d)
-        first = next((k for k in range(at + 1, len(out)) if d.sym in used_in((out[k],)) | assigned((out[k],))), 0)
+        first = next((k for k in range(at + 1, len(out)) if d.sym in mentions(out[k])), 0)
         if first and any(waits(s) for s in out[at + 1 : first]):
             out.insert(first, d)
             out.pop(at)

@@ -40,7 +40,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Vec
-from ktc.ir.walk import assigned, map_body, used_in, walk
+from ktc.ir.walk import assigned, map_body, mentions, used_in, walk
 from ktc.passes.raising.recognise.statement_kinds import has_warp_op, threads_in
 from ktc.passes.raising.recognise.vector_components import as_components
 
@@ -94,7 +94,7 @@ def _across(body: Body) -> Iterator[Sym]:
         for later in body[k + 1 :]:
             inside = any(isinstance(x, Barrier) for x in walk((later,))) or has_warp_op(later)
             met |= inside
-            if met and s.sym in used_in((later,)) | assigned((later,)):
+            if met and s.sym in mentions(later):
                 yield s.sym
                 break
 

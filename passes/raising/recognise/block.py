@@ -49,6 +49,7 @@ from ktc.ir.walk import (
     declared,
     keep,
     map_body,
+    mentions,
     stmt_exprs,
     substitute,
     used,
@@ -294,7 +295,7 @@ def _communicates(s: Stmt, private: set[Sym]) -> bool:
         return True
     if any(isinstance(y, WarpOp) for y in all_exprs((s,))):
         return True
-    touched = assigned((s,)) | used_in((s,))
+    touched = mentions(s)
     if isinstance(s, Decl):
         return _thread_dependent(s) or bool(used_in((s,)) & private)
     return any(is_shared(b) for b in assigned((s,))) or bool(touched & private)

@@ -46,6 +46,7 @@ from ktc.ir.walk import (
     assigned,
     declared,
     map_body,
+    mentions,
     substitute,
     used,
     used_in,
@@ -156,17 +157,26 @@ class Exchange:
         if not exchanges(s) or isinstance(s, Barrier | Fence):
             return None
         before = set(declared(tuple(earlier)))
-        ends = list(self._ends(body, start))
-        for end in ends:
-            found = self._understood(body, start, body[start:end], body[end:], before)
-            if found is not None:
-                return found
-        for end in ends:
-            region, then = concluded(body[start:end])
-            found = self._understood(body, start, region, (*then, *body[end:]), before) if then else None
+        tried: set[tuple[tuple[int, ...], ...]] = set()
+        for region, rest in self._readings(body, start):
+            here = tuple(map(id, region)), tuple(map(id, rest))
+            if here in tried:  # as an exchange and what is made of it is read, it may end in several places
+                continue
+            tried.add(here)
+            found = self._understood(body, start, region, rest, before)
             if found is not None:
                 return found
         return None
+
+    def _readings(self, body: Body, start: int) -> Iterator[tuple[Body, Body]]:
+        """The regions of ``body`` that start at ``start``, longest first, and what follows each; then these without
+        the values that they name last."""
+        ends = list(self._ends(body, start))
+        yield from ((body[start:end], body[end:]) for end in ends)
+        for end in ends:
+            region, then = concluded(body[start:end])
+            if then:
+                yield region, (*then, *body[end:])
 
     def _ends(self, body: Body, start: int) -> Iterator[int]:
         ends = []
@@ -307,7 +317,7 @@ def _read_instead(rest: Body, cell: Cell, by: Expr, fills: Fills) -> Body:
 
 
 def _shared_in(s: Stmt) -> frozenset[Sym]:
-    return frozenset(b for b in used_in((s,)) | assigned((s,)) if is_shared(b))
+    return frozenset(b for b in mentions(s) if is_shared(b))
 
 
 def _called(key: Sym | Cell) -> str:

@@ -68,6 +68,7 @@ class Probe:
         self.threads = int(np.prod(self.block))
         bytes_ = evaluate(launch.dynamic_shared, numbers) if launch.dynamic_shared is not None else None
         self.dynamic = int(bytes_) if bytes_ is not None else 16 * max(self.threads, 1)
+        self._of_threads: dict[Expr, np.ndarray | None] = {}
 
     def thread(self) -> Expr:
         """The number of a thread in the block."""
@@ -82,10 +83,11 @@ class Probe:
     def by_thread(self, v: Sym, again: Mapping[Sym, Decl]) -> np.ndarray | None:
         """The integer ``v`` of each thread of the team, where it depends on the thread alone."""
         e = expand(Var(v), {s: d.init for s, d in again.items() if d.init is not None})
-        found = (
-            [evaluate(simplify(expr_with_hardware(e, at)), {}) for at in self._threads()] if threads_in(e) else [None]
-        )
-        return None if None in found else np.array(found, np.int64)
+        if e not in self._of_threads:  # asked again for each end that a region may have
+            each = self._threads() if threads_in(e) else ()
+            found = [evaluate(simplify(expr_with_hardware(e, at)), {}) for at in each]
+            self._of_threads[e] = np.array(found, np.int64) if found and None not in found else None
+        return self._of_threads[e]
 
     def _threads(self) -> Iterator[dict[HwIndex, Expr]]:
         """The numbers of each thread of the team on its axes."""
@@ -185,16 +187,17 @@ class Probe:
 
     def _fixed(self, kernel: Kernel, trial: Trial, wanted: list, left: list[int], found: dict) -> dict | None:
         """What is still unexplained as numbers that do not depend on the data; None if something is no such number."""
+        for key, t, _ in (wanted[k] for k in left):
+            if not isinstance(key, Sym) or not t.is_int or not _from_numbers(key, kernel.body):
+                return None
         other = Trial("int", {s: x[::-1] * 3 + 5 for s, x in trial.data.items()}, ())
         a, b = self._run(kernel, trial, wanted), self._run(kernel, other, wanted)
         if a is None or b is None:
             return None
         for k in left:
-            key, t, name = wanted[k]
-            if not isinstance(key, Sym) or not _from_numbers(key, kernel.body):
-                return None
+            key, _, name = wanted[k]
             values = {int(v) for v in (*a[name], *b[name])}
-            if not t.is_int or len(values) != 1 or not 0 <= min(values) <= MOST_FIXED:
+            if len(values) != 1 or not 0 <= min(values) <= MOST_FIXED:
                 return None
             found[key] = Fixed(values.pop())
         return found

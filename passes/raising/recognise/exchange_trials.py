@@ -44,11 +44,10 @@ def _trials(inputs: list[Sym], threads: int, powers: Sequence[str]) -> Iterator[
     if below:
         yield Trial("int", {s: x - 1000 for s, x in distinct.items()}, below)
     for v in inputs:
-        others = [s for s in inputs if s is not v]
-        if others:
+        indices = [s for s in inputs if s is not v and not scalar_of(s.type).is_float]
+        if indices:
             tied = {**distinct, v: rng.integers(1, 4, threads).astype(np.int64)}
-            picks = [Picked(v, op, i, tie) for op in ("max", "min") for i in others for tie in ("min", "max")
-                     if not scalar_of(i.type).is_float]  # fmt: skip
+            picks = [Picked(v, op, i, tie) for op in ("max", "min") for i in indices for tie in ("min", "max")]
             yield Trial("int", tied, picks)
     if len(inputs) >= 2:
         small = {s: x % 97 + 1 for s, x in distinct.items()}

@@ -9,7 +9,7 @@ from ktc.ir.fold import i32
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, HwIndex, If, Level, Par, Reduce, Scan, Stmt, Sym, Var, fresh
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32
-from ktc.ir.walk import assigned, declared, rename, substitute, used, used_in, walk
+from ktc.ir.walk import declared, mentions, rename, substitute, used, walk
 from ktc.passes.raising.normalise.privates import Rows, expandable, prologue, recomputable, row_type, touched
 
 from .items import Control, Item, Plain, Segment, Team
@@ -147,7 +147,7 @@ def _placed(rows: list[Alloc], body: Body) -> Body:
 
 
 def _placed_one(row: Alloc, body: Body) -> Body:
-    uses = [k for k, s in enumerate(body) if row.sym in used_in((s,)) | assigned((s,))]
+    uses = [k for k, s in enumerate(body) if row.sym in mentions(s)]
     first = uses[0] if uses else 0
     s = body[first] if len(uses) == 1 else None
     if isinstance(s, If) and not s.orelse and row.sym not in used(s.cond):

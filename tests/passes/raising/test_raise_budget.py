@@ -16,6 +16,7 @@ from ktc.passes.core.base import Refused, Result
 from ktc.passes.raising.check import work_budget as check
 from ktc.passes.raising.check.constant_sizes import of_any_size
 from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.check.invented_arguments import MOST_ELEMENTS, buffers
 from ktc.passes.raising.check.run_length import statements
 from ktc.passes.raising.check.small_launches import launched
 from ktc.passes.raising.check.work_budget import Budget
@@ -49,6 +50,34 @@ def test_what_costs_more_than_the_budget_is_not_raised(monkeypatch: pytest.Monke
     assert (
         outcome.why == check.too_long() == "not checked within 200 statements of the interpreter, though on small sizes"
     )
+
+
+def test_what_is_not_raised_is_checked_once_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over ``rows``, the size that its guard asks about, and over ``batch * length``, that its launch has for it."""
+    source = """
+__global__ void k(float* y, const float* x, int rows) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) y[r] = 2.0f * x[r];
+}
+void host(float* y, const float* x, int batch, int length) {
+  k<<<(batch * length + 63) / 64, 64>>>(y, x, batch * length);
+}
+"""
+    monkeypatch.setattr(check, "CHECK_WORK", 20)
+    checked = []
+    once = Raise._checked
+    monkeypatch.setattr(Raise, "_checked", lambda self, kernel, launch: (
+        checked.append((kernel.assumptions, launch)), once(self, kernel, launch))[1])  # fmt: skip
+    outcome = Raise().run(load(source, name="source.cu"))
+    assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BUDGET"
+    assert len(checked) == 2 and checked[0] != checked[1]
+
+
+def test_buffers_are_not_as_large_as_all_sizes_together() -> None:
+    """Numbers that are no extents are among the sizes: what is reached in a buffer is found out by a run."""
+    kernel = load(COPY, name="source.cu")
+    assert {x.size for x in buffers(kernel, 7, False, 64, {"n": 1000, "mode": 100}).values()} == {200_000}
+    assert {x.size for x in buffers(kernel, 7, False, 64, {"n": 1 << 20, "mode": 100}).values()} == {MOST_ELEMENTS}
 
 
 def test_sizes_below_zero_that_never_end_cost_little() -> None:

@@ -20,7 +20,7 @@ from ktc.ir.fold import evaluate, simplify
 from ktc.ir.nodes import Alloc, Body, Const, Expr, Load, Stmt, Store, Sym, Var, has_bodies
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32
-from ktc.ir.walk import assigned, map_body, map_expr, map_stmt_exprs, stmt_exprs, used, used_in, walk
+from ktc.ir.walk import map_body, map_expr, map_stmt_exprs, mentions, stmt_exprs, used, used_in, walk
 
 Element = tuple[Sym, int]
 Values = dict[Element, Expr]
@@ -71,7 +71,7 @@ def _others(s: Stmt) -> set[Sym]:
     if isinstance(s, Store) or has_bodies(s):
         return {b for e in stmt_exprs(s) for b in used(map_expr(e, value))}
     plain = map_stmt_exprs(s, value)
-    return used_in((plain,)) | assigned((plain,))
+    return {*mentions(plain)}
 
 
 def _known(s: S, values: Values) -> S:

@@ -24,7 +24,7 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import simplify
 from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, If, Stmt, Sym, Unary, Var, While, fresh
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, rename, substitute, used, used_in
+from ktc.ir.walk import assigned, mentions, rename, substitute, used, used_in
 from ktc.passes.raising.normalise.straight import versioned
 from ktc.passes.raising.recognise.statement_kinds import threads_in
 
@@ -36,7 +36,7 @@ def with_branch_locals(body: Body) -> Body:
         if not isinstance(d, Decl) or not isinstance(d.sym.type, Scalar) or d.init is None or not _is_number(d.init):
             continue
         at = next(k for k, s in enumerate(out) if s is d)
-        found = [k for k in range(at + 1, len(out)) if d.sym in used_in((out[k],)) | assigned((out[k],))]
+        found = [k for k in range(at + 1, len(out)) if d.sym in mentions(out[k])]
         if len(found) != 1 or not isinstance(branch := out[found[0]], If) or d.sym in used(branch.cond):
             continue
         then, orelse = (d.sym in used_in(b) | assigned(b) for b in (branch.then, branch.orelse))

@@ -23,7 +23,7 @@ from ktc.ir.fold import evaluate, is_const
 from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, While, bodies, fresh
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, declared, rename, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, mentions, rename, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.passes.raising.recognise.exchange_regions import live_in
 
 
@@ -64,7 +64,7 @@ class _InLoops:
 
 def _fills(body: Body, b: Sym) -> bool:
     """Whether ``body`` first of all stores to all of ``b``, a vector."""
-    s = next(s for s in body if b in assigned((s,)) | used_in((s,)))
+    s = next(s for s in body if b in mentions(s))
     if not isinstance(s, Store) or s.buffer != b or not isinstance(b.type, Array):
         return False
     if any(isinstance(e, Load) and e.buffer == b for e in all_exprs((s,))):
@@ -76,7 +76,7 @@ def _fills(body: Body, b: Sym) -> bool:
 def _goes_on(rest: Body, b: Sym) -> bool:
     """Whether ``rest`` may read what ``b`` holds before it."""
     for k, s in enumerate(rest):
-        if b not in assigned((s,)) | used_in((s,)):
+        if b not in mentions(s):
             continue
         if _fills(rest[k:], b):
             return False
@@ -103,7 +103,7 @@ def _local(loop: For | While, rest: Body) -> Body:
 
 def _declared(body: Body, v: Sym) -> Body:
     """``body`` with a declaration of ``v`` where it first gets a value."""
-    at = next((k for k, s in enumerate(body) if v in assigned((s,)) | used_in((s,))), 0)
+    at = next((k for k, s in enumerate(body) if v in mentions(s)), 0)
     first = body[at]
     if isinstance(first, Assign) and first.sym == v:
         return (*body[:at], Decl(v, first.value, loc=first.loc, comments=first.comments), *body[at + 1 :])

@@ -13,7 +13,7 @@ from ktc.backends.field_text import NUMBA_TEXT
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
 from ktc.ir.interp.domains import field
-from ktc.ir.interp.domains.bit_patterns import Given
+from ktc.ir.interp.domains.bit_patterns import Given, floats_of
 from ktc.ir.interp.domains.domain import Unsupported, domain_named
 from ktc.ir.interp.domains.field import P, Q
 from ktc.ir.interp.domains.field_calls import FIELD_CALLS
@@ -331,6 +331,20 @@ def test_halves_that_travel_as_words_are_those_halves(name: str) -> None:
     bits = domain.bitcast(values, half, word)
     assert len(set(bits.tolist())) == 3000 and (domain.bitcast(bits, word, half) == values).all()
     assert (domain.bitcast(values[::-1], half, word) == bits[::-1]).all()
+
+
+@pytest.mark.parametrize("t", (F16, F32, F64), ids=lambda t: t.name)
+def test_numbers_are_given_the_same_patterns_together_and_one_by_one(t: Scalar) -> None:
+    """Of which many collide, with others and with those of whole numbers."""
+    hashes = np.random.default_rng(3).integers(0, 1 << min(t.bits, 20), 4000).astype(f"u{t.bits // 8}")
+    words, together, alone = np.arange(4000), Given(), Given()
+    found = together.named(t, hashes, words, words + 7)
+    each = [alone.named(t, hashes[k : k + 1], words[k : k + 1], words[k : k + 1] + 7)[0] for k in range(4000)]
+    assert found.tolist() == each and len(set(each)) == 4000
+    assert not floats_of(found, t)[1].any(), "none is a whole number's"
+    read = together.read(t, found, np.zeros(4000, np.int64))
+    assert read is not None and (read == words + 7).all()
+    assert (together.named(t, hashes[::-1], words[::-1], words[::-1] + 7) == found[::-1]).all()
 
 
 def test_patterns_in_the_upper_half_of_64_bits_are_patterns() -> None:
