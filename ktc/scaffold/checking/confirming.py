@@ -36,7 +36,8 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             break  # it is only a race: what sizes have to be can be asked nevertheless
     own = [n for n in d.names if n in d.roles.sizes]
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
-    odd = ({n: max(v + sign * d.steps.get(n, 1), 1) if n in own else v for n, v in even.items()} for sign in (1, -1))
+    by = {*d.roles.windows, *d.roles.divisors}  # of which 0 is no size
+    odd = ({n: max(v + s * d.steps.get(n, 1), n in by) if n in own else v for n, v in even.items()} for s in (1, -1))
     # one more may be left to nobody, one less asked for by all, and either may be for another launch
     if any(not probe.leads(sizes) or _defect(d, probe, sizes) for sizes in odd):
         for name in own:
