@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import ktc
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from ktc.scaffold import draft, workload_text
 from ktc.scaffold.shapes import fit
@@ -431,3 +432,24 @@ void go(float* o, const float* i, int n) { total<<<(n + 255) / 256 / 4, 256>>>(o
 """
     d = draft(ktc.loads(source).kernel)
     assert d.steps == {"n": 1024}
+
+
+@pytest.mark.parametrize(
+    ("params", "body", "name"),
+    [
+        (
+            "float* const* rows, const float* x",
+            "float* row = rows[j]; if (i < n && row) row[i] = x[j * n + i];",
+            "rows",
+        ),
+        ("const float* const* x, float* y", "if (i < n) y[j * n + i] = x[j][i];", "x"),
+    ],
+)
+def test_an_array_of_pointers_is_refused_at_its_place(params: str, body: str, name: str, tmp_path: Path) -> None:
+    kernel = f"__global__ void k({params}, int n) {{ int i = threadIdx.x, j = blockIdx.x; {body} }}"
+    source = tmp_path / "k.cu"
+    source.write_text(kernel)
+    program = ktc.load(source)
+    with pytest.raises(KtcError, match=f"'{name}' is an array of pointers") as caught:
+        workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert caught.value.code == "E-SCAFFOLD" and caught.value.loc is not None
