@@ -65,7 +65,8 @@ SKETCHES: tuple[Sketch, ...] = (
 def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     """The kernel in the forms in which nests show, each with the steps that lead to it, and each once."""
     seen = []
-    for names in (("promote",), ("promote", "delinearise"), ("promote", "normalise"), ("promote", "part-sums")):
+    for more_steps in ((), ("delinearise",), ("normalise",), ("part-sums",), ("split-range",)):
+        names = ("promote", *more_steps)
         before, kernel = "", raised
         for name in names:
             more, kernel = wherever(kernel, name)

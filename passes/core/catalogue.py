@@ -47,6 +47,7 @@ ROWS: dict[str, str] = {
     "narrow": "loops.narrow:Narrow",
     "skip-masked": "loops.skip_masked:SkipMasked",
     "split-edges": "loops.split_edges:SplitEdges",
+    "split-range": "loops.split_range:SplitRange",
     "register-tile": "loops.register_tile:RegisterTile",
     "stage-shared": "memory.stage_shared:StageShared",
     "tabulate": "memory.tabulate:Tabulate",

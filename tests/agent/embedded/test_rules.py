@@ -451,3 +451,42 @@ def test_rows_that_share_loads_are_stacked_whoever_had_the_blocks(source: str, s
     ideas = [p for p in Rules().propose(o, 12) if "rows with shared neighbours" in p.reason]
     assert stacked in ideas[0].script and "thread.y" in ideas[0].script
     assert all(isinstance(builder.build(p), Candidate) for p in ideas)
+
+
+FIRST_CHANNELS = """\
+kernel part(y: f32* restrict align 16, x: f32 const* restrict align 16, c: f32 const* restrict align 16,
+    n: i32 range 1..65536, d: i32 range 1..8192, m: i32 range 0..8192)
+  launch grid(n) block(256)
+  let r: i32 = i32(blockIdx.x)
+  for i = i32(threadIdx.x); i < d; i + 256
+    if i < m
+      y[r * d + i] = x[r * d + i] * c[i]
+    else
+      y[r * d + i] = x[r * d + i]
+"""
+HEADS = """\
+kernel heads(x: f32* restrict align 16, c: f32 const* restrict align 16, n: i32 range 1..65536, h: i32 range 1..128,
+    d: i32 range 1..1024)
+  launch grid(n) block(256)
+  let t: i32 = i32(blockIdx.x)
+  for e = i32(threadIdx.x); e < h * d; e + 256
+    let k: i32 = e / d
+    let i: i32 = e % d
+    x[(t * h + k) * d + i] = x[(t * h + k) * d + i] * c[t * d + i]
+"""
+
+
+def test_no_element_asks_which_part_of_its_row_it_is_in() -> None:
+    _, observation = observe(FIRST_CHANNELS, {"n": 4096, "d": 1024, "m": 512})
+    scripts = [p.script for p in Rules().propose(observation, 12)]
+    assert any(re.match(r"raise \| split-range\{loop=i\} \| .*loop=i\.\* (map=\[vec|width)", s) for s in scripts), (
+        scripts
+    )
+
+
+@pytest.mark.parametrize(("tokens", "parts"), [(8, "$P:(4,8,2,1)"), (8192, "$P:(1,2,4)")])
+def test_short_rows_of_a_row_lie_side_by_side_and_are_shared_out(tokens: int, parts: str) -> None:
+    _, observation = observe(HEADS, {"n": tokens, "h": 32, "d": 64})
+    scripts = [p.script for p in Rules().propose(observation, 12)]
+    levels = f"i=[vec $V, thread.x $T:(16,32,8,64), seq] k=[thread.y $ROWS:(8,4,16,2), block.y {parts}, seq]"
+    assert any(s.startswith("raise | delinearise") and s.endswith(f"map{{{levels}}}") for s in scripts), scripts
