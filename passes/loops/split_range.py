@@ -13,14 +13,16 @@ parallel loop are independent, so the parts may be done one after the other. (In
 Lengauer, 2000.)
 
 Legal where a condition in the body, outside of loops in it, compares the loop's variable with what does not change in
-the loop and is known before it; and where no iteration waits for others.
+the loop and is known before it; and where no iteration waits for others. With ``within=yes`` the limit is the cut.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import islice
 
+from ktc.ir.analysis.defs import expand, integer_constants
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, Facts, facts_of, simplified
 from ktc.ir.fold import add, cast, fold_node
@@ -30,38 +32,72 @@ from ktc.ir.purity import is_movable
 from ktc.ir.types import I64, Scalar
 from ktc.ir.walk import assigned, declared, refresh, rename, used, walk
 from ktc.passes.core.argument_kinds import Loop
-from ktc.passes.core.arguments import required
+from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.script import Arg
+from ktc.passes.shared.distribution_coverage import Need, assume
 
 
 @dataclass(frozen=True)
 class Arguments:
     loop: Loop = required("the parallel loop")
+    within: bool = option(False, "assume that the limit lies in the loop's range, which the launcher tests")
 
 
 class SplitRange(Pass[Arguments]):
     name = "split-range"
     summary = "a parallel loop that asks which part of its range an iteration is in becomes a loop for each part"
-    refusals = ("E-PLACE", "E-PLACE-AMBIGUOUS", "E-SPLIT-LOOP", "E-SPLIT-CONDITION", "E-SPLIT-ORDER")
+    refusals = (
+        "E-PLACE",
+        "E-PLACE-AMBIGUOUS",
+        "E-SPLIT-LOOP",
+        "E-SPLIT-CONDITION",
+        "E-SPLIT-ORDER",
+        "E-SPLIT-LAUNCH",
+        "E-DIST-COVER",
+    )
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        facts = facts_of(kernel, REWRITES)
-        found = [s for s in walk(kernel.body) if isinstance(s, Par) and allowed(_split, s, facts.at(s))]
-        return [Site(self.step(loop=place_of(kernel, s)), "no conditions on each element's place") for s in found]
+        out = []
+        for s in walk(kernel.body):
+            steps = [self.step(loop=place_of(kernel, s), **more) for more in WAYS] if isinstance(s, Par) else []
+            ways = (step for step, more in zip(steps, WAYS) if allowed(_done, kernel, s, bool(more)))
+            out += [Site(step, "no conditions on each element's place") for step in islice(ways, 1)]
+        return out
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         loop = args.loop.find(kernel)
         if not isinstance(loop, Par):
             raise Refusal("E-SPLIT-LOOP", f"'{args.loop}' is not a parallel loop", places(loop))
-        parts = _split(loop, facts_of(kernel, REWRITES).at(loop))
-        return Result(replace_loops(kernel, [loop], lambda _: parts), (f"{loop.var.name}: two parts",))
+        return Result(_done(kernel, loop, args.within), (f"{loop.var.name}: two parts",))
 
 
-def _split(loop: Par, facts: Facts) -> Body:
-    """The cut and the loops on both sides of it."""
+WAYS: tuple[dict[str, Arg], ...] = ({"within": "yes"}, {})
+"""Arguments, best first: what is assumed of the limit need not be computed."""
+
+
+def _done(kernel: Kernel, loop: Par, within: bool) -> Kernel:
+    facts = facts_of(kernel, REWRITES).at(loop)
+    parts, limit = _split(loop, facts, within)
+    if within:
+        constants = integer_constants(kernel.body)
+        ends = [expand(cast(e, I64), constants) for e in (loop.lo, limit, loop.hi)]
+        if set().union(*map(used, ends)) - {p.sym for p in kernel.params} or not all(map(is_movable, ends)):
+            why = f"where the range of '{loop.var.name}' is cut is not known at launch"
+            raise Refusal("E-SPLIT-LAUNCH", why, places(loop), "without within=yes it is clipped")
+        lo, cut, hi = ends
+        said = (("the cut {have} lies below {want}", cut, lo), ("{have} lies below the cut {want}", hi, cut))
+        needs = [Need(simplified(Binary(">=", a, b), facts), why, a, b, places(loop)) for why, a, b in said]
+        kernel = assume(kernel, needs)
+    return replace_loops(kernel, [loop], lambda _: parts)
+
+
+def _split(loop: Par, facts: Facts, within: bool) -> tuple[Body, Expr]:
+    """The cut and the loops on both sides of it; and the limit, in 64 bits, which is the cut where it is ``within`` the
+    range."""
     t = loop.var.type
     assert isinstance(t, Scalar)
     if any(lv.kind in ("block", "cluster") for lv in loop.dist):
@@ -77,7 +113,9 @@ def _split(loop: Par, facts: Facts) -> Body:
     asks, limit, below = found
     lo, hi = cast(loop.lo, I64), cast(loop.hi, I64)
     cut = fresh("cut", t)
-    value = Call("max", (lo, fold_node(Call("min", (limit, hi), I64))), I64)
+    value = (
+        _unwidened(limit, t) if within else fold_node(Call("max", (lo, fold_node(Call("min", (limit, hi), I64))), I64))
+    )
     first, second = (asks.then, asks.orelse) if below else (asks.orelse, asks.then)
 
     def part(arm: Body) -> Body:
@@ -86,7 +124,13 @@ def _split(loop: Par, facts: Facts) -> Body:
     low = dataclasses.replace(loop, hi=Var(cut), body=part(first))
     high = dataclasses.replace(loop, lo=Var(cut), body=part(second), comments=())
     (high,) = rename(refresh((high,)), {loop.var: fresh(loop.var.name, t)})  # type: ignore[assignment]
-    return (Decl(cut, simplified(cast(fold_node(value), t), facts), const=True), *(s for s in (low, high) if s.body))
+    named = Decl(cut, simplified(cast(value, t), facts), const=True)
+    return (named, *(s for s in (low, high) if s.body)), limit
+
+
+def _unwidened(e: Expr, t: Scalar) -> Expr:
+    """``e``, widened to 64 bits, without that if it is a ``t``."""
+    return e.x if isinstance(e, Cast) and e.x.type == t else e
 
 
 def _asked(s: If, loop: Par, facts: Facts) -> tuple[If, Expr, bool] | None:

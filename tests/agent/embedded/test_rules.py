@@ -479,9 +479,9 @@ kernel heads(x: f32* restrict align 16, c: f32 const* restrict align 16, n: i32 
 def test_no_element_asks_which_part_of_its_row_it_is_in() -> None:
     _, observation = observe(FIRST_CHANNELS, {"n": 4096, "d": 1024, "m": 512})
     scripts = [p.script for p in Rules().propose(observation, 12)]
-    assert any(re.match(r"raise \| split-range\{loop=i\} \| .*loop=i\.\* (map=\[vec|width)", s) for s in scripts), (
-        scripts
-    )
+    assert any(
+        re.match(r"raise \| split-range\{loop=i within=yes\} \| .*loop=i\.\* (map=\[vec|width)", s) for s in scripts
+    ), scripts
 
 
 @pytest.mark.parametrize(("tokens", "parts"), [(8, "$P:(4,8,2,1)"), (8192, "$P:(1,2,4)")])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ktc.ir.fold import add
 from ktc.ir.nodes import Const, Decl
 from ktc.ir.text import parse_kernel
+from ktc.ir.text.printer import print_expr
 from ktc.ir.types import I32
 from ktc.ir.walk import map_body
 from ktc.passes.loops import split_range
@@ -96,24 +99,37 @@ def test_refusals(source: str, code: str) -> None:
 def test_a_cut_one_off_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     right = split_range._split
 
-    def wrong(loop, facts):
-        body = right(loop, facts)
-        return map_body(
-            body,
-            lambda s: (
-                split_range.dataclasses.replace(s, init=add(s.init, Const(1, I32)))
-                if isinstance(s, Decl) and s.sym.name == "cut"
-                else s
-            ),
-        )
+    def later(s):
+        return replace(s, init=add(s.init, Const(1, I32))) if isinstance(s, Decl) and s.sym.name == "cut" else s
+
+    def wrong(loop, facts, within):
+        body, limit = right(loop, facts, within)
+        return map_body(body, later), limit
 
     monkeypatch.setattr(split_range, "_split", wrong)
     before = parse_kernel(CASES["below"])
     assert differs(before, applied(before, "split-range{loop=i}"), SIZES) is not None
 
 
+def test_a_limit_in_the_range_is_the_cut() -> None:
+    before = parse_kernel(CASES["below"])
+    after = applied(before, "split-range{loop=i within=yes}")
+    assert "let cut: i32 = m\n" in body_of(after)
+    assert [print_expr(a.expr).replace(" as i64", "") for a in after.assumptions] == ["m >= 0_i64", "n >= m"]
+    assert differs(before, after, [{"n": n, "m": m, "w": 5} for n in (8, 13, 40) for m in (0, 1, 7, 8)]) is None
+
+
+def test_a_limit_that_is_not_known_at_launch_is_clipped() -> None:
+    source = text(choice("i < r * 3"))
+    assert refused(parse_kernel(source), "split-range{loop=i within=yes}").code == "E-SPLIT-LAUNCH"
+    before = parse_kernel(source)
+    assert differs(before, applied(before, "split-range{loop=i}"), SIZES) is None
+
+
 def test_sites() -> None:
     kernel = parse_kernel(CASES["below"])
     (site,) = split_range.SplitRange().sites(kernel)
-    assert str(site.step) == "split-range{loop=i}"
+    assert str(site.step) == "split-range{loop=i within=yes}"
     assert split_range.SplitRange().sites(applied(kernel, "split-range{loop=i}")) == []
+    (site,) = split_range.SplitRange().sites(parse_kernel(text(choice("i < r * 3"))))
+    assert str(site.step) == "split-range{loop=i}"

@@ -1,0 +1,47 @@
+"""Candidates that do one after another what many threads of the original do at once: long, and not endless."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+from ktc.ir.workload import ArgSpec
+from ktc.search.verification import ladder, verify
+from ktc.search.verification.instances.instances import Instance
+from tests.ir.interp.interp_samples import kernel
+from tests.search.verification.gate_samples import _workload, scalar
+
+WORK = _workload(
+    "k",
+    (ArgSpec("y", "f32", "out", ("n",)), ArgSpec("x", "f32", "in", ("n",)), scalar("n", "n"), scalar("m", "m")),
+    {"n": 3000, "m": 6},
+    {"n": 37, "m": 3},
+)
+HEAD = "kernel k(y: f32*, x: f32 const*, n: i32 range 1..4096, m: i32 range 1..8)\n"
+STEPS = "".join(f"if v < x[(i + {k}) % n]\n  v = v * {k}.0 + 1.0\n" for k in range(2, 12))
+ELEMENT = f"var v: f32 = 0.0\nfor k in 0..m\n{indent(STEPS, '  ')}y[i] = v\n"
+THREADS = (
+    f"{HEAD}  launch grid(min((n + 63) / 64, 4096)) block(64)\n"
+    f"  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)\n  if i < n\n{indent(ELEMENT, '    ')}"
+)
+"""A thread an element; with 4096 a number of the program, so many elements are tried."""
+
+
+def one_thread(step: str = "1") -> str:
+    loop = f"  var i: i32 = 0\n  while i < n\n{indent(ELEMENT, '    ')}    i += {step}\n"
+    return f"{HEAD}  launch grid(1) block(1)\n{loop}"
+
+
+def test_one_thread_may_take_as_many_statements_as_many_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4096 elements are 100,000 statements of one thread, and 30 of each of the original's: among the shortest."""
+    usual = ladder.instances
+    long = Instance({"n": 4096, "m": 1}, 8192)
+    monkeypatch.setattr(ladder, "instances", lambda *a, **more: [long, *usual(*a, **more)[:8]])
+    verdict = verify(kernel(THREADS), kernel(one_thread()), WORK)
+    assert verdict.status == "TESTED", verdict
+
+
+def test_what_never_ends_is_still_seen() -> None:
+    verdict = verify(kernel(THREADS), kernel(one_thread("n == 37 ? 0 : 1")), WORK)
+    assert verdict.status in ("REJECTED", "UNKNOWN"), verdict
