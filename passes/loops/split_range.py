@@ -62,10 +62,10 @@ class SplitRange(Pass[Arguments]):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
-        for s in walk(kernel.body):
-            steps = [self.step(loop=place_of(kernel, s), **more) for more in WAYS] if isinstance(s, Par) else []
-            ways = (step for step, more in zip(steps, WAYS) if allowed(_done, kernel, s, bool(more)))
-            out += [Site(step, "no conditions on each element's place") for step in islice(ways, 1)]
+        for s in (s for s in walk(kernel.body) if isinstance(s, Par)):
+            ways = (more for more in WAYS if allowed(_done, kernel, s, bool(more)))
+            steps = (self.step(loop=place_of(kernel, s), **more) for more in ways)
+            out += [Site(step, "no conditions on each element's place") for step in islice(steps, 1)]
         return out
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
