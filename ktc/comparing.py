@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Const, Expr, Sym, Var, fresh
+from ktc.ir.text import print_expr
 from ktc.ir.types import I64, Ptr, scalar_of
 from ktc.ir.walk import rename, substitute_expr, used
 
@@ -55,7 +56,7 @@ def rewritten_as(original: Program, other: Program) -> Program:
     kernel = launched(kernel, launch) if launch is not None else kernel
     facts = (*k.assumptions, *base.assumptions)
     kernel = kernel.with_(assumptions=facts, repeat=base.repeat, flags=k.flags | {"reassociates"})
-    notes = (*_launched_as_the_original(base, k, launch), *_rests_on(kernel, work))
+    notes = (*_launched_as_the_original(base, k, launch), *_launched_where(base, kernel), *_rests_on(kernel, work))
     return dataclasses.replace(original, kernel=kernel, original=base, workload=work, notes=notes, refused=None)
 
 
@@ -63,6 +64,16 @@ def _launched_as_the_original(base: Kernel, k: Kernel, launch: Launch | None) ->
     """That the launch which was compared is not the one of the rewrite's source, if it is so."""
     if k.launch is not None and launch is base.launch:
         yield "it was launched as the original is: its own source launches a fixed number of blocks"
+
+
+def _launched_where(base: Kernel, kernel: Kernel) -> Iterator[str]:
+    """Limits of a launch that the rewrite may exceed where the original does not: more blocks along y than there can
+    be."""
+    from ktc.backends.launchers.launch_geometry import launchable
+
+    if kernel.launch is not None and base.launch is not None and kernel.launch != base.launch:
+        theirs = {*launchable(base)}
+        yield from (f"it can be launched where {print_expr(e)}" for e in launchable(kernel) if e not in theirs)
 
 
 def _rests_on(kernel: Kernel, work: Workload) -> Iterator[str]:

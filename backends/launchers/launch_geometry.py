@@ -15,7 +15,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.launch_limits import limits
 from ktc.ir.nodes import Alloc, Binary, Call, Cast, Const, Expr, Knob, Load, Store, Sym, Var
 from ktc.ir.producer_launch import launched_block, tensor_maps
-from ktc.ir.types import I32, I64, Array, Ptr, Type, Vec, scalar_of
+from ktc.ir.types import I32, I64, Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_expr, walk, walk_expr
 
 MATRIX_ALIGNMENT = 16
@@ -73,7 +73,7 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
     pairs = unvouched_pairs(kernel)
     counts = dict.fromkeys(e for p in dict.fromkeys(p for pair in pairs for p in pair) for e in p.touches[2:])
     least_zero = [Binary(">=", e, Const(0, I64)) for e in counts]
-    for test in (*launch_tests(kernel), *_limit_tests(kernel), *least_zero):
+    for test in (*launch_tests(kernel), *(launchable(kernel) if kernel.trace else ()), *least_zero):
         fact = bound(test)
         known = all(x.sym in params for x in walk_expr(fact) if isinstance(x, Var))
         if known and not isinstance(fact, Const) and fact not in facts:
@@ -101,15 +101,38 @@ def _bytes(p: Param, bound: Callable[[Expr], Expr]) -> Bytes:
     return Bytes(p.sym, bound(mul(low, size)), bound(mul(add(high, Const(1, I64)), size)))
 
 
+def launchable(kernel: Kernel) -> Iterator[Expr]:
+    """That the launch has no more blocks and threads than every device takes, and some blocks, where the ranges of its
+    parameters leave that open."""
+    yield from _limit_tests(kernel)
+    yield from _some_blocks(kernel)
+
+
 def _limit_tests(kernel: Kernel) -> Iterator[Expr]:
-    """That a launch which passes have made has no more blocks and threads than every device takes, where the ranges of
-    its parameters leave that open."""
     facts = facts_of(kernel, REWRITES)
-    for _, extents, most in limits(kernel) if kernel.trace else ():
+    for _, extents, most in limits(kernel):
         number = with_knobs(kernel, wide(product(list(extents))))
         high = facts.interval(number).high
         if high is None or high > most:
             yield Binary("<=", number, Const(most, I64))
+
+
+def _some_blocks(kernel: Kernel) -> Iterator[Expr]:
+    """Parameters of 1 and more may leave it open: ``n - 2`` iterations are none for a row of two elements, for which
+    the source's own launch may do as little."""
+    facts = facts_of(kernel.with_(params=tuple(map(_one_or_more, kernel.params))), REWRITES)
+    for extent in kernel.launch.grid if kernel.launch is not None else ():
+        number = with_knobs(kernel, wide(extent))
+        low = facts.interval(number).low
+        if low is None or low < 1:
+            yield Binary(">", number, Const(0, I64))
+
+
+def _one_or_more(p: Param) -> Param:
+    low, high = p.range
+    return (
+        dataclasses.replace(p, range=(1 if low is None else max(low, 1), high)) if isinstance(p.sym.type, Scalar) else p
+    )
 
 
 def with_knobs(kernel: Kernel, e: Expr) -> Expr:

@@ -233,3 +233,21 @@ def test_memory_of_a_rewrite_that_nobody_describes_is_refused(tmp_path: Path) ->
         original.rewritten_as(ktc.loads(ROUND.replace("count = 0", "count = 3")))
     with pytest.raises(KtcError, match="nothing says what 'v' of weigh holds"):
         original.rewritten_as(ktc.loads(WEIGHED.replace("TABLE", "__constant__ float v[3];").replace("WEIGHT", "v[0]")))
+
+
+MANY_ROWS = """
+__global__ void rows(float* y, const float* x, int n, int m) {
+  int j = threadIdx.x + blockIdx.x * 64;
+  for (int r = blockIdx.y; r < n; r += gridDim.y) if (j < m) y[(size_t)r * m + j] = x[(size_t)r * m + j] * 2.0f;
+}
+void go(float* y, const float* x, int n, int m) { rows<<<dim3((m + 63) / 64, MOST), 64>>>(y, x, n, m); }
+"""
+
+
+def test_blocks_that_a_rewrite_alone_has_too_many_of_are_told(tmp_path: Path) -> None:
+    limited, other = (MANY_ROWS.replace("MOST", most) for most in ("n < 65535 ? n : 65535", "n"))
+    (tmp_path / "k.cu").write_text(limited)
+    original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
+    notes = {text: original.rewritten_as(ktc.loads(text)).notes for text in (limited, other)}
+    assert not any("launched" in n for n in notes[limited])
+    assert "it can be launched where n <= 65535_i64" in notes[other]

@@ -249,3 +249,25 @@ kernel double(y: f32x4* restrict align 16 noalias, x: f32x4 const* restrict alig
     assert "launch_double(float4* y, const float4* x, int n, cudaStream_t stream)" in text
     assert "double_original<<<grid, block, 0, stream>>>(y, x, n);" in text
     assert "(reinterpret_cast<float*>(y), reinterpret_cast<const float*>(x)" in " ".join(text.split())
+
+
+INNER = """
+kernel inner(y: f32* noalias, x: f32 const* noalias readonly, n: i32 RANGE)
+  launch grid(cdiv(n, 64)) block(64)
+  par i in FIRST..n - 1 @ [thread.x 64, block.x]
+    y[i] = x[i]
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "known", "tests"),
+    [
+        ("1", "", ["cdiv(n - 2_i64, 64_i64) > 0_i64"]),
+        ("1", "range 3..4096", []),
+        ("-1", "", []),
+    ],
+)
+def test_a_grid_without_blocks_is_for_the_original(first: str, known: str, tests: list[str]) -> None:
+    """Which has one for a row of two elements, and does nothing: no blocks are an error of the launch."""
+    text = INNER.replace("FIRST", first).replace("RANGE", known)
+    assert limit_tests("distribute{loop=i map=[thread.x 64, block.x]}", text) == tests
