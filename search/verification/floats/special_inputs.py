@@ -33,7 +33,7 @@ def draws(
     inputs: Mapping[str, np.ndarray], kinds: tuple[str, ...], most: int = DRAWS, alone: int = ALONE
 ) -> Iterator[SpecialRows]:
     """Draws for the float ``inputs``: as many as show every kind, ``most`` at most; one in which all come to arrays
-    that are one row; then ``alone`` inputs by themselves."""
+    that are one row; then ``alone`` inputs by themselves, and the last rows of matrices among them."""
     if not inputs or not kinds:
         return
     rows = max(max(1, x.size // max(1, x.shape[-1])) for x in inputs.values())
@@ -45,6 +45,8 @@ def draws(
         yield SpecialRows(kinds, cut=True)
     names = list(inputs)[:alone] if len(inputs) > 1 else []
     yield from (SpecialRows(kinds, 2 * k, name) for k, name in enumerate(names))
+    matrices = [name for name, x in inputs.items() if x.ndim > 1][:alone]
+    yield from (SpecialRows(kinds, 0, name, last=True) for name in matrices)
 
 
 def rounds_to_integers(kernel: Kernel) -> bool:

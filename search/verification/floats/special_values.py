@@ -35,16 +35,22 @@ TURNS = (
 """Where in a row, and which value: one after the other, the most telling ones first."""
 
 
+ENDING = ("inf", "-inf", "nan")
+"""What a last row holds: the first of these that may come. What multiplies it by 0 where the original stops is seen."""
+
+
 @dataclass(frozen=True)
 class SpecialRows:
     """A kind of input data: ``kinds`` of special values in rows of the float inputs, or of the input ``only`` alone,
     beginning with the turn ``phase`` of :data:`TURNS`. ``cut``: an array that is one row is cut into short ones: all
-    kinds come to it."""
+    kinds come to it. ``last``: the last row alone is special, all of it: sums down the columns meet one special value.
+    """
 
     kinds: tuple[str, ...]
     phase: int = 0
     only: str = ""
     cut: bool = False
+    last: bool = False
 
     def turns(self) -> list[tuple[str, str]]:
         return [t for t in TURNS if t[1] in self.kinds]
@@ -54,6 +60,9 @@ class SpecialRows:
         argument's own, so that those of two arguments do not always meet."""
         rows = (x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)).copy()
         turns = self.turns()
+        if self.last:
+            rows[-1] = VALUES[next((k for k in ENDING if k in self.kinds), self.kinds[0])](dtype)
+            return rows.reshape(x.shape)
         if self.cut and len(rows) == 1 and (long := rows.size // (2 * len(turns))):
             short = dataclasses.replace(self, cut=False).put(
                 rows[0, : rows.size // long * long].reshape(-1, long), dtype, shift

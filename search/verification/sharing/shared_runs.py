@@ -80,7 +80,7 @@ class Planned:
 
     def to_json(self) -> list[Any]:
         data = self.data
-        special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only, data.cut]
+        special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only, data.cut, data.last]
         sizes = [list(s) for s in self.sizes]
         return [self.who, sizes, self.domain, special, self.sanitize, self.kernel, self.series, self.fuel, self.most]
 

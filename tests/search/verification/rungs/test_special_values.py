@@ -143,6 +143,15 @@ def test_what_one_expression_computes_keeps_nan_and_the_sign_of_zero(answer: str
     assert judged(SCALED.replace("ANSWER", answer), SCALED.replace("ANSWER", other), wide).ok == right
 
 
+def test_what_is_multiplied_by_zero_beyond_a_column_is_seen() -> None:
+    """Every second row of a matrix is special, and so is the sum of each of its columns: the last row alone is not."""
+    columns = "for (int i = 0; i < n; ++i) s += x[i * d + r % d]; y[r] = s;"
+    beyond = columns.replace("y[r] = s", "y[r] = s + 0.0f * x[(n - 1) * d + r % d]")
+    verdict = judged(columns, beyond)
+    assert verdict.status == "REJECTED" and "expected inf" in verdict.reason
+    assert judged(columns, columns.replace("int i = 0; i < n; ++i", "int i = n - 1; i >= 0; --i")).ok
+
+
 def test_names_are_the_same_everywhere(tmp_path: Path) -> None:
     assert set(SPECIAL_VALUES) == set(VALUES) == {kind for _, kind in TURNS}
     assert set(GIVES_UP) == set(FAST) and set().union(*GIVES_UP.values()) <= set(SPECIAL_VALUES)
