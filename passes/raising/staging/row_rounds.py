@@ -90,7 +90,8 @@ def with_row_rounds(body: Body) -> tuple[Body, tuple[Alloc, ...]]:
     while True:
         changing = {b for b in assigned(body) if not hasattr(b.type, "space")}
         arrays = [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]
-        forms = ((s, with_list_around(body, s, partial(_apart, s, changing))) for s in arrays)
+        known = definitions(body)
+        forms = ((s, with_list_around(body, s, partial(_apart, s, changing, known))) for s in arrays)
         made, form = next(((s, form) for s, form in forms if form is not None), (None, None))
         if made is None or form is None:
             return (body, tuple(found)) if found else (source, ())
@@ -106,24 +107,26 @@ class Round:
     part: Sym
 
 
-def _apart(made: Alloc, changing: set[Sym], before: Body, behind: Body) -> Body | None:
+def _apart(made: Alloc, changing: set[Sym], named: Mapping[Sym, Expr], before: Body, behind: Body) -> Body | None:
     """The list around ``made``, which is such an array, with a part in each round; None where it is something else.
 
-    ``changing``: variables that do not keep their value.
+    ``changing``: variables that do not keep their value; ``named``: what others stand for.
     """
-    done = _list_apart(made.sym, changing, behind)
+    done = _list_apart(made.sym, changing, named, behind)
     return None if done is None else (*before, *done)
 
 
-def _list_apart(array: Sym, changing: set[Sym], body: Body) -> Body | None:
+def _list_apart(array: Sym, changing: set[Sym], named: Mapping[Sym, Expr], body: Body) -> Body | None:
     """``body`` with a part of ``array`` in each round, where all of these are in one list of it."""
     at = [k for k, s in enumerate(body) if array in used_in((s,)) | assigned((s,))]
     if len(at) == 1 and isinstance(only := body[at[0]], For | Par | If) and not (isinstance(only, If) and only.orelse):
         inner = only.then if isinstance(only, If) else only.body
-        changed = _list_apart(array, changing | ({only.var} if isinstance(only, For) else set()), inner)
+        changed = _list_apart(array, changing | ({only.var} if isinstance(only, For) else set()), named, inner)
         here = None if changed is None else with_bodies(only, lambda b: changed if b is inner else b)
         return None if here is None else (*body[: at[0]], here, *body[at[0] + 1 :])
-    rounds = [r for k in at if isinstance(s := body[k], For | Par | Reduce) and (r := _round(s, array)) is not None]
+    rounds = [
+        r for k in at if isinstance(s := body[k], For | Par | Reduce) and (r := _round(s, array, named)) is not None
+    ]
     if len(rounds) < max(2, len(at)) or len({r.part.type for r in rounds}) != 1:
         return None
     known: list[Expr] = []
@@ -154,9 +157,9 @@ def _at(e: Expr, v: Sym, other: Sym) -> Expr:
     return e if v == other else substitute_expr(e, {v: cast(Var(other), v.type)})  # type: ignore[arg-type]
 
 
-def _round(loop: Loop, array: Sym) -> Round | None:
+def _round(loop: Loop, array: Sym, named: Mapping[Sym, Expr]) -> Round | None:
     """What an iteration of ``loop`` does with its part of ``array``; None where it does something with the rest."""
-    places = _Places(array, loop)
+    places = _Places(array, loop, named)
     each = places.each
     if each is None or not 1 <= each <= MOST_LANES or loop.var in assigned(loop.body):
         return None
@@ -201,20 +204,20 @@ class _Places:
     ``each``: that multiple, of one element after the other; None where it is not the same for all.
     """
 
-    def __init__(self, array: Sym, loop: Loop) -> None:
+    def __init__(self, array: Sym, loop: Loop, named: Mapping[Sym, Expr]) -> None:
         t = array.type
         assert isinstance(t, Array)
         self.shape, self.dimensions = t.shape, len(t.shape)
-        self.counter, self.named = loop.var, definitions(loop.body)
+        self.counter, self.named = loop.var, named
         touched: list[Load | Store] = [s for s in walk(loop.body) if isinstance(s, Store)]
         touched += [e for e in all_exprs((loop,)) if isinstance(e, Load)]
         steps = {self._step(x.index) for x in touched if x.buffer == array}
         self.each = steps.pop() if len(steps) == 1 else None
 
     def _form(self, index: tuple[Expr, ...]) -> LinearForm | None:
-        flat: Expr = i32(0)
-        for i, n in zip(index, self.shape):
-            flat = add(mul(flat, cast(n, I32)), cast(expand(i, self.named), I32))
+        flat = expand(index[0], self.named)
+        for i, n in zip(index[1:], self.shape[1:]):
+            flat = add(mul(cast(flat, I32), cast(n, I32)), cast(expand(i, self.named), I32))
         return linear_form(flat, {self.counter}) if len(index) >= self.dimensions else None
 
     def _step(self, index: tuple[Expr, ...]) -> int | None:
