@@ -22,14 +22,12 @@ which the exact comparison with the source finds.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import LinearForm, linear_form
-from ktc.ir.arith.polynomial import minus, polynomial
-from ktc.ir.fields import children, with_children
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import (
     Alloc,
@@ -44,23 +42,20 @@ from ktc.ir.nodes import (
     Load,
     Par,
     Reduce,
-    Select,
     Stmt,
     Store,
     Sym,
     Var,
-    VecGet,
     VecMake,
     fresh,
 )  # fmt: skip
 from ktc.ir.purity import acts
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.types import I32, Array, Scalar, Vec, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
     declared,
-    loads_in,
     map_body,
     map_expr,
     substitute_expr,
@@ -73,6 +68,8 @@ from ktc.ir.walk import (
 )
 from ktc.passes.raising.lanes.flat_buffers import with_constants
 from ktc.passes.raising.lanes.scalar_lanes import Lanes, NotLanes
+
+from .read_vectors import Widths, of_vectors, side_by_side, widths_in
 
 MOST_OPERATORS = 100
 """Operators of an element that is computed again."""
@@ -130,9 +127,9 @@ def _list_apart(array: Sym, changing: set[Sym], named: Mapping[Sym, Expr], body:
     if len(rounds) < max(2, len(at)) or len({r.part.type for r in rounds}) != 1:
         return None
     known: list[Expr] = []
-    out = list(body)
+    out, wide = list(body), widths_in(body)
     for k, r in zip(at, rounds):
-        begun = () if _renews(r) else _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known])
+        begun = () if _renews(r) else _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known], wide)
         if r.part in assigned(r.loop.body) and r is not rounds[-1]:
             values = _values(r, begun, changing)
             if values is None:
@@ -241,71 +238,22 @@ def _size(array: Sym) -> int | None:
     return size
 
 
-def _begun(part: Sym, values: list[Expr]) -> Body:
+def _begun(part: Sym, values: list[Expr], wide: Widths) -> Body:
     """``part`` given ``values``, those of its lanes one after the other; nothing where there are none."""
     t = part.type
     elem = t.elem if isinstance(t, Array) else t
     n = int(elem.n) if isinstance(elem, Vec) else 1  # type: ignore[arg-type]
-    if len(values) > 1 and n == 1 and (whole := _side_by_side(values)) is not None:
+    if len(values) > 1 and n == 1 and (whole := side_by_side(values, wide)) is not None:
         return (Store(part, (i32(0),), whole, len(values)),)
     read: list[Decl] = []
     if isinstance(elem, Vec):
         vectors = [values[k : k + n] for k in range(0, len(values), n)]
-        values = [_side_by_side(v) or VecMake(elem, tuple(_of_vectors(v, read))) for v in vectors]
+        values = [side_by_side(v, wide) or VecMake(elem, tuple(of_vectors(v, read, wide))) for v in vectors]
     elif len(values) > 1:
-        values = _of_vectors(values, read)
+        values = of_vectors(values, read, wide)
     if isinstance(t, Array):
         return (*read, *(Store(part, (i32(k),), value) for k, value in enumerate(values)))
     return (*read, *(Assign(part, value) for value in values))
-
-
-def _of_vectors(values: list[Expr], read: list[Decl]) -> list[Expr]:
-    """``values``, each a lane of something, with what is read for them as lanes of vectors, which are added to
-    ``read``."""
-    whole = _side_by_side(values)
-    if whole is not None and (load := next(loads_in(whole), None)) is not None:
-        name = fresh(load.buffer.name, whole.type)
-        read.append(Decl(name, whole, const=True))
-        return [VecGet(Var(name), i32(k)) for k in range(len(values))]
-    first, operands = values[0], [list(children(e)) for e in values]
-    if any(type(e) is not type(first) or _with(e, operands[0]) != first for e in values) or isinstance(first, Load):
-        return values
-    parts = [_of_vectors(list(each), read) for each in zip(*operands)]
-    return [_with(e, own) for e, own in zip(values, zip(*parts))] if parts else values
-
-
-def _with(e: Expr, operands: Iterable[Expr]) -> Expr:
-    rest = iter(operands)
-    return with_children(e, lambda x: next(rest, x))
-
-
-def _side_by_side(values: list[Expr]) -> Expr | None:
-    """``values``, of which those that are read lie side by side in memory, as one vector; None if they are others."""
-    first = values[0]
-    if isinstance(first, Select):
-        choices = [e for e in values if isinstance(e, Select) and e.cond == first.cond]
-        if len(choices) < len(values):
-            return None
-        a, b = _side_by_side([e.a for e in choices]), _side_by_side([e.b for e in choices])
-        return None if a is None or b is None else Select(first.cond, a, b)
-    if isinstance(first, Const):
-        same = all(e == first for e in values)
-        return VecMake(Vec(first.type, len(values)), tuple(values)) if same else None
-    if not isinstance(first, Load) or first.width != 1 or not isinstance(first.type, Scalar):
-        return None
-    if not isinstance(first.buffer.type, Ptr | Array):
-        return None
-    element, start = first.buffer.type.elem, polynomial(first.index[-1])  # type: ignore[attr-defined]
-    for k, e in enumerate(values):
-        if not isinstance(e, Load) or dataclasses.replace(e, index=first.index) != first:
-            return None
-        gap = minus(polynomial(e.index[-1]), start)
-        if e.index[:-1] != first.index[:-1] or gap != ({(): k} if k else {}):
-            return None
-    if isinstance(element, Vec) and isinstance(first.buffer.type, Ptr):  # the last index is a lane
-        whole = start == {} and element.n == len(values)
-        return dataclasses.replace(first, index=first.index[:-1]) if whole else None
-    return dataclasses.replace(first, width=len(values))
 
 
 def _in_scope(r: Round, begun: Body, body: Body) -> Body:
