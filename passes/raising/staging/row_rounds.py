@@ -33,6 +33,7 @@ from ktc.ir.nodes import (
     Alloc,
     Assign,
     Atomic,
+    Binary,
     Body,
     Const,
     Decl,
@@ -289,7 +290,7 @@ def _values(r: Round, begun: Body, changing: set[Sym]) -> list[Expr] | None:
     values: list[Expr] = []
     for e in cells if isinstance(cells, list) else [cells]:
         value = None if e is None else _written_out(e, named)
-        if value is None or used(value) & fixed or any(map(_stays, walk_expr(value))):
+        if value is None or used(value) & fixed or any(_stays(x) or _contracts(x) for x in walk_expr(value)):
             return None
         values.append(value)
     return values
@@ -315,6 +316,15 @@ def _written_out(e: Expr, named: Mapping[Sym, Expr]) -> Expr | None:
         return total
 
     return simplify(expand(e, named)) if size(e) <= MOST_OPERATORS else None
+
+
+def _contracts(x: Expr) -> bool:
+    """Whether ``x`` adds a product of floats, which a compiler may round once or twice, here so and there otherwise:
+    what is computed again would be another number, and a sum of large ones that cancel, another by far."""
+    t = x.type
+    if not isinstance(x, Binary) or x.op not in ("+", "-") or not isinstance(t, Scalar) or not t.is_float:
+        return False
+    return any(isinstance(y, Binary) and y.op == "*" for y in (x.a, x.b))
 
 
 def _stays(x: Expr) -> bool:

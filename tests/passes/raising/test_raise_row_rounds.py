@@ -222,7 +222,9 @@ def test_an_array_that_is_made_of_what_changes_is_no_row() -> None:
         y[j * 4 +: 4] = v[j * 4 +: 4]"""
     body = parse_kernel(text).body
     assert with_row_rounds(body) == (body, ())
-    again, found = with_row_rounds(parse_kernel(text.replace("{s, s,", "{x[7], x[i + 1],")).body)
+    added = parse_kernel(text.replace("{s, s,", "{x[7] * x[i] + x[i + 1], 1.0,")).body
+    assert with_row_rounds(added) == (added, ())  # a compiler may round that in two ways
+    again, found = with_row_rounds(parse_kernel(text.replace("{s, s,", "{x[7] * x[i], x[i + 1] + x[3],")).body)
     assert [s.sym.name for s in found] == ["v"]
     assert not any(isinstance(s, Alloc) and s is found[0] for s in walk(again))
 
