@@ -22,19 +22,18 @@ which the exact comparison with the source finds.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import LinearForm, linear_form
-from ktc.ir.arith.polynomial import minus, polynomial
-from ktc.ir.fields import children, with_children
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import (
     Alloc,
     Assign,
     Atomic,
+    Binary,
     Body,
     Const,
     Decl,
@@ -44,23 +43,20 @@ from ktc.ir.nodes import (
     Load,
     Par,
     Reduce,
-    Select,
     Stmt,
     Store,
     Sym,
     Var,
-    VecGet,
     VecMake,
     fresh,
 )  # fmt: skip
 from ktc.ir.purity import acts
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.types import I32, Array, Scalar, Vec, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
     declared,
-    loads_in,
     map_body,
     map_expr,
     substitute_expr,
@@ -73,6 +69,8 @@ from ktc.ir.walk import (
 )
 from ktc.passes.raising.lanes.flat_buffers import with_constants
 from ktc.passes.raising.lanes.scalar_lanes import Lanes, NotLanes
+
+from .read_vectors import Widths, of_vectors, side_by_side, widths_in
 
 MOST_OPERATORS = 100
 """Operators of an element that is computed again."""
@@ -90,7 +88,8 @@ def with_row_rounds(body: Body) -> tuple[Body, tuple[Alloc, ...]]:
     while True:
         changing = {b for b in assigned(body) if not hasattr(b.type, "space")}
         arrays = [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]
-        forms = ((s, with_list_around(body, s, partial(_apart, s, changing))) for s in arrays)
+        known = definitions(body)
+        forms = ((s, with_list_around(body, s, partial(_apart, s, changing, known))) for s in arrays)
         made, form = next(((s, form) for s, form in forms if form is not None), (None, None))
         if made is None or form is None:
             return (body, tuple(found)) if found else (source, ())
@@ -106,30 +105,32 @@ class Round:
     part: Sym
 
 
-def _apart(made: Alloc, changing: set[Sym], before: Body, behind: Body) -> Body | None:
+def _apart(made: Alloc, changing: set[Sym], named: Mapping[Sym, Expr], before: Body, behind: Body) -> Body | None:
     """The list around ``made``, which is such an array, with a part in each round; None where it is something else.
 
-    ``changing``: variables that do not keep their value.
+    ``changing``: variables that do not keep their value; ``named``: what others stand for.
     """
-    done = _list_apart(made.sym, changing, behind)
+    done = _list_apart(made.sym, changing, named, behind)
     return None if done is None else (*before, *done)
 
 
-def _list_apart(array: Sym, changing: set[Sym], body: Body) -> Body | None:
+def _list_apart(array: Sym, changing: set[Sym], named: Mapping[Sym, Expr], body: Body) -> Body | None:
     """``body`` with a part of ``array`` in each round, where all of these are in one list of it."""
     at = [k for k, s in enumerate(body) if array in used_in((s,)) | assigned((s,))]
     if len(at) == 1 and isinstance(only := body[at[0]], For | Par | If) and not (isinstance(only, If) and only.orelse):
         inner = only.then if isinstance(only, If) else only.body
-        changed = _list_apart(array, changing | ({only.var} if isinstance(only, For) else set()), inner)
+        changed = _list_apart(array, changing | ({only.var} if isinstance(only, For) else set()), named, inner)
         here = None if changed is None else with_bodies(only, lambda b: changed if b is inner else b)
         return None if here is None else (*body[: at[0]], here, *body[at[0] + 1 :])
-    rounds = [r for k in at if isinstance(s := body[k], For | Par | Reduce) and (r := _round(s, array)) is not None]
+    rounds = [
+        r for k in at if isinstance(s := body[k], For | Par | Reduce) and (r := _round(s, array, named)) is not None
+    ]
     if len(rounds) < max(2, len(at)) or len({r.part.type for r in rounds}) != 1:
         return None
     known: list[Expr] = []
-    out = list(body)
+    out, wide = list(body), widths_in(body)
     for k, r in zip(at, rounds):
-        begun = () if _renews(r) else _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known])
+        begun = () if _renews(r) else _begun(r.part, [_at(e, rounds[0].loop.var, r.loop.var) for e in known], wide)
         if r.part in assigned(r.loop.body) and r is not rounds[-1]:
             values = _values(r, begun, changing)
             if values is None:
@@ -154,9 +155,9 @@ def _at(e: Expr, v: Sym, other: Sym) -> Expr:
     return e if v == other else substitute_expr(e, {v: cast(Var(other), v.type)})  # type: ignore[arg-type]
 
 
-def _round(loop: Loop, array: Sym) -> Round | None:
+def _round(loop: Loop, array: Sym, named: Mapping[Sym, Expr]) -> Round | None:
     """What an iteration of ``loop`` does with its part of ``array``; None where it does something with the rest."""
-    places = _Places(array, loop)
+    places = _Places(array, loop, named)
     each = places.each
     if each is None or not 1 <= each <= MOST_LANES or loop.var in assigned(loop.body):
         return None
@@ -201,20 +202,20 @@ class _Places:
     ``each``: that multiple, of one element after the other; None where it is not the same for all.
     """
 
-    def __init__(self, array: Sym, loop: Loop) -> None:
+    def __init__(self, array: Sym, loop: Loop, named: Mapping[Sym, Expr]) -> None:
         t = array.type
         assert isinstance(t, Array)
         self.shape, self.dimensions = t.shape, len(t.shape)
-        self.counter, self.named = loop.var, definitions(loop.body)
+        self.counter, self.named = loop.var, named
         touched: list[Load | Store] = [s for s in walk(loop.body) if isinstance(s, Store)]
         touched += [e for e in all_exprs((loop,)) if isinstance(e, Load)]
         steps = {self._step(x.index) for x in touched if x.buffer == array}
         self.each = steps.pop() if len(steps) == 1 else None
 
     def _form(self, index: tuple[Expr, ...]) -> LinearForm | None:
-        flat: Expr = i32(0)
-        for i, n in zip(index, self.shape):
-            flat = add(mul(flat, cast(n, I32)), cast(expand(i, self.named), I32))
+        flat = expand(index[0], self.named)
+        for i, n in zip(index[1:], self.shape[1:]):
+            flat = add(mul(cast(flat, I32), cast(n, I32)), cast(expand(i, self.named), I32))
         return linear_form(flat, {self.counter}) if len(index) >= self.dimensions else None
 
     def _step(self, index: tuple[Expr, ...]) -> int | None:
@@ -238,71 +239,22 @@ def _size(array: Sym) -> int | None:
     return size
 
 
-def _begun(part: Sym, values: list[Expr]) -> Body:
+def _begun(part: Sym, values: list[Expr], wide: Widths) -> Body:
     """``part`` given ``values``, those of its lanes one after the other; nothing where there are none."""
     t = part.type
     elem = t.elem if isinstance(t, Array) else t
     n = int(elem.n) if isinstance(elem, Vec) else 1  # type: ignore[arg-type]
-    if len(values) > 1 and n == 1 and (whole := _side_by_side(values)) is not None:
+    if len(values) > 1 and n == 1 and (whole := side_by_side(values, wide)) is not None:
         return (Store(part, (i32(0),), whole, len(values)),)
     read: list[Decl] = []
     if isinstance(elem, Vec):
         vectors = [values[k : k + n] for k in range(0, len(values), n)]
-        values = [_side_by_side(v) or VecMake(elem, tuple(_of_vectors(v, read))) for v in vectors]
+        values = [side_by_side(v, wide) or VecMake(elem, tuple(of_vectors(v, read, wide))) for v in vectors]
     elif len(values) > 1:
-        values = _of_vectors(values, read)
+        values = of_vectors(values, read, wide)
     if isinstance(t, Array):
         return (*read, *(Store(part, (i32(k),), value) for k, value in enumerate(values)))
     return (*read, *(Assign(part, value) for value in values))
-
-
-def _of_vectors(values: list[Expr], read: list[Decl]) -> list[Expr]:
-    """``values``, each a lane of something, with what is read for them as lanes of vectors, which are added to
-    ``read``."""
-    whole = _side_by_side(values)
-    if whole is not None and (load := next(loads_in(whole), None)) is not None:
-        name = fresh(load.buffer.name, whole.type)
-        read.append(Decl(name, whole, const=True))
-        return [VecGet(Var(name), i32(k)) for k in range(len(values))]
-    first, operands = values[0], [list(children(e)) for e in values]
-    if any(type(e) is not type(first) or _with(e, operands[0]) != first for e in values) or isinstance(first, Load):
-        return values
-    parts = [_of_vectors(list(each), read) for each in zip(*operands)]
-    return [_with(e, own) for e, own in zip(values, zip(*parts))] if parts else values
-
-
-def _with(e: Expr, operands: Iterable[Expr]) -> Expr:
-    rest = iter(operands)
-    return with_children(e, lambda x: next(rest, x))
-
-
-def _side_by_side(values: list[Expr]) -> Expr | None:
-    """``values``, of which those that are read lie side by side in memory, as one vector; None if they are others."""
-    first = values[0]
-    if isinstance(first, Select):
-        choices = [e for e in values if isinstance(e, Select) and e.cond == first.cond]
-        if len(choices) < len(values):
-            return None
-        a, b = _side_by_side([e.a for e in choices]), _side_by_side([e.b for e in choices])
-        return None if a is None or b is None else Select(first.cond, a, b)
-    if isinstance(first, Const):
-        same = all(e == first for e in values)
-        return VecMake(Vec(first.type, len(values)), tuple(values)) if same else None
-    if not isinstance(first, Load) or first.width != 1 or not isinstance(first.type, Scalar):
-        return None
-    if not isinstance(first.buffer.type, Ptr | Array):
-        return None
-    element, start = first.buffer.type.elem, polynomial(first.index[-1])  # type: ignore[attr-defined]
-    for k, e in enumerate(values):
-        if not isinstance(e, Load) or dataclasses.replace(e, index=first.index) != first:
-            return None
-        gap = minus(polynomial(e.index[-1]), start)
-        if e.index[:-1] != first.index[:-1] or gap != ({(): k} if k else {}):
-            return None
-    if isinstance(element, Vec) and isinstance(first.buffer.type, Ptr):  # the last index is a lane
-        whole = start == {} and element.n == len(values)
-        return dataclasses.replace(first, index=first.index[:-1]) if whole else None
-    return dataclasses.replace(first, width=len(values))
 
 
 def _in_scope(r: Round, begun: Body, body: Body) -> Body:
@@ -338,7 +290,7 @@ def _values(r: Round, begun: Body, changing: set[Sym]) -> list[Expr] | None:
     values: list[Expr] = []
     for e in cells if isinstance(cells, list) else [cells]:
         value = None if e is None else _written_out(e, named)
-        if value is None or used(value) & fixed or any(map(_stays, walk_expr(value))):
+        if value is None or used(value) & fixed or any(_stays(x) or _contracts(x) for x in walk_expr(value)):
             return None
         values.append(value)
     return values
@@ -364,6 +316,15 @@ def _written_out(e: Expr, named: Mapping[Sym, Expr]) -> Expr | None:
         return total
 
     return simplify(expand(e, named)) if size(e) <= MOST_OPERATORS else None
+
+
+def _contracts(x: Expr) -> bool:
+    """Whether ``x`` adds a product of floats, which a compiler may round once or twice, here so and there otherwise:
+    what is computed again would be another number, and a sum of large ones that cancel, another by far."""
+    t = x.type
+    if not isinstance(x, Binary) or x.op not in ("+", "-") or not isinstance(t, Scalar) or not t.is_float:
+        return False
+    return any(isinstance(y, Binary) and y.op == "*" for y in (x.a, x.b))
 
 
 def _stays(x: Expr) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, TypeGuard
 
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, i32
+from ktc.ir.frontend.meaning.constants import of_bits
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -42,8 +43,11 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import BOOL, EVENT, Array, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import BOOL, EVENT, F16, F32, F64, Array, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, map_body, used, used_in, walk, walk_expr
+
+LEAST = {F16: 2.0**-14, F32: 2.0**-126, F64: 2.0**-1022}
+"""The least numbers that are not subnormal."""
 
 
 def plain_moves(body: Body) -> Body:
@@ -163,7 +167,7 @@ class _Held:
         if isinstance(e, Var) and e.sym in self.new:
             return Var(self.new[e.sym])
         if isinstance(e, Const):
-            return _zeros(t) if str(e.value) in ("0", "0.0") else None
+            return _number(e, t)
         if isinstance(e, Cast) and (e.style == "bit" or _is_same_word(e)):
             return self.seen(e.x)
         if isinstance(e, Select):
@@ -273,6 +277,18 @@ def _joined(parts: list[Expr | None], t: Type) -> Expr | None:
     return VecMake(t, tuple(lane for x in parts if x is not None for lane in _lanes(x)))
 
 
-def _zeros(t: Type) -> Expr:
-    zero = Const(0.0 if scalar_of(t).is_float else 0, scalar_of(t))
-    return VecMake(t, (zero,) * int(t.n)) if isinstance(t, Vec) else zero  # type: ignore[arg-type]
+def _number(e: Const, t: Type) -> Expr | None:
+    """The numbers of type ``t`` that the bits of ``e`` are; None where one is no number, or so small that it rather is
+    an integer."""
+    elem, n = scalar_of(t), int(t.n) if isinstance(t, Vec) else 1  # type: ignore[arg-type]
+    if str(e.value) in ("0", "0.0"):
+        lanes: list[Const | None] = [Const(0.0 if elem.is_float else 0, elem)] * n
+    elif isinstance(e.value, float) or not elem.is_float:
+        return None
+    else:
+        word, mask = Scalar("uint", elem.bits), (1 << elem.bits) - 1
+        lanes = [of_bits(Const(int(e.value) >> k * elem.bits & mask, word), elem) for k in range(n)]
+    known = tuple(x for x in lanes if x is not None and (x.value == 0 or abs(x.value) >= LEAST.get(elem, 0)))
+    if len(known) < n:
+        return None
+    return VecMake(t, known) if isinstance(t, Vec) else known[0]

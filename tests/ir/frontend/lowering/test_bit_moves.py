@@ -128,6 +128,21 @@ def test_the_lanes_of_a_word_are_given_one_by_one() -> None:
     assert got.ok and got.outputs["out"].tolist() == [4, 1, 3, 2]
 
 
+@pytest.mark.parametrize(
+    ("bits", "number"), [("0x7c00fc00u", "f16x2{-inf, inf}"), ("0x3c00u", "f16x2{1.0, 0.0}"), ("0x7e000000u", "")]
+)
+def test_words_of_numbers_are_numbers_but_for_those_that_are_none(bits: str, number: str) -> None:
+    source = f"""
+    #include <cuda_fp16.h>
+    __global__ void k(__half2* out, int n) {{
+      unsigned w = {bits};
+      if (n > 4) w = 0x4000c000u;
+      out[threadIdx.x] = *reinterpret_cast<__half2*>(&w);
+    }}"""
+    text = print_kernel(load(source, name="source.cu")).replace("_f16", "")
+    assert (number in text and "as.bit" not in text) if number else "as.bit" in text, text
+
+
 CELLS = """
 __global__ void k(float* out, const float* in) {
   KIND cells[SIZE];
