@@ -7,7 +7,7 @@ overflow), and no floating-point algebra beyond folding nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
 from .types import BOOL, I32, SCALARS, Scalar
@@ -65,32 +65,46 @@ def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
     """Value of an integer expression; variables are looked up by *name* in ``env``, knobs by their marked name, else by
     their plain one. None if unknown."""
     value = _VALUE_OF.get(type(e))
-    return None if value is None else value(e, env)
+    return None if value is None else value(e, env, {})
 
 
-def _cast_value(e: Cast, env: Mapping[str, int]) -> int | bool | None:
-    return evaluate(e.x, env) if isinstance(e.to, Scalar) and not e.to.is_float else None
+Known: TypeAlias = dict[int, "int | bool | None"]
+"""Values of the parts met so far, by ``id``: a next power of two has its operand 64 times, at one place in memory."""
 
 
-def _unary_value(e: Unary, env: Mapping[str, int]) -> int | bool | None:
-    x = evaluate(e.x, env)
+def _value(e: Expr, env: Mapping[str, int], known: Known) -> int | bool | None:
+    """The value of a part of an expression."""
+    value = _VALUE_OF.get(type(e))
+    if value is None or isinstance(e, Const | Var | Knob):
+        return None if value is None else value(e, env, known)
+    if id(e) not in known:
+        known[id(e)] = value(e, env, known)
+    return known[id(e)]
+
+
+def _cast_value(e: Cast, env: Mapping[str, int], known: Known) -> int | bool | None:
+    return _value(e.x, env, known) if isinstance(e.to, Scalar) and not e.to.is_float else None
+
+
+def _unary_value(e: Unary, env: Mapping[str, int], known: Known) -> int | bool | None:
+    x = _value(e.x, env, known)
     return None if x is None else _SIGNS[e.op](x)
 
 
-def _select_value(e: Select, env: Mapping[str, int]) -> int | bool | None:
-    c = evaluate(e.cond, env)
-    return None if c is None else evaluate(e.a if c else e.b, env)
+def _select_value(e: Select, env: Mapping[str, int], known: Known) -> int | bool | None:
+    c = _value(e.cond, env, known)
+    return None if c is None else _value(e.a if c else e.b, env, known)
 
 
-def _binary_value(e: Binary, env: Mapping[str, int]) -> int | bool | None:
-    a, b = evaluate(e.a, env), evaluate(e.b, env)
+def _binary_value(e: Binary, env: Mapping[str, int], known: Known) -> int | bool | None:
+    a, b = _value(e.a, env, known), _value(e.b, env, known)
     return None if a is None or b is None or _undefined(e.op, b) else INT_OPS[e.op](a, b)
 
 
-def _call_value(e: Call, env: Mapping[str, int]) -> int | bool | None:
+def _call_value(e: Call, env: Mapping[str, int], known: Known) -> int | bool | None:
     if e.fn not in INT_FUNCS:
         return None
-    args = [evaluate(a, env) for a in e.args]
+    args = [_value(a, env, known) for a in e.args]
     if any(a is None for a in args) or (e.fn == "cdiv" and args[1] == 0):
         return None
     return INT_FUNCS[e.fn](*args)
@@ -103,9 +117,9 @@ _SIGNS: dict[str, Callable[[int], int | bool]] = {
     "+": lambda x: x,
 }
 _VALUE_OF: dict[type, Callable[..., int | bool | None]] = {
-    Const: lambda e, env: e.value if not isinstance(e.value, float) else None,
-    Knob: lambda e, env: env.get(KNOB_MARK + e.name, env.get(e.name)),
-    Var: lambda e, env: None if isinstance(env, KnobValues) else env.get(e.sym.name),
+    Const: lambda e, env, known: e.value if not isinstance(e.value, float) else None,
+    Knob: lambda e, env, known: env.get(KNOB_MARK + e.name, env.get(e.name)),
+    Var: lambda e, env, known: None if isinstance(env, KnobValues) else env.get(e.sym.name),
     Cast: _cast_value,
     Unary: _unary_value,
     Select: _select_value,

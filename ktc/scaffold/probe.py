@@ -17,8 +17,9 @@ from ktc.ir import fold
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.interp.corner_blocks import some_blocks
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Expr
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used, walk_expr
 from ktc.ir.workload.input_data import numpy_dtype
@@ -116,6 +117,8 @@ class Prober:
         self.reached: tuple[Expr, ...] = ()
         """Conditions under which the source comes to the launch, as far as sizes decide them and some are found."""
 
+        self._asked: set[str] = set()  # what they ask about
+
         self._sizes: list[dict[str, int]] | None = None
         if kernel.launch is not None:
             known = self._numbers()
@@ -131,6 +134,7 @@ class Prober:
         sizes, ``1024 / n + 1`` blocks for each of n."""
         for reached, most in dict.fromkeys(((leading, self.most), ((), self.most), ((), MOST_THREADS))):
             self.reached, self.most = reached, most
+            self._asked = {s.name for e in reached for s in used(e)}
             self._sizes = self._allowed()
             if self._sizes:
                 return
@@ -160,15 +164,18 @@ class Prober:
         if not self.reached:
             return True
         try:
-            scalars = {n: v for n, v in self.scalars(sizes).items() if isinstance(v, int)}
+            mine = (p for p in self.kernel.params if p.sym.name in self._asked and isinstance(p.sym.type, Scalar))
+            asked = {p.sym.name: v for p in mine if isinstance(v := self._scalar(p, sizes), int)}
+            if not all(_may_hold(e, tuple(asked.items())) for e in self.reached):
+                return False
+            self.scalars(sizes)  # what is not asked about has to be numbers, too
         except KtcError:
             return False
-        return all(fold.evaluate(e, scalars) in (True, 1, None) for e in self.reached)
+        return True
 
     def deciding(self) -> list[str]:
         """The sizes that decide whether the source comes to the launch."""
-        names = {s.name for e in self.reached for s in used(e)}
-        return [n for n in self._free() if n in names]
+        return [n for n in self._free() if n in self._asked]
 
     def _led(self, sizes: dict[str, int], k: int) -> dict[str, int]:
         """``sizes`` with those scaled, all together or one alone, that decide whether the source comes to the launch,
@@ -225,12 +232,11 @@ class Prober:
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
         """Every scalar parameter: sizes and block extents as given, flags as their roles say."""
-        out: dict[str, int | float] = {}
-        for p in self.kernel.params:
-            t, name = p.sym.type, p.sym.name
-            if isinstance(t, Scalar):
-                out[name] = self.roles.numbers.get(name, 1.0) if t.is_float else self.value(name, sizes)
-        return out
+        return {p.sym.name: self._scalar(p, sizes) for p in self.kernel.params if isinstance(p.sym.type, Scalar)}
+
+    def _scalar(self, p: Param, sizes: Mapping[str, int]) -> int | float:
+        name = p.sym.name
+        return self.roles.numbers.get(name, 1.0) if scalar_of(p.sym.type).is_float else self.value(name, sizes)
 
     def length(self, sizes: Mapping[str, int]) -> float:
         """Statements of a probe, about."""
@@ -343,6 +349,12 @@ class Prober:
         if scalar.is_int:
             return np.full(count, name in self.divisors, numpy_dtype(scalar.name))
         return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
+
+
+@by_identity(1 << 14)
+def _may_hold(e: Expr, numbers: tuple[tuple[str, int], ...]) -> bool:
+    """Whether a condition is not known to be false at these numbers: each of many probers of a kernel asks."""
+    return fold.evaluate(e, dict(numbers)) in (True, 1, None)
 
 
 def _is_rest(e: Expr) -> bool:

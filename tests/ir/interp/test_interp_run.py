@@ -127,6 +127,36 @@ def test_wide_accesses_follow_the_knob(value: int) -> None:
         assert result.ok and np.array_equal(result.outputs["y"], x)
 
 
+def test_kernels_that_share_expressions_have_knobs_of_their_own() -> None:
+    from ktc.ir.kernel import bind
+
+    open_, x = kernel(COPY_WIDE), np.arange(1, 300).astype(np.float16)
+    for value in (2, 8, 2):
+        result = run(bind(open_, {"V": value}), {"y": np.zeros_like(x), "x": x, "d": x.size})
+        assert result.ok and np.array_equal(result.outputs["y"], x)
+
+
+OWN = """\
+kernel own(out: i32*, n: i32)
+  launch grid(1) block(4)
+  array a: local i32[3]
+  let t: i32 = i32(threadIdx.x)
+  a[0] = 10
+  if t > 0
+    a[t % 3] = t
+  a[2] = a[0] + a[n]
+  out[t] = a[2]
+"""
+
+
+def test_elements_of_a_thread_s_own_array() -> None:
+    """One place for all, a place for each, and some threads only; what nobody wrote is seen, and what is not there."""
+    args = {"out": np.zeros(4, np.int32)}
+    assert run(kernel(OWN), {**args, "n": 0}).outputs["out"].tolist() == [20, 20, 20, 6]
+    kinds = [[f.kind for f in run(kernel(OWN), {**args, "n": n}).findings] for n in (0, 1, 3, -1)]
+    assert kinds == [[], ["uninitialised"], ["out-of-bounds"], ["out-of-bounds"]]
+
+
 def shuffled(kind: str, lane: int, arg: int, width: int) -> int:
     """The source lane, from the text of the CUDA C++ Programming Guide, warp shuffle functions."""
     first = lane // width * width
