@@ -16,8 +16,10 @@ from .checking.confirming import confirm, needs_positive
 from .checking.modes import modes
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
+from .extents.accessors import with_equal_extents
+from .extents.flat_indices import with_whole_rows
+from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
-from .flat_indices import with_whole_rows
 from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, unfollowed
 from .host_steps import middles
@@ -26,7 +28,6 @@ from .model import Draft
 from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
 from .roles import roles_of
-from .row_pitches import longest_rows
 from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened
 
@@ -52,7 +53,7 @@ def draft(k: Kernel) -> Draft:
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
     d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]
-    d.roles = with_whole_rows(k, d.roles)
+    d.roles = with_whole_rows(k, with_equal_extents(k, d.roles))
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]

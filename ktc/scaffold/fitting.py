@@ -15,6 +15,8 @@ from ktc.ir.workload.size_expressions import evaluate
 
 from .bounding import bounding, places
 from .contents import scattering
+from .extents.accessors import whole_tensors
+from .extents.row_pitches import widest_pitches
 from .given_values import definitions
 from .inner_strides import inner_first
 from .integer_values import parts_of
@@ -22,7 +24,6 @@ from .largest_index import Largest
 from .model import Draft
 from .probe import Fill, Prober, Seen, one_each
 from .roles import buffers_of, lanes_of
-from .row_pitches import widest_pitches
 from .shapes import Extent, fit, fit_sum
 from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times
 from .windows import names_in, windows
@@ -209,6 +210,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
             continue
         if known is None or not known.exact or not any(" + " in f or "- " in f for f in e.factors):
             shapes[b] = e  # where the product of quotients is exact as well, only for a simpler one
+    shapes |= whole_tensors(d.kernel, probe, seen, names)
     shapes |= _in_rows(d, probe, seen, names, [b for b, e in shapes.items() if e is None or not e.plausible])
     if d.roles.few:
         loose = (b for b, e in shapes.items() if e is None or not e.plausible)

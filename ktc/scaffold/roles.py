@@ -64,8 +64,8 @@ class Roles:
     of floating-point parameters, and of flags that are not 1; ``launched``: those that the source's launch gives them.
     ``grains``: sizes that are divided by a number, with it; ``groups``: sizes that show more than one group of so many
     elements only above that (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch, or the threads of a
-    block, hold no more than a number (:mod:`.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are apart where
-    that is computed, which is at least 1 (:mod:`.guarded_launches`).
+    block, hold no more than a number (:mod:`.extents.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are
+    apart where that is computed, which is at least 1 (:mod:`.guarded_launches`).
     """
 
     sizes: tuple[str, ...]

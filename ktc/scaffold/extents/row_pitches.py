@@ -19,10 +19,10 @@ from ktc.ir.nodes import Atomic, Binary, Expr, Store, Sym, Var
 from ktc.ir.walk import walk
 from ktc.ir.workload.size_expressions import evaluate
 
-from .largest_index import DEEPEST, Bounds, Largest
-from .scenarios import MOST_SIZE
-from .size_polynomials import Polynomial, plus, text_of
-from .windows import names_in
+from ..largest_index import DEEPEST, Bounds, Largest
+from ..scenarios import MOST_SIZE
+from ..size_polynomials import Polynomial, plus, text_of
+from ..windows import names_in
 
 LEAST_READ = 32
 """The least pitch of rows that are only read. Those of windows, which overlap as they should, are shorter: a

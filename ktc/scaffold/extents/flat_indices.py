@@ -20,9 +20,9 @@ from ktc.ir.nodes import ORDERINGS, Binary, Expr, Load, Sym, Var
 from ktc.ir.types import scalar_of
 from ktc.ir.walk import all_exprs, used, walk_expr
 
-from .given_values import definitions
-from .roles import Roles
-from .windows import names_in, spelled
+from ..given_values import definitions
+from ..roles import Roles
+from ..windows import names_in, spelled
 
 
 def with_whole_rows(k: Kernel, roles: Roles) -> Roles:

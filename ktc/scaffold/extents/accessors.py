@@ -1,0 +1,110 @@
+"""Tensors that a kernel gets with their extents and strides: ``x[n][i]`` of a ``PackedTensorAccessor``, whose members
+are the parameters ``x_ptr``, ``x_sizes_0``, ``x_strides_0``, ..
+
+Such a tensor has as many elements as its extents say, however few of them a run reaches. Dimensions that are indexed by
+one variable are as long as each other, ``x[n][i] - y[n][j]``: a kernel asks one of the two how long it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from ktc.ir.analysis.defs import expand
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Expr, Load, Store, Sym, Var
+from ktc.ir.walk import all_exprs, walk, walk_expr
+
+from ..given_values import definitions
+from ..probe import Prober, Seen
+from ..roles import Roles
+from ..shapes import Extent
+from ..windows import names_in
+
+
+def extents_of(k: Kernel) -> dict[str, tuple[str, ...]]:
+    """The buffers that are such tensors, with the parameters that say their extents, the outermost first."""
+    names = {p.sym.name for p in k.params}
+    found = {}
+    for pointer in (n for n in names if n.endswith("_ptr")):
+        tensor = pointer.removesuffix("_ptr")
+        sizes = [f"{tensor}_sizes_{d}" for d in range(len(names))]
+        dims = next((d for d, n in enumerate(sizes) if n not in names), 0)
+        if dims and all(f"{tensor}_strides_{d}" in names for d in range(dims)):
+            found[pointer] = tuple(sizes[:dims])
+    return found
+
+
+def equal_extents(k: Kernel, roles: Roles) -> dict[str, str]:
+    """Extents that are those of another tensor, with that one's: the first that the kernel asks for."""
+    tensors = extents_of(k)
+    order = [n for p in k.params for n in tensors.get(p.sym.name, ())]
+    by_index: dict[Sym, set[str]] = {}
+    for size, index in _indexed(k, tensors):
+        by_index.setdefault(index, set()).add(size)
+    groups: list[set[str]] = []
+    for mine in by_index.values():
+        joined = [g for g in groups if g & mine]
+        groups = [*(g for g in groups if g not in joined), set().union(mine, *joined)]
+    ties: dict[str, str] = {}
+    for group in groups:
+        told = [n for n in order if n in group and n in roles.tied and not group & {*names_in(roles.tied[n])}]
+        asked = told + [n for n in order if n in group and n in roles.sizes]
+        ties |= {n: asked[0] for n in group if asked and n != asked[0] and n not in roles.tied}
+    return ties
+
+
+def with_equal_extents(k: Kernel, roles: Roles) -> Roles:
+    """``roles`` with such extents as no sizes of their own."""
+    ties = equal_extents(k, roles)
+    kept = [tuple(n for n in names if n not in ties) for names in (roles.sizes, roles.flags)]
+    return replace(roles, sizes=kept[0], flags=kept[1], tied={**roles.tied, **ties}) if ties else roles
+
+
+def whole_tensors(k: Kernel, probe: Prober, seen: Sequence[Seen], names: Collection[str]) -> dict[str, Extent]:
+    """The extents of the buffers that are such tensors, where ``names``, sizes, say them all and nothing beyond was
+    reached."""
+    found = {}
+    for b, sizes in extents_of(k).items():
+        texts = [probe.meaning(n) for n in sizes]
+        factors = tuple(t if t.isidentifier() else f"({t})" for t in texts if isinstance(t, str))
+        if len(factors) == len(texts) and {n for f in factors for n in names_in(f)} <= {*names}:
+            whole = Extent(factors, exact=True)
+            if all(s.extent(b) <= whole.value(s.sizes) for s in seen):
+                found[b] = whole
+    return found
+
+
+def _indexed(k: Kernel, tensors: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, Sym]]:
+    """Extents with the variables that index their dimensions."""
+    places = [(x.buffer.name, x.index[0]) for x in all_exprs(k.body) if isinstance(x, Load)]
+    places += [(s.buffer.name, s.index[0]) for s in walk(k.body) if isinstance(s, Store | Atomic)]
+    offsets = {s: e for s, (e, *others) in definitions(k).items() if not others and _is_offset(e)}
+    for buffer, place in ((b, p) for b, p in places if b in tensors):
+        stride = re.compile(rf"{buffer.removesuffix('_ptr')}_strides_(\d+)")
+        for term in _terms(expand(place, offsets)):
+            sides = [without_casts(x) for x in (term.a, term.b)] if isinstance(term, Binary) and term.op == "*" else []
+            for n, v in (sides, sides[::-1]) if sides else ():
+                if isinstance(n, Var) and isinstance(v, Var) and (told := stride.fullmatch(n.sym.name)):
+                    yield tensors[buffer][int(told[1])], v.sym
+
+
+def _is_offset(e: Expr) -> bool:
+    """Whether ``e`` says how far into a tensor a pointer has moved on, or is but another variable."""
+    parts = list(walk_expr(e))
+    strides = any(isinstance(x, Var) and "_strides_" in x.sym.name for x in parts)
+    return isinstance(without_casts(e), Var) or (strides and not any(isinstance(x, Load) for x in parts))
+
+
+def _terms(e: Expr) -> Iterator[Expr]:
+    e = without_casts(e)
+    if isinstance(e, Binary) and e.op == "+":
+        yield from _terms(e.a)
+        yield from _terms(e.b)
+    else:
+        yield e
+
+
+__all__ = ["equal_extents", "extents_of", "whole_tensors", "with_equal_extents"]

@@ -1,0 +1,43 @@
+"""Drafts of kernels that get tensors with their extents and strides."""
+
+from __future__ import annotations
+
+import ktc
+from ktc.scaffold import draft
+
+BLEND = """
+__global__ void blend(at::PackedTensorAccessor64<float, 3, at::RestrictPtrTraits> out,
+                      const at::PackedTensorAccessor64<float, 2, at::RestrictPtrTraits> colours,
+                      const at::PackedTensorAccessor64<float, 3, at::RestrictPtrTraits> weights,
+                      const at::PackedTensorAccessor64<int64_t, 3, at::RestrictPtrTraits> which) {
+  const int64_t channels = colours.size(0), pixels = which.size(2), most = which.size(1);
+  const int n = blockIdx.x;
+  for (int64_t at = threadIdx.x; at < channels * pixels; at += blockDim.x) {
+    const int64_t c = at / pixels, i = at % pixels;
+    float sum = 0;
+    for (int64_t k = 0; k < most; ++k) {
+      const int64_t from = which[n][k][i];
+      if (from < 0) continue;
+      sum += colours[c][from] * weights[n][k][i];
+    }
+    out[n][c][i] = sum;
+  }
+}
+void go(const at::Tensor& colours, const at::Tensor& weights, const at::Tensor& which, at::Tensor& out) {
+  blend<<<out.size(0), 128>>>(out.packed_accessor64<float, 3, at::RestrictPtrTraits>(),
+                              colours.packed_accessor64<float, 2, at::RestrictPtrTraits>(),
+                              weights.packed_accessor64<float, 3, at::RestrictPtrTraits>(),
+                              which.packed_accessor64<int64_t, 3, at::RestrictPtrTraits>());
+}
+"""
+
+
+def test_dimensions_that_one_variable_indexes_are_as_long_as_each_other() -> None:
+    d = draft(ktc.loads(BLEND).kernel)
+    assert not d.doubts
+    shape = {b: e.factors for b, e in d.shapes.items() if e is not None}
+    batch, channels, pixels = shape["out_ptr"]
+    _, most, _ = shape["which_ptr"]
+    assert shape["which_ptr"] == shape["weights_ptr"] == (batch, most, pixels)
+    assert shape["colours_ptr"][0] == channels and len({batch, channels, pixels, most}) == 4
+    assert len(d.names) == 5
