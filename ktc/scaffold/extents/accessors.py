@@ -56,6 +56,16 @@ def equal_extents(k: Kernel, roles: Roles) -> dict[str, str]:
     return ties
 
 
+def indexed_extent(k: Kernel, buffer: str, probe: Prober) -> str:
+    """The extent of a dimension that elements of ``buffer`` index, as ``probe`` knows it; '' where they index none."""
+    tensors, given = extents_of(k), definitions(k)
+    for size, index in _indexed(k, tensors) if tensors else ():
+        values = [without_casts(e) for e in given.get(index, ())]
+        if len(values) == 1 and isinstance(x := values[0], Load) and x.buffer.name == buffer:
+            return str(probe.meaning(size))
+    return ""
+
+
 def with_equal_extents(k: Kernel, roles: Roles) -> Roles:
     """``roles`` with such extents as no sizes of their own."""
     ties = equal_extents(k, roles)
@@ -107,4 +117,4 @@ def _terms(e: Expr) -> Iterator[Expr]:
         yield e
 
 
-__all__ = ["equal_extents", "extents_of", "whole_tensors", "with_equal_extents"]
+__all__ = ["indexed_extent", "whole_tensors", "with_equal_extents"]

@@ -40,4 +40,4 @@ def test_dimensions_that_one_variable_indexes_are_as_long_as_each_other() -> Non
     _, most, _ = shape["which_ptr"]
     assert shape["which_ptr"] == shape["weights_ptr"] == (batch, most, pixels)
     assert shape["colours_ptr"][0] == channels and len({batch, channels, pixels, most}) == 4
-    assert len(d.names) == 5
+    assert len(d.names) == 5 and d.ties["which_ptr_values"] == shape["colours_ptr"][1]

@@ -9,9 +9,9 @@ import pytest
 import ktc
 from ktc.ir.text import parse_kernel
 from ktc.scaffold import draft
+from ktc.scaffold.extents.row_pitches import longest_rows
 from ktc.scaffold.inner_strides import row_of
 from ktc.scaffold.largest_index import Largest
-from ktc.scaffold.extents.row_pitches import longest_rows
 
 BIAS = """
 __global__ void bias(const float* x, const float* w, float* out, int n, int cols) {
