@@ -199,10 +199,13 @@ class Run:
         for original, *rest in reversed(self.finalists.values()):
             faster = [f for f in rest if f.seconds < original.seconds]
             for f in faster if self.lab.gates else faster[:1]:
-                most = min(gates, AT_ONCE + LEADERS_MORE * (f is faster[0]))
-                known = self.verdicts.of(f.candidate, f.knobs) is not None
-                again = self.lab.gates and f is faster[0] and self.verdicts.trusts(f.candidate) and not known
-                if self.verdicts.running < most and (again or not self.verdicts.asked(f.candidate)):
+                leads = f is faster[0]
+                if self.verdicts.running >= min(gates, AT_ONCE + LEADERS_MORE * leads):
+                    break
+                if not self.verdicts.asked(f.candidate):
+                    return f
+                again = leads and self.lab.gates and self.verdicts.trusts(f.candidate)
+                if again and self.verdicts.of(f.candidate, f.knobs) is None:
                     return f
         return None
 

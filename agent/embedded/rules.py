@@ -97,18 +97,20 @@ class Rules:
         for before, kernel in forms(raised):
             yield from self._reuse(o, before, kernel)
         able = _able(o)
-        for steps, why, gain in repeated_updates(raised, max(1, o.device.compute_units), o.facts, able):
-            yield Proposal(f"raise | {steps}", why, gain, self.name)
-        for steps, why, gain in phases(raised, able, max(1, o.device.compute_units), o.facts) if gpu else ():
-            yield Proposal(f"raise | {steps}", why, gain, self.name)
-        for steps, why, gain in walked_points(raised, max(1, o.device.compute_units), o.facts, able) if gpu else ():
+        units = max(1, o.device.compute_units)
+        first = chain(
+            repeated_updates(raised, units, o.facts, able),
+            phases(raised, able, units, o.facts) if gpu else (),
+            walked_points(raised, units, o.facts, able) if gpu else (),
+        )
+        for steps, why, gain in first:
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         rows = list(self._rows(o, raised))
         yield from rows
         beside = [] if rows else list(lanes(raised, able, o.facts))
         for steps, why, gain in beside:
             yield Proposal(f"raise | {steps}", why, gain, self.name)
-        for steps, why, gain in carried(raised, max(1, o.device.compute_units), o.facts, gpu):
+        for steps, why, gain in carried(raised, units, o.facts, gpu):
             if o.attempt(script := f"raise | {steps}") is None:
                 yield Proposal(script, why, gain, self.name)
         without = frozenset({LONG} if beside else ())

@@ -74,7 +74,7 @@ def row_of(k: Kernel, buffer: Sym) -> str:
     sources = {s: found[0] for s, found in given.items() if len(found) == 1} | _bumped(given)
     found = set[Product]()
     for _, index in accesses(k):
-        terms = [t for t in _terms(index, sources) if evaluate(t, {}) != 0]
+        terms = [t for t in addends(index, sources) if evaluate(t, {}) != 0]
         columns = [t for t in terms if loaded(t, given, buffer)]
         rows = [p for t in terms if t not in columns for p in _products(t, names, sources)]
         least = min(rows, key=len, default=frozenset())
@@ -120,13 +120,13 @@ def _bumped(given: Mapping[Sym, Sequence[Expr]]) -> dict[Sym, Expr]:
     return out
 
 
-def _terms(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
+def addends(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
     """What is added up in ``e``, variables spelled out."""
     match e := without_casts(e):
         case Var(s) if s in sources:
-            yield from _terms(sources[s], {v: x for v, x in sources.items() if v != s})
+            yield from addends(sources[s], {v: x for v, x in sources.items() if v != s})
         case Binary("+", a, b):
-            yield from (*_terms(a, sources), *_terms(b, sources))
+            yield from (*addends(a, sources), *addends(b, sources))
         case _:
             yield e
 
@@ -166,7 +166,7 @@ def _spelled(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
 
 def accesses(k: Kernel) -> Iterator[tuple[str, Expr]]:
     """(buffer, index) of every load, store and atomic."""
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         if isinstance(e, Load):
             yield e.buffer.name, e.index[0]
     for s in walk(k.body):

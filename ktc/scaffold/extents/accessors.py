@@ -14,10 +14,11 @@ from dataclasses import replace
 from ktc.ir.analysis.defs import expand
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Expr, Load, Store, Sym, Var
-from ktc.ir.walk import all_exprs, walk, walk_expr
+from ktc.ir.nodes import Binary, Expr, Load, Sym, Var
+from ktc.ir.walk import walk_expr
 
 from ..given_values import definitions
+from ..inner_strides import accesses, addends
 from ..probe import Prober, Seen
 from ..roles import Roles
 from ..shapes import Extent
@@ -89,12 +90,10 @@ def whole_tensors(k: Kernel, probe: Prober, seen: Sequence[Seen], names: Collect
 
 def _indexed(k: Kernel, tensors: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, Sym]]:
     """Extents with the variables that index their dimensions."""
-    places = [(x.buffer.name, x.index[0]) for x in all_exprs(k.body) if isinstance(x, Load)]
-    places += [(s.buffer.name, s.index[0]) for s in walk(k.body) if isinstance(s, Store | Atomic)]
     offsets = {s: e for s, (e, *others) in definitions(k).items() if not others and _is_offset(e)}
-    for buffer, place in ((b, p) for b, p in places if b in tensors):
+    for buffer, place in ((b, p) for b, p in accesses(k) if b in tensors):
         stride = re.compile(rf"{buffer.removesuffix('_ptr')}_strides_(\d+)")
-        for term in _terms(expand(place, offsets)):
+        for term in addends(expand(place, offsets), {}):
             sides = [without_casts(x) for x in (term.a, term.b)] if isinstance(term, Binary) and term.op == "*" else []
             for n, v in (sides, sides[::-1]) if sides else ():
                 if isinstance(n, Var) and isinstance(v, Var) and (told := stride.fullmatch(n.sym.name)):
@@ -106,15 +105,6 @@ def _is_offset(e: Expr) -> bool:
     parts = list(walk_expr(e))
     strides = any(isinstance(x, Var) and "_strides_" in x.sym.name for x in parts)
     return isinstance(without_casts(e), Var) or (strides and not any(isinstance(x, Load) for x in parts))
-
-
-def _terms(e: Expr) -> Iterator[Expr]:
-    e = without_casts(e)
-    if isinstance(e, Binary) and e.op == "+":
-        yield from _terms(e.a)
-        yield from _terms(e.b)
-    else:
-        yield e
 
 
 __all__ = ["indexed_extent", "whole_tensors", "with_equal_extents"]

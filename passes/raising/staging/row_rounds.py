@@ -59,9 +59,9 @@ from ktc.ir.walk import (
     declared,
     map_body,
     map_expr,
+    mentions,
     substitute_expr,
     used,
-    used_in,
     walk,
     walk_expr,
     with_bodies,
@@ -116,7 +116,7 @@ def _apart(made: Alloc, changing: set[Sym], named: Mapping[Sym, Expr], before: B
 
 def _list_apart(array: Sym, changing: set[Sym], named: Mapping[Sym, Expr], body: Body) -> Body | None:
     """``body`` with a part of ``array`` in each round, where all of these are in one list of it."""
-    at = [k for k, s in enumerate(body) if array in used_in((s,)) | assigned((s,))]
+    at = [k for k, s in enumerate(body) if array in mentions(s)]
     if len(at) == 1 and isinstance(only := body[at[0]], For | Par | If) and not (isinstance(only, If) and only.orelse):
         inner = only.then if isinstance(only, If) else only.body
         changed = _list_apart(array, changing | ({only.var} if isinstance(only, For) else set()), named, inner)
@@ -143,7 +143,7 @@ def _list_apart(array: Sym, changing: set[Sym], named: Mapping[Sym, Expr], body:
 
 def _renews(r: Round) -> bool:
     """Whether an iteration gives the part a value as a whole before it does anything else with it."""
-    first = next((s for s in r.loop.body if r.part in used_in((s,)) | assigned((s,))), None)
+    first = next((s for s in r.loop.body if r.part in mentions(s)), None)
     if isinstance(first, Assign):
         return r.part not in used(first.value)
     t = r.part.type
@@ -191,7 +191,7 @@ def _round(loop: Loop, array: Sym, named: Mapping[Sym, Expr]) -> Round | None:
     if isinstance(own, Reduce):
         accs = tuple(dataclasses.replace(a, value=map_expr(a.value, value)) for a in own.accs)
         own = dataclasses.replace(own, accs=accs)
-    if failed or array in used_in((own,)) | assigned((own,)):
+    if failed or array in mentions(own):
         return None
     return Round(own, part)
 
@@ -260,7 +260,7 @@ def _begun(part: Sym, values: list[Expr], wide: Widths) -> Body:
 def _in_scope(r: Round, begun: Body, body: Body) -> Body:
     """``body`` with ``begun`` at the beginning of what it does with the part, under the conditions of all of that."""
     part = r.part
-    at = [k for k, s in enumerate(body) if part in used_in((s,)) | assigned((s,))] or [len(body)]
+    at = [k for k, s in enumerate(body) if part in mentions(s)] or [len(body)]
     summed = isinstance(r.loop, Reduce) and any(part in used(a.value) for a in r.loop.accs)
     first = body[at[0]] if len(at) == 1 and not summed and at[0] < len(body) else None
     if isinstance(first, If) and part not in used(first.cond) and not first.orelse:
