@@ -19,7 +19,7 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, Vec, scalar_of
-from ktc.ir.walk import all_exprs, declared, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, declared, used, walk
 
 from .block_plan import Plan, Planner, symbols
 from .counted_ranges import range_of
@@ -66,7 +66,7 @@ class SpmdPrinter:
 
     def _named(self) -> set[str]:
         """The hardware indices that the body mentions."""
-        return {hw_name(x) for e in all_exprs(self.body) for x in walk_expr(e) if isinstance(x, HwIndex)}
+        return {hw_name(x) for x in all_exprs(self.body) if isinstance(x, HwIndex)}
 
     def block_function(self, name: str, params: list[str], decorator: str) -> list[str]:
         """The text of the block function."""

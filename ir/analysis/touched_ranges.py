@@ -98,7 +98,7 @@ def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
     guesses = _hypotheses(kernel) | dict.fromkeys((*rounds, *spare), 0)
     found = _ends(kernel, guesses)
     needed = _needed(kernel, guesses, found) | dict.fromkeys((*found.natural, *spare), 0)
-    passed_on = {x.sym for e in all_exprs(kernel.body) for x in walk_expr(e) if isinstance(x, Var)}
+    passed_on = {x.sym for x in all_exprs(kernel.body) if isinstance(x, Var)}
     least_zero = tuple(from_polynomial(minus(polynomial(e), constant(n)), I64) for e, n in needed.items())
     return {
         b: None if ends is None or b in passed_on else TouchedRange(_formula(ends[0]), _formula(ends[1]), least_zero)

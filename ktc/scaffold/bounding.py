@@ -43,7 +43,7 @@ def bounding(k: Kernel) -> set[Sym]:
     for s in walk(k.body):
         bounds += [s.cond] if isinstance(s, If | While) else [s.init, s.cond, s.step] if isinstance(s, For) else []
         bounds += [x.cond for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Select)]
-    bounds += [x.b for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("/", "%")]
+    bounds += [x.b for x in all_exprs(k.body) if isinstance(x, Binary) and x.op in ("/", "%")]
     if k.launch is not None:
         bounds += [*k.launch.grid, *k.launch.block]
     sources = definitions(k)

@@ -33,7 +33,7 @@ BLOCKS = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 def _end_at_numbers(k: Kernel, block: dict[str, int]) -> bool:
     """Whether indices that blocks make are compared with numbers: the source has a size, which is a constant."""
     indices = Indices(k, block)
-    for c in (x for e in all_exprs(k.body) for x in walk_expr(e)):
+    for c in all_exprs(k.body):
         if isinstance(c, Binary) and c.op in ("<", "<=", ">", ">="):
             for index, bound in ((c.a, c.b), (c.b, c.a)):
                 if indices.in_rows(index) and evaluate(spelled_out(bound, indices.sources), k.knob_values) is not None:
@@ -117,7 +117,7 @@ def with_launch(program: Program) -> tuple[Program, str]:
 
 def guessed(k: Kernel) -> tuple[Kernel, LaunchSpec]:
     """``k`` with a launch, and that launch as a workload's text. Axes that no guard bounds get a size of their own."""
-    hardware = {x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, HwIndex)}
+    hardware = {x for x in all_exprs(k.body) if isinstance(x, HwIndex)}
     block = _block(k, {"x"} | {x.axis for x in hardware if x.level == "thread"})
     grid = dict.fromkeys("xyz", "1")
     bounds = dict(_bounds(k, block))

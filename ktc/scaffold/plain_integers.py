@@ -27,7 +27,7 @@ def counted(k: Kernel, p: Param) -> bool:
         return False
     atomics = [s for s in walk(k.body) if isinstance(s, Atomic) and s.buffer == p.sym]
     stored = any(isinstance(s, Store) and s.buffer == p.sym for s in walk(k.body))
-    read = any(isinstance(x, Load) and x.buffer == p.sym for e in all_exprs(k.body) for x in walk_expr(e))
+    read = any(isinstance(x, Load) and x.buffer == p.sym for x in all_exprs(k.body))
     return bool(atomics) and not stored and not read and all(s.op in COUNTING for s in atomics)
 
 

@@ -173,7 +173,7 @@ def _divisors(k: Kernel, asks: Callable[[Expr], bool]) -> Iterator[Sym]:
     """Parameters that an integer is divided by, or by a product of them alone, of which ``asks`` says yes: a mean's
     ``sum / n`` tells nothing."""
     params = {p.sym for p in k.params}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         if _divides_integers(e) and (by := _counted(e.b)) and used(e.b) == by <= params and asks(e.a):
             yield from by
 

@@ -140,7 +140,7 @@ def counted_windows(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterato
     pooling layer. A border is added to several sizes, or twice to one."""
     params = {p.sym for p in k.params}
     found: dict[str, tuple[list[Expr], list[Expr], Expr]] = {}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op == "/" and isinstance(e.type, Scalar) and e.type.is_int:
             more, less = _summands(e.a)
             text = spelled(e, params, sources)
@@ -199,7 +199,7 @@ def squares(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[
     """Parameters whose whole root is taken, ``(int)sqrtf(taps)``, with what they are: the elements of a square. Of
     other numbers a rest is left out, which buffers of that length have all the same."""
     params = {p.sym for p in k.params}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         if isinstance(e, Cast) and e.style != "bit" and isinstance(e.to, Scalar) and e.to.is_int:
             root = e.x
             while isinstance(root, Cast) or (isinstance(root, Call) and root.fn in ROUNDINGS):
@@ -262,7 +262,7 @@ def windows(k: Kernel, halves: Collection[str], sources: Mapping[Sym, Sequence[E
     windows fit at steps: ``(((W - KS) / step) + 1)``."""
     params = {p.sym for p in k.params}
     found: dict[str, None] = {}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         for side in (e.a, e.b) if isinstance(e, Binary) and e.op in (*COMPARISONS, "*") else ():
             text = spelled(side, params, sources)
             if text is None or not re.search(rf"- ({'|'.join(halves)})\b", text):

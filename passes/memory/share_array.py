@@ -170,7 +170,7 @@ def _written_first(around: Body, array: Alloc) -> Body:
 def _reads(s: Stmt, array: Sym) -> bool:
     """Whether ``s`` uses ``array`` in any way but to store elements."""
     stores = [x for x in walk((s,)) if isinstance(x, Store) and x.buffer == array]
-    read = any(isinstance(x, Load | AddrOf) and x.buffer == array for e in all_exprs((s,)) for x in walk_expr(e))
+    read = any(isinstance(x, Load | AddrOf) and x.buffer == array for x in all_exprs((s,)))
     return read or (not stores and array in mentions(s))
 
 

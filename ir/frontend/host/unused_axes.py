@@ -11,7 +11,7 @@ import dataclasses
 from ktc.ir.fold import i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, HwIndex, Var
-from ktc.ir.walk import all_exprs, used, used_in, walk_expr
+from ktc.ir.walk import all_exprs, used, used_in
 
 LEVELS = (("grid", ("block", "grid_dim")), ("block", ("thread", "block_dim")))
 """Each part of a launch, with the levels at which a kernel asks for its axes."""
@@ -22,7 +22,7 @@ def without_unused_axes(kernel: Kernel) -> Kernel:
     launch = kernel.launch
     if launch is None:
         return kernel
-    asked = {(x.level, x.axis) for e in all_exprs(kernel.body) for x in walk_expr(e) if isinstance(x, HwIndex)}
+    asked = {(x.level, x.axis) for x in all_exprs(kernel.body) if isinstance(x, HwIndex)}
     host = {p.sym for p in kernel.params if p.host} - used_in(kernel.body)
     extents = [e for part, _ in LEVELS for e in getattr(launch, part)]
 

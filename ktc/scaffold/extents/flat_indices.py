@@ -63,7 +63,7 @@ def _multiples(k: Kernel, roles: Roles) -> dict[str, str]:
     params = {p.sym for p in k.params}
     free = {n for n in roles.sizes if n not in roles.tied} & {s.name for s in params}
     found: dict[str, str] = {}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op == "/" and isinstance(size := without_casts(e.a), Var) and size.sym in params:
             by = spelled(e.b, params)
             name = f"{size.sym.name}_parts"
@@ -99,7 +99,7 @@ def _taken_apart(k: Kernel, free: set[str]) -> dict[Sym, list[str]]:
     sources = {s: found[0] for s, found in known.items() if len(found) == 1}
     params = {p.sym for p in k.params}
     found: dict[Sym, list[str]] = {}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op == "%":
             by = spelled(e.b, params, known)
             index = _index(e.a, sources)
@@ -113,7 +113,7 @@ def _chooses(k: Kernel, index: Sym) -> bool:
     """Whether quotients of an index choose an integer, as those of a position choose a page in a table: the last page
     need not be full."""
     sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1 and s != index}
-    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+    for e in all_exprs(k.body):
         if isinstance(e, Load) and scalar_of(e.buffer.type).is_int:
             parts = [x for x in walk_expr(expand(e.index[0], sources)) if isinstance(x, Binary) and x.op == "/"]
             if any(_index(x, sources) == index for x in parts):

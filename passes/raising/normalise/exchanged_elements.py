@@ -22,7 +22,7 @@ from ktc.passes.shared.array_elements import with_elements_apart
 
 def exchanged_apart(kernel: Kernel) -> Kernel:
     """``kernel`` with its small private arrays apart, if threads hand on elements of one; the same object if not."""
-    moved = (x.value for e in all_exprs(kernel.body) for x in walk_expr(e) if isinstance(x, WarpOp))
+    moved = (x.value for x in all_exprs(kernel.body) if isinstance(x, WarpOp))
     handed = (y.buffer for value in moved for y in walk_expr(value) if isinstance(y, Load))
     if not any(map(is_local_array, handed)):
         return kernel

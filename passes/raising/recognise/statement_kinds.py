@@ -140,7 +140,7 @@ def constant(value: int, like: Expr) -> Expr:
 
 def loads(s: Stmt) -> set[Sym]:
     """Buffers read by ``s`` (not private scalars)."""
-    return {x.buffer for e in all_exprs((s,)) for x in walk_expr(e) if isinstance(x, Load)}
+    return {x.buffer for x in all_exprs((s,)) if isinstance(x, Load)}
 
 
 def stores(s: Stmt) -> set[Sym]:

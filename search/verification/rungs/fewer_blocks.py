@@ -19,7 +19,7 @@ from ktc.ir.interp import compare, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Expr, HwIndex, Stmt, i32
 from ktc.ir.types import Scalar
-from ktc.ir.walk import all_exprs, map_body, walk_expr
+from ktc.ir.walk import all_exprs, map_body
 from ktc.search.verification.instances.coverage import SECOND_ROUND, Coverage
 from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance, Maker
 from ktc.search.verification.job import Job
@@ -83,7 +83,7 @@ def _number(e: Expr, steps: dict[int, int]) -> Expr:
 
 def _asks_for_blocks(k: Kernel) -> bool:
     """Whether the source asks how many blocks there are: any number of them will do."""
-    return any(isinstance(x, HwIndex) and x.level == "grid_dim" for e in all_exprs(k.body) for x in walk_expr(e))
+    return any(isinstance(x, HwIndex) and x.level == "grid_dim" for x in all_exprs(k.body))
 
 
 def _chosen(job: Job, coverage: Coverage, original: Kernel) -> Iterator[Instance]:
