@@ -172,14 +172,22 @@ def _ints(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
 
 
 def _bits(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
-    """Words of any bits, one in sixteen with none set and one with all: packed numbers, masks. Floats are normal."""
+    """Words of any bits: packed numbers, masks. Of sixteen one has none set, one all of them, one the same byte
+    everywhere, two few upper ones and three few lower ones, as small numbers do. Floats are normal."""
     import numpy as np
 
     if floating:
         return _normal(rng, n, bounds, floating)
     words = _between(rng, n, 0, (1 << 64) - 1)
-    kind = rng.integers(0, 16, n)
-    return np.where(kind < 2, np.where(kind == 0, np.uint64(0), ~np.uint64(0)), words)
+    kind, far = rng.integers(0, 16, n), rng.integers(0, 64, n).astype(np.uint64)
+    kinds = {
+        (0,): np.uint64(0),
+        (1,): ~np.uint64(0),
+        (2,): (words & np.uint64(0xFF)) * np.uint64(0x0101010101010101),
+        (3, 4): words << far,
+        (5, 6, 7): words >> far,
+    }
+    return np.select([np.isin(kind, ks) for ks in kinds], list(kinds.values()), words)
 
 
 def _index(rng: Any, n: int, bounds: Any, floating: bool) -> Any:

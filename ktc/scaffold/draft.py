@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
@@ -27,7 +27,7 @@ from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
-from .roles import roles_of
+from .roles import Roles, roles_of
 from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened
 
@@ -59,11 +59,9 @@ def draft(k: Kernel) -> Draft:
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
     free = unfollowed(k, d.roles)
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
-    for found in (middles, stride_ties):
-        ties, computed = found(k, d.roles), computed_strides(k, d.roles)
-        gone = {*ties, *(computed[n] for n in ties if n in computed)}
-        sizes = tuple(n for n in d.roles.sizes if n not in gone)
-        d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
+    places = middles(k, d.roles)
+    d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
+    d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
@@ -94,6 +92,14 @@ def draft(k: Kernel) -> Draft:
     closed(d, whole)
     check_allocations(d, seen)
     return d
+
+
+def _tying(k: Kernel, roles: Roles, ties: Mapping[str, str]) -> Roles:
+    """``roles`` with sizes that others say what they are, and strides that are computed from them."""
+    computed = computed_strides(k, roles)
+    gone = {*ties, *(computed[n] for n in ties if n in computed)}
+    sizes = tuple(n for n in roles.sizes if n not in gone)
+    return replace(roles, sizes=sizes, tied={**roles.tied, **ties})
 
 
 def _tried(k: Kernel) -> Kernel:

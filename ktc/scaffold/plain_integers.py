@@ -20,6 +20,9 @@ from .given_values import definitions, loaded
 COUNTING = frozenset({"add", "sub", "inc", "dec", "or", "xor"})
 """Atomics that something is counted or collected with, from 0 on."""
 
+TRUTH_VALUES = 0, 2
+"""What is asked only whether it is zero may be any other number."""
+
 
 def counted(k: Kernel, p: Param) -> bool:
     """Whether the body does nothing with ``p``'s integers but count in them: bins of a histogram."""
@@ -48,7 +51,7 @@ def values_compared(k: Kernel, p: Param, fixed: Mapping[str, int]) -> tuple[int,
     lowest = -(1 << t.bits - 1) if t.is_signed else 0
     highest = (1 << t.bits - (1 if t.is_signed else 0)) - 1
     if numbers == {(0, "==")}:
-        return 0, 2
+        return TRUTH_VALUES
     ends = [n for n, _ in numbers]
     return max(min(ends) - 1, lowest), min(max(ends) + 1, highest)
 
@@ -78,4 +81,4 @@ def _truth(e: Expr, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> bool:
     return isinstance(e, Cast | Load | Var) and loaded(e, sources, buffer)
 
 
-__all__ = ["counted", "values_compared"]
+__all__ = ["TRUTH_VALUES", "counted", "values_compared"]

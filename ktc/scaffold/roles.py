@@ -65,7 +65,8 @@ class Roles:
     ``grains``: sizes that are divided by a number, with it; ``groups``: sizes that show more than one group of so many
     elements only above that (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch, or the threads of a
     block, hold no more than a number (:mod:`.extents.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are
-    apart where that is computed, which is at least 1 (:mod:`.guarded_launches`).
+    apart where that is computed, which is at least 1 (:mod:`.guarded_launches`). ``places``: those ``tied`` that say
+    where in a size a launch works, from 0 on (:mod:`.host_steps`).
     """
 
     sizes: tuple[str, ...]
@@ -86,6 +87,7 @@ class Roles:
     groups: Mapping[str, int] = field(default_factory=dict)
     room: Mapping[str, int] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
+    places: frozenset[str] = frozenset()
 
 
 def roles_of(k: Kernel) -> Roles:

@@ -27,7 +27,7 @@ from .contents import TRUTHS
 from .draft import draft
 from .integer_values import counters, divides, mark_of, taken_apart
 from .model import Draft
-from .plain_integers import counted, values_compared
+from .plain_integers import TRUTH_VALUES, counted, values_compared
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
@@ -270,8 +270,10 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     """What the buffer ``p`` holds, as lines of a workload, and which of them are guesses."""
     name, role, lines, guesses = p.sym.name, d.role(p), list[str](), list[str]()
     content = next((c for c in d.contents if c.buffer == name), None)
+    words = role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym)
     span = values_compared(d.kernel, p, d.roles.fixed)
-    if content is not None and not (content.most == TRUTHS and span is not None):
+    words, span = (True, None) if words and span in (None, TRUTH_VALUES) else (False, span)
+    if content is not None and not (content.most == TRUTHS and (words or span is not None)):
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
         last = plain(f"{most}") if content.kind == "offsets" else below
@@ -289,7 +291,7 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     elif role != "out" and scalar_of(p.sym.type).is_int and divides(d.kernel, p.sym):
         lines += ['init = "ints"', f"range = [1, {DIVISORS}]"]
         guesses.append("range")
-    elif role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym):
+    elif words:
         lines.append('init = "bits"')
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
@@ -339,7 +341,8 @@ def _scalar(d: Draft, p: Param) -> list[str]:
             return [f"value = {tied}            # CHECK"]
         by = _parts_of_a_step(d, tied)
         more = [f"divisible_by = {by}"] if by > 1 else []
-        return _with_guesses([f'value = "{plain(tied)}"', *more], ["divisible_by"] if more else [])
+        more += [f"range = [0, {MOST_SIZE}]"] if name in d.roles.places and scalar_of(p.sym.type).bits >= 32 else []
+        return _with_guesses([f'value = "{plain(tied)}"', *more], [line.partition(" ")[0] for line in more])
     if name in d.roles.sizes:
         step, (low, high) = d.steps.get(name, 1), p.range
         low, most = max(low or 1, step, d.least.get(name, 1)), d.most.get(name, MOST_SIZE)

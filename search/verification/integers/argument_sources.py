@@ -1,11 +1,20 @@
-"""Which arguments a value hangs on: parameters and buffers keep their names, whatever passes make of the variables."""
+"""Which arguments a value hangs on: parameters and buffers keep their names, whatever passes make of the variables.
+
+A thread's or a block's number hangs on how many there are, as the variable of a loop over them does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, Sym, has_bodies
+from ktc.ir.nodes import Expr, HwIndex, Sym, has_bodies
+from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
-from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk
+from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk, walk_expr
+
+EXTENTS = {"thread": "block", "block_dim": "block", "block": "grid", "grid_dim": "grid"}
+"""The extents of a launch that an index is one of, or is, by its level."""
 
 
 class Sources:
@@ -14,20 +23,34 @@ class Sources:
     def __init__(self, kernel: Kernel) -> None:
         self._arguments = {p.sym for p in kernel.params}
         self._given: dict[Sym, set[Sym]] = {}
+        self._extents: dict[tuple[str, str], set[Sym]] = {}
+        for launch in (k.launch for k in launch_kernels(kernel) if k.launch is not None):
+            for level, extent in EXTENTS.items():
+                for axis, e in zip("xyz", getattr(launch, extent)):
+                    self._extents.setdefault((level, axis), set()).update(used(e))
         for s in walk(kernel.body):
             inside = has_bodies(s)
-            read = set().union(*map(used, stmt_exprs(s))) if inside else used_in((s,))
+            read = self._read(stmt_exprs(s)) | (set() if inside else used_in((s,)))
             for sym in {getattr(s, "var", None)} if inside else {getattr(s, "sym", None), *assigned((s,))}:
                 if sym is not None:
                     self._given.setdefault(sym, set()).update(read)
 
     def of(self, e: Expr) -> set[str]:
         """Names of the arguments that the value of ``e`` may hang on; not those that decide whether it is computed."""
-        seen, todo = set[Sym](), used(e)
+        seen, todo = set[Sym](), self._read((e,))
         while todo:
             seen |= todo
             todo = set().union(*(self._given.get(s, set()) for s in todo)) - seen
         return {s.name for s in seen & self._arguments}
+
+    def _read(self, exprs: Iterable[Expr]) -> set[Sym]:
+        """What expressions mention, and what decides the numbers of threads and blocks in them."""
+        out = set[Sym]()
+        for e in exprs:
+            out |= used(e)
+            for x in walk_expr(e):
+                out |= self._extents.get((x.level, x.axis), set()) if isinstance(x, HwIndex) else set()
+        return out
 
 
 @by_identity(32)

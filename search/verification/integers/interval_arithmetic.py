@@ -83,4 +83,9 @@ CALLS: dict[str, Callable[[Interval, Interval], Interval | None]] = {
     "cdiv": _rounded_up,
 }
 
-__all__ = ["BINARY", "CALLS", "DECIDE", "Interval"]
+BOUNDING = frozenset({"%", "&", "/", ">>"})
+"""Operators that say something of a result though one operand may be anything that its type holds."""
+BIT_COUNTS = frozenset({"clz", "ffs", "popc"})
+"""Functions of which the result is a number of bits: none to all of the operand's."""
+
+__all__ = ["BINARY", "BIT_COUNTS", "BOUNDING", "CALLS", "DECIDE", "Interval"]

@@ -29,11 +29,12 @@ from ktc.ir.nodes import (
     Sym,
     Unary,
     Var,
+    VecGet,
 )  # fmt: skip
 from ktc.ir.types import BOOL, Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, used, walk_expr
 
-from .interval_arithmetic import BINARY, CALLS, DECIDE, Interval
+from .interval_arithmetic import BINARY, BIT_COUNTS, BOUNDING, CALLS, DECIDE, Interval
 
 if TYPE_CHECKING:
     from .steps import Growth
@@ -83,8 +84,9 @@ class Scope:
         if isinstance(e, Cast):
             return self._cast(e) if is_whole(e.to) else None
         if isinstance(e, Load):
-            promised = isinstance(e.buffer.type, Ptr) and e.buffer not in self.changed
-            return self.names.get(elements_of(e.buffer.name)) if promised else self.changing.get(e.buffer)
+            return self._of_element(e.buffer)
+        if isinstance(e, VecGet):
+            return self.of(e.x)
         if isinstance(e, Binary):
             return self._binary(e)
         if isinstance(e, Select):
@@ -93,10 +95,19 @@ class Scope:
         if isinstance(e, Unary) and e.op == "-":
             x = self.of(e.x)
             return self._fitting(e, (-x[1], -x[0])) if x else None
+        if isinstance(e, Call) and e.fn in BIT_COUNTS and is_whole(e.args[0].type):
+            return 0, scalar_of(e.args[0].type).bits
         if isinstance(e, Call) and e.fn in CALLS:
             args = [self.of(a) for a in e.args]
             return CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
         return None
+
+    def _of_element(self, buffer: Sym) -> Interval | None:
+        """Any element of a buffer, or lane of a vector."""
+        if buffer in self.known:
+            return self.known[buffer]
+        promised = isinstance(buffer.type, Ptr) and buffer not in self.changed
+        return self.names.get(elements_of(buffer.name)) if promised else self.changing.get(buffer)
 
     def _of_variable(self, sym: Sym) -> Interval | None:
         if sym in self.known:
@@ -117,8 +128,10 @@ class Scope:
 
     def _binary(self, e: Binary) -> Interval | None:
         a, b = self.of(e.a), self.of(e.b)
-        if a is None or b is None or not is_whole(e.type):
+        if not is_whole(e.type):
             return None
+        if a is None or b is None:
+            return self._bounded(e, a, b)
         if e.op == "*":
             whole = self._of_quotient(e)
             if whole is not None and _fits(whole, e.type):
@@ -128,6 +141,13 @@ class Scope:
                 if rest is not None:
                     return rest
         return self._fitting(e, BINARY[e.op](a, b)) if e.op in BINARY else None
+
+    def _bounded(self, e: Binary, a: Interval | None, b: Interval | None) -> Interval | None:
+        """What an operator leaves of operands that may be anything."""
+        if e.op not in BOUNDING or not is_whole(e.a.type) or not is_whole(e.b.type):
+            return None
+        v = BINARY[e.op](a or _all_of(e.a.type), b or _all_of(e.b.type))
+        return v if v is not None and _fits(v, e.type) else None
 
     def truth(self, e: Expr) -> bool | None:
         """A condition that has one value for everything that is known."""
@@ -236,8 +256,12 @@ class Scope:
 
     def gains(self, sym: Sym, value: Expr) -> None:
         """``sym`` is assigned ``value``, or an element of it is."""
+        told = list(self.wraps)
         own = any(sym in (getattr(x, "sym", None), getattr(x, "buffer", None)) for x in walk_expr(value))
-        self.gains_between(sym, None if own else self.of(value))
+        v = self.of(value)
+        if own and not _settles(value):  # what it is made of is looked at; how often it grows is not known
+            self.wraps, v = told, None
+        self.gains_between(sym, v)
 
     def gains_between(self, sym: Sym, v: Interval | None) -> None:
         """``sym`` is given something in ``v``; None: anything."""
@@ -289,9 +313,20 @@ def is_whole(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_int
 
 
-def _fits(v: Interval, t: object) -> bool:
+def _settles(e: Expr) -> bool:
+    """Whether no repetition of ``x = e`` leads away from the first values of x."""
+    e = uncast(e)
+    return (isinstance(e, Call) and e.fn in ("min", "max")) or (isinstance(e, Binary) and e.op in BOUNDING)
+
+
+def _all_of(t: object) -> Interval:
+    """What an integer type holds."""
     assert isinstance(t, Scalar)
-    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    return (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+
+
+def _fits(v: Interval, t: object) -> bool:
+    low, high = _all_of(t)
     return low <= v[0] and v[1] <= high
 
 

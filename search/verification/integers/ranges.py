@@ -33,7 +33,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
-from ktc.ir.types import Array, Ptr, Scalar
+from ktc.ir.types import Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
 from .intervals import Interval, Scope, elements_of, is_whole
@@ -170,7 +170,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
     for k, s in enumerate(body):
         yield from _checked(s, scope)
         scope.note_outcomes(s)
-        if isinstance(s, Decl) and s.init is not None and is_whole(s.sym.type) and s.sym not in changed:
+        if isinstance(s, Decl) and s.init is not None and _integers(s.sym.type) and s.sym not in changed:
             v = scope.of(s.init)
             if v is not None:
                 scope.known[s.sym], scope.given[s.sym] = v, s.init
@@ -213,6 +213,11 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         for inner in bodies(s):
             yield from _visit(inner, scope, changed)
         scope.known, scope.limits = before, limits
+
+
+def _integers(t: Type) -> bool:
+    """Whether a variable of type ``t`` holds an integer, or a vector of them: known lanes are known alike."""
+    return isinstance(t, Scalar | Vec) and scalar_of(t).is_int
 
 
 def _checked(s: Stmt, scope: Scope) -> Iterator[Wrap]:

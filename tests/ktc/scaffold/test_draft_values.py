@@ -387,3 +387,41 @@ void go(int* y, const int* x, const int* by, int n) {{ k<<<(n + 63) / 64, 64>>>(
     assert program.workload is not None and not any("run at" in t for t in told)
     low = program.workload.arg("by").range
     assert low is not None and low[0] == 1 and "range" in program.workload.arg("by").guessed
+
+
+ELIMINATED = """
+__global__ void eliminate(float* a, const float* m, int n, int t) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j < n - 1 - t) a[n * (j + t + 1) + t] = m[j] / a[n * t + t];
+}
+void go(float* a, const float* m, int n) {
+  for (int t = 0; t < n - 1; t++) eliminate<<<(n + 127) / 128, 128>>>(a, m, n, t);
+}
+"""
+SHORT_WORDS = """
+__global__ void lengths(const unsigned long long* words, int* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  unsigned long long w = words[i];
+  out[i] = w == 0 ? 0 : w >> 16 == 0 ? 2 : (w & 0xffffffffu) == 0 ? 3 : (w & 255) == (w >> 8 & 255) ? 1 : 8;
+}
+void go(const unsigned long long* w, int* o, int n) { lengths<<<(n + 127) / 128, 128>>>(w, o, n); }
+"""
+
+
+def test_a_place_in_a_size_is_none_before_its_first(tmp_path: Path) -> None:
+    """From below 0 on there would be more to do than there are threads, and nothing to say that none asks for that."""
+    (tmp_path / "k.cu").write_text(ELIMINATED)
+    program, _ = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
+    assert program.workload is not None
+    t = program.workload.arg("t")
+    assert t.value == "n / 2" and t.range is not None and t.range[0] == 0 and "range" in t.guessed
+    assert program.apply("raise").verify(device="none").ok
+
+
+def test_words_whose_bits_are_used_are_of_any_length(tmp_path: Path) -> None:
+    """Small numbers alone would have no upper bits, and any words hardly ever few."""
+    (tmp_path / "k.cu").write_text(SHORT_WORDS)
+    program, _ = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
+    assert program.workload is not None and program.workload.arg("words").init == "bits"
+    assert program.apply("raise").verify(device="none").ok

@@ -69,6 +69,41 @@ def test_code_that_may_be_reached_is_not_taken_for_dead(body: str) -> None:
     assert not dead(parse_kernel(HEAD + body), PROMISED)
 
 
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ("min(a, i)", (0, 0)),
+        ("max(a, i)", (0, 999)),
+        ("i32(out[i] as i64 >> 32_i64)", (-(2**31), 2**31 - 1)),
+        ("out[i] & 255", (0, 255)),
+        ("out[i] % 100", (-99, 99)),
+        ("popc(out[i])", (0, 32)),
+        ("out[i] / out[0]", None),
+        ("a + a", None),
+    ],
+)
+def test_what_cuts_a_value_down_bounds_it_whatever_the_value_is(value: str, known: tuple[int, int] | None) -> None:
+    """Of ``a``, which begins with 0."""
+    assert _known(GROWS.replace("NEXT", value), "a") == known
+
+
+WIDENED = (
+    HEAD
+    + """\
+  var big: i64 = 0_i64
+  big = big + (out[0] * n) as i64
+  out[1] = i32(big >> 40_i64)
+"""
+)
+
+
+def test_what_an_assigned_variable_is_made_of_is_looked_at_as_is_what_it_is_declared_with() -> None:
+    """Else a rewrite that declares what its source adds up would be doubted for what its source does as well."""
+    declared = WIDENED.replace("var big: i64 = 0_i64\n  big = big + ", "var big: i64 = ")
+    for text in (WIDENED, declared):
+        assert [str(x.to) for x in narrowed(parse_kernel(text), PROMISED)] == ["i64"]
+
+
 def test_code_that_is_never_reached_is_dead() -> None:
     """The same shapes, with numbers that the variables cannot have."""
     for body in (GROWS.replace("NEXT", "i").replace("998", "1000"), DOWN.replace("i - 1", "i + 1")):
