@@ -11,7 +11,7 @@ from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.arith.simplification import simplified
-from ktc.ir.fold import cast, evaluate, i32, is_const, mul, simplify
+from ktc.ir.fold import cast, evaluate, i32, mul, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Alloc, Binary, Body, Call, Const, Expr, Level, Par, Reduce, Select, Stmt, Sym, Var, fresh
@@ -198,7 +198,7 @@ def with_launched_ranges(body: Body, launch: Launch, known: Launch) -> Body:
     axis, size = "xyz"[open_[0]], launch.block[open_[0]]
 
     def on(s: Stmt) -> Stmt:
-        if not isinstance(s, Par | Reduce) or not is_const(s.lo, 0):
+        if not isinstance(s, Par | Reduce):
             return s
         numbers = [None if lv.n is None else evaluate(lv.n, {}) for lv in s.dist]
         at = next((k for k, lv in enumerate(s.dist) if lv.kind == "thread" and lv.axis == axis), None)

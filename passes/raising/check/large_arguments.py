@@ -16,6 +16,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Const, Expr, HwIndex, Var
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
+from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
 
 from .invented_arguments import SIZES, Arguments, buffers
 from .small_launches import MAX_THREADS, acceptable, drawn, launched
@@ -26,6 +27,9 @@ MOST_REACHES, MOST_VARIED = 2, 6
 
 BLOCKS = (1024, 992, 512)
 """Sizes of a block beyond ``SIZES``: what a device takes at most, whole warps but no power of two, half of it."""
+
+PARTS = (512, 336, 256, 192, 128, 96)
+"""Sizes of each part of a block that the host computes from several: together more threads than a block usually has."""
 
 
 MAX_WHOLE = 1 << 15
@@ -71,10 +75,28 @@ def far_arguments(kernel: Kernel, seed: int, within: float = inf) -> Iterator[It
     blocks = [p for p in varied if p.sym.name in chosen]
     for p in blocks[:1]:
         yield _sets(kernel, p, [(size, size + 1) for size in BLOCKS] + [(size, size) for size in BLOCKS], seed, within)
+    if len(blocks) > 1:
+        yield _computed_blocks(kernel, blocks, seed, within)
     if far:
         wide = [(2 * r + 3, rest) for r in far for rest in (3, 2)] + [(3 * r, 32) for r in far]
         for p in [p for p in varied if p not in blocks and p.sym.type.bits >= 32][:MOST_VARIED]:  # type: ignore[attr-defined]
             yield _sets(kernel, p, wide, seed, within)
+
+
+def _computed_blocks(kernel: Kernel, parts: list[Param], seed: int, within: float) -> Iterator[Arguments]:
+    """Sets in which a block that is computed from ``parts`` has many threads, the largest first, with work for all."""
+    launch = kernel.launch
+    assert launch is not None
+    chosen, rng = {p.sym.name for p in parts}, random.Random(seed)
+    for size in PARTS:
+        at = {p.sym.name: [min(size, p.range[1] or size) if p in parts else 2 * size] for p in kernel.params}
+        at |= {s.name: [2] for e in launch.grid for s in used(e) if s.name not in chosen}
+        scalars = drawn(kernel, rng, at)
+        block = prod(int(evaluate(e, kernel.environment(scalars)) or 0) for e in launch.block)  # type: ignore[arg-type]
+        few = HOST_THREADS < block <= BLOCKS[0] and launched(kernel, scalars) <= MAX_THREADS
+        if few and acceptable(kernel, scalars, chosen, within):
+            data = {n: v for n, v in scalars.items() if n not in chosen}
+            yield {**scalars, **buffers(kernel, seed, False, launched(kernel, scalars), data)}
 
 
 def _whole_axes(kernel: Kernel, seed: int, within: float) -> Iterator[Iterator[Arguments]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import numpy as np
@@ -195,3 +196,41 @@ def test_as_many_elements_as_the_threads_that_the_host_computes_take() -> None:
     given = outcome.kernel.assumptions
     assert Reference(kernel, instances=5, seed=21).differs(outcome.kernel, given=given) == ""
     assert Reference(kernel, instances=5, seed=22).differs(materialise(outcome.kernel), given=given) == ""
+
+
+HALOED = """
+__global__ void smoothed(const float4* __restrict__ x, float* __restrict__ y, int n, int rows, int halo, int rim,
+                         unsigned inner) {
+  extern __shared__ float4 tile[];
+  int t = threadIdx.x, i = blockIdx.x * inner + t - rim, at = (int)blockIdx.y * n + i;
+  if (i >= 0 && i < n) tile[t] = x[at];
+  else tile[t] = make_float4(0, 0, 0, 0);
+  __syncthreads();
+  if (i >= 0 && i < n && t >= rim && t < rim + (int)inner) {
+    float sum = 0.0f;
+    int k = t - halo, last = k + 2 * halo + 1;
+    while (k < last) { sum += tile[k].x; k++; }
+    y[at] = sum;
+  }
+}
+void go(const float4* x, float* y, int n, int rows, int halo, int rim, unsigned inner) {
+  int threads = rim + inner + halo;
+  dim3 grid(n % inner ? n / inner + 1 : n / inner, rows);
+  smoothed<<<grid, threads, threads * sizeof(float4)>>>(x, y, n, rows, halo, rim, inner);
+}
+"""
+
+
+def test_a_form_at_a_number_of_threads_is_right_for_blocks_of_more() -> None:
+    """A block is the sum of three sizes: no one of them makes it longer than the number that the form is found at."""
+    kernel = load(HALOED, name="source.cu")
+    most = {"n": (1, 2048), "rows": (1, 1024), "halo": (1, 256), "inner": (1, 128)}
+    params = tuple(dataclasses.replace(p, range=most.get(p.sym.name, p.range)) for p in kernel.params)
+    outcome = Raise().run(kernel.with_(params=params))
+    assert isinstance(outcome, Result), outcome
+    x = np.arange(1, 9601, dtype=np.float32)
+    args = {"x": x, "y": 0 * x[:2400], "n": 1200, "rows": 2, "halo": 250, "rim": 256, "inner": 120}
+    want = run(kernel, args, domain="field").outputs["y"]
+    got = run(materialise(outcome.kernel), args, domain="field")
+    assert got.ok
+    np.testing.assert_array_equal(got.outputs["y"], want)
