@@ -39,6 +39,7 @@ from ktc.search.verification.members.literal_sizes import (
     generalised,
     of_literal_sizes,
     oracle_of,
+    takes_long,
 )
 from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.rungs.exact import announce_first
@@ -205,9 +206,10 @@ def _climb(
         chosen = instances(original, candidate, workload, count=FEW, limit=idle + MAX_ELEMENTS)
     ahead = float_runs if "float" in layers else None
     job = Job(original, candidate, oracle, chosen, workload, shared=shared, next_rung=ahead)
-    if "exact" in layers:
+    short = bool(chosen) and not all(takes_long(original, workload, i.sizes) for i in chosen)
+    if "exact" in layers and short:
         announce_first(job)
-    judged, in_its_place = (job, {}) if job.instances else _by_members(job)
+    judged, in_its_place = (job, {}) if short else _by_members(job)
     climbed = {**LAYERS, **in_its_place, **BESIDE}
     rungs: list[Rung] = []
     failure: Failure | None = None
@@ -286,6 +288,8 @@ def _by_members(job: Job) -> tuple[Job, dict[str, Callable[[Job], Outcome]]]:
         runs = MemberRuns(literal.job, literal.bound, literal.family, literal.said, literal.foreseen)
     elif bound is not None:
         runs = MemberRuns(job, bound)
+    elif job.instances:
+        return job, {}
     elif large := with_large_buffers(job.original, job.candidate, job.workload, FEW):
         job.instances += large
         return job, {}

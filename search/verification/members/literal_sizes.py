@@ -25,14 +25,18 @@ from ktc.ir.analysis.touched_ranges import touched_ranges
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import run
+from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Const, Expr, Sym
+from ktc.ir.sequences import launch_extents
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import keep, map_body, map_expr, substitute, substitute_expr
 from ktc.ir.workload import ArgSpec, Workload, size_expressions
 from ktc.passes.raising.check.constant_sizes import bounds, with_sizes
+from ktc.passes.raising.check.run_length import statements
+from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.job import Job
 from ktc.search.verification.oracle import Oracle, oracle_for
 from ktc.search.verification.sharing.shared_runs import GENERAL
@@ -136,10 +140,12 @@ class LiteralSizes:
         return family_of(job.original, job.candidate, job.workload, self.bound, own)
 
     def foreseen(self, sizes: Mapping[str, int]) -> float:
-        """What a run of the original takes at ``sizes``, as a share of what it may: by the powers in which it grows."""
+        """What a run of the original takes at ``sizes``, as a share of what it may: by the powers in which it grows
+        from small ones on, or by the rounds of its loops and its threads, if that is more."""
         base, powers = self._growth
         grown = math.prod((sizes.get(n, 1) / base[n]) ** p for n, p in powers.items())
-        return self._work_at(base) * grown / MOST_WORK
+        counted = foreseen_work(self.job.original, self.job.workload, self._every(sizes))
+        return max(self._work_at(base) * grown, counted) / MOST_WORK
 
     @cached_property
     def _growth(self) -> tuple[dict[str, int], dict[str, float]]:
@@ -149,14 +155,31 @@ class LiteralSizes:
         return base, {n: max(0.0, math.log2(self._work_at({**base, n: 2 * v}) / least)) for n, v in base.items()}
 
     def _work_at(self, sizes: Mapping[str, int]) -> float:
-        every = dict.fromkeys(self.bound.real, FREE) | dict(sizes)
-        return self.job.oracle.run(every, self.job.domains[0], "exact").work
+        return self.job.oracle.run(self._every(sizes), self.job.domains[0], "exact").work
+
+    def _every(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        return dict.fromkeys(self.bound.real, FREE) | dict(sizes)
 
     @property
     def said(self) -> str:
         """What is assumed."""
         what = "sizes" if len(self.general.numbers) > 1 else "a size"
         return f"{_listed(self.general.numbers)} of the source taken for {what}"
+
+
+def takes_long(original: Kernel, workload: Workload, sizes: Mapping[str, int]) -> bool:
+    """Whether a run of the original at ``sizes`` takes more than :data:`MOST_WORK`, as far as sizes say that: loops to
+    a number of the source may, however few elements there are."""
+    return foreseen_work(original, workload, sizes) > MOST_WORK
+
+
+def foreseen_work(original: Kernel, workload: Workload, sizes: Mapping[str, int]) -> float:
+    """The work of a run of the original, in statements of few threads, as far as sizes say that; of more than
+    :data:`MOST_WORK` only that it is."""
+    scalars, extents = scalars_of(workload, dict(sizes)), launch_extents(original)
+    threads = math.prod(int(evaluate(e, original.environment(scalars)) or 1) for e in extents)  # type: ignore[arg-type]
+    each = work_of(threads)
+    return each * statements(original, scalars, MOST_WORK / each)
 
 
 def of_literal_sizes(job: Job) -> LiteralSizes | str:

@@ -225,7 +225,7 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
     if job.oracle.integers:
         yield from ((i, data) for data in INTEGERS for i in two if job.oracle.has_meaning_for(i.sizes, data))
     if _spreadable(job) and decides(job.original):
-        wide = wide_rows(job.original, job.candidate, job.workload)
+        wide = _wide_rows(job)
         yield from ((i, data) for i in wide for data in ("peaks", "plain"))
         yield from ((i, "peaks") for i in chosen[:1])
         yield from ((i, data) for data in ONE_SIDED for i in chosen[:1])
@@ -234,8 +234,13 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
 
 def _for_special(job: Job, chosen: list[Instance]) -> list[Instance]:
     """The smallest instance, and one with many rows."""
-    wide = wide_rows(job.original, job.candidate, job.workload)[:1] if decides(job.original) else []
+    wide = _wide_rows(job)[:1] if decides(job.original) else []
     return _distinct(*chosen[:1], *(wide or _broadest(chosen)))
+
+
+def _wide_rows(job: Job) -> list[Instance]:
+    """Instances of long rows, where the candidate is for any."""
+    return [] if job.only else wide_rows(job.original, job.candidate, job.workload)
 
 
 def _narrows(kernel: Kernel) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Const, For
+from ktc.ir.nodes import Binary, Const, For
 from ktc.ir.text import parse_kernel
 from ktc.ir.types import I32
 from ktc.ir.walk import map_body
@@ -152,3 +152,34 @@ def test_what_passes_get_wrong_at_all_sizes_is_not_accepted(monkeypatch, first):
     applied = apply_script(original, parse_script(STEPS))
     verdict = verify(original, cut(applied.kernel), workload())
     assert not verdict.ok and "wrong result" in verdict.reason
+
+
+PAIRS = """
+kernel near(y: f32* restrict noalias, x: f32 const* restrict readonly)
+  launch grid(64) block(128)
+  let i: i32 = i32(blockIdx.x) * i32(blockDim.x) + i32(threadIdx.x)
+  if i < 8192
+    var s: f32 = 0.0
+    for k in 0..8192
+      let d: f32 = x[k] - x[i]
+      let near: f32 = d * d
+      if near < 4.0
+        s += near
+    y[i] = s
+"""
+FEW_ELEMENTS = workload("8192", "8192")
+
+
+def test_long_loops_over_few_elements_are_too_much_to_run_as_well() -> None:
+    """Buffers are small, and so few elements that any check would take them; 8192 rounds of 8192 threads are not."""
+    verdict = judged(PAIRS, FEW_ELEMENTS)
+    assert verdict.status == "TESTED" and "members of the candidate's family" in verdict.reason, verdict
+    original = parse_kernel(PAIRS)
+    shorter = made(original).with_(body=map_body(made(original).body, _one_round_less))
+    assert shorter.body != made(original).body and not verify(original, shorter, FEW_ELEMENTS).ok
+
+
+def _one_round_less(s: object) -> object:
+    if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.b == Const(8192, I32):
+        return dataclasses.replace(s, cond=dataclasses.replace(s.cond, b=Const(8191, I32)))
+    return s
