@@ -175,7 +175,7 @@ def takes_long(original: Kernel, workload: Workload, sizes: Mapping[str, int]) -
 
 def foreseen_work(original: Kernel, workload: Workload, sizes: Mapping[str, int]) -> float:
     """The work of a run of the original, in statements of few threads, as far as sizes say that; of more than
-    :data:`MOST_WORK` only that it is."""
+    :data:`MOST_WORK` perhaps only that it is."""
     scalars, extents = scalars_of(workload, dict(sizes)), launch_extents(original)
     threads = math.prod(int(evaluate(e, original.environment(scalars)) or 1) for e in extents)  # type: ignore[arg-type]
     each = work_of(threads)
@@ -391,4 +391,13 @@ def _fitting(
     return min(choices, key=beyond)
 
 
-__all__ = ["General", "LiteralSizes", "generalised", "of_literal_sizes", "oracle_of"]
+__all__ = [
+    "MOST_WORK",
+    "General",
+    "LiteralSizes",
+    "foreseen_work",
+    "generalised",
+    "of_literal_sizes",
+    "oracle_of",
+    "takes_long",
+]

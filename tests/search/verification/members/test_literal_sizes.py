@@ -17,8 +17,9 @@ from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.search.verification import Verdict, verify
+from ktc.search.verification.defects import defects
 from ktc.search.verification.members import other_sizes
-from ktc.search.verification.members.literal_sizes import General, generalised
+from ktc.search.verification.members.literal_sizes import General, generalised, takes_long
 
 ROWS = """
 kernel row_sums(y: f32* restrict noalias, x: f32 const* restrict readonly)
@@ -183,3 +184,11 @@ def _one_round_less(s: object) -> object:
     if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.b == Const(8192, I32):
         return dataclasses.replace(s, cond=dataclasses.replace(s.cond, b=Const(8191, I32)))
     return s
+
+
+def test_what_is_wrong_with_a_long_source_is_found_at_smaller_numbers() -> None:
+    """Whatever its numbers are it reads one element too many; without that there is nothing to run it whole for."""
+    sound = parse_kernel(PAIRS)
+    assert takes_long(sound, FEW_ELEMENTS, {}) and not defects(sound, FEW_ELEMENTS)
+    found = defects(parse_kernel(PAIRS.replace("0..8192", "0..8193")), FEW_ELEMENTS)
+    assert [d.finding.kind for d in found] == ["out-of-bounds"] and found[0].fatal
