@@ -10,13 +10,14 @@ its old value in the place of its name wherever that is mentioned: ``int b = a; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
 
 from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CtorInit
 from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
-from ktc.ir.frontend.syntax.variable_uses import init_args, mutated
+from ktc.ir.frontend.syntax.variable_uses import init_args
 
 Env = dict[str, Any]
 """By name, and by ``name.x`` for what was assigned to a member: a declaration, an expression, or None where that is not
@@ -46,13 +47,16 @@ def assign(item: c_ast.Assignment, env: Env) -> None:
     env[key] = value
 
 
-def choose(item: c_ast.If, env: Env) -> None:
-    """Follow an ``if`` whose branches assign: what either leaves is a choice of the two, where both are known."""
-    changed = mutated(item) & {k.partition(".")[0] for k in env}
+def choose(item: c_ast.If, env: Env, changes: Callable[[Any], frozenset[str]]) -> None:
+    """Follow an ``if`` whose branches assign: what either leaves is a choice of the two, where both are known.
+
+    ``changes``: the variables that a statement changes.
+    """
+    changed = changes(item) & {k.partition(".")[0] for k in env}
     ways = []
     for branch in (item.iftrue, item.iffalse):
         way = dict(env)
-        followed = _follow(branch, way)
+        followed = _follow(branch, way, changes)
         ways.append(way if followed else None)
     yes, no = ways
     for name in changed:
@@ -130,7 +134,7 @@ def _has_members(env: Env, name: str) -> bool:
     return several or any(k.startswith(f"{name}.") for k in env)
 
 
-def _follow(branch: Any, env: Env) -> bool:
+def _follow(branch: Any, env: Env, changes: Callable[[Any], frozenset[str]]) -> bool:
     """Whether ``branch`` does nothing but assign, in ``env`` then."""
     if branch is None:
         return True
@@ -139,8 +143,8 @@ def _follow(branch: Any, env: Env) -> bool:
         if isinstance(item, c_ast.Assignment):
             assign(item, env)
         elif isinstance(item, c_ast.If):
-            choose(item, env)
-        elif not isinstance(item, c_ast.EmptyStatement) and mutated(item):
+            choose(item, env, changes)
+        elif not isinstance(item, c_ast.EmptyStatement) and changes(item):
             return False
     return True
 
