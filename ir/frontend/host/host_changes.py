@@ -3,14 +3,14 @@ function of the file by reference, and those that a stream is read into (``in >>
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pycparser import c_ast
 
 from ktc.ir.frontend.syntax.cxx_ast import QualName
 from ktc.ir.frontend.syntax.reference_arguments import Positions
-from ktc.ir.frontend.syntax.syntax_walk import descendants
+from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import base_name, mutated
 
 
@@ -19,6 +19,21 @@ def changed_names(item: Any, by_reference: Positions) -> frozenset[str]:
     :func:`~ktc.ir.frontend.syntax.reference_arguments.reference_positions`."""
     places = [x for n in (item, *descendants(item)) for x in (*_passed(n, by_reference), *_read_into(n))]
     return mutated(item) | {n for x in (*places, *_extracted(item)) if (n := base_name(x)) is not None}
+
+
+def whole_arrays(item: Any, arrays: Collection[str]) -> set[str]:
+    """The ``arrays`` that ``item`` names other than by an element: what it hands them to may change them."""
+    left, found, stack = set(arrays), set[str](), [item] if arrays else []
+    while stack and left:
+        n = stack.pop()
+        if isinstance(n, c_ast.ID) and n.name in left:
+            found.add(n.name)
+            left.discard(n.name)
+        elif isinstance(n, c_ast.ArrayRef) and isinstance(n.name, c_ast.ID):
+            stack.append(n.subscript)
+        elif not (isinstance(n, c_ast.UnaryOp) and n.op == "sizeof"):
+            stack.extend(children(n))
+    return found
 
 
 def _passed(node: Any, by_reference: Positions) -> Iterator[Any]:
@@ -49,4 +64,4 @@ def _extracted(node: Any) -> Iterator[Any]:
         node = node.left
 
 
-__all__ = ["changed_names"]
+__all__ = ["changed_names", "whole_arrays"]

@@ -20,7 +20,7 @@ from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .api_launches import API, as_launch
 from .host_assignments import assign, choose, unknown
-from .host_changes import changed_names
+from .host_changes import changed_names, whole_arrays
 from .host_lambdas import GenericLambda, generic_lambda
 
 
@@ -214,6 +214,9 @@ class _Walk:
                     self.lambdas[item.name] = generic  # what it mentions is mentioned where it is called
                 else:
                     self._find(item, env, declared)
+            arrays = [n for n, d in declared.items() if d is not item and _has_numbers(d)]
+            for name in whole_arrays(item, arrays) if arrays else ():
+                unknown(env, name)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
                 read = c_ast.If(item.cond, None, None)
                 for name in changed_names(read, self.lowering.by_reference) & {k.partition(".")[0] for k in env}:
@@ -336,6 +339,12 @@ def _started(loop: c_ast.For, changed: frozenset[str]) -> dict[str, Any]:
     inside = {x.name for x in descendants(loop.stmt) if isinstance(x, c_ast.Decl)} | changed
     names = {n: {x.name for x in (e, *descendants(e)) if isinstance(x, c_ast.ID)} for n, e in begun.items()}
     return {n: e for n, e in begun.items() if n not in inside and not names[n] & inside}
+
+
+def _has_numbers(declared: Any) -> bool:
+    """Whether it is an array, of no pointers."""
+    of = declared.type if isinstance(declared, c_ast.Decl) else None
+    return isinstance(of, c_ast.ArrayDecl) and isinstance(of.type, c_ast.TypeDecl)
 
 
 def _declare(item: Any, env: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from ktc.ir.types import BOOL, I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
+from .host_assignments import with_elements
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_variables import host_variables
@@ -406,6 +407,7 @@ class HostLaunch:
             KtcError: it cannot be followed.
         """
         low = self.lowering
+        node = self._with_elements(node)
         try:
             v = low.load(low.eval(node))
             return RVal(Var(self.known[v.name])) if isinstance(v, OpaqueVal) and v.name in self.known else v
@@ -451,6 +453,7 @@ class HostLaunch:
         low = self.lowering
         if node is None:
             return Dim3Val(i32(1), i32(1), i32(1))
+        node = self._with_elements(node)
         args = init_args(node)
         if len(args) > 1 or (len(args) == 1 and args[0] is not node):
             whole = self._value(args[0]) if len(args) == 1 else None
@@ -508,8 +511,12 @@ class HostLaunch:
         except KtcError:
             return None
 
+    def _with_elements(self, node: Any) -> Any:
+        return with_elements(node, self.site.env, self.site.declared)
+
     def _int(self, node: Any) -> Expr:
         low = self.lowering
+        node = self._with_elements(node)
         try:
             e = without_implicit_integers(low.rvalue(low.eval(node), node).expr)
         except KtcError as error:

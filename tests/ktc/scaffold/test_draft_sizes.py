@@ -238,6 +238,7 @@ def test_an_array_of_the_interior_has_no_elements_below_zero_at_the_smallest_siz
     assert shapes(d)["ref"] == ("H * W - 8 * W - 8",) and shapes(d)["out"] == ("H", "W")
     assert d.least["H"] >= 9 and d.doubts == []
 
+
 FOURS = """
 __global__ void fours(const float4* x, float4* y, const float* w, int many) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

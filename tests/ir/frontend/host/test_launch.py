@@ -212,6 +212,24 @@ def test_what_a_loop_s_body_changes_is_not_what_it_starts_from(cu, body) -> None
 
 
 @pytest.mark.parametrize(
+    ("body", "grid"),
+    [
+        ("size_t g[2]; g[0] = (n + 31) / 32; g[1] = 3; k<<<dim3(g[0], g[1]), 32>>>(p, n, m);", "(n + 31) / 32"),
+        ("int g[2] = {n, m}; g[0] /= 4; k<<<g[0], 32>>>(p, n, m);", "n / 4"),
+        ("int g[1]; g[0] = n; if (m > 9) g[0] = m; k<<<g[0], 32>>>(p, n, m);", "m > 9 ? m : n"),
+        ("dim3 g[2]; g[1] = dim3(n, 2); k<<<g[1], 32>>>(p, n, m);", "n"),
+        ("int g[1] = {4}; choose(g); k<<<g[0], 32>>>(p, n, m);", None),
+        ("int g[1] = {4}; int* at = g; at[0] = 5; k<<<g[0], 32>>>(p, n, m);", None),
+        ("int g[2] = {4, 5}; for (int i = 0; i < 2; ++i) { k<<<g[0], 32>>>(p, n, m); g[i] = 6; }", None),
+        ("int g[2]; g[m] = n; k<<<g[0], 32>>>(p, n, m);", None),
+    ],
+)
+def test_elements_of_arrays_are_followed(cu, body, grid) -> None:
+    launch = cu("void choose(int* g);\n" + KERNEL + f"void go(float* p, int n, int m) {{ {body} }}").launch
+    assert (launch and print_expr(launch.grid[0])) == grid
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "std::ifstream in(name); in >> m >> n;",
