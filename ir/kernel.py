@@ -76,7 +76,8 @@ class Launch:
     computed for, over other parameters and host variables, or that a workload computes of others; a rewrite that builds
     on one puts it on the kernel as an assumption (:mod:`ktc.ir.arith.size_equalities`). ``reached``: conditions over
     parameters and host variables under which the source comes to the launch: other launches are for other sizes.
-    ``together``: the names of buffers for which it passes the same memory, in groups.
+    ``together``: the names of buffers for which it passes the same memory, in groups. ``first``: counters of loops of
+    the host that the extents depend on, with what they are in the first round: the launch is that of this round.
 
     Extents of blocks that are numbers have the type i32, whatever type the source's host code has for them: lanes and
     warps are counted in it.
@@ -92,6 +93,7 @@ class Launch:
     passed: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
     reached: tuple[Expr, ...] = field(default=(), compare=False)
     together: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    first: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         block = tuple(cast(n, I32) if isinstance(n, Const) else n for n in self.block)

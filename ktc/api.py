@@ -23,7 +23,8 @@ from ktc.ir.text import named_apart
 
 from .cursors import Cursor, find
 from .pass_methods import method_name, pass_method, pass_name, step_text
-from .sources import SourceSpec, from_text, resolve
+from .project.as_built import as_built
+from .sources import SourceSpec, from_text, has_workload, resolve
 
 if TYPE_CHECKING:
     from ktc.backends.base import Emitted
@@ -286,6 +287,8 @@ def load(
     spec = SourceSpec(
         source, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect, beside
     )
+    if not has_workload(spec):
+        spec = as_built(spec)
     k, w = resolve(spec)
     k = named_apart(k)
     return Program(k, w, variant, original=k, source=spec)

@@ -24,7 +24,8 @@ class SourceSpec:
 
     ``kernel`` is a path, a folder with a ``workload.toml``, the name of a library kernel, or ``-`` for standard input;
     ``name`` picks one ``__global__`` function of several; ``template`` and ``variant`` its instantiation. Without
-    ``beside``, a workload file next to the source is not looked at.
+    ``beside``, a workload file next to the source is not looked at. ``notes``: how the source is read, where
+    the user did not say so (:mod:`ktc.project.as_built`).
     """
 
     kernel: str
@@ -36,6 +37,7 @@ class SourceSpec:
     workload: str | None = None
     dialect: str | None = None
     beside: bool = True
+    notes: tuple[str, ...] = ()
 
 
 def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
@@ -84,6 +86,13 @@ def library_kernels() -> dict[str, Path]:
     """``family/name`` to folder, for every kernel of the library."""
     root = library()
     return {str(p.parent.relative_to(root)): p.parent for p in sorted(root.glob("*/*/workload.toml"))}
+
+
+def has_workload(spec: SourceSpec) -> bool:
+    """Whether a workload file says how the kernel of ``spec`` is read."""
+    if spec.workload:
+        return True
+    return spec.kernel != "-" and _workload_of(_find(spec.kernel), spec) is not None
 
 
 def _find(text: str) -> Path:

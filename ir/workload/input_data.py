@@ -105,6 +105,9 @@ def make_array(
         raise KtcError(
             "E-WORKLOAD-INIT", f"no init '{init}' for '{key}'", hint=f"one of {', '.join(INITS)}", exit_code=2
         )
+    if bounds is not None and bounds[0] > bounds[1]:
+        what = f"the range of '{key}' goes from {bounds[0]:g} to {bounds[1]:g}, and has no number"
+        raise KtcError("E-WORKLOAD-RANGE", what, hint="its first number is the smallest: range = [0, 15]", exit_code=2)
     if exact and floating and init not in ("zeros", "poison"):
         limit = EXACT_LIMIT.get(dtype, 4)
         values: Any = rng.integers(1, limit + 1, count) * rng.choice([-1, 1], count)

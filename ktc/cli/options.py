@@ -164,19 +164,41 @@ def load_program(
     given = pairs(",".join(template), "--template") if template else None
     more = {"variant": variant or None, "workload": workload or None, "beside": beside, **how}
     try:
-        return api.load(kernel, name=name or None, template=given, **more)
+        return _noted(api.load(kernel, name=name or None, template=given, **more))
     except KtcError as e:
         if e.code != "E-TEMPLATE-MISSING" or given or not instantiate or kernel == "-":
             raise
         why = e.message
-        from ktc.ir.frontend.entry_points import template_arguments, why_no_instance
-
-        found = next(template_arguments(kernel, kernel=name or None, **how), None)
-        if found is None:
-            raise why_no_instance(kernel, kernel=name or None, **how) or e from None
+        found = _instance(kernel, name, how, e)
     spelled = ",".join(f"{k}={v}" for k, v in found.items())
     note(f"no template arguments given: taking --template '{spelled}' ({why})")
-    return api.load(kernel, name=name or None, template=found, **more)
+    return _noted(api.load(kernel, name=name or None, template=found, **more))
+
+
+def _instance(kernel: str, name: str, how: Mapping[str, Any], missing: KtcError) -> dict[str, str]:
+    """The first template arguments that lead to a kernel.
+
+    Raises:
+        KtcError: why the first instance that the source launches leads to none, else ``missing``.
+    """
+    from ktc.ir.frontend.entry_points import template_arguments, why_no_instance
+    from ktc.project.as_built import as_built
+    from ktc.sources import SourceSpec
+
+    defines = how["defines"] or {}
+    spec = as_built(SourceSpec(kernel, name or None, {}, None, defines, how["include_dirs"], dialect=how["dialect"]))
+    asked = {**how, "kernel": spec.name, "include_dirs": tuple(spec.include_dirs)}
+    found = next(template_arguments(spec.kernel, **asked), None)
+    if found is None:
+        raise why_no_instance(spec.kernel, **asked) or missing from None
+    return found
+
+
+def _noted(program: Program) -> Program:
+    """``program``, with what is to be said of how its source is read said."""
+    for text in program.source.notes if program.source is not None else ():
+        note(text)
+    return program
 
 
 def with_workload(program: Program, folder: Path | None = None) -> Program:

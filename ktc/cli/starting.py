@@ -53,12 +53,16 @@ def _of_library() -> list[dict]:
 
 
 def _of_file(file: str, **how: Any) -> list[dict]:
-    from ktc.ir.frontend import list_kernels, load
+    from ktc.ir.frontend import load
+    from ktc.project.as_built import kernels_as_built
 
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     rows = []
-    for k in list_kernels(file, **how):
+    found, notes = kernels_as_built(file, **how)
+    for text in notes:
+        note(text)
+    for k in found:
         template = [f"{t.kind} {t.name}" for t in k.template]
         place = str(k.loc) if k.loc else ""
         rows.append(

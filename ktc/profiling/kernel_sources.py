@@ -15,7 +15,7 @@ from ktc.ir.frontend.host.captured import Instance, instance, spelled
 from .profile_format import Geometry
 
 if TYPE_CHECKING:
-    from ktc.survey.tree import Tree
+    from ktc.project.source_trees import Tree
 
 
 MOST_OTHERS = 4
@@ -104,7 +104,7 @@ class SourceTree:
 
     def _find(self, include: str, including: str) -> str | None:
         """The folder that ``include`` is relative to, looked for in all of the tree."""
-        from ktc.survey.tree import Tree
+        from ktc.project.source_trees import Tree
 
         for folder in self.folders:
             found = Tree(folder).find(include, including)
@@ -138,8 +138,8 @@ def _named_by_a_build(found: str, include: str, including: str) -> str:
 
 
 def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:
+    from ktc.project.source_trees import Tree, read_bytes
     from ktc.survey.kernel_scan import kernels_in
-    from ktc.survey.tree import Tree, read_bytes
 
     found: dict[str, list[Place]] = {}
     for folder in folders:
@@ -157,7 +157,7 @@ def _indexed(folders: Iterable[str]) -> dict[str, list[Place]]:
 def _readers(tree: Tree, file: str) -> list[str]:
     """Files by which the kernels of ``file`` are read: itself and units that include it. Those come first for a header,
     and where only they launch kernels: what is read by such a unit shows its launch too."""
-    from ktc.survey.tree import has_launch, is_header
+    from ktc.project.source_trees import has_launch, is_header
 
     including = [f for f in tree.including(Path(file).name) if not is_header(f) and f != file]
     including = sorted(including, key=lambda f: not has_launch(f))[:MOST_INCLUDING]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.text import print_expr
 from ktc.passes.raising.recognise.vector_components import as_components
 
 from .any_sizes import with_any_sizes
@@ -53,6 +54,8 @@ def draft(k: Kernel) -> Draft:
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
     d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]
+    starts = k.launch.first if k.launch is not None else ()
+    d.doubts += [f"the launch: it is that of a loop's first round, where {n} is {print_expr(e)}" for n, e in starts]
     d.roles = with_whole_rows(k, with_equal_extents(k, d.roles))
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)

@@ -92,14 +92,23 @@ def _passes(bound: Expr, s: Sym, params: set[Sym], by: int) -> bool:
 
 
 def _divisions(exprs: Iterable[Expr], fixed: Mapping[str, int]) -> Iterator[tuple[Expr, int]]:
-    """(dividend, divisor) of the integer divisions by a number above 1."""
+    """(dividend, divisor) of the integer divisions by a number above 1; of ``n / 4 / 128`` also ``n`` by 512."""
     for e in (x for y in exprs for x in walk_expr(y)):
-        if isinstance(e, Binary) and e.op in ("/", ">>") and isinstance(e.type, Scalar) and e.type.is_int:
-            by = without_casts(e.b)
-            n = by.value if isinstance(by, Const) else fixed.get(by.sym.name) if isinstance(by, Var) else None
-            n = 1 << n if e.op == ">>" and isinstance(n, int) and 0 <= n < 11 else n
-            if isinstance(n, int) and 1 < n <= MOST:
-                yield without_casts(e.a), n
+        whole, n = e, 1
+        while (by := _divisor(whole, fixed)) is not None and 1 < n * by <= MOST:
+            assert isinstance(whole, Binary)
+            whole, n = without_casts(whole.a), n * by
+            yield whole, n
+
+
+def _divisor(e: Expr, fixed: Mapping[str, int]) -> int | None:
+    """The number above 1 that an integer division divides by."""
+    if not isinstance(e, Binary) or e.op not in ("/", ">>") or not isinstance(e.type, Scalar) or not e.type.is_int:
+        return None
+    by = without_casts(e.b)
+    n = by.value if isinstance(by, Const) else fixed.get(by.sym.name) if isinstance(by, Var) else None
+    n = 1 << n if e.op == ">>" and isinstance(n, int) and 0 <= n < 11 else n
+    return n if isinstance(n, int) and n > 1 else None
 
 
 def _bounds(k: Kernel) -> Iterator[tuple[Expr, Expr]]:

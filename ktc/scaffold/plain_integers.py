@@ -45,11 +45,12 @@ def values_compared(k: Kernel, p: Param, fixed: Mapping[str, int]) -> tuple[int,
     if not t.is_int:
         return None
     sources, known = definitions(k), {q.sym: fixed[q.sym.name] for q in k.params if q.sym.name in fixed}
-    numbers = set(_numbers(k, p.sym, sources, known))
-    if not numbers:
-        return None
     lowest = -(1 << t.bits - 1) if t.is_signed else 0
     highest = (1 << t.bits - (1 if t.is_signed else 0)) - 1
+    # numbers beyond what an element holds are compared with words that are made of several
+    numbers = {(n, how) for n, how in _numbers(k, p.sym, sources, known) if lowest <= n <= highest}
+    if not numbers:
+        return None
     if numbers == {(0, "==")}:
         return TRUTH_VALUES
     ends = [n for n, _ in numbers]

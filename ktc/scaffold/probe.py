@@ -52,9 +52,9 @@ FUEL, SHORT_FUEL = 20_000, 1_000
 WORK = 1 << 27
 """Statements of a probe times its threads, from which on it takes more than a second."""
 
-UNITS = (32, 16, 8, 4, 2, 1, 64, 128, 256, 512, 1024, 2048, 4096)
+UNITS = (32, 16, 8, 4, 2, 1, 64, 128, 256, 512, 1024, 2048, 4096, 1 << 14, 1 << 16, 1 << 18)
 """Probes give sizes in multiples of these: the first that gives a small launch. Tiles and vectors divide 32; where a
-block takes hundreds of elements and the grid is rounded down, only the last give any."""
+block takes hundreds of elements, or each of its threads does, and the grid is rounded down, only the last give any."""
 
 MULTIPLES = ((1, 2, 3, 5, 4, 6), (2, 3, 1, 4, 6, 5), (3, 1, 2, 6, 5, 4), (2, 2, 5, 3, 4, 1), (4, 1, 1, 2, 3, 3))
 """Sizes of the probes over the unit: no two of them grow alike, so that no product looks like another."""

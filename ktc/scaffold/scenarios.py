@@ -131,7 +131,8 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     """Scenarios of each of ``TARGETS`` for ``d``, one held out, an odd one; and the most of each size."""
     widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
     work = work_of([(s.sizes, s.accesses) for s in seen], d.names) if seen else Work(1.0, {})
-    start = dict(seen[0].sizes) if seen else dict.fromkeys(d.names, 64)
+    allowed_at = [s.sizes for s in seen[:1]] or probe.sizes()[:1]
+    start = {n: allowed_at[0].get(n, 64) if allowed_at else 64 for n in d.names}
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
     windows = {n: USUAL[kind] for n, kind in d.roles.windows.items() if n in start}
     windows |= d.given

@@ -1,7 +1,8 @@
 """Coverage over a tree of sources: which kernels parse with types, print and compile, and why the others do not.
 
-``tree`` (which files) -> ``kernel_scan`` (which kernels, without the parser) -> ``unit`` (one file through the
-front-end and the backends) in ``worker`` processes that ``pool`` starts and watches -> ``summary`` (totals, refusals).
+``ktc.project.source_trees`` (which files) -> ``kernel_scan`` (which kernels, without the parser) -> ``unit`` (one file
+through the front-end and the backends) in ``worker`` processes that ``pool`` starts and watches -> ``summary`` (totals,
+refusals).
 """
 
 from __future__ import annotations

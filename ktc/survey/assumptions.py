@@ -12,8 +12,7 @@ import re
 from functools import cached_property
 
 from ktc.ir.diagnostics import KtcError
-
-from .tree import Tree, read_bytes
+from ktc.project.source_trees import Tree, read_bytes
 
 ASSUMED_VALUE, ASSUMED_TYPE = "16", "float"
 """What a macro that nothing in the tree defines is taken for, when a kernel uses it as a number or as a type."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktc.emission import PORT_PROFILES
+from ktc.project.source_trees import Tree, is_header
 
 from .pool import FileResult, OnDone, run_files
 from .survey_options import SurveyOptions
-from .tree import Tree, is_header
 from .unit import Record
 
 

@@ -21,12 +21,12 @@ from ktc.ir.frontend.preprocess.switched_off import switched_off
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.kernel import Kernel
 from ktc.ir.text.printer import print_type
+from ktc.project.source_trees import Tree
 
 from . import compiling
 from .assumptions import ASSUMED_TYPE, Assumptions, Builds
 from .kernel_scan import Found, kernels_in
 from .survey_options import SurveyOptions
-from .tree import Tree
 
 Record: TypeAlias = dict[str, Any]
 

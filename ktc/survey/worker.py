@@ -11,10 +11,11 @@ import resource
 import sys
 from typing import Any
 
+from ktc.project.source_trees import Tree
+
 from .assumptions import Builds
 from .kernel_scan import Found
 from .survey_options import SurveyOptions
-from .tree import Tree
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.text import print_kernel
 from ktc.passes.core.base import Result
 from ktc.passes.raising.raise_ import Raise
+from ktc.project.source_trees import Tree
 from ktc.survey.assumptions import Builds
 from ktc.survey.survey_options import SurveyOptions
-from ktc.survey.tree import Tree
 from ktc.survey.unit import UnitSurvey, refusals_into
 
 from .compare import audit

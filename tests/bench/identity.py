@@ -35,8 +35,8 @@ CUDA_SCALARS = {"int": "i", "uint": "u", "float": "f", "bool": "b"}
 
 def prepare(out: Path, trees: list[str], folders: list[str]) -> None:
     """One pickle a kernel: the Emitted of each backend, and the name of its entry in the original's cubin."""
+    from ktc.project.source_trees import Tree
     from ktc.survey import SurveyOptions
-    from ktc.survey.tree import Tree
 
     out.mkdir(parents=True, exist_ok=True)
     for root in trees:

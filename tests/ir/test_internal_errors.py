@@ -11,9 +11,9 @@ from ktc.ir.diagnostics import InternalError, KtcError
 from ktc.ir.frontend import load
 from ktc.ir.frontend.preprocess import preprocessor
 from ktc.ir.frontend.syntax.cxx_parser import CudaParser
+from ktc.project.source_trees import Tree
 from ktc.survey import SurveyOptions
 from ktc.survey.assumptions import Builds
-from ktc.survey.tree import Tree
 from ktc.survey.unit import UnitSurvey
 
 GOOD = "__global__ void good(float* x) { x[0] = 1; }\n"

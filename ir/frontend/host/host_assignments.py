@@ -3,6 +3,8 @@
     dim3 grid(n, 2);           grid.x: n       grid.y: 2
     grid.x /= 4;               grid.x: n / 4
     if (n > 64) grid.y = m;    grid.y: n > 64 ? m : 2
+    size_t local[2];
+    local[0] = 16;             local[0]: 16
 
 Expressions are read where a launch stands, with the names that hold there. So whoever assigns to a variable first puts
 its old value in the place of its name wherever that is mentioned: ``int b = a; a = 5;`` leaves ``b`` what ``a`` was.
@@ -10,17 +12,18 @@ its old value in the place of its name wherever that is mentioned: ``int b = a; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
 
 from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CtorInit
 from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
-from ktc.ir.frontend.syntax.variable_uses import init_args, mutated
+from ktc.ir.frontend.syntax.variable_uses import init_args
 
 Env = dict[str, Any]
-"""By name, and by ``name.x`` for what was assigned to a member: a declaration, an expression, or None where that is not
-known."""
+"""By name, and by ``name.x`` or ``name.0`` for what was assigned to a member or an element: a declaration, an
+expression, or None where that is not known."""
 
 MEMBERS = "xyz"
 
@@ -46,13 +49,16 @@ def assign(item: c_ast.Assignment, env: Env) -> None:
     env[key] = value
 
 
-def choose(item: c_ast.If, env: Env) -> None:
-    """Follow an ``if`` whose branches assign: what either leaves is a choice of the two, where both are known."""
-    changed = mutated(item) & {k.partition(".")[0] for k in env}
+def choose(item: c_ast.If, env: Env, changes: Callable[[Any], frozenset[str]]) -> None:
+    """Follow an ``if`` whose branches assign: what either leaves is a choice of the two, where both are known.
+
+    ``changes``: the variables that a statement changes.
+    """
+    changed = changes(item) & {k.partition(".")[0] for k in env}
     ways = []
     for branch in (item.iftrue, item.iffalse):
         way = dict(env)
-        followed = _follow(branch, way)
+        followed = _follow(branch, way, changes)
         ways.append(way if followed else None)
     yes, no = ways
     for name in changed:
@@ -108,6 +114,9 @@ def current(env: Env, key: str) -> Any:
     if not member:
         args = init_args(init)
         return args[0] if len(args) == 1 else None
+    if member.isdigit():
+        listed = init.exprs if isinstance(init, c_ast.InitList) else []
+        return listed[int(member)] if int(member) < len(listed) else None
     if isinstance(init, Construct):
         args = list(init.args)
     elif init is None or isinstance(init, CtorInit | c_ast.InitList):
@@ -130,7 +139,7 @@ def _has_members(env: Env, name: str) -> bool:
     return several or any(k.startswith(f"{name}.") for k in env)
 
 
-def _follow(branch: Any, env: Env) -> bool:
+def _follow(branch: Any, env: Env, changes: Callable[[Any], frozenset[str]]) -> bool:
     """Whether ``branch`` does nothing but assign, in ``env`` then."""
     if branch is None:
         return True
@@ -139,8 +148,8 @@ def _follow(branch: Any, env: Env) -> bool:
         if isinstance(item, c_ast.Assignment):
             assign(item, env)
         elif isinstance(item, c_ast.If):
-            choose(item, env)
-        elif not isinstance(item, c_ast.EmptyStatement) and mutated(item):
+            choose(item, env, changes)
+        elif not isinstance(item, c_ast.EmptyStatement) and changes(item):
             return False
     return True
 
@@ -150,11 +159,42 @@ def _key(lvalue: Any) -> str | None:
         return str(lvalue.name)
     if isinstance(lvalue, c_ast.StructRef) and isinstance(lvalue.name, c_ast.ID) and isinstance(lvalue.field, c_ast.ID):
         return f"{lvalue.name.name}.{lvalue.field.name}" if lvalue.type == "." else None
+    return element_key(lvalue)
+
+
+def element_key(node: Any) -> str | None:
+    """``name.0`` for ``name[0]``; None for anything else."""
+    if (
+        isinstance(node, c_ast.ArrayRef)
+        and isinstance(node.name, c_ast.ID)
+        and isinstance(node.subscript, c_ast.Constant)
+    ):
+        return f"{node.name.name}.{node.subscript.value}" if node.subscript.value.isdigit() else None
     return None
+
+
+def with_elements(node: Any, env: Env, declared: Env) -> Any:
+    """A copy of an expression with what elements of arrays hold in their place, as the array's type has it."""
+
+    def held(n: Any) -> Any | None:
+        key = element_key(n)
+        value = current(env, key) if key is not None else None
+        if key is None or value is None or any(element_key(x) == key for x in (value, *descendants(value))):
+            return None
+        value = with_elements(value, env, declared)
+        decl = declared.get(key.partition(".")[0])
+        of = decl.type.type if isinstance(decl, c_ast.Decl) and isinstance(decl.type, c_ast.ArrayDecl) else None
+        if isinstance(of, c_ast.TypeDecl) and isinstance(of.type, c_ast.IdentifierType):
+            return c_ast.Cast(c_ast.Typename(None, [], None, c_ast.TypeDecl(None, [], None, of.type)), value, n.coord)
+        return value
+
+    return replaced(node, held)
 
 
 def _place(key: str) -> Any:
     name, _, member = key.partition(".")
+    if member.isdigit():
+        return c_ast.ArrayRef(c_ast.ID(name), c_ast.Constant("int", member))
     return c_ast.StructRef(c_ast.ID(name), ".", c_ast.ID(member)) if member else c_ast.ID(name)
 
 
@@ -167,4 +207,4 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
     return replaced(node, lambda n: by if _key(n) == key else None)
 
 
-__all__ = ["assign", "choose", "current", "unknown"]
+__all__ = ["assign", "choose", "current", "unknown", "with_elements"]

@@ -16,10 +16,11 @@ from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, IfConstexpr
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
-from ktc.ir.frontend.syntax.variable_uses import mutated
+from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .api_launches import API, as_launch
 from .host_assignments import assign, choose, unknown
+from .host_changes import changed_names, whole_arrays
 from .host_lambdas import GenericLambda, generic_lambda
 
 
@@ -63,6 +64,8 @@ class Use:
     """The conditions of every ``if constexpr`` around it, each with the value for which it is there at all."""
     reached: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
     """The conditions of every other ``if`` that leads to it, outermost first."""
+    first: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The counters of the loops around it that only their loops change, each with what it starts from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +168,7 @@ class _Walk:
         self.found: list[Use] = []
         self.under: tuple[tuple[Any, bool], ...] = ()
         self.reached: tuple[Condition, ...] = ()
+        self.first: dict[str, Any] = {}
         self.lambdas: dict[str, GenericLambda] = {}
         self.items: list[Any] = []
         self.depth = 0
@@ -210,11 +214,17 @@ class _Walk:
                     self.lambdas[item.name] = generic  # what it mentions is mentioned where it is called
                 else:
                     self._find(item, env, declared)
+            arrays = [n for n, d in declared.items() if d is not item and _has_numbers(d)]
+            for name in whole_arrays(item, arrays) if arrays else ():
+                unknown(env, name)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
+                read = c_ast.If(item.cond, None, None)
+                for name in changed_names(read, self.lowering.by_reference) & {k.partition(".")[0] for k in env}:
+                    unknown(env, name)  # if (!(in >> n)) return;
                 self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
                 env.update(refuted(env, item.cond))
             elif isinstance(item, c_ast.If) and self._mutated(item):
-                choose(item, env)
+                choose(item, env, self._mutated)
             elif not isinstance(item, Alias | c_ast.Typedef):
                 of = item.init if isinstance(item, c_ast.Decl) else getattr(item, "rvalue", item)
                 for name in self._mutated(of) & {k.partition(".")[0] for k in env} if of is not None else ():
@@ -222,10 +232,10 @@ class _Walk:
         self.reached = outer
 
     def _mutated(self, item: Any) -> frozenset[str]:
-        """The variables that a statement assigns; every look at the host code asks it of every statement."""
+        """The variables that a statement changes; every look at the host code asks it of every statement."""
         known = self.lowering.program.host_mutated
         if id(item) not in known:
-            known[id(item)] = item, mutated(item)
+            known[id(item)] = item, changed_names(item, self.lowering.by_reference)
         return known[id(item)][1]
 
     def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
@@ -261,8 +271,10 @@ class _Walk:
                 unknown(env, name)  # an earlier iteration may have changed it
         for c in _children(item):
             if self._wanted(c):
-                outer = self.under, self.reached
+                outer = self.under, self.reached, self.first
                 inner = dict(env)
+                if isinstance(item, c_ast.For) and c is item.stmt:
+                    self.first = {**self.first, **_started(item, self._mutated(item.stmt))}
                 if isinstance(item, c_ast.If | IfConstexpr) and c in (item.iftrue, item.iffalse):
                     holds = c is item.iftrue
                     inner = (assumed if holds else refuted)(env, item.cond)
@@ -271,7 +283,7 @@ class _Walk:
                     else:
                         self.reached = (*self.reached, Condition(item.cond, holds, dict(env)))
                 self._find(c, inner, dict(declared))
-                self.under, self.reached = outer
+                self.under, self.reached, self.first = outer
 
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
@@ -305,13 +317,34 @@ class _Walk:
     ) -> None:
         place = self.lowering.place(launch or node)
         meant = dict(env), call, launch, dict(declared)
-        self.found.append(Use(self.function, node, place, *meant, self.under, self.reached))
+        self.found.append(Use(self.function, node, place, *meant, self.under, self.reached, self.first))
 
 
 def _runs_once(item: Any) -> bool:
     """Whether ``item`` is ``do { .. } while (0)``, as macros of several statements are written."""
     zero = isinstance(item, c_ast.DoWhile) and isinstance(item.cond, c_ast.Constant)
     return zero and item.cond.value in ("0", "false")
+
+
+def _started(loop: c_ast.For, changed: frozenset[str]) -> dict[str, Any]:
+    """What the counters of ``loop`` start from, of those that its body, which changes the variables ``changed``, leaves
+    alone; none that starts from a name with another meaning in the body."""
+    init = loop.init
+    if isinstance(init, c_ast.DeclList):
+        begun = {d.name: args[0] for d in init.decls if len(args := init_args(d.init)) == 1}
+    elif isinstance(init, c_ast.Assignment) and init.op == "=" and isinstance(init.lvalue, c_ast.ID):
+        begun = {init.lvalue.name: init.rvalue}
+    else:
+        return {}
+    inside = {x.name for x in descendants(loop.stmt) if isinstance(x, c_ast.Decl)} | changed
+    names = {n: {x.name for x in (e, *descendants(e)) if isinstance(x, c_ast.ID)} for n, e in begun.items()}
+    return {n: e for n, e in begun.items() if n not in inside and not names[n] & inside}
+
+
+def _has_numbers(declared: Any) -> bool:
+    """Whether it is an array, of no pointers."""
+    of = declared.type if isinstance(declared, c_ast.Decl) else None
+    return isinstance(of, c_ast.ArrayDecl) and isinstance(of.type, c_ast.TypeDecl)
 
 
 def _declare(item: Any, env: dict[str, Any]) -> None:

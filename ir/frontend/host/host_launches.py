@@ -30,8 +30,10 @@ from ktc.ir.types import BOOL, I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
+from .host_assignments import with_elements
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
+from .host_variables import host_variables
 from .launch_math import as_written, float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
@@ -68,6 +70,12 @@ class HostLaunch:
         self.in_grid = False
         """Whether the number of blocks is described: one that cannot be followed is a number of its own."""
 
+        self.first: dict[str, Expr] = {}
+        """Counters of the loops around the launch that its extents depend on, with their first values."""
+
+        self.in_extents = False
+        """Whether extents are described."""
+
         self.tensors: ObjectExtents | None = None
         self.extents: ObjectExtents | None = None
         """What objects' numbers of elements are, while what this launch passes is described."""
@@ -85,18 +93,21 @@ class HostLaunch:
             names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
                 n for n in site.env if "." not in n
             }
-            for name in names:
+            for name, decl in host_variables(low.program):
+                scope.names[name] = LazyVal(partial(self._variable, name, decl))
+            for name in names | site.first.keys():
                 scope.names[name] = LazyVal(partial(self.value, name))
             scope.names.update(self.instance)
             self._scope = scope
             self._kernel_args()
             given = (*self._constants(), *self._numbers())
             config = self.node.config
-            self.in_grid = True
+            self.in_grid = self.in_extents = True
             grid = self._dim3(config[0])
             self.in_grid = False
             block = self._dim3(config[1])
             shared = self._int(config[2]) if len(config) > 2 else None
+            self.in_extents = False
             grid, block = self._inlined(grid, effects), self._inlined(block, effects)
             shared = self._inlined((shared,), effects)[0] if shared is not None else None
             self._know_extents()
@@ -107,6 +118,7 @@ class HostLaunch:
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
             computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
             reached = tuple(substitute_expr(e, computed) for e in self._reached(effects))
+            first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
@@ -115,7 +127,8 @@ class HostLaunch:
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
         together = same_memory(self._pairs(), self.site.env)
-        return Launch(grid, block, shared, given=given, passed=passed, reached=reached, together=together), host
+        told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first}
+        return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def _inlined(self, parts: Any, effects: list) -> Any:
         """Expressions with the values put in that following host functions has given to their variables.
@@ -306,6 +319,8 @@ class HostLaunch:
         if name in self.busy:
             return self._opaque(name, None)
         decl = self._product(name) or self.site.env.get(name)
+        if decl is None and name in self.site.first:
+            return self._first(name)
         if decl is None:
             return self._parameter(name)
         self.busy.add(name)
@@ -313,6 +328,36 @@ class HostLaunch:
             return self._follow(name, decl)
         finally:
             self.busy.discard(name)
+
+    def _variable(self, name: str, decl: Any) -> Value:
+        """An integer at file scope that the host sets: the parameter that it is passed for, or a number of its own.
+
+        Raises:
+            KtcError: E-LAUNCH-EXPR, it is no integer.
+        """
+        t = self.lowering.resolve(decl.type)
+        if not isinstance(t, Scalar) or not t.is_int:
+            raise self._refuse(self.node, None)
+        return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
+
+    def _first(self, name: str) -> Value:
+        """What the counter ``name`` of a loop around the launch is: in extents, what it starts from; elsewhere a number
+        of the host, or, of a variable that only the loop has, nothing.
+
+        Raises:
+            KtcError: E-LAUNCH-EXPR, a variable of the loop is asked for outside of extents.
+        """
+        if not self.in_extents:
+            if name in self.site.env:
+                return self._parameter(name)
+            raise self._refuse(self.node, None)
+        self.busy.add(name)
+        try:
+            e = self._int(self.site.first[name])
+        finally:
+            self.busy.discard(name)
+        self.first[name] = e
+        return RVal(e)
 
     def _is_constant(self, name: str) -> bool:
         """Whether ``name`` is a number's, or that of a copy of one: ``int step = 2; const int window = step;``."""
@@ -362,6 +407,7 @@ class HostLaunch:
             KtcError: it cannot be followed.
         """
         low = self.lowering
+        node = self._with_elements(node)
         try:
             v = low.load(low.eval(node))
             return RVal(Var(self.known[v.name])) if isinstance(v, OpaqueVal) and v.name in self.known else v
@@ -407,6 +453,7 @@ class HostLaunch:
         low = self.lowering
         if node is None:
             return Dim3Val(i32(1), i32(1), i32(1))
+        node = self._with_elements(node)
         args = init_args(node)
         if len(args) > 1 or (len(args) == 1 and args[0] is not node):
             whole = self._value(args[0]) if len(args) == 1 else None
@@ -464,8 +511,12 @@ class HostLaunch:
         except KtcError:
             return None
 
+    def _with_elements(self, node: Any) -> Any:
+        return with_elements(node, self.site.env, self.site.declared)
+
     def _int(self, node: Any) -> Expr:
         low = self.lowering
+        node = self._with_elements(node)
         try:
             e = without_implicit_integers(low.rvalue(low.eval(node), node).expr)
         except KtcError as error:

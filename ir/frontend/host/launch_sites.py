@@ -52,6 +52,8 @@ class LaunchSite:
     """The conditions of every ``if constexpr`` around it, as a ``Use`` has them."""
     reached: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
     """The conditions of every other ``if`` that leads to it, as a ``Use`` has them."""
+    first: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What counters of the loops around it start from, as a ``Use`` has them."""
 
     @property
     def template_args(self) -> list | None:
@@ -92,6 +94,7 @@ def _launches(lowering: KernelLowering, use: Use) -> Iterator[LaunchSite]:
             use.declared,
             use.under,
             use.reached,
+            use.first,
         )
 
 

@@ -1,4 +1,5 @@
-"""CUDA's video instructions ``__vadd4``, ``__vcmpgtu2``, ...: lanes of a word, written out as C++ text.
+"""CUDA's integer SIMD functions as C++ text: ``__vadd4``, ``__vcmpgtu2``, ... on lanes of a word, and those of dynamic
+programming, ``__viaddmax_s16x2_relu``, ``__vimin3_u32``, ...
 
 Meanings after the CUDA Math API 13.0, "SIMD Intrinsics". Each function is written out lane by lane when first called.
 """
@@ -13,6 +14,7 @@ OPERATIONS: dict[str, str] = {
     "add": "a + b", "sub": "a - b", "addss": "clamp(a + b)", "addus": "clamp(a + b)", "subss": "clamp(a - b)",
     "subus": "clamp(a - b)", "absdiffs": "abs(a - b)", "absdiffu": "abs(a - b)", "maxs": "max(a, b)",
     "maxu": "max(a, b)", "mins": "min(a, b)", "minu": "min(a, b)", "avgu": "(a + b + 1) >> 1", "haddu": "(a + b) >> 1",
+    "avgs": "(a + b + (a + b >= 0 ? 1 : 0)) >> 1",
     "abs": "abs(a)", "absss": "clamp(abs(a))", "neg": "-a", "negss": "clamp(-a)", "sads": "abs(a - b)",
     "sadu": "abs(a - b)",
 }  # fmt: skip
@@ -24,6 +26,8 @@ UNARY = frozenset({"abs", "absss", "neg", "negss"})
 
 def text(name: str) -> str | None:
     """The function ``name`` as C++ text, None if it is not one of these."""
+    if (dynamic := DYNAMIC.fullmatch(name)) is not None:
+        return _dynamic(name, dynamic)
     match = NAME.fullmatch(name)
     if match is None:
         return None
@@ -50,6 +54,35 @@ def text(name: str) -> str | None:
         parts.append(f"(unsigned int)r{i}" if op == "sad" else f"({lane} << {bits * i})" if i else lane)
     total = (" + " if op == "sad" else " | ").join(parts)
     return f"__device__ unsigned int {name}({params}) {{ {' '.join(out)} return {total}; }}"
+
+
+DYNAMIC = re.compile(r"__vi(add|b|)(max|min)(3?)_([su])(32|16x2)(_relu)?")
+"""Which of two or three numbers is largest or smallest, the sum of two among them, one word or two halves of it."""
+
+
+def _dynamic(name: str, match: re.Match[str]) -> str | None:
+    form, op, three, sign, width, relu = match.groups()
+    if (form and three) or (relu and sign == "u") or (relu and form == "b"):
+        return None
+    whole, signed = width == "32", sign == "s"
+    word = "int" if whole and signed else "unsigned int"
+    lane = word if whole else "short" if signed else "unsigned short"
+    shifts = (0,) if whole else (0, 16)
+    params = ["a", "b", "c"] if form == "add" or three else ["a", "b"]
+    out, parts = [], []
+    for i, shift in enumerate(shifts):
+        for p in params:
+            out.append(
+                f"const {lane} {p}{i} = ({lane})({p} >> {shift});" if shift else f"const {lane} {p}{i} = ({lane}){p};"
+            )
+        first = f"({lane})((unsigned int)a{i} + (unsigned int)b{i})" if form == "add" else f"{op}(a{i}, b{i})"
+        value = f"{op}({first}, c{i})" if len(params) == 3 else first
+        out.append(f"const {lane} r{i} = ({lane}){f'max({value}, 0)' if relu else value};")
+        parts.append(f"r{i}" if whole else f"(((unsigned int)r{i} & 0xffffu) << {shift})")
+    chosen = [("pred", 0)] if whole else [("pred_hi", 1), ("pred_lo", 0)]
+    out += [f"*{p} = r{i} == a{i};" for p, i in chosen if form == "b"]
+    given = [f"{word} {p}" for p in params] + [f"bool* {p}" for p, _ in chosen if form == "b"]
+    return f"__device__ {word} {name}({', '.join(given)}) {{ {' '.join(out)} return {' | '.join(parts)}; }}"
 
 
 def _numbered(rule: str, lane: int) -> str:

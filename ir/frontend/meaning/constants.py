@@ -136,6 +136,8 @@ def folded_integer(e: Expr) -> Const | None:
         return None
     if e.op in ("<<", ">>") and not 0 <= b.value < a.ty.bits:
         return None
+    if e.op == "<<" and a.value >= 0 and (shifted := int(a.value) << int(b.value)) < 1 << t.bits:
+        return const_as(Const(shifted, t), t)  # into the sign bit as well ([expr.shift] since CWG 1457)
     return _wrapped(INT_OPS[e.op](a.value, b.value), t)
 
 

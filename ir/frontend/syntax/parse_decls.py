@@ -61,6 +61,8 @@ class DeclParser(SpecifierParser):
             quals = []
             while self._peek_type() in QUALIFIERS:
                 quals.append(self._advance().value.strip("_"))
+            while self._peek_type() == "CUDA" and self._specifiers is not None:  # ``int* __device__ at(int i)``
+                self._specifiers["function"].append(self._advance().value)
             layers.append((tok, quals))
         return layers
 

@@ -20,6 +20,9 @@ class SpecifierParser(AmbiguityParser):
 
     _need_type = False
 
+    _specifiers: dict[str, list] | None = None
+    """Those that were read last: what stands behind a pointer's star may add to them."""
+
     def _parse_specifiers(self, *, allow_storage_and_function):
         spec: Any = None
         saw_type = False
@@ -83,6 +86,7 @@ class SpecifierParser(AmbiguityParser):
             else:
                 break
             first = first or coord
+        self._specifiers = spec
         return spec, saw_type, first
 
     def _parse_cuda_args(self, add) -> None:

@@ -56,6 +56,24 @@ _RUNNING = {"add": np.positive, "sub": np.negative}
 """Operators of integers, which wrap: what the lanes before add to a place is a difference of sums."""
 
 
+FREE_ROUNDS, ROUNDS_A_STATEMENT = 256, 8
+"""Rounds in which lanes of one place have their turns: so many belong to the statement, and of the rest so many take as
+long as one more statement."""
+
+
+def _taking_turns(rounds: int) -> int:
+    """Statements that ``rounds`` take as long as, beyond the one that they belong to."""
+    return max(0, rounds - FREE_ROUNDS) // ROUNDS_A_STATEMENT
+
+
+def _exchanged(given: np.ndarray, counts: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """What each lane finds, by places: what the one before it has ``given``, the first what was there."""
+    found = np.empty(len(given), start.dtype)
+    found[1:] = given[:-1]
+    found[np.cumsum(counts) - counts] = start
+    return found
+
+
 def _running(added: np.ndarray, counts: np.ndarray, start: np.ndarray) -> np.ndarray:
     """What each lane finds, by places: ``start`` of its place and what the lanes before it ``added`` there."""
     before = np.cumsum(added, dtype=added.dtype) - added
@@ -76,8 +94,8 @@ def _runs(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _swapped(
     start: np.ndarray, counts: np.ndarray, value: np.ndarray, compare: np.ndarray, same: Callable[[Any, Any], Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """What each lane of a compare-and-swap finds, by places, and what stays at each place.
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """What each lane of a compare-and-swap finds, by places, what stays at each place, and in how many rounds.
 
     ``same``: whether two values have the same bits. One round for each swap that changes the most contended place: in a
     retry loop one lane has its way, and all behind it find what it has put there.
@@ -85,7 +103,7 @@ def _swapped(
     place = np.repeat(np.arange(len(counts)), counts)
     old, now = start[place], np.array(start)
     changes = ~(same(value, compare) & (value == compare))
-    left = np.arange(len(place))
+    left, rounds = np.arange(len(place)), 0
     while len(hits := left[same(old[left], compare[left]) & changes[left]]):
         places, at = np.unique(place[hits], return_index=True)
         first = np.full(len(counts), len(place))
@@ -93,7 +111,8 @@ def _swapped(
         now[places] = value[hits[at]]
         left = left[left > first[place[left]]]
         old[left] = now[place[left]]
-    return old, now
+        rounds += 1
+    return old, now, rounds
 
 
 def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
@@ -122,11 +141,16 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     elif s.op in _RUNNING and t.is_int:
         old[order] = _running(_RUNNING[s.op](value[order]), counts, buffer.data[where])
         buffer.data[pos[order]] = _combine(machine, s.op, old[order], value[order], t)  # the last lane's stays
+    elif s.op == "exch":
+        old[order] = _exchanged(value[order], counts, buffer.data[where])
+        buffer.data[pos[order]] = value[order]  # the last lane's stays
     elif s.op == "cas":
-        old[order], buffer.data[where] = _swapped(
+        old[order], buffer.data[where], rounds = _swapped(
             buffer.data[where], counts, value[order], compare[order], lambda a, b: state.domain.same_bits(a, b, t)
         )
+        state.spend(_taking_turns(rounds))
     else:
+        state.spend(_taking_turns(int(counts.max(initial=0))))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         by_rank, ends = order[np.argsort(rank, kind="stable")], np.cumsum(np.bincount(rank))
         for sel in np.split(by_rank, ends[:-1]) if len(order) else ():  # the r-th lane of every place at once

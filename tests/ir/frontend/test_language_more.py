@@ -71,6 +71,27 @@ def test_string_literals_are_arrays_of_characters(execute):
     assert ints(execute, body, before) == want
 
 
+def test_string_literals_are_bytes_behind_pointers_of_other_types(execute):
+    before = "__device__ int word(const unsigned char* p) { return p[0] | p[1] << 8; }\n"
+    body = """const unsigned char* m = (unsigned char*)"ab\\xff" "c"; o[0] = word(m); o[1] = word(m + 2);
+        o[2] = reinterpret_cast<const unsigned char*>("xyz")[1];"""
+    assert ints(execute, body, before)[:3] == [0x6261, 0x63FF, ord("y")]
+
+
+def test_shifts_into_the_sign_bit_are_constants(execute):
+    before = "static const int BITS = sizeof(int) * 8; static const int TOP = 1 << (BITS - 1);\n"
+    assert ints(execute, "o[0] = (unsigned)TOP >> 3; o[1] = TOP >> 30; o[2] = (n << 1) & ~TOP;", before)[:3] == [
+        1 << 28, -2, 10,
+    ]  # fmt: skip
+
+
+def test_qualifiers_stand_behind_the_star_of_a_type_too(execute):
+    before = """template <class T> T const& __device__ __host__ larger(const T& a, const T& b) { return a < b ? b : a; }
+    int* __device__ at(int* p, int i) { return p + i; }
+    """
+    assert ints(execute, "*at(o, 1) = larger(n, 3); *at(o, 2) = larger(n, 9);", before)[:3] == [0, 5, 9]
+
+
 def test_conditions_that_declare(execute):
     before = "__device__ int x_of(int n) { return n - 2; }\n"
     body = """if (int x = n * 2; x > 4) o[0] = x; else o[0] = -x; if (auto y = x_of(n)) o[1] = y;

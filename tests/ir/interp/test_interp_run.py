@@ -194,7 +194,7 @@ def test_atomics() -> None:
     assert sorted(ticket[:32]) == sorted(ticket[32:]) == list(range(32))
 
 
-@pytest.mark.parametrize("op", ("add", "sub"))
+@pytest.mark.parametrize("op", ("add", "sub", "exch"))
 def test_each_lane_finds_what_those_before_it_left(op: str) -> None:
     """In lane order, of one place and of several at once, beyond what 32 bits hold; none outside."""
     start = np.array([5, -7, 2**31 - 1, 0], np.int32)
@@ -207,9 +207,16 @@ def test_each_lane_finds_what_those_before_it_left(op: str) -> None:
     for i in range(64):
         if i % 5 and i * i % 7 < 4:
             want[i] = left[i * i % 7]
-            added = np.int64(i * 100000000).astype(np.int32) * (1 if op == "add" else -1)
-            left[i * i % 7] = (np.int64(want[i]) + np.int64(added)).astype(np.int32)
+            added = np.int64(i * 100000000).astype(np.int32) * (-1 if op == "sub" else 1)
+            left[i * i % 7] = added if op == "exch" else (np.int64(want[i]) + np.int64(added)).astype(np.int32)
     assert found.outputs["out"].tolist() == want.tolist() and found.outputs["a"].tolist() == left.tolist()
+
+
+def test_turns_of_many_lanes_at_one_place_take_as_long_as_statements() -> None:
+    """Thousands of threads that count down one counter would keep a run of few statements busy for minutes."""
+    text = "kernel k(a: u32*)\n  launch grid(16) block(1024)\n  for r in 0..100\n    atomic dec a[0], 7_u32\n"
+    assert not run(kernel(text), {"a": np.zeros(1, np.uint32)}, fuel=10_000).ended
+    assert run(kernel(text.replace("grid(16) block(1024)", "grid(1) block(128)")), {"a": np.zeros(1, np.uint32)}).ended
 
 
 MESSAGE = """\

@@ -140,6 +140,11 @@ def test_large_arrays_have_no_equal_rows() -> None:
     assert len(np.unique(rows[:, :8], axis=0)) == len(rows)
 
 
+def test_a_range_without_numbers_is_refused() -> None:
+    with pytest.raises(KtcError, match="the range of 'row' goes from 5 to 1"):
+        make_array("i32", (8,), "ints", (5, 1), "row", 0, False)
+
+
 def test_lse_inputs_have_infinities_of_both_signs() -> None:
     from ktc.ir.workload.input_data import make_array
 

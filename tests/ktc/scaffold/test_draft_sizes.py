@@ -237,3 +237,36 @@ def test_an_array_of_the_interior_has_no_elements_below_zero_at_the_smallest_siz
     d = drafted(INTERIOR)
     assert shapes(d)["ref"] == ("H * W - 8 * W - 8",) and shapes(d)["out"] == ("H", "W")
     assert d.least["H"] >= 9 and d.doubts == []
+
+
+FOURS = """
+__global__ void fours(const float4* x, float4* y, const float* w, int many) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float4 v = x[i], s = v;
+  for (int j = 0; j < many; j++) s.x += w[j] * v.x;
+  y[i] = s;
+}
+void go(const float4* x, float4* y, const float* w, int many, int n) {
+  fours<<<n / 4 / 256, 256>>>(x, y, w, many);
+}
+"""
+SHARES = """
+__global__ void shares(const int* x, int* y, size_t bytes, int threads) {
+  int t = blockIdx.x * blockDim.x + threadIdx.x;
+  if (t >= threads) return;
+  int s = 0;
+  for (size_t i = t; i < bytes / 4; i += threads) s ^= x[i];
+  y[t] = s;
+}
+void go(const int* x, int* y, size_t bytes) {
+  int threads = bytes / 1024;
+  shares<<<threads / 64, 64>>>(x, y, bytes, threads);
+}
+"""
+
+
+@pytest.mark.parametrize(("source", "name", "grain"), [(FOURS, "n", 1024), (SHARES, "bytes", 65536)])
+def test_a_grid_that_rounds_down_twice_has_blocks(source: str, name: str, grain: int) -> None:
+    d = drafted(source)
+    assert d.scenarios and all(s[name] % grain == 0 for _, s, _ in d.scenarios)
+    assert not any("could not be run" in x for x in d.doubts)

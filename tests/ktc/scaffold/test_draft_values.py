@@ -217,6 +217,19 @@ def test_a_counter_starts_at_zero_and_all_may_be_kept(tmp_path: Path) -> None:
     assert shapes(drafted(KEPT))["out"] == ("n",)
 
 
+def test_numbers_that_no_byte_holds_say_nothing_of_the_bytes_of_words(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void k(int* rows, int n, size_t pitch, int* out) {\n"
+        "  int* row = (int*)((char*)rows + blockIdx.x * pitch);\n"
+        "  for (int i = threadIdx.x; i < n; i += 32) if (row[i] == 0x7ffffffe) row[i] = i; else out[i] = row[i];\n}\n"
+        "void go(int* rows, int n, size_t pitch, int* out) { k<<<8, 32>>>(rows, n, pitch, out); }\n"
+    )
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text, _ = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert "range = [214748364" not in text
+
+
 def test_where_none_is_a_negative_number_some_are(tmp_path: Path) -> None:
     """A guard that is true in every run is no test of what is behind it."""
     (tmp_path / "k.cu").write_text(ADAPTED)

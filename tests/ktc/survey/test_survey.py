@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ktc.ir.diagnostics import KtcError, Loc
+from ktc.project.source_trees import Tree
 from ktc.survey import SurveyOptions, survey
 from ktc.survey.assumptions import Builds
 from ktc.survey.kernel_scan import kernels_in
 from ktc.survey.pool import run_files
-from ktc.survey.tree import Tree
 from ktc.survey.unit import UnitSurvey
 
 SCALE = "__global__ void scale(float *x, int n) { int i = blockIdx.x * 256 + threadIdx.x; if (i < n) x[i] *= 2.f; }\n"

@@ -11,6 +11,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.frontend.host.host_changes import changed_names
 from ktc.ir.frontend.host.host_code import HostFunction
 from ktc.ir.frontend.host.launch_sites import LaunchSite
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
@@ -253,7 +254,7 @@ class HostWalk(HostCalls):
         """The variables that some statements change."""
         found = set[str]()
         for part in parts:
-            found |= mutated(part)
+            found |= changed_names(part, self.lowering.by_reference)
             for n in descendants(part):
                 if isinstance(n, c_ast.FuncCall) and called(n) == "swap" and n.args is not None:
                     found |= {p for a in n.args.exprs if (p := path_of(a)) is not None}

@@ -53,6 +53,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BF16, BOOL, F16, I32, U32, U64, VOID, Ptr, Scalar, Type, Vec, scalar_of
 
 from .builtin_rows import BuiltinRows
+from .own_atomics import is_own, updated
 from .special import FULL_MASK, NO_VALUE
 
 PACKED = ("dp4a",)
@@ -271,6 +272,8 @@ class Intrinsics(BuiltinRows):
             if row.arg != "add" or not isinstance(t.elem, Scalar) or not t.elem.is_float:
                 self.fail("E-UNSUPPORTED-ATOMIC", f"an atomic {row.arg} of {show(t)}", node)
             return self._atomic_lanes(row, place, t, args, node)
+        if is_own(place) and isinstance(t := self.type_of(place), Scalar):
+            return self._own_atomic(row.arg, place, t, args, node)
         choice = place if isinstance(place, ChoicePlace) else None
         seen = [self._atomic_view(row.arg, c, node) for c in (choice.choices if choice else (place,))]
         places, t, as_type = [p for p, _ in seen], seen[0][0].type, seen[0][1]
@@ -295,6 +298,13 @@ class Intrinsics(BuiltinRows):
         else:
             act(places[0])
         return NO_VALUE if old is None else RVal(bitcast(Var(old), as_type))
+
+    def _own_atomic(self, op: str, place: Value, t: Scalar, args: list[Value], node: Any) -> Value:
+        """An atomic on a variable of the thread."""
+        given = [self.convert(self.rvalue(a, node), t, "implicit", node).expr for a in args[1:]]
+        old = self.temp(self.rvalue(place, node).expr, "old")
+        self.store(place, RVal(updated(op, old, given[-1], given[0] if op == "cas" else None, t)), node)
+        return RVal(old)
 
     def _atomic_lanes(self, row: Builtin, place: ElemPlace, t: Vec, args: list[Value], node: Any) -> Value:
         """``atomicAdd(__half2*, __half2)`` and the like: the lanes are added one by one, each of them atomically."""

@@ -277,6 +277,8 @@ class Pointers(Addressed):
     def recast_pointer(self, v: Value, to: Pointer, node: Any) -> Value:
         """``reinterpret_cast<to>(v)``."""
         v = self.load(v, node)
+        if isinstance(v, OpaqueVal) and v.name.startswith('"'):
+            v = self.load(self.string_table(v.name, node))
         if isinstance(v, ChoicePtr):
             return ChoicePtr(v.which, tuple(self.recast_pointer(c, to, node) for c in v.choices))  # type: ignore[misc]
         if isinstance(v, NullVal):

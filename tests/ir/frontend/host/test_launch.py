@@ -184,6 +184,78 @@ def test_loops_of_the_host_are_not_guessed(cu):
 
 
 @pytest.mark.parametrize(
+    ("body", "grid", "block", "first"),
+    [
+        ("for (int t = 64; t < 512; t *= 2) k<<<n, t>>>(p, n, m);", "n", "64", ["t"]),
+        ("int t; for (t = n / 4; t < n; t += 5) { dim3 g(t, 2); k<<<g, 32>>>(p, n, m); }", "n / 4", "32", ["t"]),
+        ("for (int a = 2; a < n; ++a) for (int b = a * 32; b < n; ++b) k<<<n, b>>>(p, n, m);", "n", "64", ["a", "b"]),
+        ("for (int t = 64; t < n; t *= 2) k<<<t, 32>>>(p, n, t);", "m", "32", []),
+        ("for (int i = 0; i < 9; ++i) k<<<n, 32>>>(p, n, m);", "n", "32", []),
+    ],
+)
+def test_a_launch_in_a_loop_is_that_of_its_first_round(cu, body, grid, block, first) -> None:
+    launch = cu(KERNEL + f"void go(float* p, int n, int m) {{ {body} }}").launch
+    assert (print_expr(launch.grid[0]), print_expr(launch.block[0])) == (grid, block)
+    assert sorted(n for n, _ in launch.first) == first
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int t = 64; t < n; ) { t *= 2; k<<<n, t>>>(p, n, m); }",
+        "for (int t = n; t < m; ++t) { int n = 5; k<<<n, t>>>(p, n, m); }",
+    ],
+)
+def test_what_a_loop_s_body_changes_is_not_what_it_starts_from(cu, body) -> None:
+    launch = cu(KERNEL + f"void go(float* p, int n, int m) {{ {body} }}").launch
+    assert launch is None or (not launch.first and print_expr(launch.block[0]) == "t")
+
+
+@pytest.mark.parametrize(
+    ("body", "grid"),
+    [
+        ("size_t g[2]; g[0] = (n + 31) / 32; g[1] = 3; k<<<dim3(g[0], g[1]), 32>>>(p, n, m);", "(n + 31) / 32"),
+        ("int g[2] = {n, m}; g[0] /= 4; k<<<g[0], 32>>>(p, n, m);", "n / 4"),
+        ("int g[1]; g[0] = n; if (m > 9) g[0] = m; k<<<g[0], 32>>>(p, n, m);", "m > 9 ? m : n"),
+        ("dim3 g[2]; g[1] = dim3(n, 2); k<<<g[1], 32>>>(p, n, m);", "n"),
+        ("int g[1] = {4}; choose(g); k<<<g[0], 32>>>(p, n, m);", None),
+        ("int g[1] = {4}; int* at = g; at[0] = 5; k<<<g[0], 32>>>(p, n, m);", None),
+        ("int g[2] = {4, 5}; for (int i = 0; i < 2; ++i) { k<<<g[0], 32>>>(p, n, m); g[i] = 6; }", None),
+        ("int g[2]; g[m] = n; k<<<g[0], 32>>>(p, n, m);", None),
+    ],
+)
+def test_elements_of_arrays_are_followed(cu, body, grid) -> None:
+    launch = cu("void choose(int* g);\n" + KERNEL + f"void go(float* p, int n, int m) {{ {body} }}").launch
+    assert (launch and print_expr(launch.grid[0])) == grid
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "std::ifstream in(name); in >> m >> n;",
+        "if (!(in >> n)) return;",
+        "options(p, n);",
+        "if (parse(name, &n)) return;",
+    ],
+)
+def test_what_a_stream_or_a_reference_changes_is_not_what_it_began_as(cu, body) -> None:
+    head = "void options(float* p, int& count);\nbool parse(const char* text, int* n);\n"
+    text = f"void go(float* p, const char* name) {{ int n = 0, m = 1; {body} k<<<(n + 31) / 32, 32>>>(p, n, m); }}"
+    launch = cu(head + KERNEL + text).launch
+    assert print_expr(launch.grid[0]) == "(n + 31) / 32" and "n" not in dict(launch.given)
+
+
+def test_integers_of_the_file_that_the_host_sets_are_numbers_of_the_host(cu) -> None:
+    kernel = cu(
+        "int blocks = 1; static float scale;\n" + KERNEL + "void go(float* p, int n) { k<<<blocks, 32>>>(p, n, n); }"
+    )
+    assert print_expr(kernel.launch.grid[0]) == "blocks" and [p.sym.name for p in kernel.params if p.host] == ["blocks"]
+    assert (
+        cu("static float scale;\n" + KERNEL + "void go(float* p, int n) { k<<<scale, 32>>>(p, n, n); }").launch is None
+    )
+
+
+@pytest.mark.parametrize(
     "dims, n, expected",
     [
         ("(size_t)ceil((float)n / 32.0)", 1000, 32),

@@ -28,14 +28,14 @@ def test_each_lane_finds_what_those_before_it_left(seed: int) -> None:
     most = rng.choice((1, 2, 4))  # few values: many swaps follow each other
     start, value, compare = ([rng.randint(0, most) for _ in range(n)] for n in (len(counts), sum(counts), sum(counts)))
     given = (np.array(x, np.int32) for x in (start, counts, value, compare))
-    old, now = _swapped(*given, np.equal)
+    old, now, _ = _swapped(*given, np.equal)
     assert (old.tolist(), now.tolist()) == one_by_one(start, counts, value, compare)
 
 
 def test_tickets_are_drawn_one_after_the_other() -> None:
     n = 50
-    old, now = _swapped(np.zeros(1, np.int32), np.array([n]), np.arange(1, n + 1), np.arange(n), np.equal)
-    assert old.tolist() == list(range(n)) and now.tolist() == [n]
+    old, now, rounds = _swapped(np.zeros(1, np.int32), np.array([n]), np.arange(1, n + 1), np.arange(n), np.equal)
+    assert old.tolist() == list(range(n)) and now.tolist() == [n] and rounds == n
 
 
 def test_a_zero_with_a_sign_takes_the_place_of_one_without() -> None:
@@ -46,5 +46,5 @@ def test_a_zero_with_a_sign_takes_the_place_of_one_without() -> None:
     def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return a.view(np.uint32) == b.view(np.uint32)
 
-    old, now = _swapped(np.zeros(1, np.float32), np.array([2]), zeros, asked, same)
+    old, now, _ = _swapped(np.zeros(1, np.float32), np.array([2]), zeros, asked, same)
     assert np.signbit(old).tolist() == [False, True] and now.tolist() == [7.0]

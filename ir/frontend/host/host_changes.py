@@ -1,0 +1,67 @@
+"""Which variables a statement of host code changes: those it assigns or takes the address of, those that it passes to a
+function of the file by reference, and those that a stream is read into (``in >> n``)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.frontend.syntax.cxx_ast import QualName
+from ktc.ir.frontend.syntax.reference_arguments import Positions
+from ktc.ir.frontend.syntax.syntax_walk import children, descendants
+from ktc.ir.frontend.syntax.variable_uses import base_name, mutated
+
+
+def changed_names(item: Any, by_reference: Positions) -> frozenset[str]:
+    """The variables that ``item`` changes, as far as the file shows; ``by_reference``: see
+    :func:`~ktc.ir.frontend.syntax.reference_arguments.reference_positions`."""
+    places = [x for n in (item, *descendants(item)) for x in (*_passed(n, by_reference), *_read_into(n))]
+    return mutated(item) | {n for x in (*places, *_extracted(item)) if (n := base_name(x)) is not None}
+
+
+def whole_arrays(item: Any, arrays: Collection[str]) -> set[str]:
+    """The ``arrays`` that ``item`` names other than by an element: what it hands them to may change them."""
+    left, found, stack = set(arrays), set[str](), [item] if arrays else []
+    while stack and left:
+        n = stack.pop()
+        if isinstance(n, c_ast.ID) and n.name in left:
+            found.add(n.name)
+            left.discard(n.name)
+        elif isinstance(n, c_ast.ArrayRef) and isinstance(n.name, c_ast.ID):
+            stack.append(n.subscript)
+        elif not (isinstance(n, c_ast.UnaryOp) and n.op == "sizeof"):
+            stack.extend(children(n))
+    return found
+
+
+def _passed(node: Any, by_reference: Positions) -> Iterator[Any]:
+    """What a call of a function passes by reference."""
+    if not isinstance(node, c_ast.FuncCall) or node.args is None or not isinstance(node.name, c_ast.ID | QualName):
+        return
+    name = node.name.name if isinstance(node.name, c_ast.ID) else node.name.parts[-1].name
+    yield from (a for i, a in enumerate(node.args.exprs) if i in by_reference.get(name, ()))
+
+
+def _read_into(node: Any) -> Iterator[Any]:
+    """What a statement, or a condition, that is a ``>>`` reads: of a number it would be no use, or hardly any."""
+    if isinstance(node, c_ast.Compound):
+        for item in node.block_items or ():
+            yield from _extracted(item)
+    elif isinstance(node, c_ast.If | c_ast.While | c_ast.DoWhile | c_ast.For):
+        yield from _extracted(node.cond)
+        for part in (node.iftrue, node.iffalse) if isinstance(node, c_ast.If) else (node.stmt,):
+            yield from _extracted(part)
+
+
+def _extracted(node: Any) -> Iterator[Any]:
+    """The right sides of a chain of ``>>``, negated or not."""
+    while isinstance(node, c_ast.UnaryOp) and node.op == "!":
+        node = node.expr
+    while isinstance(node, c_ast.BinaryOp) and node.op == ">>":
+        yield node.right
+        node = node.left
+
+
+__all__ = ["changed_names", "whole_arrays"]

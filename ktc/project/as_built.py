@@ -1,0 +1,195 @@
+"""A source that a user names, read as its project's build reads it.
+
+Alone, a file of kernels may lack what the unit that includes it defines first, headers of the project's other folders,
+or macros that the build gives. So it is read by that unit, where only that has the launches or it cannot be read
+otherwise, with the folders that hold its headers, as far as they lie in the same project (:mod:`.project_roots`), and
+with the macros of the build (:mod:`.build_files`) that its text mentions. Each is said in a note.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import list_kernels, load
+from ktc.ir.frontend.dialects.dialect import dialect_of
+from ktc.ir.frontend.entry_points import KernelInfo
+from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, preprocess
+from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.verifier import check
+from ktc.project.source_trees import HEADERS, UNITS, has_launch
+
+from .build_files import BuildFlags, build_flags
+from .including_units import units_including
+from .project_roots import is_within, project_root
+
+if TYPE_CHECKING:
+    from ktc.sources import SourceSpec
+
+ROUNDS = 8
+"""How often headers are looked for that the headers found before include."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A way to read a source: by which file, with which folders for headers and macros beside those that the user gave,
+    and what is to be said of it."""
+
+    file: str
+    folders: tuple[str, ...] = ()
+    macros: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def as_built(spec: SourceSpec) -> SourceSpec:
+    """``spec`` with the file and the folders for headers that its kernel is to be read by, and notes that say so where
+    they are not those that the user gave. What cannot be read in any way stays as it is, but for the folders."""
+    if Path(spec.kernel).suffix.lower() not in UNITS | HEADERS or not os.path.isfile(spec.kernel):
+        return spec
+    ways = readings(spec)
+    if len(ways) == 1:
+        return _by(spec, ways[0], spec.name)
+    second: SourceSpec | None = None
+    for way in ways:
+        name = spec.name if spec.name or way.file == spec.kernel else _only_kernel(spec, way)
+        there = _by(spec, way, name)
+        if way.file != spec.kernel and name is None:
+            continue
+        try:
+            kernel = load(
+                there.kernel,
+                kernel=name,
+                template=dict(spec.template) or None,
+                defines=there.defines,
+                include_dirs=tuple(there.include_dirs),
+                dialect=spec.dialect,
+            )
+            check(kernel)
+        except KtcError as e:
+            if e.code == "E-TEMPLATE-MISSING":  # a caller may choose arguments
+                second = second or there
+            continue
+        if kernel.launch is not None or way is ways[-1]:
+            return there
+        second = second or there
+    return second or _by(spec, next(w for w in ways if w.file == spec.kernel), spec.name)
+
+
+def kernels_as_built(
+    file: str, defines: dict[str, str] | None = None, include_dirs: Sequence[str] = ()
+) -> tuple[list[KernelInfo], tuple[str, ...]]:
+    """The kernels of a file with their launches, as :func:`ktc.ir.frontend.list_kernels` gives them, read as
+    :func:`as_built` reads them; and what is to be said of that.
+
+    Raises:
+        KtcError: why the file cannot be read by itself, where no other way gives a kernel.
+    """
+    from ktc.sources import SourceSpec
+
+    spec = SourceSpec(file, defines=defines or {}, include_dirs=tuple(include_dirs))
+    best: tuple[list[KernelInfo], tuple[str, ...]] | None = None
+    for way in readings(spec):
+        found = _own_kernels(spec, way)
+        if found and any(k.launches for k in found):
+            return found, way.notes
+        best = best or ((found, way.notes) if found else None)
+    return best or (list_kernels(file, defines=defines, include_dirs=tuple(include_dirs)), ())
+
+
+def readings(spec: SourceSpec) -> list[Reading]:
+    """Ways to read the file of ``spec``, the likeliest first; the last is by itself with nothing added."""
+    file = spec.kernel
+    root = project_root(file)
+    flags = build_flags(file, root)
+    alone = _completed(spec, file, root, flags)
+    units = [_by_unit(spec, u, root, flags) for u in units_including(file, root)]
+    first = [u for u in units if has_launch(u.file)] if not has_launch(file) else []
+    ways = [*first, alone, *(u for u in units if u not in first), Reading(file)]
+    return list(dict.fromkeys(ways))
+
+
+def _by_unit(spec: SourceSpec, unit: str, root: str, flags: BuildFlags) -> Reading:
+    shown = _shown(spec, unit)
+    way = _completed(spec, shown, root, flags)
+    return replace(way, notes=(f"{spec.kernel} is read as {shown} includes it", *way.notes))
+
+
+def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Reading:
+    """``file`` with the folders of the project ``root`` that hold the headers that it lacks, those of the build before
+    others, and with the build's macros that it mentions."""
+    folders: dict[str, str] = {}
+    macros: dict[str, str] = {}
+    try:
+        text = read_source(file)
+        for _ in range(ROUNDS if root else 0):
+            given = {**macros, **spec.defines}
+            read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
+            lacking = {h: d for h, d in _elsewhere(read, flags) if is_within(root, os.path.join(d, h))}
+            more = {d: h for h, d in lacking.items() if d not in folders}
+            mentioned = {n: v for n, v in flags.macros.items() if n not in given and _mentions(read, n)}
+            if not more and not mentioned:
+                break
+            folders |= more
+            macros |= mentioned
+    except KtcError:
+        pass  # reading it says why
+    shown = {_shown(spec, d): h for d, h in folders.items()}
+    notes = [f"{h} is read from {d}, a folder of the same project (-I {d})" for d, h in shown.items()]
+    notes += [f"{n} is {v}, as {_shown(spec, flags.file)} has it (-D {n}={v})" for n, v in macros.items()]
+    return Reading(file, tuple(shown), tuple(macros.items()), tuple(notes))
+
+
+def _elsewhere(read: Preprocessed, flags: BuildFlags) -> Iterator[tuple[str, str]]:
+    """Headers that were not read, each with the folder that it is relative to: one that the build names, or one near by
+    that has it."""
+    for header in (*read.missing, *read.dropped):
+        named = [d for d in flags.folders if os.path.isfile(os.path.join(d, header))]
+        folder = named[0] if named else read.outside.get(header)
+        if folder:
+            yield header, folder
+
+
+def _mentions(read: Preprocessed, name: str) -> bool:
+    word = re.compile(rf"\b{name}\b")
+    return any(word.search(text) for text in read.sources.values())
+
+
+def _shown(spec: SourceSpec, path: str) -> str:
+    """``path`` as the user would write it: relative to the working folder, if the source was named so."""
+    return path if os.path.isabs(spec.kernel) else os.path.relpath(path)
+
+
+def _by(spec: SourceSpec, way: Reading, name: str | None) -> SourceSpec:
+    return replace(
+        spec,
+        kernel=way.file,
+        name=name,
+        defines={**dict(way.macros), **spec.defines},
+        include_dirs=(*spec.include_dirs, *way.folders),
+        notes=(*spec.notes, *way.notes),
+    )
+
+
+def _only_kernel(spec: SourceSpec, way: Reading) -> str | None:
+    """The name of the one kernel of the file of ``spec``, read so; None if it has several, or none."""
+    names = {k.name for k in _own_kernels(spec, way)}
+    return names.pop() if len(names) == 1 else None
+
+
+def _own_kernels(spec: SourceSpec, way: Reading) -> list[KernelInfo]:
+    """The kernels that stand in the file of ``spec``, read so; none if it cannot be read so."""
+    try:
+        there = _by(spec, way, None)
+        listed = list_kernels(way.file, defines=there.defines, include_dirs=tuple(there.include_dirs))
+    except KtcError:
+        return []
+    own = os.path.realpath(spec.kernel)
+    return [k for k in listed if k.loc is not None and os.path.realpath(k.loc.file) == own]
+
+
+__all__ = ["Reading", "as_built", "kernels_as_built", "readings"]

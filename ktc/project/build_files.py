@@ -1,0 +1,144 @@
+"""What a project's Makefile or CMakeLists.txt says of how its sources are compiled: include folders and macros.
+
+Read as text, nothing is run. What stands under a condition, is computed by a function, or is said in two ways is left
+out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ktc.project.source_trees import read_bytes
+
+from .project_roots import is_within
+
+MAX_HOPS = 8
+"""Variables inside variables that are followed."""
+
+_ASSIGNED = re.compile(r"^\s*(?:override\s+|export\s+)?([\w.]+)\s*(\+?=|:{1,3}=|\?=)\s*(.*?)\s*$")
+_CONDITION = re.compile(r"^\s*(ifn?eq|ifn?def)\b")
+_END = re.compile(r"^\s*endif\b")
+_VARIABLE = re.compile(r"\$[({](\w+)[)}]")
+_FLAG = re.compile(r"-([DI])(.*)", re.S)
+_COMMAND = re.compile(r"(\w+)\s*\(([^()]*)\)")
+_CMAKE_COMMENT = re.compile(r"#[^\n]*")
+_MACRO = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@dataclass(frozen=True)
+class BuildFlags:
+    """``folders`` and ``macros`` that the build ``file`` gives every source: absolute paths, and values as text."""
+
+    file: str = ""
+    folders: tuple[str, ...] = ()
+    macros: Mapping[str, str] = field(default_factory=dict)
+
+
+def build_flags(source: str, root: str) -> BuildFlags:
+    """What the nearest build file above ``source``, in the project ``root``, says; folders outside the project are left
+    out."""
+    for folder in Path(os.path.realpath(source)).parents:
+        if not is_within(root, str(folder)):
+            break
+        for name, read in READERS.items():
+            file = folder / name
+            if file.is_file() and is_within(root, str(file)):
+                return _flags(str(file), root, [*read(read_bytes(str(file)).decode("utf-8", "replace"))])
+    return BuildFlags()
+
+
+def _flags(file: str, root: str, words: list[str]) -> BuildFlags:
+    here = os.path.dirname(file)
+    folders: dict[str, None] = {}
+    macros = defaultdict[str, set[str]](set)
+    for word in words:
+        if (m := _FLAG.fullmatch(word)) is None or "$" in word or not m[2]:
+            continue
+        if m[1] == "I":
+            folder = os.path.normpath(os.path.join(here, m[2]))
+            if os.path.isdir(folder) and is_within(root, folder):
+                folders[folder] = None
+            continue
+        name, given, value = m[2].partition("=")
+        if _MACRO.match(name):
+            macros[name].add(value if given else "1")
+    return BuildFlags(file, tuple(folders), {n: v.pop() for n, v in macros.items() if len(v) == 1})
+
+
+def _of_make(text: str) -> Iterator[str]:
+    """The words of a Makefile's lines that stand under no condition, with its variables put in, flags and what follows
+    them as one word."""
+    lines: list[str] = []
+    depth = 0
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        line = re.sub(r"(?<!\\)#.*", "", line)
+        if _CONDITION.match(line):
+            depth += 1
+        elif _END.match(line):
+            depth = max(0, depth - 1)
+        elif not depth:
+            lines.append(line)
+    values = defaultdict[str, list[str]](list)
+    for m in filter(None, map(_ASSIGNED.match, lines)):
+        if m[2] == "+=":
+            values[m[1]].append(m[3])
+        else:
+            values[m[1]] = [m[3]]
+    for line in lines:
+        assigned = _ASSIGNED.match(line)
+        yield from _joined(_split(_put_in(assigned[3] if assigned else line, values)))
+
+
+def _put_in(text: str, values: Mapping[str, list[str]]) -> str:
+    for _ in range(MAX_HOPS):
+        if not _VARIABLE.search(text) or len(text) > 1 << 16:
+            break
+        text = _VARIABLE.sub(lambda m: " ".join(values[m[1]]) if m[1] in values else f"$_{m[1]}", text)
+    return text
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quotation mark without its other
+        return line.split()
+
+
+def _joined(words: list[str]) -> Iterator[str]:
+    for word, after in zip(words, [*words[1:], ""]):
+        yield word + after if word in ("-I", "-D") else word
+
+
+_MODES = frozenset({"PRIVATE", "PUBLIC", "INTERFACE", "SYSTEM", "BEFORE", "AFTER"})
+_FOLDERS = {"include_directories": 0, "target_include_directories": 1}
+_MACROS = {"add_definitions": 0, "add_compile_definitions": 0, "target_compile_definitions": 1}
+"""Commands of CMake with how many of their arguments, a target's name, come first."""
+
+
+def _of_cmake(text: str) -> Iterator[str]:
+    """The include folders and macros of a CMakeLists.txt as flags."""
+    depth = 0
+    for m in _COMMAND.finditer(_CMAKE_COMMENT.sub("", text)):
+        command, words = m[1].lower(), _split(m[2])
+        depth += {"if": 1, "foreach": 1, "function": 1, "macro": 1}.get(command, 0)
+        depth -= {"endif": 1, "endforeach": 1, "endfunction": 1, "endmacro": 1}.get(command, 0)
+        for table, flag in ((_FOLDERS, "-I"), (_MACROS, "-D")):
+            for word in words[table.get(command, 0) :] if command in table and depth <= 0 else ():
+                if word not in _MODES:
+                    word = re.sub(r"\$\{(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}", ".", word)
+                    yield flag + word.removeprefix("-D")
+
+
+READERS: dict[str, Callable[[str], Iterator[str]]] = {
+    "Makefile": _of_make, "makefile": _of_make, "GNUmakefile": _of_make, "CMakeLists.txt": _of_cmake,
+}  # fmt: skip
+"""Build files by name, the first that a folder has is read, with what takes flags out of their text."""
+
+
+__all__ = ["BuildFlags", "build_flags"]

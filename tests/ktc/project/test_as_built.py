@@ -1,0 +1,107 @@
+"""A file of kernels is read by the unit that includes it, with the headers and macros of its project."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc import api
+from ktc.ir.diagnostics import KtcError
+from ktc.project.as_built import as_built, kernels_as_built
+from ktc.sources import SourceSpec
+
+KERNELS = "__global__ void scale(real* p, int n) { int i = blockIdx.x * TILE + threadIdx.x; if (i < n) p[i] *= 2; }\n"
+MAIN = """typedef float real;
+#define TILE 64
+#include "kernels.cu"
+void run(real* p, int n) { scale<<<(n + TILE - 1) / TILE, TILE>>>(p, n); }
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A function that writes files below a folder, and works in it."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_cu", ".cu").replace("_h", ".h")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_a_file_of_kernels_is_read_by_the_unit_that_includes_it(project):
+    project(kernels_cu=KERNELS, main_cu=MAIN)
+    program = api.load("kernels.cu")
+    assert program.kernel.name == "scale" and program.kernel.launch is not None
+    assert program.source.kernel == "main.cu" and program.source.name == "scale"
+    assert program.source.notes == ("kernels.cu is read as main.cu includes it",)
+
+
+def test_a_part_of_a_unit_is_no_unit(project):
+    """The file that includes the kernels is itself included by what defines their types."""
+    project(
+        kernels_cu=KERNELS,
+        host_cu='#include "kernels.cu"\nvoid run(real* p, int n) { scale<<<n / TILE, TILE>>>(p, n); }\n',
+        main_cu='typedef float real;\n#define TILE 64\n#include "host.cu"\nint main() { run(0, 0); }\n',
+    )
+    assert as_built(SourceSpec("kernels.cu")).kernel == "main.cu"
+
+
+def test_a_file_that_can_be_read_and_launches_its_kernels_is_read_alone(project):
+    text = (
+        "typedef float real;\n#define TILE 64\n" + KERNELS + "void go(real* p, int n) { scale<<<n, TILE>>>(p, n); }\n"
+    )
+    project(kernels_cu=text, main_cu='#include "kernels.cu"\nint main() { go(0, 0); }\n')
+    assert as_built(SourceSpec("kernels.cu")) == SourceSpec("kernels.cu")
+
+
+def test_of_several_kernels_those_of_the_file_are_meant(project):
+    other = "__global__ void other(float* q) { q[0] = 1; }\n"
+    project(kernels_cu=KERNELS, main_cu=other + MAIN)
+    found, notes = kernels_as_built("kernels.cu")
+    assert [k.name for k in found] == ["scale"] and found[0].launches and notes
+    assert api.load("kernels.cu").kernel.name == "scale"
+
+
+def test_headers_of_the_project_s_other_folders_are_read(project):
+    folder = project(
+        src__k_cu='#include "sizes.h"\n__global__ void k(float* p) { p[threadIdx.x] = ROWS; }\n',
+        include__sizes_h='#include "../more/rows.h"\n',
+        more__rows_h="#define ROWS 3\n",
+    )
+    with pytest.raises(KtcError, match="outside the source's folder, and was not read"):
+        api.load("src/k.cu")
+    (folder / "Makefile").write_text("all:\n")
+    program = api.load("src/k.cu")
+    assert list(program.source.include_dirs) == ["include", "more"]
+    assert [n.partition(" is read from ")[0] for n in program.source.notes] == ["sizes.h", "../more/rows.h"]
+
+
+def test_a_header_that_a_link_leads_to_is_not_read(project):
+    """... nor one above the project, whatever its build says."""
+    folder = project(
+        p__src__k_cu='#include "rows.h"\n__global__ void k(float* p) { p[threadIdx.x] = ROWS; }\n',
+        outside__rows_h="#define ROWS 3\n",
+        p__Makefile="CFLAGS = -I../outside\n",
+    )
+    (folder / "p" / "include").mkdir()
+    (folder / "p" / "include" / "rows.h").symlink_to(folder / "outside" / "rows.h")
+    with pytest.raises(KtcError, match="ROWS"):
+        api.load("p/src/k.cu")
+
+
+def test_macros_of_the_build_that_the_source_mentions_are_defined(project):
+    project(kernels_cu=KERNELS, Makefile="CFLAGS = -Dreal=double -DTILE=32 -DUNUSED=1\n")
+    program = api.load("kernels.cu", defines={"TILE": "128"})
+    assert dict(program.source.defines) == {"real": "double", "TILE": "128"}
+    assert [n.partition(",")[0] for n in program.source.notes] == ["real is double"]
+
+
+def test_what_no_unit_can_read_says_why(project):
+    project(kernels_cu=KERNELS, main_cu='#include "kernels.cu"\nint main() { scale<<<1, 1>>>(0, 0); }\n')
+    with pytest.raises(KtcError, match="unknown type 'real'") as e:
+        api.load("kernels.cu")
+    assert e.value.loc is not None and e.value.loc.file == "kernels.cu"

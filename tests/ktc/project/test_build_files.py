@@ -1,0 +1,59 @@
+"""Include folders and macros that a build file gives every source."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.project.build_files import build_flags
+
+
+@pytest.fixture
+def flags_of(tmp_path):
+    """The flags for ``src/k.cu`` of a project with these build files."""
+
+    def flags(**files):
+        for name in ("src", "inc", "outside/inc"):
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        project = tmp_path / "p"
+        for folder in ("src", "inc"):
+            (project / folder).mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (project / name.replace("_txt", ".txt")).write_text(text)
+        return project, build_flags(str(project / "src" / "k.cu"), str(project))
+
+    return flags
+
+
+def test_a_makefile_s_flags_with_its_variables_put_in(flags_of):
+    project, flags = flags_of(
+        Makefile="ORDER = 6\nCFLAGS := $(EXTRA) -DREAL=double -DFAST -DN=$(ORDER) -Iinc \\\n  -DM=$(shell date) -I /\n"
+    )
+    assert flags.macros == {"REAL": "double", "FAST": "1", "N": "6"}
+    assert flags.folders == (str(project / "inc"),)
+
+
+def test_what_stands_under_a_condition_or_is_said_in_two_ways_is_not_taken(flags_of):
+    _, flags = flags_of(
+        Makefile="ifeq ($(D),yes)\nCFLAGS += -DDEBUG\nelse\nCFLAGS += -DFAST\nendif\n"
+        "f:\n\tnvcc -DT=float k.cu\nd:\n\tnvcc -DT=double -DW=2 k.cu # -DX\n"
+    )
+    assert flags.macros == {"W": "2"}
+
+
+def test_a_value_in_quotes_is_one_word(flags_of):
+    _, flags = flags_of(Makefile="CFLAGS = -DT='unsigned int'\n")
+    assert flags.macros == {"T": "unsigned int"}
+
+
+def test_cmake_s_commands(flags_of):
+    project, flags = flags_of(
+        CMakeLists_txt="include_directories(${CMAKE_CURRENT_SOURCE_DIR}/inc ../outside/inc)  # (x)\n"
+        "add_definitions(-DREAL=float)\ntarget_compile_definitions(app PRIVATE N=4)\n"
+        "if(DEBUG)\n  add_definitions(-DDEBUG)\nendif()\n"
+    )
+    assert flags.macros == {"REAL": "float", "N": "4"}
+    assert flags.folders == (str(project / "inc"),)
+
+
+def test_a_project_without_build_files_gives_nothing(flags_of):
+    assert flags_of()[1].macros == {} and flags_of()[1].folders == ()
