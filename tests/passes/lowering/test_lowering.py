@@ -564,6 +564,39 @@ def test_what_only_one_thread_can_know_others_may_not_ask(write: str) -> None:
     agree(alone, materialise(alone), arguments(alone, n=2))
 
 
+APPENDED = """kernel appended(found: i32* restrict, total: i32* restrict, x: i32 const* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    array count: shared i32[1]
+    array at: i32[8]
+    count[0] = 0
+    par t in 0..8 @ [thread.x 8]
+      if x[b * 8 + t] > 0
+        var own: i32
+        own = atomic add count[0], 1
+        at[t] = own
+    var first: i32
+    first = atomic add total[b], count[0]
+    count[0] = first
+    par u in 0..8 @ [thread.x 8]
+      if x[b * 8 + u] > 0
+        found[b * 64 + at[u] + count[0]] = x[b * 8 + u]
+"""
+
+
+def test_one_thread_may_hand_on_what_only_it_knows() -> None:
+    """A block reserves places for what its threads append: one thread asks where they begin, and tells the others."""
+    base = parse_kernel(APPENDED)
+    lowered = materialise(base)
+    check(lowered)
+    x = np.arange(16, dtype=np.int32) % 3
+    given = {"found": np.zeros(128, np.int32), "total": np.array([5, 9], np.int32), "x": x, "n": 2}
+    got = run(lowered, given)
+    assert not got.findings
+    assert got.outputs["total"].tolist() == [5 + 5, 9 + 5]
+    for row, first, own in zip(got.outputs["found"].reshape(2, 64), (5, 9), x.reshape(2, 8)):
+        assert sorted(row[first : first + 5]) == sorted(own[own > 0])
+
+
 MOVED_START = """kernel moved(y: i32* restrict, n: i32)
   par b in 0..n @ [block.x]
     var off: i32 = 0
