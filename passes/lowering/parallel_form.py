@@ -46,7 +46,13 @@ from ktc.passes.lowering.distribution.scope import Guard, Scope, first_thread, h
 from ktc.passes.lowering.distribution.statement_runs import emit_run
 from ktc.passes.lowering.distribution.variation import leaves_early
 from ktc.passes.lowering.sync.accesses import Access, accesses, landed
-from ktc.passes.lowering.sync.derived_barriers import carried_conflict, conflict, siblings_conflict
+from ktc.passes.lowering.sync.derived_barriers import (
+    asked_by_all,
+    carried_conflict,
+    conflict,
+    of_a_round,
+    siblings_conflict,
+)
 from ktc.passes.lowering.tensor.fragment_products import lower_mma, sums_in_place
 from ktc.passes.shared.grid_reductions import spans_blocks
 from ktc.passes.shared.mma import is_mma
@@ -55,13 +61,14 @@ from .errors import LoweringError
 from .lowering_state import State
 
 
-def lower_body(body: Body, scope: Scope, st: State) -> Body:
-    """Lower a statement list, deriving the barriers between its statements."""
-    ordered = any(has_parallel(s) for s in body)
+def lower_body(body: Body, scope: Scope, st: State, asking: Body = ()) -> Body:
+    """Lower a statement list, deriving the barriers between its statements; ``asking``: what all threads have read to
+    decide whether they go through it."""
+    ordered = bool(asking) or any(has_parallel(s) for s in body)
     idle = _idle(scope, st)
     out: list[Stmt] = []
     run: list[Stmt] = []
-    pending: list[Access] = []
+    pending = [a for s in asking for a in accesses(s, idle, body)]
     skipped = False
 
     def flush(k: int) -> None:
@@ -102,6 +109,7 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
             out.extend(_compound(s, scope, st))
             if here and _ends_in_barrier(out[-1] if out else None, st):  # what preceded the loop is still open
                 pending = [*pending[: len(pending) - len(here)], *(a for a in here if a.in_flight)]
+                pending += [a for e in asked_by_all(s, idle, again=True) for a in accesses(e, idle, body)]
     flush(len(body))
     return tuple(out)
 
@@ -182,13 +190,14 @@ def _idle(scope: Scope, st: State) -> int:
 
 def _control(s: For | If | While, scope: Scope, st: State) -> Stmt:
     """``s`` around its lowered bodies."""
+    asking = asked_by_all(s, _idle(scope, st))
     if isinstance(s, If):
-        then, orelse = (reserve(b, scope, st) + lower_body(b, scope, st) for b in (s.then, s.orelse))
+        then, orelse = (reserve(b, scope, st) + lower_body(b, scope, st, asking) for b in (s.then, s.orelse))
         return dataclasses.replace(s, cond=st.expr(s.cond), then=then, orelse=orelse)
+    inner = lower_body(s.body, scope.inside(repeats=True), st, asking)
+    inner += _back_edge(s.body, scope, st, s)
     if isinstance(s, While):
-        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
         return dataclasses.replace(s, cond=st.expr(s.cond), body=inner)
-    inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st, s)
     return dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner)
 
 
@@ -200,11 +209,14 @@ def _plain(s: Stmt, scope: Scope, st: State) -> Body:
     return st.rewrite((s,))
 
 
-def _back_edge(body: Body, scope: Scope, st: State, loop: For | None = None, independent: bool = False) -> Body:
+def _back_edge(body: Body, scope: Scope, st: State, loop: For | While | None = None, independent: bool = False) -> Body:
     """A barrier at the end of a loop whose next round may touch what this one still reads or writes."""
     if body and _meets(body[-1]) and not any(isinstance(x, Continue) for x in walk(body)):
         return ()
-    return (Barrier(),) if carried_conflict(body, _idle(scope, st), loop, independent=independent) else ()
+    idle = _idle(scope, st)
+    whole = body if loop is None else of_a_round(loop, idle)
+    counted = loop if isinstance(loop, For) else None
+    return (Barrier(),) if carried_conflict(whole, idle, counted, independent=independent) else ()
 
 
 # ------------------------------------------------------------------------------------------------------------- loops

@@ -46,6 +46,7 @@ from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left
 
 if TYPE_CHECKING:
+    from ktc.ir.interp.sanitizer.findings import Finding
     from ktc.passes.raising.check.exact_check import Reference
 
     from .candidates import Guess
@@ -175,6 +176,7 @@ class Raise(Pass[NoArguments]):
         that leave it stay in it, which says something only where the source means something without them.
         """
         from ktc.passes.raising.check.undefined_exits import exits_before_meetings, leaves_its_buffers, unmet_exits
+        from ktc.passes.raising.check.work_budget import is_unchecked
 
         from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, defective, threads_left, unchecked
@@ -233,7 +235,17 @@ class Raise(Pass[NoArguments]):
         hint = hint_of_swaps(kernel) or next(map(str, defective(reference.defect)), "")
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else (), hint), refuted
+        if reference.defect is not None and not is_unchecked(why):
+            return _of_no_meaning(reference.defect, hint_of_swaps(kernel) or f"of the guessed loops: {why}"), refuted
         return unlike(why, hint), refuted
+
+
+def _of_no_meaning(defect: Finding, hint: str) -> Refused:
+    """The reason for a source that does something undefined in each launch of the check: loops that do the same cannot
+    be told from loops that do not."""
+    why = "the source has a defect in every small launch that was tried, so that no loops can be compared with it"
+    locs = (defect.loc,) if defect.loc else ()
+    return Refused("E-RAISE-CHECK", f"{why}: {defect.kind}: {defect.message}", locs, hint)
 
 
 def _given(kernel: Kernel, fact: Assume) -> Kernel:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
-from ktc.ir.analysis.accumulators import combine
-from ktc.ir.nodes import Assign, Atomic, Binary, Body, Break, Call, Expr, Return, Stmt, Store, Sym, Var
-from ktc.ir.walk import declared, stmt_exprs, used, walk
+from ktc.ir.analysis.accumulators import combine, identity
+from ktc.ir.nodes import (
+    Assign,
+    Atomic,
+    Binary,
+    Body,
+    Break,
+    Call,
+    Decl,
+    Expr,
+    If,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, declared, map_body, stmt_exprs, used, walk
 
 
 @dataclass(frozen=True)
@@ -74,6 +93,71 @@ def _late_values(body: Body, updates: list[tuple[Stmt, Accumulation]]) -> bool:
     return False
 
 
+def always_updated(body: Body) -> Body:
+    """``body`` of a loop with updates of outer variables under a condition as updates in every iteration::
+
+        if key[i] != ignored                own = 0.0
+          w = weight[key[i]]                if key[i] != ignored
+          sum += w * x[i]                     w = weight[key[i]]
+                                              own = w * x[i]
+                                            sum += own
+
+    An iteration in which the condition does not hold adds the neutral element.
+    """
+    outer = assigned(body) - set(declared(body))
+    out: list[Stmt] = []
+    for s in body:
+        out += _always_updated(s, outer & assigned((s,))) if isinstance(s, If) else (s,)
+    return tuple(out)
+
+
+def _always_updated(s: If, outer: set[Sym]) -> Body:
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    for v in sorted((v for v in outer if isinstance(v.type, Scalar)), key=lambda v: v.id):
+        op = _only_updated(s, v)
+        if op is None:
+            continue
+        assert isinstance(v.type, Scalar)
+        nothing = identity(op, v.type)
+        match s:
+            case If(then=(Assign() as only,), orelse=()) if only.sym == v:
+                a = accumulation(only)
+                assert a is not None
+                return (dataclasses.replace(only, value=combine(op, Var(v), Select(s.cond, a.value, nothing))),)
+        own = fresh(f"{v.name}_own", v.type)
+        s = _updating(s, v, own)
+        before.append(Decl(own, nothing))
+        after.append(Assign(v, combine(op, Var(v), Var(own))))
+    return (*before, s, *after)
+
+
+def _only_updated(s: If, v: Sym) -> str | None:
+    """The one operation by which ``s`` updates ``v``, if it does nothing else with it."""
+    ops: set[str] = set()
+    for x in walk((s,)):
+        if isinstance(x, Assign) and x.sym == v:
+            a = accumulation(x)
+            if a is None or v in used(a.value):
+                return None
+            ops.add(a.op)
+        elif any(v in used(e) for e in stmt_exprs(x)):
+            return None
+    return ops.pop() if len(ops) == 1 else None
+
+
+def _updating(s: If, v: Sym, own: Sym) -> If:
+    """``s`` with updates of ``own`` in place of those of ``v``."""
+
+    def on(x: Stmt) -> Stmt:
+        a = accumulation(x) if isinstance(x, Assign) and x.sym == v else None
+        return x if a is None else dataclasses.replace(x, sym=own, value=combine(a.op, Var(own), a.value))
+
+    (out,) = map_body((s,), on)
+    assert isinstance(out, If)
+    return out
+
+
 def accumulation(s: Assign) -> Accumulation | None:
     """``s`` as an update of its variable by one operation."""
     v = s.value
@@ -94,4 +178,4 @@ def accumulation(s: Assign) -> Accumulation | None:
     return None
 
 
-__all__ = ["Accumulation", "accumulation", "accumulations"]
+__all__ = ["Accumulation", "accumulation", "accumulations", "always_updated"]

@@ -115,6 +115,17 @@ def accesses(
     return landed(out) if _waits(s) else out
 
 
+def asked(s: Stmt, *, again: bool = False) -> Body:
+    """What threads read of shared and global memory to decide which way they go at ``s``, which all of them do before
+    any takes it; ``again``: after each round of a loop."""
+    if isinstance(s, For):
+        control: tuple[Expr, ...] = (s.cond, s.step) if again else (s.init, s.cond)
+    else:
+        control = (s.cond,) if isinstance(s, If | While) else ()
+    reads = (e for e in control if any(isinstance(x, Load) and is_visible(x.buffer) for x in walk_expr(e)))
+    return tuple(Eval(e) for e in reads)
+
+
 @by_identity(64)
 def _written(body: Body) -> frozenset[Sym]:
     """What a list assigns: asked for each statement in it."""

@@ -20,6 +20,7 @@ from ktc.ir.nodes import (
     For,
     Par,
     Reduce,
+    Stmt,
     Sym,
     Var,
     While,
@@ -28,7 +29,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.walk import assigned, loads_in, used, walk
 
-from .accesses import Access, accesses
+from .accesses import Access, accesses, asked
 
 SAME_THREADS = ("block", "seq")
 """Levels that leave each iteration to all threads of a block."""
@@ -90,12 +91,12 @@ def apart(a: Expr | None, b: Expr | None) -> bool:
     return False
 
 
-def siblings_conflict(body: Body, axes: int) -> bool:
+def siblings_conflict(body: Body, axes: int, asking: Body = ()) -> bool:
     """Whether two statements of ``body``, or of a statement list inside it, need a barrier between them: no two of what
-    one thread does by itself."""
-    if not any(isinstance(s, Par | Reduce) for s in walk(body)):
+    one thread does by itself. ``asking``: what is read to decide whether ``body`` is run."""
+    if not asking and not any(isinstance(s, Par | Reduce) for s in walk(body)):
         return False
-    seen: list[Access] = []
+    seen = [a for s in asking for a in accesses(s, axes, body)]
     for s in body:
         here = accesses(s, axes, body)
         if conflict(seen, here, at_once=True):
@@ -104,11 +105,24 @@ def siblings_conflict(body: Body, axes: int) -> bool:
     for s in body:
         if isinstance(s, Par | Reduce) and any(lv.kind not in SAME_THREADS for lv in s.dist):
             continue
-        if isinstance(s, For | While) and carried_conflict(s.body, axes, s if isinstance(s, For) else None):
+        if isinstance(s, For | While) and carried_conflict(
+            of_a_round(s, axes), axes, s if isinstance(s, For) else None
+        ):
             return True
-        if any(siblings_conflict(b, axes) for b in bodies(s)):
+        if any(siblings_conflict(b, axes, asked_by_all(s, axes)) for b in bodies(s)):
             return True
     return False
+
+
+def asked_by_all(s: Stmt, axes: int, *, again: bool = False) -> Body:
+    """``asked`` at control that threads of ``axes`` axes go through together; nothing where each goes its own way."""
+    parallel = axes and any(isinstance(x, Par | Reduce) for x in walk((s,)))
+    return asked(s, again=again) if parallel else ()
+
+
+def of_a_round(s: For | While, axes: int) -> Body:
+    """The body of ``s`` with what is read after it, to decide whether there is a next round."""
+    return (*s.body, *asked_by_all(s, axes, again=True))
 
 
 def carried_conflict(body: Body, axes: int, loop: For | None = None, *, independent: bool = False) -> bool:
@@ -126,15 +140,15 @@ def carried_conflict(body: Body, axes: int, loop: For | None = None, *, independ
             moved.add(s.sym)
     windows = {s.var for s in walk(body) if loop is not None and isinstance(s, Par) and _tiles(s, loop)}
 
-    def of_a_round(moved: Collection[Sym]) -> list[Access]:
+    def touched(moved: Collection[Sym]) -> list[Access]:
         return [a for s in body for a in accesses(s, axes, moved=moved, windows=windows)]
 
     if not axes:  # inside the loops over all axes: what the iterations share they do not change
         moved = set()
-    last, this = of_a_round(moved), of_a_round(moved)
+    last, this = touched(moved), touched(moved)
     if independent:
         own = {s.sym for s in walk(body) if isinstance(s, Alloc)}
-        outer = [a for a in of_a_round(()) if a.buffer not in own]
+        outer = [a for a in touched(()) if a.buffer not in own]
         return conflict([a for a in last if a.buffer in own], this) or conflict(outer, outer)
     return conflict(last, this)
 

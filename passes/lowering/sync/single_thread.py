@@ -41,15 +41,16 @@ def _changed(s: Stmt) -> set[Sym]:
 
 
 def check_known(body: Body, alone: Iterable[tuple[Stmt, Expr]]) -> None:
-    """Refuse variables of ``body`` that a statement which one thread runs ``alone`` changes and others read.
+    """Refuse variables of ``body`` that a statement which one thread runs ``alone`` changes and others read. What that
+    thread does alone besides may read them.
 
     Raises:
         LoweringError: E-LOWER-ALONE.
     """
-    of_one = [(s, cond, changed) for s, cond in alone if (changed := _changed(s))]
-    for s, cond, changed in of_one:
-        same = [t for t, c, _ in of_one if c == cond]
-        read = _read(body, same) & changed
+    of_one = list(alone)
+    for s, cond in of_one:
+        changed = _changed(s)
+        read = _read(body, [t for t, c in of_one if c == cond]) & changed if changed else set()
         if read:
             name = min(v.name for v in read)
             why = f"'{name}' changes where only one thread runs, beside what it writes for all, and others read it"

@@ -53,6 +53,11 @@ AROUND = 2
 """How many sets are repeated with values around the source's constants."""
 
 
+RUNAWAY = 16
+"""Statements of a run for one of a run on the same set in another domain, from which on it is not waited for: rounds of
+its loops are counted by numbers that only that domain makes."""
+
+
 class ChosenSets:
     """A source kernel, the argument sets chosen for it, and what it does on them.
 
@@ -264,7 +269,8 @@ class ChosenSets:
         key = number, domain
         if key not in self._runs:
             before = self._runs.get((number, "int"))
-            self._runs[key] = self.budget.run(self.source, self.sets[number], domain, CHECK_FUEL, None, before)
+            fuel = CHECK_FUEL if before is None else min(CHECK_FUEL, max(CHECK_FUEL // 10, RUNAWAY * before.steps))
+            self._runs[key] = self.budget.run(self.source, self.sets[number], domain, fuel, None, before)
         return self._runs[key]
 
 

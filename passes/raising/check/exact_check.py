@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cached_property
+from itertools import chain
 from math import inf
 
 import numpy as np
@@ -23,8 +25,9 @@ from ktc.ir.interp.run import run
 from ktc.ir.interp.run_results import RunResult
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Atomic, Stmt, Store
-from ktc.ir.walk import walk
+from ktc.ir.nodes import Alloc, Atomic, Decl, Stmt, Store
+from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import all_exprs, walk
 
 from .beyond_integers import arguments_beyond, unlike
 from .buffer_extents import with_room
@@ -33,6 +36,9 @@ from .invented_arguments import Arguments, invented_arguments, scalars_of
 from .run_length import allowed
 from .small_launches import acceptable, launched, least_statements
 from .work_budget import CHECK_FUEL, CHOOSING_WORK, Budget, endless, is_unchecked, too_long, unchecked
+
+STEPS_OF_A_GUESS = 16
+"""Statements of a guess for one of the source: rounds that the source runs at once it may run one by one."""
 
 LAUNCHED_TRIED = 6
 NONE_SUCH = unchecked("no small launch satisfies what would have to be assumed")
@@ -56,6 +62,13 @@ class Reference(ChosenSets):
     _fresh: Reference | None = None
     _refuter: tuple[int, str] | None = None
     """The instance, and the domain, in which the last guess came out wrong: the next one most likely does, too."""
+
+    @cached_property
+    def has_floats(self) -> bool:
+        """Whether the source computes with floats, of which alone domains make different numbers."""
+        made = (s.sym.type for s in walk(self.source.body) if isinstance(s, Decl | Alloc))
+        types = chain(made, (p.sym.type for p in self.source.params), (e.type for e in all_exprs(self.source.body)))
+        return any(not isinstance(t, Scalar | Vec | Ptr | Array) or scalar_of(t).is_float for t in types)
 
     def anew(self) -> Reference:
         """The same source and instances, and what it does there, with the budget that was left when these were chosen:
@@ -123,7 +136,9 @@ class Reference(ChosenSets):
         """
         if not self.sets:
             return self.why_none
+        domains = domains if self.has_floats else domains[:1]
         compared = 0
+        ended: set[str] = set()
         likely, how = self._refuter if self._refuter is not None and most is None else (0, domains[0])
         for number, args in sorted(enumerate(self.sets), key=lambda s: s[0] != likely):
             if compared == most or not self._holds(given, args):
@@ -134,9 +149,14 @@ class Reference(ChosenSets):
                 if self.late:
                     return too_long()
                 first = self._run(number, domain)
+                if (
+                    not first.ended
+                ):  # it stopped in the midst: loops that run to floats, of which fields make any number
+                    continue
+                ended.add(domain)
                 try:
                     known = {f.kind for f in first.findings}
-                    fuel = max(CHECK_FUEL // 10, 8 * first.steps)
+                    fuel = max(CHECK_FUEL // 10, STEPS_OF_A_GUESS * first.steps)
                     second = before = self.budget.run(guess, args, domain, fuel, known, before)
                 except (ValueError, TypeError, IndexError) as error:  # an ill-typed guess, not a wrong value
                     return f"the guessed form cannot be run: {error}"
@@ -147,7 +167,9 @@ class Reference(ChosenSets):
                 if difference is not None:
                     self._refuter = number, domain
                     return f"{self._place(difference)}{difference}"
-        return "" if compared else NONE_SUCH
+        if not compared:
+            return NONE_SUCH
+        return "" if ended >= set(domains) else unchecked("the source did not end in any small launch")
 
     def differs_beyond(self, guess: Kernel, given: Sequence[Assume] = ()) -> str:
         """``differs`` on floats that the exact domains do not hold, where the source has such a number."""

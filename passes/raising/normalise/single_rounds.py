@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith import REWRITES, Interval, facts_of
 from ktc.ir.arith.counted_loops import counting, loop_step, why_unsteady
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import evaluate, simplify, sub
 from ktc.ir.kernel import Kernel
@@ -53,6 +54,8 @@ from ktc.ir.walk import (
     walk,
     walk_expr,
 )
+from ktc.passes.raising.recognise.coordinates import AXES
+from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
 
@@ -114,27 +117,39 @@ def with_own_rounds(kernel: Kernel) -> Body:
           row += i * 3                            row += thread * 3
           y[row] = f(i)                           y[row] = f(thread)
 
-    Such a pointer means something in the first iteration only. Without it the iterations are shared out as they are.
+    Such a pointer means something in the first iteration only, and what a block counts over its iterations (rows with a
+    small loss) is of one row. Without either the iterations are shared out as they are.
     """
-    if not any(isinstance(s, For) and _moves_pointers(s) for s in walk(kernel.body)):
+    if not any(isinstance(s, For) and _hands_on(s) for s in walk(kernel.body)):
         return kernel.body
     facts = facts_of(kernel, REWRITES)
 
     def on(s: Stmt) -> Stmt | Body:
-        if not isinstance(s, For) or not _moves_pointers(s) or _is_left(s.body):
+        if not isinstance(s, For) or not _hands_on(s) or _is_left(s.body):
             return s
         step, end, here = loop_step(s), upper_bound(s.cond, s.var), facts.at(s)
         if step is None or end is None or not any(isinstance(e, HwIndex) for e in walk_expr(s.init)):
             return s
-        steady = not (used(step) | used(end) | {s.var}) & set(assigned(s.body)) and is_removable(end)
-        if not steady or not here.never_negative(s.init) or not here.at_most(end, step):
+        if (used(step) | used(end) | {s.var}) & set(assigned(s.body)) or not is_removable(end):
+            return s
+        here_alone = (Decl(s.var, s.init, loc=s.loc), *s.body)
+        if _for_each_block(s.init, end, kernel) and same(step, end):
+            return commented(here_alone, s.comments)
+        if not here.never_negative(s.init) or not here.at_most(end, step):
             return s
         if _may_wrap(s.var, here.interval(end), here.interval(step)):
             return s
-        runs = substitute_expr(s.cond, {s.var: s.init})
-        return If(runs, (Decl(s.var, s.init, loc=s.loc), *s.body), (), loc=s.loc, comments=s.comments)
+        return If(substitute_expr(s.cond, {s.var: s.init}), here_alone, (), loc=s.loc, comments=s.comments)
 
     return map_body(kernel.body, on)
+
+
+def _for_each_block(init: Expr, end: Expr, kernel: Kernel) -> bool:
+    """Whether ``init`` is the number of a block of a launch that has ``end`` of them."""
+    block, launch = without_casts(init), kernel.launch
+    if launch is None or not isinstance(block, HwIndex) or block.level != "block":
+        return False
+    return same(end, launch.grid[AXES.index(block.axis)])
 
 
 def _may_wrap(counter: Sym, end: Interval, step: Interval) -> bool:
@@ -144,9 +159,25 @@ def _may_wrap(counter: Sym, end: Interval, step: Interval) -> bool:
     return not t.is_signed and (end.high is None or step.high is None or end.high - 1 + step.high >= 1 << t.bits)
 
 
+def _hands_on(s: For) -> bool:
+    """Whether an iteration of ``s`` leaves something to the next one that keeps them from being shared out."""
+    return _moves_pointers(s) or (_is_over_blocks(s) and any(isinstance(v.type, Scalar) for v in _outer(s)))
+
+
+def _is_over_blocks(s: For) -> bool:
+    """Whether ``s`` begins where the number of the block says, alike for all threads."""
+    first = [e for e in walk_expr(s.init) if isinstance(e, HwIndex)]
+    return bool(first) and all(e.level == "block" for e in first)
+
+
+def _outer(s: For) -> set[Sym]:
+    """What ``s`` changes from outside of it, but its variable."""
+    return set(assigned(s.body)) - set(declared(s.body)) - {s.var}
+
+
 def _moves_pointers(s: For) -> bool:
     """Whether an iteration of ``s`` moves on what says where the next one reads or writes."""
-    moved = set(assigned(s.body)) - set(declared(s.body)) - {s.var}
+    moved = _outer(s)
     if not moved:
         return False
     places = [i for e in all_exprs(s.body) if isinstance(e, Load) for i in e.index]

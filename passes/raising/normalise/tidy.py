@@ -37,7 +37,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.passes.raising.recognise.implied import without_implied
-from ktc.passes.shared.accumulations import accumulations
+from ktc.passes.shared.accumulations import accumulations, always_updated
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
@@ -247,7 +247,7 @@ def _strided_reduce(s: Reduce) -> Stmt:
     loop = s.body[-1]
     assert isinstance(loop, For)
     bounds = _bounds(loop, s)
-    split = accumulations(loop.body, joined=True)
+    split = accumulations(always_updated(loop.body), joined=True)
     if bounds is None or split is None:
         return s
     inner, sums = split

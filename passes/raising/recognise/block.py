@@ -57,7 +57,7 @@ from ktc.ir.walk import (
     walk,
     walk_expr,
 )
-from ktc.passes.shared.accumulations import Accumulation, accumulations
+from ktc.passes.shared.accumulations import Accumulation, accumulations, always_updated
 from ktc.passes.shared.independence import independent
 
 from .coordinates import depends_on_thread
@@ -200,7 +200,7 @@ def _replace_reads(body: Body, buffer: Sym, index: tuple[Expr, ...] | None, by: 
 
 
 def _loop(s: For, loop: Strided, rest: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
-    split = accumulations(s.body)
+    split = accumulations(always_updated(s.body))
     if split is None:
         raise Blocked(
             "E-RAISE-CARRIED", f"the loop over '{s.var.name}' carries a value from one iteration to the next", s.loc

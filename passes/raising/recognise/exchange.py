@@ -31,6 +31,7 @@ from ktc.ir.nodes import (
     Level,
     Load,
     Reduce,
+    Select,
     Stmt,
     Store,
     Sym,
@@ -71,6 +72,7 @@ from ktc.passes.raising.raise_report import Region
 from .exchange_meanings import Below, Meaning, Prefix, Steps
 from .exchange_probe import Cell, Probe
 from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
+from .statement_kinds import threads_in
 
 MAX_ENDS = 64
 
@@ -325,6 +327,8 @@ def _called(key: Sym | Cell) -> str:
 
 
 def _name(e: Expr) -> str:
+    if isinstance(e, Select) and threads_in(e.cond):
+        return f"{_name(e.a)} of the first {_name(e.cond)} threads"
     return e.sym.name if isinstance(e, Var) else " and ".join(sorted(s.name for s in used(e)))
 
 

@@ -2,7 +2,7 @@
 
 Every trial gives the threads distinct (or deliberately tied) exact values and lists the meanings it can tell apart:
 
-* ``Reduced``  one input combined over all threads by + * min max & | ^;
+* ``Reduced``  one input combined over all threads, or over the first few of them, by + * min max & | ^;
 * ``Prefix``   one input, or two a thread side by side, combined over the threads before, with or without one's own;
 * ``Fixed``    a small number, whatever the threads bring in;
 * ``Picked``   another input of the thread with the greatest (or least) value, ties going to the least or greatest;
@@ -55,6 +55,8 @@ class Trial:
     domain: str
     data: Mapping[Sym, np.ndarray]
     meanings: Sequence[Meaning]
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """What integers are, by name, that all threads share."""
     totals: dict[tuple[tuple[Sym, ...], str], np.ndarray] = field(default_factory=dict, compare=False)
     """Running totals that were asked for: many meanings, and many results, are held against one."""
 
@@ -89,23 +91,40 @@ class Meaning(ABC):
 
 
 @dataclass(frozen=True)
+class Among:
+    """The threads whose ``number`` is below ``count``; the first one is among them, whatever that is."""
+
+    number: Expr
+    count: Sym
+
+    def of(self, trial: Trial, brought: np.ndarray) -> np.ndarray:
+        return brought[: max(1, trial.numbers[self.count.name])]
+
+
+@dataclass(frozen=True)
 class Reduced(Meaning):
     source: Sym
     op: str
     over: Scalar | None = None  # the type that it is combined in, if not that of the source
     first: Const | None = None  # what else is combined: a maximum is at least that
+    among: Among | None = None  # the threads whose input is combined, if not all
 
     def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
         if scalar_of(self.source.type).is_float != t.is_float:
             return False
-        want = int(FOLDS[self.op](trial.data[self.source]))
+        brought = trial.data[self.source]
+        want = int(FOLDS[self.op](brought if self.among is None else self.among.of(trial, brought)))
         if self.first is not None:
             want = (max if self.op == "max" else min)(want, int(self.first.value))
         return _wrapped(want, t) == _wrapped(got, t)
 
     def steps(self, made: Steps, name: str) -> Sym:
         t = self.over or scalar_of(self.source.type)
-        whole = made.reduce(self.op, cast(Var(self.source), t), name)
+        brought = cast(Var(self.source), t)
+        if self.among is not None:
+            mine = Binary("<", self.among.number, Var(self.among.count))
+            brought = Select(mine, brought, identity(self.op, t))
+        whole = made.reduce(self.op, brought, name)
         return whole if self.first is None else made.name(f"{name}_all", combine(self.op, Var(whole), self.first))
 
     def within(self, t: Scalar) -> Meaning:
@@ -311,4 +330,4 @@ def _wrapped(v: int, t: Scalar) -> int:
     return v % (1 << (64 if t.is_float else t.bits))
 
 
-__all__ = ["Below", "Fixed", "Mean", "Meaning", "Moment", "Picked", "Prefix", "Reduced", "Steps", "Trial"]
+__all__ = ["Among", "Below", "Fixed", "Mean", "Meaning", "Moment", "Picked", "Prefix", "Reduced", "Steps", "Trial"]

@@ -40,7 +40,7 @@ from ktc.passes.raising.normalise.privates import prologue
 from ktc.passes.shared.rescaled import POWERS
 
 from .coordinates import AXES
-from .exchange_meanings import Fixed, Meaning, Reduced, Trial
+from .exchange_meanings import Among, Fixed, Meaning, Reduced, Trial
 from .exchange_trials import infinite, trials, wide, with_known
 from .statement_kinds import expr_with_hardware, threads_in
 
@@ -133,6 +133,7 @@ class Probe:
         kernel = self._kernel(region, inputs, values, cells, again)
         if kernel is None:
             return None
+        own = {p.sym.name: self.numbers.get(p.sym.name, 0) for p in kernel.params if isinstance(p.sym.type, Scalar)}
         wanted: list[tuple[object, Scalar, str]] = [(v, scalar_of(v.type), f"out_{v.id}") for v in values]
         wanted += [(c, scalar_of(c[0].type), f"cell_{k}") for k, c in enumerate(cells)]
         left = dict.fromkeys(range(len(wanted)))
@@ -149,10 +150,12 @@ class Probe:
                     del left[k]
             if not left:
                 break
-        lowest, highest = (with_known(infinite(inputs, self.threads, sign), known) for sign in (-1, 1))
+        found |= self._among_first(kernel, next(trials(inputs, self.threads, (), known)), wanted, left, found)
+        left = {k: None for k in left if wanted[k][0] not in found}
+        lowest, highest = (with_known(infinite(inputs, self.threads, sign), known, own) for sign in (-1, 1))
         if not self._limited(kernel, lowest, highest, wanted, found):
             return None
-        widely = with_known(wide(inputs, self.threads, any(m.algebraic for m in found.values())), known)
+        widely = with_known(wide(inputs, self.threads, any(m.algebraic for m in found.values())), known, own)
         if not self._holds(kernel, widely, wanted, found):
             return None
         return (
@@ -166,6 +169,39 @@ class Probe:
         exact = [(found[key], t, name) for key, t, name in wanted if key in found and not found[key].algebraic]
         outputs = self._run(kernel, trial, wanted) if exact else {}
         return outputs is not None and all(m.holds(trial, t, outputs[name]) for m, t, name in exact)
+
+    def _among_first(
+        self, kernel: Kernel, trial: Trial, wanted: list, left: Collection[int], found: Mapping[object, Meaning]
+    ) -> dict[object, Meaning]:
+        """What combines the inputs of as many of the first threads as an integer says that all threads share: of what
+        is ``left``, and of what was ``found`` to combine those of all, as it does where that integer is large.
+
+        ``trial``: the one that tells reductions apart.
+        """
+        out: dict[object, Meaning] = {}
+        reductions = [m for m in trial.meanings if isinstance(m, Reduced)]
+        shared = [p.sym for p in kernel.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int]
+        for count in shared:
+            among = Among(self.thread(), count)
+            runs = []
+            for few in sorted({1, self.threads // 2 + 1, self.threads - 1}):
+                fewer = dataclasses.replace(trial, numbers={count.name: few})
+                outputs = self._run(kernel, fewer, wanted)
+                if outputs is None:
+                    break
+                runs.append((fewer, outputs))
+            else:
+                for k, (key, t, name) in enumerate(wanted):
+                    whole = found.get(key)
+                    if key in out or (whole is not None and not isinstance(whole, Reduced)) or not (whole or k in left):
+                        continue
+                    if whole is not None and all(whole.holds(fewer, t, got[name]) for fewer, got in runs):
+                        continue
+                    for m in (dataclasses.replace(m, among=among) for m in reductions):
+                        if all(m.holds(fewer, t, got[name]) for fewer, got in runs):
+                            out[key] = m.within(t)
+                            break
+        return out
 
     def _limited(
         self, kernel: Kernel, lowest: Trial, highest: Trial, wanted: list, found: dict[object, Meaning]
@@ -204,12 +240,13 @@ class Probe:
 
     def _run(self, kernel: Kernel, trial: Trial, wanted: list) -> dict[str, np.ndarray] | None:
         """Every output in the trial's domain, a value a thread."""
+        numbers = {**self.numbers, **trial.numbers}
         data: dict = {f"in_{s.id}": x.astype(numpy_dtype(scalar_of(s.type).name)) for s, x in trial.data.items()}
         for p in kernel.params:
             if p.sym.name not in data:
                 scalar = isinstance(p.sym.type, Scalar)
                 data[p.sym.name] = (
-                    self.numbers.get(p.sym.name, 0)
+                    numbers.get(p.sym.name, 0)
                     if scalar
                     else np.zeros(self.threads, numpy_dtype(scalar_of(p.sym.type).name))
                 )

@@ -25,9 +25,10 @@ def trials(
         yield with_known(trial, known)
 
 
-def with_known(trial: Trial, known: Mapping[Sym, np.ndarray] | None) -> Trial:
-    """``trial`` on the inputs that are ``known``, and on its own data for the others."""
-    return dataclasses.replace(trial, data={**trial.data, **known}) if known else trial
+def with_known(trial: Trial, known: Mapping[Sym, np.ndarray] | None, numbers: Mapping[str, int] | None = None) -> Trial:
+    """``trial`` on the inputs that are ``known``, and on its own data for the others; where ``numbers`` are what all
+    threads share."""
+    return dataclasses.replace(trial, data={**trial.data, **(known or {})}, numbers=numbers or trial.numbers)
 
 
 def _trials(inputs: list[Sym], threads: int, powers: Sequence[str]) -> Iterator[Trial]:

@@ -20,9 +20,41 @@ from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import cast, fold_node, i32
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Decl, Expr, For, HwIndex, If, Level, Par, Sym, Var
+from ktc.ir.nodes import (
+    Alloc,
+    AsyncCopy,
+    Atomic,
+    Binary,
+    Body,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Level,
+    Load,
+    Par,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+)
+from ktc.ir.storage import is_local_array
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, map_body, substitute_expr, used, used_in, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    mentions,
+    stmt_exprs,
+    substitute_expr,
+    used,
+    used_in,
+    walk_expr,
+)
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
 
@@ -81,7 +113,7 @@ def shared_out(body: Body, launch: Launch) -> Body:
 
 def _shared_out(s: Par, launch: Launch) -> Par:
     match s.body:
-        case (*before, For() as loop) if all(isinstance(d, Decl) for d in before):
+        case (*before, For() as loop) if all(isinstance(d, Decl) or _is_own_array(d) for d in before):
             pass
         case _:
             return s
@@ -92,7 +124,11 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     inside = (*before, *loop.body)
     first = _first(loop.init, s.var)
     whole = first is not None and same(s.lo, i32(0)) and same(step, s.hi)
-    mine = {loop.var, *declared(tuple(before))} & assigned(loop.body)
+    arrays = {d.sym for d in before if isinstance(d, Alloc)}
+    fixed = (used_in(loop.body) | used_in(tuple(before))) - assigned(loop.body) - set(declared(loop.body))
+    if arrays and not _filled_anew(loop.body, arrays, fixed - {loop.var}):
+        return s
+    mine = {loop.var, *declared(tuple(before))} & assigned(loop.body) - arrays
     if not whole or mine or s.var in used_in(inside) | used(hi) or not isinstance(t, Scalar):
         return s
     assert first is not None
@@ -105,6 +141,44 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     return dataclasses.replace(
         s, var=loop.var, lo=cast(first, t), hi=hi, dist=dist, body=inside, tags=tags, comments=comments
     )
+
+
+def _is_own_array(s: Stmt) -> bool:
+    return isinstance(s, Alloc) and is_local_array(s.sym)
+
+
+def _filled_anew(body: Body, arrays: set[Sym], fixed: frozenset[Sym]) -> bool:
+    """Whether each round of a loop over ``body`` goes to the same elements of the private ``arrays``, in one order,
+    as the first one: what it reads of them it has written, else the first one would have read what nobody wrote.
+
+    ``fixed``: what has one value in all rounds, and the variables of the loops around ``body`` in a round.
+    """
+
+    def same_in_all(e: Expr) -> bool:
+        return used(e) <= fixed and not any(isinstance(x, Load | HwIndex) for x in walk_expr(e))
+
+    for s in body:
+        if not mentions(s) & arrays:
+            continue
+        if isinstance(s, For):
+            ends = (substitute_expr(e, {s.var: i32(0)}) for e in (s.cond, s.step))
+            if not all(map(same_in_all, (s.init, *ends))):
+                return False
+            if s.var in assigned(s.body) or not _filled_anew(s.body, arrays, fixed | {s.var}):
+                return False
+            continue
+        if bodies(s) or any(arrays & used(e) for e in stmt_exprs(s) if _may_stop(e)):
+            return False
+        touched = [e.index for e in all_exprs((s,)) if isinstance(e, Load) and e.buffer in arrays]
+        touched += [s.index] if isinstance(s, Store) and s.buffer in arrays else []
+        if isinstance(s, Atomic | AsyncCopy) or not all(same_in_all(e) for index in touched for e in index):
+            return False
+    return True
+
+
+def _may_stop(e: Expr) -> bool:
+    """Whether some part of ``e`` is evaluated in some cases only."""
+    return any(isinstance(x, Select) or (isinstance(x, Binary) and x.op in ("&&", "||")) for x in walk_expr(e))
 
 
 def _first(init: Expr, v: Sym) -> Expr | None:

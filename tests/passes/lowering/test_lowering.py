@@ -564,6 +564,79 @@ def test_what_only_one_thread_can_know_others_may_not_ask(write: str) -> None:
     agree(alone, materialise(alone), arguments(alone, n=2))
 
 
+APPENDED = """kernel appended(found: i32* restrict, total: i32* restrict, x: i32 const* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    array count: shared i32[1]
+    array at: i32[8]
+    count[0] = 0
+    par t in 0..8 @ [thread.x 8]
+      if x[b * 8 + t] > 0
+        var own: i32
+        own = atomic add count[0], 1
+        at[t] = own
+    var first: i32
+    first = atomic add total[b], count[0]
+    count[0] = first
+    par u in 0..8 @ [thread.x 8]
+      if x[b * 8 + u] > 0
+        found[b * 64 + at[u] + count[0]] = x[b * 8 + u]
+"""
+
+
+def test_one_thread_may_hand_on_what_only_it_knows() -> None:
+    """A block reserves places for what its threads append: one thread asks where they begin, and tells the others."""
+    base = parse_kernel(APPENDED)
+    lowered = materialise(base)
+    check(lowered)
+    x = np.arange(16, dtype=np.int32) % 3
+    given = {"found": np.zeros(128, np.int32), "total": np.array([5, 9], np.int32), "x": x, "n": 2}
+    got = run(lowered, given)
+    assert not got.findings
+    assert got.outputs["total"].tolist() == [5 + 5, 9 + 5]
+    for row, first, own in zip(got.outputs["found"].reshape(2, 64), (5, 9), x.reshape(2, 8)):
+        assert sorted(row[first : first + 5]) == sorted(own[own > 0])
+
+
+STEERED = """kernel steered(x: i32 const* restrict, y: i32* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    array c: shared i32[1]
+    c[0] = x[b] % 3
+    CONTROL
+      FIRST
+      par t in 0..64 @ [thread.x 64]
+        y[b * 64 + t] = y[b * 64 + t] + x[b * 64 + t]
+      LAST
+    c[0] = 9
+"""
+
+
+@pytest.mark.parametrize(
+    ("control", "first", "last"),
+    [
+        ("while c[0] < 3", "", "c[0] = c[0] + 1"),
+        ("while c[0] < 3", "c[0] = c[0] + 1", ""),
+        ("if c[0] < 2", "", "c[0] = 7"),
+        ("if c[0] < 2", "c[0] = 7", ""),
+        ("for i in 0..c[0]", "", "c[0] = 2"),
+        ("for i in 0..c[0]", "c[0] = 2", ""),
+    ],
+)
+def test_threads_know_which_way_they_go_before_one_changes_it(control: str, first: str, last: str) -> None:
+    """A condition in shared memory is read by all threads, also the one after the last round."""
+    text = STEERED.replace("CONTROL", control).replace("FIRST", first).replace("LAST", last)
+    base = parse_kernel("\n".join(line for line in text.splitlines() if line.strip()) + "\n")
+    lowered = materialise(base)
+    check(lowered)
+    agree(base, lowered, arguments(base, n=5))
+    given = {"x": np.arange(5 * 64, dtype=np.int32), "y": np.zeros(5 * 64, np.int32), "n": 5}
+    got = run(lowered, given)
+    assert not got.findings, print_kernel(lowered)
+    barriers = [k for k, line in enumerate(print_kernel(lowered).splitlines()) if line.strip() == "barrier"]
+    for k in barriers:  # each is needed
+        rest = [line for j, line in enumerate(print_kernel(lowered).splitlines()) if j != k]
+        assert run(parse_kernel("\n".join(rest) + "\n"), given).findings, k
+
+
 MOVED_START = """kernel moved(y: i32* restrict, n: i32)
   par b in 0..n @ [block.x]
     var off: i32 = 0

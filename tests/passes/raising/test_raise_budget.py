@@ -320,3 +320,30 @@ def test_one_launch_as_large_as_the_source_has_it_is_not_run_where_that_takes_lo
     outcome = Raise().run(load(FIXED, name="source.cu"))
     assert isinstance(outcome, Result) and any("1,024 rounds do what shorter ones do" in n for n in outcome.notes)
     assert most and max(most) < check.CHOOSING_WORK
+
+
+STEPS = """
+__global__ void march(float* y, const float* x, const float* far, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0.0f;
+  for (int k = 0; k < (int)roundf(far[i] * x[i] - x[i]); ++k) sum += x[k & 7];
+  y[i] = sum;
+}
+void host(float* y, const float* x, const float* far, int n) { march<<<(n + 63) / 64, 64>>>(y, x, far, n); }
+"""
+
+
+def test_nothing_is_compared_where_the_source_did_not_end() -> None:
+    """What is rounded in a field is any number: a loop up to it hardly ends. Of integers it has few rounds."""
+    reference = Reference(load(STEPS, name="source.cu"))
+    assert reference.differs(reference.source) == ""
+    ended = [(domain, r.ended) for (_, domain), r in reference._runs.items()]
+    assert ("int", True) in ended and ("field", True) in ended and ("field", False) in ended
+
+
+def test_integers_are_compared_once() -> None:
+    """Domains differ in what floats are."""
+    whole, real = (Reference(load(s, name="source.cu")) for s in (COPY.replace("float", "int"), COPY))
+    assert [r.differs(r.source) for r in (whole, real)] == ["", ""]
+    assert {domain for _, domain in whole._runs} == {"int"} and {domain for _, domain in real._runs} == {"int", "field"}

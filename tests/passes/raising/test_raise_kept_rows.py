@@ -149,7 +149,7 @@ def test_a_race_of_the_source_is_told() -> None:
     assert not any("defect" in n for n in raised(READ_AGAIN)[1].notes)
     swapped = racing.replace("sum = lane < 2 ? parts[lane] : 0.0f;", "sum = lane < 2 ? parts[lane] * lane : 0.0f;")
     _, refused = outcome_of(swapped)
-    assert isinstance(refused, Refused) and "defect: race: parts[0]" in refused.hint, refused
+    assert isinstance(refused, Refused) and "race: parts[0]" in refused.why and refused.locs, refused
 
 
 @pytest.mark.parametrize(
