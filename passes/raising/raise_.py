@@ -303,11 +303,13 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.double_counters import with_guarded_counters
     from ktc.passes.raising.recognise.guards import sizes_of
+    from ktc.passes.raising.recognise.joined_grids import with_joined_grid
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
     from ktc.passes.raising.staging.row_ends import with_row_ends
 
+    kernel, launch = with_joined_grid(kernel, launch)
     kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
@@ -369,8 +371,8 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
 
     blocked: Blocked | Left | None = None
     try:
-        for form in candidates(without_single_rounds(body), launch):
-            yield from _shared(kernel, Guess(form, ()), launch)
+        for form in candidates(without_single_rounds(body), launch, kernel.params):
+            yield from _shared(kernel, Guess(form.body, form.said, facts=form.facts), launch)
     except Blocked as b:
         blocked = b
     try:
@@ -408,7 +410,7 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
                 guess,
                 body=elements.body,
                 regions=(*said(elements.body), *elements.regions),
-                facts=elements.facts,
+                facts=(*guess.facts, *elements.facts),
                 aligned=elements.aligned,
                 flat=elements.flat,
             )
