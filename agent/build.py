@@ -16,6 +16,7 @@ from ktc.ir.nodes import For, Par, Reduce, Var
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused
 
+from .embedded.trials import wherever
 from .planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
 
 if TYPE_CHECKING:
@@ -69,13 +70,22 @@ def _sure_values(original: Kernel, sizes: Sequence[Sizes]) -> str:
     raised = apply_step(original, Step(RAISE))
     if isinstance(raised, Refused):
         return ""
-    bound = {p.name: 1 for p in strides(raised.kernel) if all(at.get(p.name) == 1 for at in sizes)}
+    moved = (p for kernel in _taken_apart(raised.kernel) for p in strides(kernel))
+    bound = {p.name: 1 for p in moved if all(at.get(p.name) == 1 for at in sizes)}
     for name in nest_flags(raised.kernel):
         values = {at.get(name) for at in sizes}
         value = values.pop() if len(values) == 1 else None
         bound |= {} if value is None else {name: int(value)}
     step = PASSES["specialize"].step(**bound)
     return f" | {step}" if step.args and not isinstance(apply_step(raised.kernel, step), Refused) else ""
+
+
+def _taken_apart(raised: Kernel) -> Iterator[Kernel]:
+    """``raised``, and it with loops for the digits of flat indices, which show how far apart in memory these are."""
+    yield raised
+    steps, nests = wherever(raised, "delinearise")
+    if steps:
+        yield nests
 
 
 def _multiples(original: Kernel, sizes: Sequence[Sizes]) -> str:
@@ -97,7 +107,8 @@ def _multiples(original: Kernel, sizes: Sequence[Sizes]) -> str:
     ends = {counted_to(s) if isinstance(s, For) else s.hi for s in walk(raised.kernel.body) if isinstance(s, LOOPS)}
     shown = {
         p.name: math.gcd(n, *(int(at.get(p.name, 1)) for at in sizes))
-        for p, n in pitches(raised.kernel).items()
+        for kernel in _taken_apart(raised.kernel)
+        for p, n in pitches(kernel).items()
         if Var(p) not in ends
     }
     step = PASSES["divisible-by"].step(**{name: n for name, n in shown.items() if n > 1})
