@@ -371,8 +371,8 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
 
     blocked: Blocked | Left | None = None
     try:
-        for form in candidates(without_single_rounds(body), launch, kernel.params):
-            yield from _shared(kernel, Guess(form.body, form.said, facts=form.facts), launch)
+        for form in candidates(without_single_rounds(body), launch):
+            yield from _shared(kernel, Guess(form, ()), launch)
     except Blocked as b:
         blocked = b
     try:
@@ -410,7 +410,7 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
                 guess,
                 body=elements.body,
                 regions=(*said(elements.body), *elements.regions),
-                facts=(*guess.facts, *elements.facts),
+                facts=elements.facts,
                 aligned=elements.aligned,
                 flat=elements.flat,
             )

@@ -5,55 +5,35 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import cast, fold_node, i32, mul, simplify
-from ktc.ir.kernel import Assume, Launch, Param
-from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Reduce, Scan, Sym, Var, fresh
-from ktc.ir.text import print_expr
-from ktc.ir.types import I32, I64, Scalar
-from ktc.ir.walk import assigned, keep, map_body, used, walk, walk_expr, without
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Reduce, Scan, Sym, Var, fresh
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import assigned, keep, map_body, walk, without
 from ktc.passes.raising.normalise.block_values import with_block_values
 from ktc.passes.raising.normalise.straight import counted
 from ktc.passes.raising.normalise.tidy import without_dead
-from ktc.passes.raising.raise_report import Region
 
 from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
-from .guards import VARYING, Covered, sizes_of, stripped
+from .guards import sizes_of, stripped
 from .implied import without_implied
 from .launched_strides import started_in_place
 from .strided_loops import strided
 
 
-@dataclasses.dataclass(frozen=True)
-class Form:
-    """A parallel form, and what it assumes of the launch."""
-
-    body: Body
-    facts: tuple[Assume, ...] = ()
-
-    @property
-    def said(self) -> tuple[Region, ...]:
-        """What it assumes, in words."""
-        what, why = (
-            "the launch has a thread for each element",
-            "how the host computes the number of blocks is not known",
-        )
-        return tuple(Region("assumed", f"{what}: {print_expr(a.expr)}", why) for a in self.facts)
-
-
-def candidates(body: Body, launch: Launch, params: Sequence[Param] = ()) -> Iterator[Form]:
-    """Candidate parallel forms of a prepared kernel body, likeliest first; ``params``: those of the kernel.
+def candidates(body: Body, launch: Launch) -> Iterator[Body]:
+    """Candidate parallel forms of a prepared kernel body, likeliest first.
 
     Raises:
         Blocked: when nothing can be guessed.
     """
-    yield from map(Form, _as_loops(started_in_place(counted(body)), launch))
+    yield from _as_loops(started_in_place(counted(body)), launch)
     body, coords = inline_thread_values(body, launch)
     if coords:
-        yield from _elements(body, coords, launch, params)
+        yield from _elements(body, coords, launch)
     else:
-        yield from map(Form, _blocks(body, launch))
+        yield from _blocks(body, launch)
 
 
 def _as_loops(body: Body, launch: Launch) -> Iterator[Body]:
@@ -70,22 +50,14 @@ def _as_loops(body: Body, launch: Launch) -> Iterator[Body]:
 # ------------------------------------------------------------------------------------------------ one element a thread
 
 
-def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch, params: Sequence[Param]) -> Iterator[Form]:
+def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch) -> Iterator[Body]:
     left = {h for h in hw_indices(body) if h.axis in coords}
     if left:
         h = min(left, key=lambda h: (h.level, h.axis))
         name = coords[h.axis].sym.name
         raise Blocked("E-RAISE-MIXED", f"{h.level}Idx.{h.axis} is used beside the global index '{name}'", None)
-    alone = _bounded(body, coords, launch, None)
-    whole = _bounded(body, coords, launch, _covering(params))
-    yield from (whole, alone) if whole.facts else (alone,)
-
-
-def _bounded(body: Body, coords: dict[str, Coordinate], launch: Launch, covered: Covered | None) -> Form:
-    """The loops over the elements that the guards of ``body`` let through."""
     bounds = {c.sym: [_zero(c.sym), _covered(c, launch)] for c in coords.values()}
-    body = stripped(body, bounds, sizes_of(launch), covered)
-    facts = tuple(Assume(b[2], "guessed") for b in bounds.values() if b[2:] and not isinstance(b[2], Const))
+    body = stripped(body, bounds, sizes_of(launch))
     others = {h.axis for h in hw_indices(body) if h.level == "thread"}
     if others:
         raise Blocked("E-RAISE-MIXED", f"threadIdx.{min(others)} is used beside global indices", None)
@@ -97,22 +69,7 @@ def _bounded(body: Body, coords: dict[str, Coordinate], launch: Launch, covered:
         k = AXES.index(axis)
         dist = (Level("thread", launch.block[k], axis), Level("block", None, axis))
         body = (Par(sym, lo, hi, dist, body, tags=frozenset({f"loop:{sym.name}"})),)
-    return Form(without_implied(block_loops(body, launch)), facts)
-
-
-def _covering(params: Sequence[Param]) -> Covered:
-    """What makes a launch one for all elements below a bound, where the source does not show how the host comes to its
-    number of blocks: nothing but variables of the host is in it."""
-    of_host = {p.sym for p in params if p.host}
-    of_kernel = {p.sym for p in params if not p.host}
-
-    def fact(hi: Expr, threads: Expr) -> Expr | None:
-        varying = any(isinstance(x, VARYING) for x in walk_expr(hi))
-        if not used(threads) or used(threads) - of_host or varying or used(hi) - of_kernel:
-            return None
-        return Binary("<=", *(from_polynomial(polynomial(e), I64) for e in (hi, threads)))
-
-    return fact
+    yield without_implied(block_loops(body, launch))
 
 
 def _zero(s: Sym) -> Expr:
@@ -210,4 +167,4 @@ def _name_of_block(body: Body, axis: str) -> Decl | None:
     return None
 
 
-__all__ = ["Form", "candidates"]
+__all__ = ["candidates"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import TypeAlias
+from collections.abc import Collection, Iterator
 
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import cast, simplify
@@ -17,14 +16,10 @@ from ktc.passes.shared.loop_bounds import upper_bound
 from .coordinates import conjuncts
 
 
-def stripped(
-    body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] = (), covered: Covered | None = None
-) -> Body:
+def stripped(body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] = ()) -> Body:
     """Move the conditions that bound a variable from the guard around the rest of the body into ``bounds``.
 
-    ``outer`` are loop variables around the nest and sizes of the launch: they are never negative. ``covered``: what is
-    to be assumed for a launch of so many threads, the second argument, to be for all elements below a bound, the first,
-    if that may be assumed; the bound is taken then, and what was assumed stands behind it in ``bounds``.
+    ``outer`` are loop variables around the nest and sizes of the launch: they are never negative.
     """
     if not body or not isinstance(body[-1], If) or body[-1].orelse:
         return body
@@ -36,7 +31,7 @@ def stripped(
     kept: list[Expr] = []
     for c in conjuncts(guard.cond):
         spelled = (substitute_expr(c, names) for names in (named, places))  # ``x < n - 1`` of ``x = i + 1``, in ``i``
-        if not any(_tighten(e, bounds, local, outer, covered) for e in spelled):
+        if not any(_tighten(e, bounds, local, outer) for e in spelled):
             kept.append(c)
     cond: Expr | None = None
     for c in kept:
@@ -44,10 +39,8 @@ def stripped(
     inner = (*body[:-1], *guard.then)
     if cond is not None:
         return (*body[:-1], If(cond, guard.then, loc=guard.loc, comments=guard.comments))
-    return stripped(inner, bounds, outer, covered)
+    return stripped(inner, bounds, outer)
 
-
-Covered: TypeAlias = Callable[[Expr, Expr], Expr | None]
 
 VARYING = (Load, Call, WarpOp, HwIndex)
 """What may have another value in each iteration, whatever its operands."""
@@ -81,19 +74,15 @@ def _factors(e: Expr) -> Iterator[Expr]:
         yield e
 
 
-def _tighten(
-    c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym], outer: Collection[Sym], covered: Covered | None
-) -> bool:
+def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym], outer: Collection[Sym]) -> bool:
     for sym, b in bounds.items():
         if (used(c) - {sym}) & (set(bounds) | local):
             continue
         hi = upper_bound(c, sym)
-        if hi is not None and not b[2:]:
-            known = never_beyond(hi, b[1], outer)
-            fact = None if known or covered is None else covered(hi, b[1])
-            if known or fact is not None:
-                b[1:] = hi, fact or Const(True, I32)  # an upper bound has been taken
-                return True
+        if hi is not None and not b[2:] and never_beyond(hi, b[1], outer):
+            b[1] = hi
+            b.append(Const(True, I32))  # an upper bound has been taken
+            return True
         lo = lower_bound(c, sym)
         if lo is not None and b[0] == Const(0, sym.type):  # type: ignore[arg-type]
             b[0] = lo if never_beyond(b[0], lo, outer) else Call("max", (lo, b[0]), lo.type)
