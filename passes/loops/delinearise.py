@@ -12,8 +12,7 @@ digit ``x``, whatever names it goes by on the way. The places where digits begin
 each a multiple of the one before (``1, w, w * h``), and the length of the loop has to be a multiple of the last; what
 begins or ends elsewhere is computed from the digits. Each loop has the name of a variable that is its digit, if it
 has one. Where the length is a parameter for which the source's launch passes a product (``n = b * h * w``), that is
-assumed, and tested by the launcher; so is that a launch has a thread for each index, where it may have fewer
-(``min(n, 256 * blocks)``).
+assumed, and tested by the launcher.
 
 Iterations of a parallel loop are independent, so their new order is one of those that there were; a digit of a number
 that is no longer computed is the counter of its loop. The innermost loop keeps the levels over threads, the loops
@@ -33,13 +32,13 @@ from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.divisors import quotient
 from ktc.ir.arith.integer_casts import without_index_casts
-from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, polynomial, times
+from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, times
 from ktc.ir.arith.size_equalities import shown_by_launch
 from ktc.ir.fold import cast, i32, is_const
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Binary, Call, Decl, Dist, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Binary, Decl, Dist, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.text import print_expr
-from ktc.ir.types import I64, Scalar
+from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk, with_children
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import option, required
@@ -138,32 +137,20 @@ def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
     """The digits of ``loop``, as many as there are under what a launcher can test, or why it has none."""
     best: Digits | None = None
     refusal: Refusal | None = None
-    for length, whole in _lengths(loop):
-        shown = tuple(e.fact for e in shown_by_launch(kernel) if e.sym in used(length))
-        counts = tuple(_positive_divisors(kernel, loop))
-        for more in dict.fromkeys(((), shown, counts, (*shown, *counts))):
-            given = (*whole, *more)
-            try:
-                found = _digits(kernel.with_(assumptions=(*kernel.assumptions, *given)), loop, length)
-            except Refusal as why:
-                refusal = refusal or why
-                continue
-            if best is None or len(found.ends) > len(best.ends):
-                best = dataclasses.replace(found, given=given)
+    shown = tuple(e.fact for e in shown_by_launch(kernel) if e.sym in used(loop.hi))
+    counts = tuple(_positive_divisors(kernel, loop))
+    for given in dict.fromkeys(((), shown, counts, (*shown, *counts))):
+        try:
+            found = _digits(kernel.with_(assumptions=(*kernel.assumptions, *given)), loop)
+        except Refusal as why:
+            refusal = refusal or why
+            continue
+        if best is None or len(found.ends) > len(best.ends):
+            best = dataclasses.replace(found, given=given)
     if best is None:
         assert refusal is not None
         raise refusal
     return best
-
-
-def _lengths(loop: Par) -> Iterator[tuple[Expr, tuple[Assume, ...]]]:
-    """How long ``loop`` is, and what that assumes: the lesser of two numbers is the one, or the other."""
-    yield loop.hi, ()
-    hi = without_index_casts(loop.hi)
-    if isinstance(hi, Call) and hi.fn == "min" and len(hi.args) == 2:
-        for less, more in (hi.args, hi.args[::-1]):
-            least = Binary("<=", *(from_polynomial(polynomial(e), I64) for e in (less, more)))
-            yield less, (Assume(least, "guessed"),)
 
 
 def _positive_divisors(kernel: Kernel, loop: Par) -> Iterator[Assume]:
@@ -177,8 +164,8 @@ def _positive_divisors(kernel: Kernel, loop: Par) -> Iterator[Assume]:
             yield Assume(Binary(">=", e, cast(i32(1), e.type)), "guessed")  # type: ignore[arg-type]
 
 
-def _digits(kernel: Kernel, loop: Par, end: Expr) -> Digits:
-    """The digits of ``loop``, which ends at ``end``, or why it has none."""
+def _digits(kernel: Kernel, loop: Par) -> Digits:
+    """The digits of ``loop``, or why it has none."""
     name, facts = loop.var.name, facts_of(kernel, REWRITES).at(loop)
     if not is_const(loop.lo, 0):
         raise Refusal("E-DIGITS-LOOP", f"'{name}' does not begin at 0", places(loop))
@@ -189,7 +176,7 @@ def _digits(kernel: Kernel, loop: Par, end: Expr) -> Digits:
     found = [d for e in all_exprs(loop.body) if isinstance(e, Binary) and (d := digits.of(e)) is not None]
     if not found:
         raise Refusal("E-DIGITS-NONE", f"nothing is a quotient or a remainder of '{name}'", places(loop))
-    length = facts.polynomial(end)
+    length = facts.polynomial(loop.hi)
     return dataclasses.replace(digits, ends=tuple(_chain(loop, found, length)))
 
 

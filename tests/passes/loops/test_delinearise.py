@@ -128,14 +128,6 @@ def test_a_length_is_the_product_that_the_launch_passes_for_it() -> None:
     assert "par i_0 in 0..b @" in nest(after) and same(passed, after)
 
 
-def test_a_launch_that_may_have_too_few_threads_is_taken_to_have_enough() -> None:
-    k = flat("y[i] = x[i / w % h] + f32(i / w / h)", length="min(b * h * w, 256 * n)")
-    after = applied(k, "delinearise{loop=i}")
-    (fact,) = after.assumptions
-    assert print_expr(fact.expr) == "b * h as i64 * w <= n * 256_i64" and fact.origin == "guessed"
-    assert "par i_0 in 0..b @" in nest(after) and same(k, after)
-
-
 def test_sizes_that_an_index_is_divided_by_are_taken_to_be_positive() -> None:
     k = flat("y[i] = x[i % n]", length="b * n")
     after = applied(k, "delinearise{loop=i}")
