@@ -19,7 +19,6 @@ from ktc.ir.sequences import launch_extents, launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.reference import FormulaError
-from ktc.ir.workload.scenario_facts import is_launched
 
 from .choices import choices
 from .filled import filled, several_blocks
@@ -198,8 +197,6 @@ class Maker:
     def _make(self, sizes: dict[str, int]) -> Instance | None:
         key = tuple(sizes.items())
         if not all(_runs(k, self.workload, key) for k in self.kernels) or impossible(self.workload, key):
-            return None
-        if not is_launched(self.kernels[0], self.workload, sizes, scalar_arguments(self.workload, key)):
             return None
         cost = _elements(self.workload, key)
         if cost > self.limit:
