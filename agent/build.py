@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from ktc.driver.printing import why_not_lowered
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce, Var
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused
 
+from .embedded.trials import wherever
 from .planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
 
 if TYPE_CHECKING:
@@ -56,50 +58,71 @@ def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
     return (str(found.script) or RAISE), apart
 
 
-def _sure_values(original: Kernel, sizes: Sequence[Sizes]) -> str:
-    """The step after ``raise`` that binds strides which are 1 at all of ``sizes``, and flags that choose between loop
-    nests and are the same at all of them; '' where there is none."""
+def _with_enough_threads(original: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel | None]:
+    """The step after ``raise`` that counts on a launch to have a thread for each element, where it has at all of
+    ``sizes``, and the kernel then; '' and as it is raised where that is nothing to count on."""
     from ktc.passes.core.catalogue import PASSES
     from ktc.passes.core.pipeline import apply_step
     from ktc.passes.core.refusals import Refused
     from ktc.passes.core.script import Step
-    from ktc.passes.mapping.lane_strides import strides
-    from ktc.passes.scalar.nest_flags import nest_flags
 
     raised = apply_step(original, Step(RAISE))
     if isinstance(raised, Refused):
-        return ""
-    bound = {p.name: 1 for p in strides(raised.kernel) if all(at.get(p.name) == 1 for at in sizes)}
-    for name in nest_flags(raised.kernel):
+        return "", None
+    step = PASSES["enough-threads"].step()
+    done = apply_step(raised.kernel, step)
+    if isinstance(done, Refused):
+        return "", raised.kernel
+    facts = done.kernel.assumptions[len(raised.kernel.assumptions) :]
+    whole = all(evaluate(a.expr, done.kernel.environment(dict(at))) in (True, 1) for a in facts for at in sizes)  # type: ignore[arg-type]
+    return (f" | {step}", done.kernel) if whole else ("", raised.kernel)
+
+
+def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> str:
+    """The step that binds strides of ``raised`` which are 1 at all of ``sizes``, and flags that choose between loop
+    nests, or what is done to an element, and are the same at all of them; '' where there is none."""
+    from ktc.passes.core.catalogue import PASSES
+    from ktc.passes.core.pipeline import apply_step
+    from ktc.passes.core.refusals import Refused
+    from ktc.passes.mapping.lane_strides import strides
+    from ktc.passes.scalar.nest_flags import nest_flags
+
+    moved = (p for kernel in _taken_apart(raised) for p in strides(kernel))
+    bound = {p.name: 1 for p in moved if all(at.get(p.name) == 1 for at in sizes)}
+    for name in nest_flags(raised):
         values = {at.get(name) for at in sizes}
         value = values.pop() if len(values) == 1 else None
         bound |= {} if value is None else {name: int(value)}
     step = PASSES["specialize"].step(**bound)
-    return f" | {step}" if step.args and not isinstance(apply_step(raised.kernel, step), Refused) else ""
+    return f" | {step}" if step.args and not isinstance(apply_step(raised, step), Refused) else ""
 
 
-def _multiples(original: Kernel, sizes: Sequence[Sizes]) -> str:
-    """The step after ``raise`` that says what rows have to be multiples of to begin where wide accesses may, as far as
+def _taken_apart(raised: Kernel) -> Iterator[Kernel]:
+    """``raised``, and it with loops for the digits of flat indices, which show how far apart in memory these are."""
+    yield raised
+    steps, nests = wherever(raised, "delinearise")
+    if steps:
+        yield nests
+
+
+def _multiples(raised: Kernel, sizes: Sequence[Sizes]) -> str:
+    """The step that says what rows of ``raised`` have to be multiples of to begin where wide accesses may, as far as
     all of ``sizes`` have them so; '' where nothing is to be said.
 
     The ends of loops are left out: a vec level asks for them itself, and only for as much as it needs.
     """
     from ktc.passes.core.catalogue import PASSES
-    from ktc.passes.core.pipeline import apply_step
-    from ktc.passes.core.refusals import Refused
-    from ktc.passes.core.script import Step
     from ktc.passes.mapping.lane_strides import pitches
     from ktc.passes.shared.serial_sums import counted_to
 
-    raised = apply_step(original, Step(RAISE))
-    if isinstance(raised, Refused):
-        return ""
-    ends = {counted_to(s) if isinstance(s, For) else s.hi for s in walk(raised.kernel.body) if isinstance(s, LOOPS)}
-    shown = {
-        p.name: math.gcd(n, *(int(at.get(p.name, 1)) for at in sizes))
-        for p, n in pitches(raised.kernel).items()
-        if Var(p) not in ends
-    }
+    shown = {}
+    for kernel in _taken_apart(raised):
+        ends = {counted_to(s) if isinstance(s, For) else s.hi for s in walk(kernel.body) if isinstance(s, LOOPS)}
+        shown |= {
+            p.name: math.gcd(n, *(int(at.get(p.name, 1)) for at in sizes))
+            for p, n in pitches(kernel).items()
+            if Var(p) not in ends
+        }
     step = PASSES["divisible-by"].step(**{name: n for name, n in shown.items() if n > 1})
     return f" | {step}" if step.args else ""
 
@@ -115,15 +138,17 @@ class Builder:
 
     ``start``: what scripts that begin with ``raise`` begin with here. Of a sequence of launches that is the script that
     makes one kernel of them, or as few as may be; who proposes scripts needs not know of launches. Where ``sizes``, the
-    scalars of each scenario, have strides that are 1, pitches that are multiples, or one value of a flag that chooses
-    between loop nests, that is counted on from the start."""
+    scalars of each scenario, have a thread for each element, strides that are 1, pitches that are multiples, or one
+    value of a flag that chooses between loop nests, that is counted on from the start."""
 
     def __init__(self, original: Kernel, as_loops: bool = False, sizes: Sequence[Sizes] = ()) -> None:
         self.original, self.as_loops = original, as_loops
         self._whole, self.start_notes = _start_of(original)
-        apart = original.is_sequence or not sizes
-        self._whole += "" if apart else _sure_values(original, sizes)
-        self._multiples = "" if apart else _multiples(original, sizes)
+        self._multiples = ""
+        if sizes and not original.is_sequence:
+            enough, raised = _with_enough_threads(original, sizes)
+            self._whole += enough + ("" if raised is None else _sure_values(raised, sizes))
+            self._multiples = "" if raised is None else _multiples(raised, sizes)
         self.rows = _rows_of(self._whole)
         self._built: dict[str, Candidate | Outcome] = {}
         self._steps: Memo = {}

@@ -35,6 +35,7 @@ FINISHING = frozenset(
         "narrow-index",
         "strength-reduce",
         "divisible-by",
+        "enough-threads",
         "specialize",
     }
 )

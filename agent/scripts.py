@@ -8,7 +8,7 @@ from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.script import Script, Step
 
-OF_SIZES = frozenset({"divisible-by", "specialize"})
+OF_SIZES = frozenset({"divisible-by", "enough-threads", "specialize"})
 """Passes that say of one kernel's parameters what its workload has them be."""
 
 

@@ -117,16 +117,11 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     vec, v = vectors(s)
     fits = at_most(s, f"{v}LANES") + at_least(s, f"{v}LANES")
     lanes = "$LANES:(2,4,8,16,32,64,128)"
-    whole = " | ".join(f"distribute{{loop={c} map=[{vec}thread.x {lanes}]}}" for c in s.col_names)
-    for r in s.rows if len(s.rows) == 2 else ():
+    whole = " ".join(f"{c}=[{vec}thread.x {lanes}]" for c in s.col_names)
+    for r in reversed(s.rows) if len(s.rows) == 2 else ():
         other = next(o for o in s.rows if o.name != r.name)
-        swap = (
-            f"distribute{{loop={other.name} map=[block.z]}}"
-            f" | distribute{{loop={r.name} map=[thread.y $ROWS, block.x]}}"
-            f" | distribute{{loop={other.name} map=[block.y]}}"
-        )
         yield (
-            f"{swap} | {whole}{fits}",
+            f"map{{{other.name}=[block.y] {r.name}=[thread.y $ROWS, block.x] {whole}}}{fits}",
             f"several {r.name} a block and in neighbouring blocks, one access a thread",
             2.5,
         )

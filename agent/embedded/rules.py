@@ -121,12 +121,12 @@ class Rules:
             yield from self._after(o, before, kernel, without)
         for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
             yield from self._after(o, before, kernel, without)
+        for before, kernel in _with(raised, "delinearise", loops=AXES):  # no quotients of each element's index
+            yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)
             yield from self._packed(o, shape)
             yield from self._rules(o, shape, without=without)
-        for before, kernel in _with(raised, "delinearise", loops=AXES):  # no quotients of each element's index
-            yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)
             yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)

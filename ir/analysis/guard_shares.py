@@ -21,7 +21,7 @@ MOST_PLACES = 64
 
 
 def guard_shares(kernel: Kernel, count: Counts) -> dict[int, tuple[float, float]]:
-    """By identity of a statement behind conditions on the thread index, or on a loop's counter and blocks: the share of
+    """By identity of a statement behind conditions on thread indices, loops' counters, blocks or sizes: the share of
     warps (in all rounds of all blocks) that execute it, and of the first such warp's lanes. What is not known counts
     whole."""
     extents = [count.value(d) or 1 for d in kernel.launch.block] if kernel.launch is not None else [1, 1, 1]
@@ -57,12 +57,15 @@ def _of_threads(holds: Sequence[bool]) -> tuple[float, float]:
 
 def _share(cond: Expr, axes: Sequence[Axis], count: Counts) -> float | None:
     """The share of blocks, and of rounds of the innermost loop that ``cond`` hangs on, in which it holds for the first
-    thread, in the first round of the other loops; None where it hangs on neither, or is not known."""
+    thread, in the first round of the other loops; None where it is not known. Of sizes alone: in all or in none."""
     asked = [x for x in axes if isinstance(x.index, Sym) and x.index in used(cond)][-1:]
     blocks = {e for e in walk_expr(cond) if isinstance(e, HwIndex) and e.level == "block"}
     asked += [x for x in axes if x.index in blocks]
+    if not asked:
+        holds = evaluate(cond, count.env)
+        return None if holds is None else float(bool(holds))
     trips = [count.trip(x) or 0 for x in asked]
-    if not asked or min(trips) < 1 or max(trips) < 2:
+    if min(trips) < 1 or max(trips) < 2:
         return None
     each = int(MOST_PLACES ** (1 / len(asked)))
     indices = [x.index for x in asked]

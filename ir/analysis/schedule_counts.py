@@ -22,7 +22,7 @@ from ktc.ir.nodes import Assign, AsyncCopy, AsyncWait, Barrier, Decl, Expr, For,
 from ktc.ir.walk import map_body, used, walk
 
 from .access_nests import Access, Axis, accesses, visits
-from .data_operations import data_operations
+from .data_operations import data_operations, index_divisions
 from .guard_shares import guard_shares
 from .memory_costs import SECTOR, Request, requests
 from .neighbouring_accesses import families
@@ -59,10 +59,10 @@ class ScheduleCounts:
     ``shared_turns`` are cycles of shared memory (128 bytes each), ``arithmetic``, ``special`` and ``memory``
     instructions, ``matrix`` operations (additions and multiplications) on tensor cores, ``barriers`` one thread's,
     ``atomic_turns`` updates of memory one after another: lanes of a warp that update one address wait for each other,
-    ``loads`` of global memory by one thread, ``integer`` instructions on data. ``at_once``: loads of
-    global memory that a thread issues in one round of a loop that is not unrolled, before it waits for any of them; of
-    asynchronous copies, in as many rounds as are under way. ``min_blocks``: of a multiprocessor,
-    for which the compiler is asked to leave registers.
+    ``loads`` of global memory by one thread, ``integer`` instructions on data and of divided indices. ``at_once``:
+    loads of global memory that a thread issues in one round of a loop that is not unrolled, before it waits for any of
+    them; of asynchronous copies, in as many rounds as are under way. ``min_blocks``: of a multiprocessor, for which the
+    compiler is asked to leave registers.
     """
 
     blocks: int
@@ -125,6 +125,7 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
     n = count.statements(kernel)
     mma, barriers = _synchronised(kernel, count)
     per_warp = min(threads, WARP)
+    divided, reciprocals = index_divisions(kernel, count, guards)
     return ScheduleCounts(
         blocks,
         threads,
@@ -132,14 +133,14 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
         tuple(rows),
         turns,
         n["flops"] / 2 / per_warp,
-        n["special"] / per_warp,
+        (n["special"] + reciprocals) / per_warp,
         memory,
         mma,
         barriers,
         atomic,
         loads,
         tuple(sorted(count.unknown)),
-        data_operations(kernel, count, guards) / per_warp,
+        (data_operations(kernel, count, guards) + divided) / per_warp,
         rounds.at_once,
         count.value(kernel.launch.min_blocks) or 1 if kernel.launch is not None else 1,
     )

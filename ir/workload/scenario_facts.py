@@ -35,6 +35,25 @@ def runnable(
     return not unmet(kernel, workload, sizes, known)
 
 
+def is_launched(
+    kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
+) -> bool:
+    """Whether the source's host code comes to the launch of ``kernel`` for these sizes, as far as its conditions and
+    assertions say; what it says of the workload's scenarios is not doubted. ``known``: as above."""
+    asked = () if kernel.launch is None else kernel.launch.reached
+    if not asked:
+        return True
+    holding = (e for e in asked if all(_holds(e, kernel, scalars_of(workload, s.sizes)) for s in workload.scenarios))
+    scalars = scalars_of(workload, sizes) if known is None else known
+    return all(_holds(e, kernel, scalars) for e in holding)
+
+
+def _holds(e: Expr, kernel: Kernel, scalars: Mapping[str, int | float]) -> bool:
+    """Whether ``e`` is not known to be false."""
+    env = kernel.environment({k: v for k, v in scalars.items() if isinstance(v, int)})
+    return evaluate(e, env) in (True, 1, None)
+
+
 def unmet(
     kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
 ) -> str:
@@ -71,4 +90,4 @@ def _said(e: Expr, kernel: Kernel) -> str:
     return print_expr(map_expr(e, on))
 
 
-__all__ = ["runnable", "scalars_of", "unmet"]
+__all__ = ["is_launched", "runnable", "scalars_of", "unmet"]

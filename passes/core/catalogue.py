@@ -45,6 +45,7 @@ ROWS: dict[str, str] = {
     "peel": "loops.peel:Peel",
     "unpeel": "loops.unpeel:Unpeel",
     "narrow": "loops.narrow:Narrow",
+    "enough-threads": "loops.enough_threads:EnoughThreads",
     "skip-masked": "loops.skip_masked:SkipMasked",
     "split-edges": "loops.split_edges:SplitEdges",
     "split-range": "loops.split_range:SplitRange",

@@ -11,7 +11,8 @@ A digit is what quotients and remainders by sizes take out of the index: all of 
 digit ``x``, whatever names it goes by on the way. The places where digits begin and end have to follow from each other,
 each a multiple of the one before (``1, w, w * h``), and the length of the loop has to be a multiple of the last; what
 begins or ends elsewhere is computed from the digits. Each loop has the name of a variable that is its digit, if it
-has one.
+has one. Where the length is a parameter for which the source's launch passes a product (``n = b * h * w``), that is
+assumed, and tested by the launcher.
 
 Iterations of a parallel loop are independent, so their new order is one of those that there were; a digit of a number
 that is no longer computed is the counter of its loop. The innermost loop keeps the levels over threads, the loops
@@ -32,8 +33,9 @@ from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.divisors import quotient
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, times
+from ktc.ir.arith.size_equalities import shown_by_launch
 from ktc.ir.fold import cast, i32, is_const
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Decl, Dist, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
@@ -65,8 +67,11 @@ class Delinearise(Pass[Arguments]):
         loop = args.loop.find(kernel)
         if not isinstance(loop, Par):
             raise Refusal("E-DIGITS-LOOP", f"'{args.loop}' is no parallel loop", places(loop))
-        nest = _nest(kernel, loop, _taken_apart(kernel, loop), args.loops)
-        return Result(replace_loops(kernel, [loop], lambda _: nest))
+        digits = _taken_apart(kernel, loop)
+        nest = _nest(kernel, loop, digits, args.loops)
+        notes = tuple(f"assumed: {print_expr(a.expr)}, which the launcher tests" for a in digits.given)
+        given = kernel.with_(assumptions=(*kernel.assumptions, *digits.given))
+        return Result(replace_loops(given, [loop], lambda _: nest), notes=notes)
 
 
 # ------------------------------------------------------------------------------------------------------------- digits
@@ -82,13 +87,15 @@ class Digit:
 
 @dataclass(frozen=True)
 class Digits:
-    """What of the body of ``loop`` is a digit. ``ends``: where digits begin and end, from 1 to the loop's length."""
+    """What of the body of ``loop`` is a digit. ``ends``: where digits begin and end, from 1 to the loop's length;
+    ``given``: what is assumed of that."""
 
     loop: Par
     facts: Facts
     inside: frozenset[Sym]  # what each iteration has of its own
     inits: dict[Sym, Expr]  # of variables among them that keep their first value
     ends: tuple[Polynomial, ...] = ()
+    given: tuple[Assume, ...] = ()
 
     def of(self, e: Expr) -> Digit | None:
         """``e`` as a digit."""
@@ -127,6 +134,37 @@ class Digits:
 
 
 def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
+    """The digits of ``loop``, as many as there are under what a launcher can test, or why it has none."""
+    best: Digits | None = None
+    refusal: Refusal | None = None
+    shown = tuple(e.fact for e in shown_by_launch(kernel) if e.sym in used(loop.hi))
+    counts = tuple(_positive_divisors(kernel, loop))
+    for given in dict.fromkeys(((), shown, counts, (*shown, *counts))):
+        try:
+            found = _digits(kernel.with_(assumptions=(*kernel.assumptions, *given)), loop)
+        except Refusal as why:
+            refusal = refusal or why
+            continue
+        if best is None or len(found.ends) > len(best.ends):
+            best = dataclasses.replace(found, given=given)
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return best
+
+
+def _positive_divisors(kernel: Kernel, loop: Par) -> Iterator[Assume]:
+    """That parameters by which the iterations of ``loop`` divide integers are positive, where that is not known."""
+    params = {p.sym for p in kernel.params} - assigned(kernel.body)
+    facts = facts_of(kernel, REWRITES).at(loop)
+    divisors = (without_index_casts(e.b) for e in all_exprs(loop.body)
+                if isinstance(e, Binary) and e.op in ("/", "%") and getattr(e.type, "is_int", False))  # fmt: skip
+    for e in dict.fromkeys(d for d in divisors if isinstance(d, Var) and d.sym in params):
+        if not facts.interval(e).positive:
+            yield Assume(Binary(">=", e, cast(i32(1), e.type)), "guessed")  # type: ignore[arg-type]
+
+
+def _digits(kernel: Kernel, loop: Par) -> Digits:
     """The digits of ``loop``, or why it has none."""
     name, facts = loop.var.name, facts_of(kernel, REWRITES).at(loop)
     if not is_const(loop.lo, 0):

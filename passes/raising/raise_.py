@@ -315,11 +315,13 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.coordinates import prepare
     from ktc.passes.raising.recognise.double_counters import with_guarded_counters
     from ktc.passes.raising.recognise.guards import sizes_of
+    from ktc.passes.raising.recognise.joined_grids import with_joined_grid
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
     from ktc.passes.raising.staging.row_ends import with_row_ends
 
+    kernel, launch = with_joined_grid(kernel, launch)
     kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []

@@ -1,9 +1,10 @@
-"""Parameters that say which of several loop nests a launch runs, and nothing else.
+"""Parameters that say which of several loop nests a launch runs, or what it does to each element, and nothing else.
 
-    if aligned                     aligned
-      par i in 0..n: ...
-    else
-      par i in 0..n, j in 0..m: ...
+    if aligned                     aligned             par i in 0..n                            forward
+      par i in 0..n: ...                                 if forward
+    else                                                   y[i] += x[i / 2]
+      par i in 0..n, j in 0..m: ...                      else
+                                                           atomic add x[i / 2], y[i]
 
 A schedule of one nest is none of the other, and all nests of a kernel share a grid: whoever plans has to know which is
 meant. ``specialize`` makes a kernel of one.
@@ -21,7 +22,8 @@ from ktc.ir.walk import all_exprs, used, walk
 
 def nest_flags(kernel: Kernel) -> list[str]:
     """The names of such parameters of ``kernel``, in parallel form: integers and truths that conditions around parallel
-    loops ask about, and that are only ever compared with numbers, for equality, or taken as truths."""
+    loops ask about, or that choose between two ways inside of them, and that are only ever compared with numbers, for
+    equality, or taken as truths."""
     params = {p.sym for p in kernel.params if not p.host and _is_whole(p.sym.type)}
     asked = {v for c in _conditions(kernel.body) for v in used(c) & params if used(c) <= params}
     reads = Counter(e.sym for e in all_exprs(kernel.body) if isinstance(e, Var))
@@ -37,13 +39,15 @@ def _is_whole(t: object) -> bool:
 
 
 def _conditions(body: Body) -> list[Expr]:
-    """Conditions outside of loops around loops that threads or blocks share out."""
+    """Conditions outside of loops around loops that threads or blocks share out, and those of two ways inside."""
     found = []
     for s in body:
         if isinstance(s, If):
             inside = [x for b in bodies(s) for x in b]
             found += [s.cond] if any(isinstance(x, Par | Reduce) for x in walk(tuple(inside))) else []
             found += _conditions(tuple(inside))
+        elif isinstance(s, Par | Reduce):
+            found += [x.cond for x in walk(s.body) if isinstance(x, If) and x.then and x.orelse]
     return found
 
 

@@ -139,3 +139,34 @@ def test_a_flag_that_chooses_between_nests_has_its_value_from_the_start():
 def test_a_size_is_no_flag(old, new):
     kernel = parse_kernel(MODES.replace(old, new).replace("if aligned", "if mode == 1"))
     assert Builder(kernel, as_loops=True, sizes=[{"n": 300, "m": 50, "aligned": 0, "mode": 0}]).start == "raise"
+
+
+FLAT = """\
+kernel flat(x: f32 const* restrict readonly align 16, y: f32* restrict align 16, n: i32 range 1..1048576,
+    w: i32 range 1..1024, s: i32, back: i32, mode: i32, host blocks: i32)
+  launch grid(blocks) block(128)
+  let i: i32 = blockIdx.x as i32 * 128 + threadIdx.x as i32
+  if i < n * w
+    let q: i32 = i / w
+    if back == 0
+      y[i] = x[i % w * s + q]
+    else
+      y[i] = x[q] * (mode == 0 ? 1.0 : 2.0)
+"""
+
+
+def test_a_launch_is_for_all_elements_where_it_is_at_all_sizes():
+    kernel = parse_kernel(FLAT)
+    enough = [{"n": n, "w": 64, "s": 2, "back": n % 2, "mode": 0, "blocks": n // 2} for n in (300, 21)]
+    assert (
+        Builder(kernel, as_loops=True, sizes=enough).start == "raise"
+    )  # 21 rows of 64 are more than 10 blocks' threads
+    assert Builder(kernel, as_loops=True, sizes=enough[:1]).start.startswith("raise | enough-threads | ")
+
+
+def test_strides_of_digits_and_flags_that_choose_what_is_done_to_an_element_are_bound_from_the_start():
+    kernel = parse_kernel(FLAT)
+    usual = [{"n": n, "w": 64, "s": 1, "back": 0, "mode": 0, "blocks": n} for n in (300, 20)]
+    assert Builder(kernel, as_loops=True, sizes=usual).start == "raise | enough-threads | specialize{s=1 back=0}"
+    other = [*usual, {**usual[0], "s": 2, "back": 1}]
+    assert Builder(kernel, as_loops=True, sizes=other).start == "raise | enough-threads"

@@ -24,16 +24,22 @@ EQUALITIES = frozenset({"CHECK_EQ", "DCHECK_EQ", "TORCH_CHECK_EQ", "ASSERT_EQ", 
 """Macros whose first two arguments have to be equal."""
 
 
+def asserted(statement: Any) -> Iterator[Any]:
+    """The conditions that hold behind ``statement``, if it is a check."""
+    if not isinstance(statement, c_ast.FuncCall) or statement.args is None:
+        return
+    name, args = function_of_call(statement), statement.args.exprs
+    if name in EQUALITIES and len(args) >= 2:
+        yield c_ast.BinaryOp("==", args[0], args[1], statement.coord)
+    elif name in CHECKS and args:
+        yield args[0]
+
+
 def asserted_equal(function: Any) -> Iterator[tuple[Any, Any]]:
     """Pairs of expressions that a host function asserts to be equal, wherever in it that stands."""
     for x in descendants(function):
-        if not isinstance(x, c_ast.FuncCall) or x.args is None:
-            continue
-        name, args = function_of_call(x), x.args.exprs
-        if name in EQUALITIES and len(args) >= 2:
-            yield args[0], args[1]
-        elif name in CHECKS and args:
-            yield from _equalities(args[0])
+        for cond in asserted(x):
+            yield from _equalities(cond)
 
 
 def _equalities(cond: Any) -> Iterator[tuple[Any, Any]]:
@@ -44,4 +50,4 @@ def _equalities(cond: Any) -> Iterator[tuple[Any, Any]]:
         yield cond.left, cond.right
 
 
-__all__ = ["asserted_equal"]
+__all__ = ["asserted", "asserted_equal"]

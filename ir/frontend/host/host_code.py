@@ -19,6 +19,7 @@ from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .api_launches import API, as_launch
+from .asserted_sizes import asserted
 from .host_assignments import assign, choose, unknown
 from .host_changes import changed_names, whole_arrays
 from .host_lambdas import GenericLambda, generic_lambda
@@ -202,7 +203,8 @@ class _Walk:
         return name in self.names or name in self.lambdas or (self.launches and name in API)
 
     def _block(self, items: list, env: dict[str, Any], declared: dict[str, Any]) -> None:
-        """Follow statements in order; behind an ``if`` that leaves the function its condition does not hold."""
+        """Follow statements in order; behind an ``if`` that leaves the function its condition does not hold, behind an
+        assertion it does."""
         outer = self.reached
         for item in items:
             _declare(item, env)
@@ -225,6 +227,8 @@ class _Walk:
                 env.update(refuted(env, item.cond))
             elif isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env, self._mutated)
+            elif checked := list(asserted(item)):
+                self.reached = (*self.reached, *(Condition(c, True, dict(env)) for c in checked))
             elif not isinstance(item, Alias | c_ast.Typedef):
                 of = item.init if isinstance(item, c_ast.Decl) else getattr(item, "rvalue", item)
                 for name in self._mutated(of) & {k.partition(".")[0] for k in env} if of is not None else ():

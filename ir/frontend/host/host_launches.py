@@ -237,11 +237,13 @@ class HostLaunch:
                 break
 
     def _reached(self, effects: list) -> Iterator[Expr]:
-        """The conditions on numbers that lead to the launch, as far as they can be followed."""
+        """The conditions on numbers that lead to the launch, as far as they can be followed. A variable that gets
+        another value behind one is not yet what the launch passes."""
         for c in self.site.reached:
             there = HostLaunch(self.lowering, dataclasses.replace(self.site, env=c.env), self.params, self.bindings,
                                self.instance, self.whole)  # fmt: skip
-            there.known, there.host, there._scope = self.known, dict(self.host), self._scope
+            there.known = {n: s for n, s in self.known.items() if c.env.get(n) is self.site.env.get(n)}
+            there.host, there._scope = dict(self.host), self._scope
             with self.lowering.scoped() as scope:
                 names = {n for n in c.env if "." not in n} - self.instance.keys()
                 scope.names.update({n: LazyVal(partial(there.value, n)) for n in names})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import cast, simplify
@@ -60,9 +60,18 @@ def _named_outside(body: Body, inside: set[Sym]) -> dict[Sym, Expr]:
 
 
 def sizes_of(launch: Launch) -> frozenset[Sym]:
-    """Parameters that are an extent of the launch by themselves: where there are threads, there is at least one."""
-    extents = (without_index_casts(e) for e in (*launch.block, *launch.grid))
-    return frozenset(e.sym for e in extents if isinstance(e, Var))
+    """Parameters that are an extent of the launch by themselves, or a factor of one: where there are threads, there is
+    at least one."""
+    factors = (x for e in (*launch.block, *launch.grid) for x in _factors(e))
+    return frozenset(x.sym for x in factors if isinstance(x, Var))
+
+
+def _factors(e: Expr) -> Iterator[Expr]:
+    e = without_index_casts(e)
+    if isinstance(e, Binary) and e.op == "*":
+        yield from (*_factors(e.a), *_factors(e.b))
+    else:
+        yield e
 
 
 def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym], outer: Collection[Sym]) -> bool:

@@ -9,6 +9,7 @@ begins at its number's row in place of its thread's is right until its number is
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from ktc.ir.fold import evaluate
@@ -20,13 +21,19 @@ from ktc.search.verification.integers.formulas import increment
 from ktc.search.verification.integers.reaching import arguments, least_value
 
 if TYPE_CHECKING:
-    from .instances import Maker
+    from .instances import Instance, Maker
 
 FEW = 2
 """Elements of a block or round, in steps of their size, below which nothing of one is left over."""
 
 SEVERAL = 6
 """Blocks along an axis, if scenarios have as many: the last of them have numbers beyond the halos that there are."""
+
+TOGETHER = tuple(sorted(2**k + beside for k in range(2, 9) for beside in (0, 1, 4)))
+"""What several sizes are where none alone gives several blocks: vectors divide some of these, tiles none but few."""
+
+MOST_TOGETHER = 4
+"""How many sizes these are at most."""
 
 Count = Callable[[Mapping[str, int]], int | None]
 """How many blocks or rounds there are for these sizes; None if that hangs on something else."""
@@ -58,7 +65,17 @@ def several_blocks(maker: Maker, tried: Collection[Mapping[str, int]]) -> Iterat
         if most > 1 and not any(map(several, telling)):
             values = {n: least_value(maker, base, n, several) for n in maker.names}
             made = [i for n, v in values.items() if v and (i := maker.make({**base, n: v})) is not None]
+            made = made or list(islice(_together(maker, base, several), 1))
             yield from (dict(i.sizes) for i in sorted(made, key=lambda i: i.cost)[:1])
+
+
+def _together(maker: Maker, base: Mapping[str, int], enough: Callable[[Mapping[str, int]], bool]) -> Iterator[Instance]:
+    """Instances in which as few as may be, but several, sizes are larger than in ``base``, alike as far as may be, and
+    as small as is ``enough``: an extent that is the lesser of two sizes grows with neither alone."""
+    for names in (some for many in range(2, MOST_TOGETHER + 1) for some in combinations(maker.names, many)):
+        larger = ({**base, **{n: maker.near(n, v) for n in names}} for v in TOGETHER)
+        wanted = (s for s in larger if all(s[n] >= v for n, v in base.items()) and enough(s))
+        yield from islice((made for sizes in wanted if (made := maker.make(sizes)) is not None), 1)
 
 
 def _ends(maker: Maker, name: str, base: Mapping[str, int], counts: list[Count]) -> list[tuple[int, int, int]]:

@@ -11,7 +11,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
 from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
-from ktc.ir.workload.scenario_facts import scalars_of
+from ktc.ir.workload.scenario_facts import is_launched, scalars_of
 from ktc.search.verification.instances.coverage import SECOND_ROUND, Coverage, missing_instances
 from ktc.search.verification.instances.instances import (
     IDLE,
@@ -52,6 +52,8 @@ class _Progress:
     spent: int = 0
     ratio: float = 1.0
     unsupported: dict[str, str] = field(default_factory=dict)
+    raceless: bool = False
+    """Sizes at which the original races are no sizes for it."""
     larger: bool = False
     """Extra instances are being tried, as far as they are not too long for the original already."""
     most: int = MORE_STEPS
@@ -116,6 +118,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     """
     done = {}
     job.announce(job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
+    progress.raceless = _leave_out_meaningless(job)
     shortest = sorted(job.instances, key=lambda i: _length(job, i))
     likely = [i for n, i in enumerate(shortest) if n < LEAST or _length(job, i) <= STEPS]
     job.announce([*_likely(job, likely, _sanitized_runs), *_likely(job, likely, _other_runs)])
@@ -139,6 +142,29 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
         if job.coverage.tried[-1] is instance and instance not in job.instances:
             job.instances.append(instance)
     job.unsure = _unsure(job)
+
+
+def _leave_out_meaningless(job: Job) -> bool:
+    """Leave out instances that no caller asks for: those that the host asserts against and on which the original has a
+    defect; and those on which it races, where it does not on most others, some at least as large, for two threads then
+    write one element because sizes do not belong together (a stride, and how far apart rows lie). The latter is what is
+    returned: whether a race is one of sizes."""
+    meant = [i for i in job.instances if not _is_asserted_against(job, i, job.defects_for(i.sizes))]
+    job.instances = meant or job.instances
+    racing = [i for i in job.instances if _races(job.defects_for(i.sizes))]
+    rest = [i for i in job.instances if i not in racing]
+    if not racing or len(rest) < len(racing) or max(i.cost for i in rest) < min(i.cost for i in racing):
+        return False
+    job.instances = rest
+    return True
+
+
+def _is_asserted_against(job: Job, instance: Instance, findings: Iterable[Finding]) -> bool:
+    return any(findings) and not is_launched(job.original, job.workload, instance.sizes)
+
+
+def _races(findings: Iterable[Finding]) -> bool:
+    return any(f.kind == "race" for f in findings)
 
 
 def _likely(
@@ -233,7 +259,9 @@ def _others(job: Job, instance: Instance, domains: tuple[str, ...], progress: _P
 def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, first: bool = False) -> _Tried:
     try:
         want = job.oracle.run(instance.sizes, domain, "exact", progress.fuel() if first or progress.larger else FUEL)
-        if progress.larger and endless(want):
+        if (progress.larger and endless(want)) or (progress.raceless and _races(want.findings)):
+            return _Tried(ran=False)
+        if _is_asserted_against(job, instance, want.findings):
             return _Tried(ran=False)
         if first and not progress.affordable(want.steps):
             return _Tried(ran=False)

@@ -121,14 +121,16 @@ def _statements(job: Job, instance: Instance) -> int:
 
 
 def _means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
-    """Whether the original is defined with these numbers, and both kernels are for them."""
+    """Whether the original is defined with these numbers, as with the workload's, and both kernels are for them."""
     if not all(runnable(k, oracle.workload, instance.sizes) for k in (job.original, job.candidate)):
         return False
     try:
         want = oracle.run(instance.sizes, job.domains[0], "exact", STEPS)
     except KtcError:
         return False
-    return want.ended and all(f.kind in TOLERATED for f in want.findings)
+    usual = {(f.kind, f.buffer) for f in job.defects_for(instance.sizes)}
+    races = any(f.kind == "race" and (f.kind, f.buffer) not in usual for f in want.findings)
+    return want.ended and not races and all(f.kind in TOLERATED for f in want.findings)
 
 
 def _tells(kernel: Kernel, name: str, n: Number) -> bool:

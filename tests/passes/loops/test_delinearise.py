@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from ktc.ir.fold import mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import parse_kernel
+from ktc.ir.nodes import Var
+from ktc.ir.text import parse_kernel, print_expr
 from tests.passes.checks import applied, body_of, differs, refused
 
 HEAD = """\
@@ -109,6 +113,27 @@ def test_a_row_number_may_be_taken_apart_by_a_size_that_its_count_is_no_multiple
     after = applied(k, "delinearise{loop=i}")
     assert "par row in 0..b * h" in nest(after) and "row / n" in nest(after)
     assert differs(k, after, [{**sizes, "n": 2} for sizes in SIZES], elements=4096) is None
+
+
+def test_a_length_is_the_product_that_the_launch_passes_for_it() -> None:
+    k = flat("y[i] = x[i / w % h] + f32(i / w / h)", length="n")
+    assert k.launch is not None
+    names = {p.sym.name: Var(p.sym) for p in k.params}
+    product = mul(mul(names["b"], names["h"]), names["w"])
+    passed = k.with_(launch=dataclasses.replace(k.launch, passed=(("n", product),)))
+    assert refused(k, "delinearise{loop=i}").code == "E-DIGITS-CHAIN"
+    after = applied(passed, "delinearise{loop=i}")
+    (fact,) = after.assumptions
+    assert print_expr(fact.expr) == "n == b * h * w" and fact.origin == "observed"  # what a launcher tests
+    assert "par i_0 in 0..b @" in nest(after) and same(passed, after)
+
+
+def test_sizes_that_an_index_is_divided_by_are_taken_to_be_positive() -> None:
+    k = flat("y[i] = x[i % n]", length="b * n")
+    after = applied(k, "delinearise{loop=i}")
+    (fact,) = after.assumptions
+    assert print_expr(fact.expr) == "n >= 1" and fact.origin == "guessed"
+    assert differs(k, after, [{"b": 3, "h": 1, "w": 1, "n": n} for n in (1, 4, 7)], elements=64) is None
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,32 @@ def test_counts_of_a_copy_and_of_one_with_a_stride() -> None:
     assert apart is not None and apart.accesses[0].lines == 32
 
 
+@pytest.mark.parametrize(
+    ("index", "integer", "special"),
+    [
+        ("i / m * m + i % m", 22, 3),  # the quotient gives the remainder
+        ("i / m % n2 + i / m / n2", 44, 6),
+        ("i / 8 + i % 8", 0, 0),
+        ("i / 7", 4, 0),
+        ("i % (long long)m", 75, 3),
+        ("i / m + n2 / m", 44, 3),  # one reciprocal
+    ],
+)
+def test_quotients_of_indices_by_sizes_that_no_compiler_knows(index: str, integer: int, special: int) -> None:
+    body = f"int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = x[{index}];"
+    found = schedule_counts(kernel(body, f"{ARRAYS}, int m, int n2", "n / 256, 256"), {"n": N, "m": 64, "n2": 32})
+    assert found is not None
+    assert (found.integer, found.special) == (integer * N / 32, special * N / 32)
+
+
+def test_a_quotient_that_a_loop_does_not_change_is_one() -> None:
+    body = "int i = blockIdx.x * blockDim.x + threadIdx.x; for (int k = 0; k < 16; k++) y[k * n + i] = x[INDEX];"
+    for index, times in (("i / m", 1), ("(i + k) / m", 16)):
+        k = kernel(body.replace("INDEX", index), f"{ARRAYS}, int m", "n / 256, 256")
+        found = schedule_counts(k, {"n": N, "m": 64})
+        assert found is not None and found.integer == 22 * times * N / 32 and found.special == 3 * N / 32
+
+
 def test_a_row_a_thread_asks_for_the_same_sectors_in_eight_iterations() -> None:
     body = (
         "int r = blockIdx.x * blockDim.x + threadIdx.x; float s = 0;"

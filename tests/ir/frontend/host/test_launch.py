@@ -414,6 +414,23 @@ def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, 
 
 
 @pytest.mark.parametrize(
+    ("body", "reached"),
+    [
+        ("assert(n > m); k<<<n, 128>>>(p, n, m);", ["n > m"]),
+        ("CHECK_EQ(n / 2, m); if (m > 1) k<<<n, 128>>>(p, n, m);", ["n / 2 == n / 2", "n / 2 > 1"]),
+        ("if (n > 9) { assert(n < 5); } k<<<n, 128>>>(p, n, m);", []),  # not on all ways to the launch
+        ("k<<<n, 128>>>(p, n, m); assert(n < 5);", []),
+        ("int s = n / m; assert(s == 3); if (s < 1) s = 1; k<<<n, 128>>>(p, s, m);", ["n_host / m == 3"]),
+    ],
+)
+def test_what_is_asserted_before_a_launch_leads_to_it(body: str, reached: list[str]) -> None:
+    """Of what was computed by then: a variable may get another value before it is passed."""
+    k = load(f"{KERNEL}void run(float* p, int n, int m) {{ {body} }}", name="k.cu")
+    assert k.launch is not None
+    assert [print_expr(e) for e in k.launch.reached] == reached
+
+
+@pytest.mark.parametrize(
     ("body", "grid", "block"),
     [
         ("p[threadIdx.x] = n;", "g_x, 1, 1", "b_x, 1, 1"),
