@@ -63,6 +63,8 @@ class Scope:
     """Definitions of variables that are never assigned, of which an interval is known."""
     limits: dict[Sym, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
     """What variables are below here: an expression and a number that is added to it."""
+    guarded: dict[Expr, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
+    """The same of sums and products, as guards compare them."""
     begins: dict[Sym, Expr] = field(default_factory=dict)
     """What variables of loops that count up begin with."""
 

@@ -59,6 +59,9 @@ def narrow(cond: Expr, scope: Scope, holds: bool) -> None:
     op, told = cond.op if holds else _NEGATED[cond.op], list(scope.wraps)
     sym, limit, compared = _variable(cond.a), scope.of(cond.b), scope.of(cond.a)
     scope.wraps = told
+    if sym is None and limit is not None and compared is not None and op in ("<", "<="):
+        value = uncast(cond.a)
+        scope.guarded[value] = (*scope.guarded.get(value, ()), (cond.b, op == "<="))
     if sym is None or limit is None or compared is None or sym not in scope.known:
         return  # nothing known, or what is compared may not be the variable's value
     low, high = scope.known[sym]

@@ -190,7 +190,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
             scope.gains_between(s.dst, up_to(scope.of(limit)))
         elif not has_bodies(s) and not isinstance(s, Decl | Assign):
             scope.changing.update((x, None) for x in assigned((s,)) if not isinstance(x.type, Ptr))
-        before, limits = dict(scope.known), dict(scope.limits)
+        before, limits, guarded = dict(scope.known), dict(scope.limits), dict(scope.guarded)
         if isinstance(s, For):
             v = loop_range(s, scope)
             if v is not None:
@@ -203,16 +203,16 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         if isinstance(s, If):
             narrow(s.cond, scope, True)
             yield from _visit(s.then, scope, changed)
-            scope.known, scope.limits = dict(before), dict(limits)
+            scope.known, scope.limits, scope.guarded = dict(before), dict(limits), dict(guarded)
             narrow(s.cond, scope, False)
             yield from _visit(s.orelse, scope, changed)
-            scope.known, scope.limits = before, limits
+            scope.known, scope.limits, scope.guarded = before, limits, guarded
             if len(s.then) == 1 and isinstance(s.then[0], Return):
                 narrow(s.cond, scope, False)
             continue
         for inner in bodies(s):
             yield from _visit(inner, scope, changed)
-        scope.known, scope.limits = before, limits
+        scope.known, scope.limits, scope.guarded = before, limits, guarded
 
 
 def _integers(t: Type) -> bool:
