@@ -65,6 +65,8 @@ class Scope:
     """What variables are below here: an expression and a number that is added to it."""
     guarded: dict[Expr, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
     """The same of sums and products, as guards compare them."""
+    positive: frozenset[Expr] = frozenset()
+    """Sums, products and quotients that are above 0 here, and have one value while they are looked at."""
     begins: dict[Sym, Expr] = field(default_factory=dict)
     """What variables of loops that count up begin with."""
 

@@ -191,6 +191,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         elif not has_bodies(s) and not isinstance(s, Decl | Assign):
             scope.changing.update((x, None) for x in assigned((s,)) if not isinstance(x.type, Ptr))
         before, limits, guarded = dict(scope.known), dict(scope.limits), dict(scope.guarded)
+        positive = scope.positive
         if isinstance(s, For):
             v = loop_range(s, scope)
             if v is not None:
@@ -204,15 +205,16 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
             narrow(s.cond, scope, True)
             yield from _visit(s.then, scope, changed)
             scope.known, scope.limits, scope.guarded = dict(before), dict(limits), dict(guarded)
+            scope.positive = positive
             narrow(s.cond, scope, False)
             yield from _visit(s.orelse, scope, changed)
-            scope.known, scope.limits, scope.guarded = before, limits, guarded
+            scope.known, scope.limits, scope.guarded, scope.positive = before, limits, guarded, positive
             if len(s.then) == 1 and isinstance(s.then[0], Return):
                 narrow(s.cond, scope, False)
             continue
         for inner in bodies(s):
             yield from _visit(inner, scope, changed)
-        scope.known, scope.limits, scope.guarded = before, limits, guarded
+        scope.known, scope.limits, scope.guarded, scope.positive = before, limits, guarded, positive
 
 
 def _integers(t: Type) -> bool:

@@ -57,6 +57,8 @@ class Related(Scope):
             high = min(high, most[1] - 1) if most is not None else high
         if e.op == "-" and low < 0:
             low = max([low, *self._differences(e)])
+        if low < 1 and self._is_above_zero(e):
+            low = 1
         self.asking = False
         return (low, high) if low <= high else v
 
@@ -156,7 +158,11 @@ class Related(Scope):
 
     def _positive(self, e: Expr) -> bool:
         v = self.of(e)
-        return v is not None and v[0] > 0
+        return v is not None and (v[0] > 0 or self._is_above_zero(e))
+
+    def _is_above_zero(self, e: Expr) -> bool:
+        """Whether a guard or a loop around says so."""
+        return uncast(e) in self.positive and self._steady(e)
 
     # ------------------------------------------------------------------------------------------------------- forms
 

@@ -135,6 +135,26 @@ def test_guards_of_sums_are_bounds_of_the_same_sums(guard: str, change: str, hel
     assert (found[id(g)] is not None and found[id(g)][0] >= 1) == held
 
 
+@pytest.mark.parametrize(
+    ("guard", "held"),
+    [("if b < h * (t / 3)", True), ("if b < h * (t / 3 - 1)", False), ("if b - 1 < h * (t / 3)", False)],
+)
+def test_what_is_below_a_product_keeps_its_factors_above_zero(guard: str, held: bool) -> None:
+    """Rows of ``t / 3`` packs: a thread that has one of them is in a row that there is."""
+    k = parse_kernel(
+        "kernel k(y: f32* restrict, h: i32, t: i32)\n  launch grid(cdiv(h * t, 8)) block(8)\n"
+        f"  let b: i32 = i32(blockIdx.x) * 8 + i32(threadIdx.x)\n  {guard}\n"
+        "    let f: i32 = b / (t / 3)\n    let g: i32 = h - f\n    y[g] = 1.0\n"
+    )
+    found = {}
+    scope = Related(k, {}, {"h": HEADS, "t": (0, 12)})
+    follow = scope.of
+    scope.of = lambda e: found.setdefault(id(e), follow(e))  # type: ignore[method-assign]
+    _followed(scope)
+    (g,) = (s.init for s in walk(k.body) if isinstance(s, Decl) and s.sym.name == "g")
+    assert (found[id(g)] is not None and found[id(g)][0] >= 1) == held
+
+
 def test_what_changes_is_no_bound() -> None:
     text = (
         "kernel k(y: f32* restrict, h: i32, t: i32)\n  launch grid(1) block(32)\n  var n: i32 = h\n"
