@@ -135,6 +135,11 @@ def dead(kernel: Kernel, names: Mapping[str, Interval]) -> list[Stmt]:
     return _analysed(kernel, names, _settled(kernel, names))[1].dead
 
 
+def single_rounds(kernel: Kernel, names: Mapping[str, Interval]) -> list[For]:
+    """Loops that go round once at most for arguments in these ranges."""
+    return _analysed(kernel, names, _settled(kernel, names))[1].single
+
+
 def decided(kernel: Kernel, names: Mapping[str, Interval]) -> Mapping[int, bool | None]:
     """By ``id`` of a condition, or of an integer choice (``min max % &``), how it comes out for all arguments in these
     ranges: True where it holds (or leaves its first operand), None where that is not one thing everywhere."""
@@ -196,6 +201,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
             v = loop_range(s, scope)
             if v is not None:
                 scope.known[s.var] = v
+                scope.note_single(s, v)
             elif s.var in changed:
                 scope.changing[s.var] = None
             scope.growing.update(growing(s, body[:k], v, scope))
@@ -254,4 +260,4 @@ def _conjuncts(e: Expr) -> Iterator[Expr]:
         yield e
 
 
-__all__ = ["Interval", "Wrap", "dead", "elements_of", "everywhere", "narrowed", "values", "wraps"]
+__all__ = ["Interval", "Wrap", "dead", "elements_of", "everywhere", "narrowed", "single_rounds", "values", "wraps"]
