@@ -73,9 +73,9 @@ def _inside(target: Reduce) -> set[str]:
     return {s.var.name for s in walk(target.body) if isinstance(s, Reduce)}
 
 
-def _unit(kernel: Kernel, loops: set[str]) -> bool:
-    """Whether most of what moves along one of ``loops`` moves by one element."""
-    found = [a for a in accesses(kernel) if a.space == "global"]
+def _unit(kernel: Kernel, loops: set[str], within: str = "") -> bool:
+    """Whether most of what moves along one of ``loops``, and along the loop ``within``, moves by one element."""
+    found = [a for a in accesses(kernel) if a.space == "global" and (not within or a.moves(within))]
     moving = [a for a in found if any(a.moves(name) for name in loops)]
     return 2 * sum(any(a.pattern(name) == "unit" for name in loops) for a in moving) > len(moving)
 
@@ -96,7 +96,7 @@ def _maps(kernel: Kernel, target: Reduce, units: int, seen: Sequence[KernelFacts
     axis = own or free.pop(0)
     name, row = place_of(kernel, target), place_of(kernel, inner)
     parts = [n for k in (2, 4, 8, 16) if 1 < (n := units * k // rows) <= terms // THREADS]
-    if _unit(kernel, {inner.var.name}):
+    if _unit(kernel, {inner.var.name}, within=target.var.name):
         yield from _columns(row, name, axis, free)
         return
     if free and parts:

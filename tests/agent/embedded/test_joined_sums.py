@@ -54,6 +54,11 @@ def test_blocks_share_long_sums_of_few_rows(text: str, sum_: str, flat: str) -> 
     assert alone == f"{head}unroll $U:(1,2,4,8), seq]}}"
 
 
+def test_what_is_read_once_a_sum_says_nothing_of_its_terms() -> None:
+    blocks, _ = proposed(A_BLOCK_EACH.replace(" + i + t] :", " + i + t] - y[c] * y[c] - y[c] :"), LARGE)
+    assert "c=[block.x]" in blocks and "width=$V" in blocks
+
+
 def test_short_sums_of_many_rows_have_a_warp_each() -> None:
     *_, warps = proposed(A_THREAD_EACH, {"b": 4, "f": 1024, "n": 64})
     assert "c=[thread.y $ROWS:(2,4,8,16), block.x] j_i=[thread.x 32, " in warps
