@@ -25,9 +25,8 @@ from ktc.passes.reductions.recurrences import recognised
 from ktc.passes.shared.serial_sums import counted_to
 
 from .nest_shapes import Idea
-from .quotients import with_fast_quotients
 from .rows import outermost, walk_apart
-from .trials import after
+from .trials import after, with_fast_quotients
 
 ROWS, COLUMNS = "$R:(16,32,64)", "$C:(32,64,128)"
 """Rows of a block, of which each has a thread that goes along it, and columns of a tile in shared memory: the longer

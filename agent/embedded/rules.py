@@ -19,6 +19,7 @@ from .carried import carried
 from .cpu_nests import cpu_nests
 from .halos import halo_tiles
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
+from .joined_sums import joined_sums
 from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
@@ -102,6 +103,7 @@ class Rules:
             repeated_updates(raised, units, o.facts, able),
             phases(raised, able, units, o.facts) if gpu else (),
             walked_points(raised, units, o.facts, able) if gpu else (),
+            joined_sums(raised, units, o.facts, able) if gpu else (),
         )
         for steps, why, gain in first:
             yield Proposal(f"raise | {steps}", why, gain, self.name)

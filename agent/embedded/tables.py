@@ -21,9 +21,8 @@ from ktc.passes.core.places import place_of
 from ktc.passes.shared.serial_sums import known_count
 
 from .nest_shapes import Idea, in_tiles
-from .quotients import with_fast_quotients
 from .rows import outermost
-from .trials import after, wherever
+from .trials import after, wherever, with_fast_quotients
 
 THREADS, PLANE = "$R:(32,64,128,256)", ("$TY:(4,8,16)", "$TX:(32,64)")
 """Threads of a block along a line, and of one over a plane, rows first."""

@@ -7,6 +7,7 @@ from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script, apply_step
 from ktc.passes.core.refusals import Refused
+from ktc.passes.scalar.fast_math import present
 
 
 def after(kernel: Kernel, steps: str) -> Kernel | None:
@@ -26,4 +27,16 @@ def wherever(kernel: Kernel, name: str, **more: int) -> tuple[str, Kernel]:
     return before, kernel
 
 
-__all__ = ["after", "wherever"]
+def with_fast_quotients(raised: Kernel, steps: str) -> str:
+    """``steps`` and one that approximates 32-bit quotients; '' where there are none, or the steps do not apply.
+
+    One that is rounded as IEEE says takes branches and about forty cycles, which nothing hides where few threads go
+    through many iterations that wait for each other. The gate judges what it costs in accuracy.
+    """
+    done = after(raised, steps)
+    if done is None or "div" not in present(done):
+        return ""
+    return f"{steps} | fast-math{{fns=div}}"
+
+
+__all__ = ["after", "wherever", "with_fast_quotients"]

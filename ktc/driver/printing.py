@@ -39,10 +39,11 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
     if kernel.is_parallel and loops:
         from ktc.passes.lowering.full_tiles import with_full_tiles
         from ktc.passes.lowering.jammed import jammed
+        from ktc.passes.lowering.power_products import with_power_products
         from ktc.passes.lowering.whole_copies import with_whole_copies
         from ktc.passes.shared.known_ranges import decided
 
-        kernel = kernel.with_(body=decided(kernel, LOWERING, sized=False))
+        kernel = with_power_products(kernel.with_(body=decided(kernel, LOWERING, sized=False)))
         kernel = jammed(with_full_tiles(with_whole_copies(kernel))) if mode == "source" else kernel
     if kernel.is_parallel and not (loops and profile_for(target).backend in READS_PARALLEL):
         from ktc.passes.lowering import LoweringError, materialise

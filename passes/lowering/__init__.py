@@ -49,6 +49,7 @@ from .errors import LoweringError
 from .first_updates import with_first_updates
 from .lowering_state import State
 from .parallel_form import lower_body
+from .power_products import with_power_products
 
 SAYING = "divisible-by"
 """The pass that says something of sizes and changes nothing else."""
@@ -69,7 +70,7 @@ def materialise(kernel: Kernel) -> Kernel:
         return kernel
     if kernel.is_sequence:
         return on_each_launch(kernel, materialise)
-    kernel = by_stem(_with_staging(kernel))
+    kernel = by_stem(with_power_products(_with_staging(kernel)))
     kernel = _without_waits(handed_on(kernel))
     kernel = lower_scans(kernel)
     kernel = _with_body(kernel, split_axes(kernel.body, Decider(kernel)))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -32,6 +33,7 @@ from ktc.ir.nodes import (
     For,
     If,
     Load,
+    Par,
     Raw,
     Stmt,
     Store,
@@ -101,7 +103,7 @@ def promoted(kernel: Kernel, loop: For) -> Kernel:
     if bad is not None:
         why = f"'{loop.var.name}' holds a barrier, opaque code or a jump"
         raise Refusal("E-PROMOTE-ORDER", why, places(bad, loop))
-    elements = [e for e in _updated(loop) if _is_alone(kernel, loop, e)]
+    elements = [e for e in _updated(loop) if _is_alone(kernel, loop, e) and _is_own(kernel, loop, e)]
     if not elements:
         why = f"no element of memory is updated by every iteration of '{loop.var.name}', apart from all else"
         hint = "noalias in the workload, or __restrict__, says that arrays do not overlap"
@@ -116,7 +118,7 @@ def _updated(loop: For) -> Iterator[Element]:
     """The elements that stores of ``loop`` and loads of the same arrays name, where each array has one."""
     own = set(declared(loop.body))
     changing = assigned(loop.body) | own | {loop.var}
-    stores = [s for s in walk(loop.body) if isinstance(s, Store) and not is_shared(s.buffer) and s.buffer not in own]
+    stores = [s for s in walk(loop.body) if isinstance(s, Store) and s.buffer not in own]
     for buffer in dict.fromkeys(s.buffer for s in stores):
         mine = [s for s in stores if s.buffer == buffer]
         loads = [x for e in all_exprs(loop.body) for x in walk_expr(e) if isinstance(x, Load) and x.buffer == buffer]
@@ -143,6 +145,17 @@ def _is_alone(kernel: Kernel, loop: For, e: Element) -> bool:
             return False
     loads = [x for i in e.index for x in walk_expr(i) if isinstance(x, Load)]
     return not loads
+
+
+def _is_own(kernel: Kernel, loop: For, e: Element) -> bool:
+    """Whether no other thread sees what ``loop`` does to ``e``: memory of a block's threads has an element for each
+    iteration of the loops around ``loop`` that they share."""
+    if not is_shared(e.buffer):
+        return True
+    around = [s for s in walk(kernel.body) if isinstance(s, Par) and any(x is loop for x in walk(s.body))]
+    shared = [s for s in around if any(lv.kind in THREAD_LEVELS for lv in s.dist)]
+    own = {i.sym for i in e.index if isinstance(i, Var)}
+    return bool(shared) and all(s.var in own and e.buffer not in set(declared(s.body)) for s in shared)
 
 
 def _promoted(before: Body, loop: For, elements: Sequence[Element], facts: Facts) -> Body:

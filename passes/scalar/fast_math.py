@@ -17,6 +17,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Expr
 from ktc.ir.types import F32
 from ktc.ir.walk import all_exprs, keep, map_body
+from ktc.ir.whole_powers import whole_power
 from ktc.passes.core.arguments import option
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.refusals import Refusal, Result
@@ -83,6 +84,8 @@ def _key(e: Expr) -> str | None:
         return None
     if isinstance(e, Binary):
         return "div" if e.op == "/" else None
+    if whole_power(e) is not None:
+        return None  # products, by the lowering
     return e.fn if isinstance(e, Call) and e.fn in FAST and e.fn != "div" else None
 
 

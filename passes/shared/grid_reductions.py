@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.ir.analysis.effects import has_effect
-from ktc.ir.nodes import Body, Par, Reduce, Stmt, bodies
+from ktc.ir.nodes import Body, If, Par, Reduce, Stmt, bodies
 from ktc.ir.walk import walk
 
 
@@ -22,8 +22,11 @@ def is_last_act(body: Body, s: Reduce) -> bool:
         if x.var == s.var if isinstance(x, Reduce) else False:
             return not any(has_effect(y) for y in before) and not _uses_blocks(body[k + 1 :])
         if any(isinstance(y, Reduce) and y.var == s.var for y in walk((x,))):
-            alone = not any(has_effect(y) for y in before) and k + 1 == len(body)
-            return alone and isinstance(x, Par) and all(is_last_act(b, s) for b in bodies(x))
+            if any(has_effect(y) for y in before) or k + 1 < len(body):
+                return False
+            if isinstance(x, If):  # all blocks of one sum take the same way, before any of them has come to its end
+                return not x.orelse and is_last_act(x.then, s)
+            return isinstance(x, Par) and all(is_last_act(b, s) for b in bodies(x))
     return False
 
 

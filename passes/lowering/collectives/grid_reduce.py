@@ -59,8 +59,9 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )
+from ktc.ir.storage import is_private
 from ktc.ir.types import I32, U32, Array, Ptr, Scalar
-from ktc.ir.walk import assigned, declared, keep, map_body, used_in
+from ktc.ir.walk import assigned, declared, keep, map_body, used_in, walk_expr
 from ktc.passes.lowering.distribution.hardware import on_host
 from ktc.passes.lowering.distribution.levels import HwTerm, Jam, plan
 from ktc.passes.lowering.distribution.scope import Scope, first_thread, nest
@@ -113,6 +114,8 @@ def lower_grid_reduce(
             front += allocs
             reads += code
         reads += with_start(group[0], dims, scope, st)
+    if any(isinstance(x, Load) and not is_private(x.buffer) for a in s.accs for x in walk_expr(a.init)):
+        reads.append(Barrier())  # all threads have read it before one of them stores what comes of it
     first = first_thread(st.thread_axes - scope.axes)  # the reduction's own, and those that have no part in it
     if first is not None:
         writes = [If(first, tuple(writes))]

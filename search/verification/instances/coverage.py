@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ktc.ir.interp import RunResult
 from ktc.ir.kernel import Kernel
@@ -19,11 +20,14 @@ from ktc.ir.nodes import For, Stmt
 from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 from ktc.search.verification.integers.first_thread import ENTERING, FIRST, LAST, LATE, MIDDLE, FirstThread, followed
+from ktc.search.verification.integers.ranges import Interval, single_rounds
 from ktc.search.verification.integers.reaching import Does, arguments, least_value, rounds
 
 from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, open_axes, single_axes
 from .sizes import BEYOND
 from .together import least_together, somewhat_larger
+
+LARGEST_SIZE = 1 << 31
 
 MIDDLES = 3
 """How many instances are repeated with longer rows for loops in branches of blocks in the middle."""
@@ -69,9 +73,15 @@ class Coverage:
         if instance is not None:
             self.tried.append(instance)
         self.unreached = _still(self.unreached, result.unreached)
-        self.once = _still(self.once, result.once)
+        self.once = _still(self.once, tuple(s for s in result.once if id(s) not in self._singles))
         for k, seen in result.outcomes.items():
             self.outcomes[k] = self.outcomes.get(k, 0) | seen
+
+    @cached_property
+    def _singles(self) -> set[int]:
+        """Loops that go round once at most, whatever the arguments: over as many parts as there are blocks, say, which
+        the launch has a number of."""
+        return {id(s) for s in single_rounds(self.candidate, promised(self.workload))}
 
     @property
     def axes(self) -> set[int]:
@@ -275,6 +285,22 @@ class Coverage:
         return arguments(self.workload, sizes, self.candidate)
 
 
+def promised(workload: Workload) -> dict[str, Interval]:
+    """What is known of the integer arguments and truths: their ranges or numbers, and that sizes are at least one."""
+    out: dict[str, Interval] = {}
+    sizes = {n for s in workload.scenarios for n in s.sizes}
+    for a in workload.args:
+        if a.role != "scalar" or a.dtype.startswith(("f", "bf", "e")):
+            continue
+        if a.range is not None and all(isinstance(v, int) for v in a.range):
+            out[a.name] = (int(a.range[0]), int(a.range[1]))
+        elif isinstance(a.value, int):
+            out[a.name] = (int(a.value), int(a.value))
+        elif a.value in sizes:
+            out[a.name] = (1, LARGEST_SIZE - 1)
+    return out
+
+
 def missing_instances(coverage: Coverage, original: Kernel) -> Iterator[Instance]:
     """Instances that may show what ``coverage`` has not seen; it is asked again after each."""
     if not coverage.candidate.is_spmd:
@@ -297,4 +323,4 @@ def _still(known: dict[int, Stmt] | None, missed: tuple[Stmt, ...]) -> dict[int,
     return now if known is None else {k: s for k, s in known.items() if k in now}
 
 
-__all__ = ["Coverage", "missing_instances"]
+__all__ = ["Coverage", "missing_instances", "promised"]

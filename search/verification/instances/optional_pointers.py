@@ -17,10 +17,12 @@ from ktc.search.verification.oracle import oracle_for
 
 from .instances import instances
 
-OFTEN = 3
-"""One in so many sums of sizes is that of an instance without the pointer."""
+PERIODS = (3, 2, 5, 7)
+"""One in so many sums of sizes is that of an instance without the first pointer, the second, and so on: numbers
+without a common divisor, so that any two are missing together, and each without the other. A quotient of the sum says
+so of the fifth."""
 
-TRIED = 8
+TRIED = 12
 """Instances among which are some without the pointer, to see whether the original can do without it."""
 
 
@@ -39,11 +41,14 @@ def with_optional_pointers(workload: Workload, original: Kernel, variant: str | 
 
 
 def _without(workload: Workload, name: str, k: int) -> Workload | None:
-    """``workload`` with the argument ``name`` null at one in :data:`OFTEN` sums of its sizes."""
+    """``workload`` with the argument ``name``, the ``k``-th of its kind, null at one in :data:`PERIODS` sums of its
+    sizes."""
     sizes = sorted({n for s in workload.scenarios for n in s.sizes})
     if not sizes:
         return None
-    rule = f"({' + '.join(sizes)}) % {OFTEN} == {k % OFTEN}"
+    turn, which = divmod(k, len(PERIODS))
+    period = PERIODS[which]
+    rule = f"({' + '.join(sizes)}) // {1 + 3 * turn} % {period} == {which % period}"
     args = tuple(replace(a, null=rule) if a.name == name else a for a in workload.args)
     return replace(workload, args=args)
 

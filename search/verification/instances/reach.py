@@ -16,14 +16,11 @@ from ktc.ir.nodes import Body, Const, If, Stmt
 from ktc.ir.null_pointers import decided, known_nulls
 from ktc.ir.text import print_stmt
 from ktc.ir.walk import walk
-from ktc.ir.workload import Workload
 from ktc.search.verification.integers import smt
-from ktc.search.verification.integers.ranges import Interval, dead
+from ktc.search.verification.integers.ranges import dead
 from ktc.search.verification.integers.statement_context import BRANCHES
 
-from .coverage import Coverage
-
-LARGEST_SIZE = 1 << 31
+from .coverage import Coverage, promised
 
 
 def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
@@ -53,22 +50,6 @@ def _excluded(kernel: Kernel) -> Iterator[int]:
         cond = simplify(decided(s.cond, known)) if isinstance(s, If) else None
         if isinstance(s, If) and isinstance(cond, Const):
             yield from (id(first) for first in (s.orelse if cond.value else s.then)[:1])
-
-
-def promised(workload: Workload) -> dict[str, Interval]:
-    """What is known of the integer arguments and truths: their ranges or numbers, and that sizes are at least one."""
-    out: dict[str, Interval] = {}
-    sizes = {n for s in workload.scenarios for n in s.sizes}
-    for a in workload.args:
-        if a.role != "scalar" or a.dtype.startswith(("f", "bf", "e")):
-            continue
-        if a.range is not None and all(isinstance(v, int) for v in a.range):
-            out[a.name] = (int(a.range[0]), int(a.range[1]))
-        elif isinstance(a.value, int):
-            out[a.name] = (int(a.value), int(a.value))
-        elif a.value in sizes:
-            out[a.name] = (1, LARGEST_SIZE - 1)
-    return out
 
 
 def _bodies(body: Body) -> Iterator[tuple[Stmt, str, Stmt]]:

@@ -34,6 +34,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, used, walk_expr
 
+from .formulas import increment
 from .interval_arithmetic import BINARY, BIT_COUNTS, BOUNDING, CALLS, DECIDE, Interval
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Scope:
     """Conversions to a narrower type of values that are not known, and to a wider one of sums and products of them."""
     dead: list[Stmt] = field(default_factory=list)
     """First statements of bodies that are never entered."""
+    single: list[For] = field(default_factory=list)
+    """Loops that go round once at most."""
     outcomes: dict[int, bool | None] = field(default_factory=dict)
     """By ``id`` of a condition or of an integer choice, how it always comes out; None if not always the same."""
     changing: dict[Sym, Interval | None] = field(default_factory=dict)
@@ -63,6 +66,10 @@ class Scope:
     """Definitions of variables that are never assigned, of which an interval is known."""
     limits: dict[Sym, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
     """What variables are below here: an expression and a number that is added to it."""
+    guarded: dict[Expr, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
+    """The same of sums and products, as guards compare them."""
+    positive: frozenset[Expr] = frozenset()
+    """Sums, products and quotients that are above 0 here, and have one value while they are looked at."""
     begins: dict[Sym, Expr] = field(default_factory=dict)
     """What variables of loops that count up begin with."""
 
@@ -212,6 +219,14 @@ class Scope:
         entered, other = (s.then, s.orelse) if isinstance(s, If) else (s.body, ())
         never: Body = () if holds is None else other if holds else entered
         self.dead += never[:1]
+
+    def note_single(self, s: For, values: Interval) -> None:
+        """Whether ``s`` steps beyond all the ``values`` that its variable has, and so goes round once at most."""
+        told, by = list(self.wraps), increment(s)
+        step = self.of(by) if by is not None else None
+        self.wraps = told
+        if step is not None and step[0] > values[1] - values[0]:
+            self.single.append(s)
 
     def _of_quotient(self, e: Binary) -> Interval | None:
         """``x / (a b) * a``, times b perhaps: at most x, if all of it is at least 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ktc.ir.nodes import Binary, Const, Expr, For, HwIndex, Knob, Sym, Var
 
 from .formulas import increment
-from .intervals import Interval, Scope, uncast
+from .intervals import Interval, Scope, factors_of, uncast
 
 
 def loop_range(s: For, scope: Scope) -> Interval | None:
@@ -20,6 +20,8 @@ def loop_range(s: For, scope: Scope) -> Interval | None:
         return None
     scope.limits[s.var] = ((s.cond.b, s.cond.op == "<="),)
     scope.begins[s.var] = s.init
+    if s.cond.op == "<":
+        _learn_factors(first, s.cond.b, scope)
     return first[0], max(last[1] - (s.cond.op == "<"), first[0])
 
 
@@ -38,6 +40,15 @@ def _never_below_zero(e: Expr) -> bool:
         return _never_below_zero(e.a) and _never_below_zero(e.b)
     e = uncast(e)
     return isinstance(e, Knob | HwIndex) or (isinstance(e, Const) and e.value >= 0)
+
+
+def _learn_factors(below: Interval, limit: Expr, scope: Scope) -> None:
+    """What is at least 0 is below the product ``limit``: no factor of that is 0, and if none is less, all are above."""
+    told, factors = list(scope.wraps), factors_of(limit)
+    known = [scope.of(f) for f in (limit, *factors)] if below[0] >= 0 else []
+    scope.wraps = told
+    if known and all(v is not None and v[0] >= 0 for v in known):
+        scope.positive |= {uncast(f) for f in factors}
 
 
 def _variable(e: Expr) -> Sym | None:
@@ -59,6 +70,11 @@ def narrow(cond: Expr, scope: Scope, holds: bool) -> None:
     op, told = cond.op if holds else _NEGATED[cond.op], list(scope.wraps)
     sym, limit, compared = _variable(cond.a), scope.of(cond.b), scope.of(cond.a)
     scope.wraps = told
+    if sym is None and limit is not None and compared is not None and op in ("<", "<="):
+        value = uncast(cond.a)
+        scope.guarded[value] = (*scope.guarded.get(value, ()), (cond.b, op == "<="))
+    if op == "<" and compared is not None:
+        _learn_factors(compared, cond.b, scope)
     if sym is None or limit is None or compared is None or sym not in scope.known:
         return  # nothing known, or what is compared may not be the variable's value
     low, high = scope.known[sym]

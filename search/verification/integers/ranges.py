@@ -135,6 +135,11 @@ def dead(kernel: Kernel, names: Mapping[str, Interval]) -> list[Stmt]:
     return _analysed(kernel, names, _settled(kernel, names))[1].dead
 
 
+def single_rounds(kernel: Kernel, names: Mapping[str, Interval]) -> list[For]:
+    """Loops that go round once at most for arguments in these ranges."""
+    return _analysed(kernel, names, _settled(kernel, names))[1].single
+
+
 def decided(kernel: Kernel, names: Mapping[str, Interval]) -> Mapping[int, bool | None]:
     """By ``id`` of a condition, or of an integer choice (``min max % &``), how it comes out for all arguments in these
     ranges: True where it holds (or leaves its first operand), None where that is not one thing everywhere."""
@@ -190,11 +195,13 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
             scope.gains_between(s.dst, up_to(scope.of(limit)))
         elif not has_bodies(s) and not isinstance(s, Decl | Assign):
             scope.changing.update((x, None) for x in assigned((s,)) if not isinstance(x.type, Ptr))
-        before, limits = dict(scope.known), dict(scope.limits)
+        before, limits, guarded = dict(scope.known), dict(scope.limits), dict(scope.guarded)
+        positive = scope.positive
         if isinstance(s, For):
             v = loop_range(s, scope)
             if v is not None:
                 scope.known[s.var] = v
+                scope.note_single(s, v)
             elif s.var in changed:
                 scope.changing[s.var] = None
             scope.growing.update(growing(s, body[:k], v, scope))
@@ -203,16 +210,17 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         if isinstance(s, If):
             narrow(s.cond, scope, True)
             yield from _visit(s.then, scope, changed)
-            scope.known, scope.limits = dict(before), dict(limits)
+            scope.known, scope.limits, scope.guarded = dict(before), dict(limits), dict(guarded)
+            scope.positive = positive
             narrow(s.cond, scope, False)
             yield from _visit(s.orelse, scope, changed)
-            scope.known, scope.limits = before, limits
+            scope.known, scope.limits, scope.guarded, scope.positive = before, limits, guarded, positive
             if len(s.then) == 1 and isinstance(s.then[0], Return):
                 narrow(s.cond, scope, False)
             continue
         for inner in bodies(s):
             yield from _visit(inner, scope, changed)
-        scope.known, scope.limits = before, limits
+        scope.known, scope.limits, scope.guarded, scope.positive = before, limits, guarded, positive
 
 
 def _integers(t: Type) -> bool:
@@ -252,4 +260,4 @@ def _conjuncts(e: Expr) -> Iterator[Expr]:
         yield e
 
 
-__all__ = ["Interval", "Wrap", "dead", "elements_of", "everywhere", "narrowed", "values", "wraps"]
+__all__ = ["Interval", "Wrap", "dead", "elements_of", "everywhere", "narrowed", "single_rounds", "values", "wraps"]

@@ -57,6 +57,8 @@ class Related(Scope):
             high = min(high, most[1] - 1) if most is not None else high
         if e.op == "-" and low < 0:
             low = max([low, *self._differences(e)])
+        if low < 1 and self._is_above_zero(e):
+            low = 1
         self.asking = False
         return (low, high) if low <= high else v
 
@@ -84,6 +86,9 @@ class Related(Scope):
             return [*(f for a in e.args for f in self.below(a, depth + 1)), *(_sum(f, _ONE) for f in self._least(e))]
         if not isinstance(e, Binary):
             return []
+        return [*self._guards(e), *self._below_operation(e, depth)]
+
+    def _below_operation(self, e: Binary, depth: int) -> list[Form]:
         if e.op in ("+", "-"):
             return self._below_sum(e, depth)
         if e.op == "*":
@@ -95,6 +100,13 @@ class Related(Scope):
             upper = [_sum(f, _ONE, -1) for f in self.below(e.b, depth + 1)]
             return [*([divisor] if divisor is not None else []), *upper, *self.below(e.a, depth + 1)]
         return []
+
+    def _guards(self, e: Binary) -> Iterator[Form]:
+        """What guards say that ``e`` is below, if all in it has one value where they hold."""
+        for limit, more in self.guarded.get(e, ()) if self._steady(e) else ():
+            f = self.form(limit)
+            if f is not None:
+                yield _sum(f, Counter({ONE: more}))
 
     def _limits(self, e: Var) -> Iterator[Form]:
         """What guards and loops say that a variable is below, if it has one value where they hold."""
@@ -146,7 +158,11 @@ class Related(Scope):
 
     def _positive(self, e: Expr) -> bool:
         v = self.of(e)
-        return v is not None and v[0] > 0
+        return v is not None and (v[0] > 0 or self._is_above_zero(e))
+
+    def _is_above_zero(self, e: Expr) -> bool:
+        """Whether a guard or a loop around says so."""
+        return uncast(e) in self.positive and self._steady(e)
 
     # ------------------------------------------------------------------------------------------------------- forms
 

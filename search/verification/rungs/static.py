@@ -17,14 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ktc.ir.grid_dependencies import grid_dependencies
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Atomic, Binary, Call, Cast, Expr, Load
+from ktc.ir.nodes import Assign, Atomic, Binary, Call, Cast, Const, Expr, Load, Select, Var
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr, print_stmt
 from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import all_exprs, assigned, used, walk
+from ktc.ir.walk import all_exprs, assigned, expressions, used, walk, walk_expr
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.scenario_facts import scalars_of
+from ktc.search.verification.integers.argument_sources import sources_of
 from ktc.search.verification.integers.launchable import impossible
 from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
 from ktc.search.verification.integers.statement_context import stays_in_type
@@ -106,10 +107,40 @@ def _witness(
 def unproved_narrowing(job: Job) -> str:
     """An index computed in fewer bits than in the original, of values that nobody promised to be small."""
     for what, names in _environments(job.workload):
-        found = narrowed(job.candidate, names)
+        found = [e for e in narrowed(job.candidate, names) if not _narrows_too(job.original, e, job.candidate)]
         if found and not narrowed(job.original, names):
             return f"it is not known whether {print_expr(found[0])} keeps all bits {what}"
     return ""
+
+
+def _narrows_too(original: Kernel, e: Cast, candidate: Kernel) -> bool:
+    """Whether ``original`` brings the same choice among numbers (a clamp, say) into the type that ``e`` of
+    ``candidate`` has, of nothing else: a value that it stores, which the candidate has in a variable."""
+    kind, mine = _clamp(e), sources_of(candidate).of(e)
+    theirs = (x for x in expressions(original.body) if isinstance(x, Cast) and kind is not None and _clamp(x) == kind)
+    return any(mine <= sources_of(original).of(x) for x in theirs)
+
+
+def _clamp(e: Cast) -> tuple[object, ...] | None:
+    """What a conversion of a choice among numbers comes down to, whatever its variables are called: the type it ends
+    in, and all operators, numbers and types; None for any other."""
+    core: Expr = e
+    while isinstance(core, Cast):
+        core = core.x
+    chooses = isinstance(core, Select) or (isinstance(core, Call) and core.fn in ("min", "max"))
+    if not chooses or not any(isinstance(x, Const) for x in walk_expr(core)):
+        return None
+    numbered: dict[Expr, int] = {}
+    for x in walk_expr(core):
+        if isinstance(x, Var):
+            numbered.setdefault(x, len(numbered))
+    parts = ((type(x), x.type, _operator(x), numbered.get(x)) for x in walk_expr(core))
+    return e.to, *parts
+
+
+def _operator(e: Expr) -> object:
+    """What ``e`` does with its operands, or the number that it is."""
+    return next((v for name in ("op", "fn", "value") if (v := getattr(e, name, None)) is not None), None)
 
 
 def approximated(job: Job) -> Failure | None:

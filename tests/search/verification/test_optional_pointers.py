@@ -84,3 +84,31 @@ def test_a_pointer_that_the_original_needs_is_never_null(tmp_path):
 def test_nor_is_one_that_the_reference_needs(tmp_path):
     work = workload(tmp_path, KERNEL.format(bias=ASKS), reference='[reference]\ny = "x + b"\n')
     assert with_optional_pointers(work, work.load_kernel(), None, 0) is work
+
+
+FIVE = [f"p{k}" for k in range(5)]
+
+
+def test_any_two_pointers_are_missing_together_and_each_without_the_other(tmp_path):
+    asked = "\n".join(f"    if !is_null(&{p}[0]) -> bool\n      sum += {p}[i]" for p in FIVE)
+    params = ", ".join(f"{p}: f32 const* noalias" for p in FIVE)
+    kernel = f"""
+kernel k(y: f32* noalias, {params}, n: i32)
+  launch grid(cdiv(n, 32)) block(32)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    var sum: f32 = 0.0
+{asked}
+    y[i] = sum
+"""
+    x, b = WORKLOAD.index('[[args]]\nname = "x"'), WORKLOAD.index('[[args]]\nname = "n"')
+    args = "".join(f'[[args]]\nname = "{p}"\ndtype = "f32"\nshape = ["n"]\nrole = "in"\n' for p in FIVE)
+    (tmp_path / "k.ktir").write_text(kernel)
+    (tmp_path / "workload.toml").write_text((WORKLOAD[:x] + args + WORKLOAD[b:]).format())
+    work = Workload.load(tmp_path)
+    changed = with_optional_pointers(work, work.load_kernel(), None, 0)
+    optional = [a for a in changed.args if a.name in FIVE]
+    for a in optional:
+        for b in optional:
+            seen = {(a.is_null({"n": n}), b.is_null({"n": n})) for n in range(1, 60)}
+            assert len(seen) == (4 if a is not b else 2), (a.name, b.name)

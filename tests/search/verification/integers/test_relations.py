@@ -109,6 +109,52 @@ def test_guards_and_loops_are_bounds_where_they_hold(guard: str, else_: bool, he
     assert (found[id(g)][0] >= 1) == held
 
 
+@pytest.mark.parametrize(
+    ("guard", "change", "held"),
+    [
+        ("if b + u * 8 < h * t", "", True),
+        ("if b + u * 8 < h * t + t", "", False),
+        ("if b + u * 4 < h * t", "", False),
+        ("if b + u * 8 < h * t", "b = b + 1", False),
+    ],
+)
+def test_guards_of_sums_are_bounds_of_the_same_sums(guard: str, change: str, held: bool) -> None:
+    """Several elements a thread: each is compared before it is taken apart."""
+    k = parse_kernel(
+        "kernel k(y: f32* restrict, h: i32, t: i32)\n  launch grid(cdiv(h * t, 16)) block(8)\n"
+        "  var b: i32 = i32(blockIdx.x) * 16 + i32(threadIdx.x)\n  for u in 0..2\n"
+        f"    {guard}\n" + (f"      {change}\n" if change else "") + "      let f: i32 = (b + u * 8) / t\n"
+        "      let g: i32 = h - f\n      y[g] = 1.0\n"
+    )
+    found = {}
+    scope = Related(k, {}, {"h": HEADS, "t": TOKENS}, changing=dict.fromkeys(_changed(k), (0, 30)))
+    follow = scope.of
+    scope.of = lambda e: found.setdefault(id(e), follow(e))  # type: ignore[method-assign]
+    _followed(scope)
+    (g,) = (s.init for s in walk(k.body) if isinstance(s, Decl) and s.sym.name == "g")
+    assert (found[id(g)] is not None and found[id(g)][0] >= 1) == held
+
+
+@pytest.mark.parametrize(
+    ("guard", "held"),
+    [("if b < h * (t / 3)", True), ("if b < h * (t / 3 - 1)", False), ("if b - 1 < h * (t / 3)", False)],
+)
+def test_what_is_below_a_product_keeps_its_factors_above_zero(guard: str, held: bool) -> None:
+    """Rows of ``t / 3`` packs: a thread that has one of them is in a row that there is."""
+    k = parse_kernel(
+        "kernel k(y: f32* restrict, h: i32, t: i32)\n  launch grid(cdiv(h * t, 8)) block(8)\n"
+        f"  let b: i32 = i32(blockIdx.x) * 8 + i32(threadIdx.x)\n  {guard}\n"
+        "    let f: i32 = b / (t / 3)\n    let g: i32 = h - f\n    y[g] = 1.0\n"
+    )
+    found = {}
+    scope = Related(k, {}, {"h": HEADS, "t": (0, 12)})
+    follow = scope.of
+    scope.of = lambda e: found.setdefault(id(e), follow(e))  # type: ignore[method-assign]
+    _followed(scope)
+    (g,) = (s.init for s in walk(k.body) if isinstance(s, Decl) and s.sym.name == "g")
+    assert (found[id(g)] is not None and found[id(g)][0] >= 1) == held
+
+
 def test_what_changes_is_no_bound() -> None:
     text = (
         "kernel k(y: f32* restrict, h: i32, t: i32)\n  launch grid(1) block(32)\n  var n: i32 = h\n"

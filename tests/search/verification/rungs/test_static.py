@@ -248,3 +248,29 @@ def test_a_counter_that_only_long_rows_fill_is_a_doubt() -> None:
     assert doubt.status == "unknown" and "'c' keeps its sums within u16" in doubt.detail
     assert judged(short, short).status == "pass"
     assert judged(COUNT, short).status == "pass"
+
+
+CLAMPED = """
+kernel rows(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..1048576, d: i32 range 1..65536)
+  launch grid(n) block(256)
+  for i: i64 = i64(threadIdx.x); i < i64(d); i + 256_i64
+    let at: i64 = i64(blockIdx.x) * i64(d) + i
+    let r: i32 = i32(rint(x[at]))
+    y[at] = f32(i8(r < -128 ? -128 : r > 127 ? 127 : r))
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [
+        ("i8(r < -128 ? -128 : r > 127 ? 127 : r)", "pass"),
+        ("i8(r < -128 ? -128 : r > 255 ? 255 : r)", "unknown"),
+        ("i8(d < -128 ? -128 : d > 127 ? 127 : d + r)", "unknown"),
+        ("i8(r)", "unknown"),
+    ],
+)
+def test_a_clamp_that_the_original_stores_may_be_in_a_variable(value: str, status: str) -> None:
+    """Of the same numbers, of the same arguments: anything else in fewer bits is a doubt."""
+    held = f"let narrow: i8 = {value}\n    y[at] = f32(narrow)"
+    text = CLAMPED.replace("y[at] = f32(i8(r < -128 ? -128 : r > 127 ? 127 : r))", held)
+    assert judged(text, CLAMPED).status == status
