@@ -115,7 +115,7 @@ def _multiples(raised: Kernel, sizes: Sequence[Sizes]) -> str:
     from ktc.passes.mapping.lane_strides import pitches
     from ktc.passes.shared.serial_sums import counted_to
 
-    shown = {}
+    shown: dict[str, int] = {}
     for kernel in _taken_apart(raised):
         ends = {counted_to(s) if isinstance(s, For) else s.hi for s in walk(kernel.body) if isinstance(s, LOOPS)}
         shown |= {

@@ -150,7 +150,9 @@ def _updating(s: If, v: Sym, own: Sym) -> If:
     """``s`` with updates of ``own`` in place of those of ``v``."""
 
     def on(x: Stmt) -> Stmt:
-        a = accumulation(x) if isinstance(x, Assign) and x.sym == v else None
+        if not (isinstance(x, Assign) and x.sym == v):
+            return x
+        a = accumulation(x)
         return x if a is None else dataclasses.replace(x, sym=own, value=combine(a.op, Var(own), a.value))
 
     (out,) = map_body((s,), on)
