@@ -30,7 +30,7 @@ MEMBERS = "xyz"
 
 def assign(item: c_ast.Assignment, env: Env) -> None:
     """Follow an assignment to a variable or to a member of one; others leave ``env`` as it is."""
-    key = _key(item.lvalue)
+    key = key_of(item.lvalue)
     if key is None:
         return
     old = current(env, key)
@@ -76,8 +76,8 @@ def choose(item: c_ast.If, env: Env, changes: Callable[[Any], frozenset[str]]) -
 
 
 def unknown(env: Env, name: str) -> None:
-    """From here on nothing is known of the variable ``name``."""
-    if name in env and not isinstance(env[name], Alias | c_ast.Typedef):
+    """From here on nothing is known of the variable ``name``, or of the member ``grid.x``."""
+    if "." in name or (name in env and not isinstance(env[name], Alias | c_ast.Typedef)):
         forget(env, name)
         env[name] = None
     for key in [k for k in env if k.startswith(f"{name}.")]:
@@ -154,7 +154,7 @@ def _follow(branch: Any, env: Env, changes: Callable[[Any], frozenset[str]]) -> 
     return True
 
 
-def _key(lvalue: Any) -> str | None:
+def key_of(lvalue: Any) -> str | None:
     if isinstance(lvalue, c_ast.ID):
         return str(lvalue.name)
     if isinstance(lvalue, c_ast.StructRef) and isinstance(lvalue.name, c_ast.ID) and isinstance(lvalue.field, c_ast.ID):
@@ -199,12 +199,12 @@ def _place(key: str) -> Any:
 
 
 def _mentions(node: Any, key: str) -> bool:
-    return any(_key(x) == key for x in descendants(node))
+    return any(key_of(x) == key for x in descendants(node))
 
 
 def _replaced(node: Any, key: str, by: Any) -> Any:
     """A copy of ``node`` with ``by`` in the place of ``key``."""
-    return replaced(node, lambda n: by if _key(n) == key else None)
+    return replaced(node, lambda n: by if key_of(n) == key else None)
 
 
 __all__ = ["assign", "choose", "current", "unknown", "with_elements"]

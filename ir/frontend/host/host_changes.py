@@ -13,12 +13,34 @@ from ktc.ir.frontend.syntax.reference_arguments import Positions
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import base_name, mutated
 
+from .host_assignments import key_of
+
 
 def changed_names(item: Any, by_reference: Positions) -> frozenset[str]:
     """The variables that ``item`` changes, as far as the file shows; ``by_reference``: see
     :func:`~ktc.ir.frontend.syntax.reference_arguments.reference_positions`."""
     places = [x for n in (item, *descendants(item)) for x in (*_passed(n, by_reference), *_read_into(n))]
     return mutated(item) | {n for x in (*places, *_extracted(item)) if (n := base_name(x)) is not None}
+
+
+def changed_keys(item: Any, name: str, by_reference: Positions) -> set[str]:
+    """What ``item``, which changes the variable ``name``, changes of it: members by their keys, ``grid.x``, where it
+    assigns nothing else, else all of it."""
+    passed = [x for n in (item, *descendants(item)) for x in (*_passed(n, by_reference), *_read_into(n))]
+    changed, keys = [*passed, *_extracted(item)], set[str]()
+    for n in (item, *descendants(item)):
+        if isinstance(n, c_ast.Assignment):
+            changed.append(n.lvalue)
+        elif isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--"):
+            changed.append(n.expr)
+        elif isinstance(n, c_ast.UnaryOp) and n.op == "&" and base_name(n.expr) == name:
+            return {name}
+    for place in (x for x in changed if base_name(x) == name):
+        key = key_of(place)
+        if key is None or "." not in key:
+            return {name}
+        keys.add(key)
+    return keys or {name}
 
 
 def whole_arrays(item: Any, arrays: Collection[str]) -> set[str]:
@@ -64,4 +86,4 @@ def _extracted(node: Any) -> Iterator[Any]:
         node = node.left
 
 
-__all__ = ["changed_names", "whole_arrays"]
+__all__ = ["changed_keys", "changed_names", "whole_arrays"]

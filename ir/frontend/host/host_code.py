@@ -21,7 +21,7 @@ from ktc.ir.frontend.syntax.variable_uses import init_args
 from .api_launches import API, as_launch
 from .asserted_sizes import asserted
 from .host_assignments import assign, choose, unknown
-from .host_changes import changed_names, whole_arrays
+from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_lambdas import GenericLambda, generic_lambda
 
 
@@ -232,7 +232,8 @@ class _Walk:
             elif not isinstance(item, Alias | c_ast.Typedef):
                 of = item.init if isinstance(item, c_ast.Decl) else getattr(item, "rvalue", item)
                 for name in self._mutated(of) & {k.partition(".")[0] for k in env} if of is not None else ():
-                    unknown(env, name)  # also of a call in what another variable is given
+                    for key in changed_keys(of, name, self.lowering.by_reference):
+                        unknown(env, key)  # also of a call in what another variable is given
         self.reached = outer
 
     def _mutated(self, item: Any) -> frozenset[str]:

@@ -383,8 +383,7 @@ class HostLaunch:
             t = Auto()
         if t == DIM3 or (isinstance(t, Vec) and t.n == 3 and t.elem in (I32, U32) and init is not None):
             whole = self._dim3_value(init)
-            parts = [self.site.env.get(f"{name}.{axis}") for axis in "xyz"]
-            return Dim3Val(*(self._int(p) if p is not None else e for p, e in zip(parts, (whole.x, whole.y, whole.z))))
+            return Dim3Val(*(self._extent(f"{name}.{a}", e) for a, e in zip("xyz", (whole.x, whole.y, whole.z))))
         if init is None:
             return self._opaque(name, t)
         try:
@@ -401,6 +400,17 @@ class HostLaunch:
         except KtcError:
             pass
         return self._opaque(name, t)
+
+    def _extent(self, key: str, begun: Expr) -> Expr:
+        """What a member of a ``dim3`` is at the launch: what was assigned to it, a host parameter of its name where that
+        is not known, or what it has ``begun`` with."""
+        if key not in self.site.env:
+            return begun
+        value = self.site.env[key]
+        return self._int(value) if value is not None else self._unknown(key.replace(".", "_"))
+
+    def _unknown(self, name: str) -> Expr:
+        return Var(self.host.setdefault(name, fresh(name, I32)))
 
     def _evaluated(self, node: Any) -> Value:
         """What a variable is initialised with, members of structs that the kernel is passed as its parameters.
@@ -474,7 +484,7 @@ class HostLaunch:
         if isinstance(v, RVal) and isinstance(v.expr.type, Scalar):
             return Dim3Val(self._int(node), i32(1), i32(1))
         if isinstance(v, OpaqueVal):
-            return Dim3Val(*(Var(self.host.setdefault(f"{v.name}_{a}", fresh(f"{v.name}_{a}", I32))) for a in "xyz"))
+            return Dim3Val(*(self._unknown(f"{v.name}_{a}") for a in "xyz"))
         raise self._refuse(node, None)
 
     def _named(self, node: Any, why: KtcError) -> Any:

@@ -73,6 +73,25 @@ def test_threads_of_a_block_that_cannot_be_followed_are_not_guessed():
     assert k.launch is None
 
 
+@pytest.mark.parametrize(
+    "change", ["for (g.x = 1; g.x < n; g.x *= 2);", "while (g.x < n) g.x += 7;", "do { ++g.x; } while (g.x % 3);"]
+)
+def test_what_a_loop_changes_of_a_grid_is_not_known_and_the_rest_of_it_is(change: str) -> None:
+    """All of a grid that is not known would be a number of blocks along x, and whatever was along y nowhere."""
+    k = load(
+        KERNEL + f"void f(float* p, int n, int m) {{ dim3 g; g.y = m; {change} k<<<g, 32>>>(p, n, m); }}", name="k.cu"
+    )
+    assert k.launch is not None
+    assert [print_expr(e) for e in k.launch.grid] == ["g_x", "m", "1"]
+    assert [p.sym.name for p in k.params if p.host] == ["g_x"]
+
+
+def test_a_function_that_is_given_a_grid_may_change_all_of_it() -> None:
+    code = "void shape(dim3& g); void f(float* p, int n, int m) { dim3 g; g.y = m; shape(g); k<<<g, 32>>>(p, n, m); }"
+    k = load(KERNEL + code, name="k.cu")
+    assert k.launch is not None and "m" not in [print_expr(e) for e in k.launch.grid]
+
+
 def test_what_a_branch_changes_is_followed_into_a_dispatch():
     k = load(
         KERNEL
