@@ -1,6 +1,6 @@
 """Which arguments a value hangs on: parameters and buffers keep their names, whatever passes make of the variables.
 
-A thread's or a block's number hangs on how many there are, as the variable of a loop over them does.
+Where a loop ends decides whether something is computed, as a guard does, and so does how many threads there are.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, HwIndex, Sym, has_bodies
+from ktc.ir.nodes import Expr, For, HwIndex, Par, Reduce, Scan, Stmt, Sym, has_bodies
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk, walk_expr
 
-EXTENTS = {"thread": "block", "block_dim": "block", "block": "grid", "grid_dim": "grid"}
-"""The extents of a launch that an index is one of, or is, by its level."""
+EXTENTS = {"block_dim": "block", "grid_dim": "grid"}
+"""Which extents of a launch a kernel asks for, by the level of the index."""
+
+
+LOOPS = Par | Reduce | Scan
 
 
 class Sources:
@@ -30,7 +33,7 @@ class Sources:
                     self._extents.setdefault((level, axis), set()).update(used(e))
         for s in walk(kernel.body):
             inside = has_bodies(s)
-            read = self._read(stmt_exprs(s)) | (set() if inside else used_in((s,)))
+            read = self._read(_first_values(s)) if inside else self._read(stmt_exprs(s)) | used_in((s,))
             for sym in {getattr(s, "var", None)} if inside else {getattr(s, "sym", None), *assigned((s,))}:
                 if sym is not None:
                     self._given.setdefault(sym, set()).update(read)
@@ -44,13 +47,18 @@ class Sources:
         return {s.name for s in seen & self._arguments}
 
     def _read(self, exprs: Iterable[Expr]) -> set[Sym]:
-        """What expressions mention, and what decides the numbers of threads and blocks in them."""
+        """What expressions mention, and what the extents of the launch are made of that they ask for."""
         out = set[Sym]()
         for e in exprs:
             out |= used(e)
             for x in walk_expr(e):
                 out |= self._extents.get((x.level, x.axis), set()) if isinstance(x, HwIndex) else set()
         return out
+
+
+def _first_values(s: Stmt) -> tuple[Expr, ...]:
+    """What the variable of a loop begins and goes on with."""
+    return (s.init, s.step) if isinstance(s, For) else (s.lo,) if isinstance(s, LOOPS) else tuple(stmt_exprs(s))
 
 
 @by_identity(32)
