@@ -68,6 +68,7 @@ def run(
     fatal: Callable[[Finding], bool] | None = None,
     kept: Kept | None = None,
     before: RunResult | None = None,
+    returned: Collection[str] = (),
 ) -> RunResult:
     """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
 
@@ -85,6 +86,7 @@ def run(
             leaves, if it comes to its end, is put there.
         before: what a sanitized run of the same kernel on the same ``args`` left in another domain. Where nothing was
             found then, and floats are only values, the order of accesses is the same again and not looked at.
+        returned: buffers that are among the outputs though the kernel may have no statement that stores to them.
 
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
@@ -94,8 +96,9 @@ def run(
     values.bits_travel = partial(only_travel, kernel)  # type: ignore[method-assign]
     ordered = before is not None and before.ok and floats_are_values(kernel)
     job = _Job(
-        kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints
-    )
+        kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints,
+        frozenset(returned),
+    )  # fmt: skip
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
         ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
@@ -135,6 +138,7 @@ class _Job:
     ordered: bool = False
     """Whether all accesses are known to be ordered, or not concurrent."""
     footprints: bool = False
+    returned: frozenset[str] = frozenset()
     left: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """The working memory after the last run."""
 
@@ -364,7 +368,7 @@ class _Job:
             if (
                 buffer is None
                 or buffer.null
-                or p.sym not in state.written
+                or (p.sym not in state.written and p.sym.name not in self.returned)
                 or (p.scratch is not None and p.sym.name not in self.args)
             ):
                 continue

@@ -6,10 +6,12 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Kept, RunResult, run
 from ktc.ir.kernel import Kernel
+from ktc.ir.walk import assigned
 from ktc.ir.workload import Workload
 from ktc.search.verification.instances.coverage import Coverage
 from ktc.search.verification.instances.instances import Instance
@@ -224,6 +226,7 @@ class Job:
                 sanitize=what.sanitize,
                 fuel=fuel,
                 undefined=self.oracle.undefined,
+                returned=self._stored,
                 fatal=(lambda f: (f.kind, f.buffer) not in theirs) if what.sanitize else None,
                 kept=memory,
             )
@@ -237,10 +240,17 @@ class Job:
         self._history[what.memory] = key
         return result
 
+    @cached_property
+    def _stored(self) -> frozenset[str]:
+        """What the original may store to, and a candidate for some numbers alone has no statement for."""
+        written = assigned(self.original.body)
+        return frozenset(p.sym.name for p in self.original.params if p.sym in written)
+
     def _alone(self, what: Planned) -> RunResult:
         def compute() -> RunResult:
             args = self.oracle.inputs(dict(what.sizes), what.data)
-            return run(self.candidate, args, domain=what.domain, sanitize=False, undefined=self.oracle.undefined)
+            undefined, returned = self.oracle.undefined, self._stored
+            return run(self.candidate, args, domain=what.domain, sanitize=False, undefined=undefined, returned=returned)
 
         return self._spread(what, FUEL, compute, [])
 

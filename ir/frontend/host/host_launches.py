@@ -402,8 +402,8 @@ class HostLaunch:
         return self._opaque(name, t)
 
     def _extent(self, key: str, begun: Expr) -> Expr:
-        """What a member of a ``dim3`` is at the launch: what was assigned to it, a host parameter of its name where that
-        is not known, or what it has ``begun`` with."""
+        """What a member of a ``dim3`` is at the launch: what was assigned to it, a host parameter of its name where
+        that is not known, or what it has ``begun`` with."""
         if key not in self.site.env:
             return begun
         value = self.site.env[key]
