@@ -105,10 +105,14 @@ def generalised(original: Kernel, workload: Workload, variant: str | None, seed:
     why = ""
     for derived in (True, False):
         general = _general(original, workload, found, derived)
-        shaped = _shaped(general, variant, seed) if isinstance(general, General) else general
-        if isinstance(general, General) and isinstance(shaped, Workload):
-            return dataclasses.replace(general, workload=shaped)
-        why = why or str(shaped)
+        if isinstance(general, str):
+            why = why or general
+            continue
+        for step in dict.fromkeys((1, _threads(general))):
+            shaped = _shaped(general, variant, seed, step)
+            if isinstance(shaped, Workload):
+                return dataclasses.replace(general, original=_in_steps(general, step), workload=shaped)
+            why = why or shaped
     return why
 
 
@@ -268,14 +272,32 @@ def _folded(kernel: Kernel) -> Kernel:
 # -------------------------------------------------------------------------------------------------------- the workload
 
 
-def _shaped(general: General, variant: str | None, seed: int) -> Workload | str:
+def _in_steps(general: General, step: int) -> Kernel:
+    """The general original, for multiples of ``step`` of numbers that are such."""
+    whole = {n for n, v in general.numbers.items() if v % step == 0}
+    params = general.original.params
+    told = (dataclasses.replace(p, divisible_by=step) if p.sym.name in whole else p for p in params)
+    return general.original.with_(params=tuple(told))
+
+
+def _threads(general: General) -> int:
+    """Of a block of the source, the threads along the axis that has most."""
+    launch = general.source.launch
+    assert launch is not None
+    return max(int(evaluate(e, general.source.knob_values) or 1) for e in launch.block)
+
+
+def _shaped(general: General, variant: str | None, seed: int, step: int) -> Workload | str:
     """The workload with shapes that follow the sizes: those that what the source touches at smaller sizes fits best,
-    and no access is beyond."""
+    and no access is beyond. Numbers that are multiples of ``step`` stay such: without a guard, a source means something
+    for whole blocks alone."""
     work, numbers = general.workload, general.numbers
-    tried = list(itertools.islice(_trials(numbers), TRIALS))
+    tried = list(itertools.islice(_trials(numbers, step), TRIALS))
+    if not tried:
+        return f"no smaller numbers are multiples of the {step} threads of a block"
     tried += [more for more in _several_blocks(general, tried[0]) if more not in tried]
     choices = {a.name: list(_shapes(a, numbers)) for a in work.args if a.role != "scalar"}
-    first = _sized(work, numbers, {n: c[0] for n, c in choices.items()})
+    first = _sized(work, numbers, {n: c[0] for n, c in choices.items()}, step)
     usual = {n: v for n, v in first.scenarios[0].sizes.items() if n not in numbers}
     touched: dict[str, list[int]] = {n: [] for n in choices}
     try:
@@ -287,7 +309,7 @@ def _shaped(general: General, variant: str | None, seed: int) -> Workload | str:
             for n, seen in touched.items():
                 seen.append(reach[n][1] + 1 if n in reach else 0)
         shapes = {n: _fitting(c, [{**usual, **s} for s in tried], touched[n]) for n, c in choices.items()}
-        made = _sized(work, numbers, shapes)
+        made = _sized(work, numbers, shapes, step)
         for sizes in tried:
             args = made.make_inputs({**usual, **sizes}, variant, seed, exact=True)
             found = run(general.original, args, domain="int", fuel=FUEL).findings
@@ -299,9 +321,9 @@ def _shaped(general: General, variant: str | None, seed: int) -> Workload | str:
     return made
 
 
-def _sized(work: Workload, numbers: Mapping[str, int], shapes: Mapping[str, tuple[str, ...]]) -> Workload:
-    """``work`` with ``shapes``, and an argument and a size for each of ``numbers``; what outputs should be is said at
-    the source's own numbers alone."""
+def _sized(work: Workload, numbers: Mapping[str, int], shapes: Mapping[str, tuple[str, ...]], step: int) -> Workload:
+    """``work`` with ``shapes``, and an argument and a size for each of ``numbers``, of multiples of ``step`` if it is
+    one; what outputs should be is said at the source's own numbers alone."""
     own = {v: n for n, v in numbers.items()}
 
     def on(a: ArgSpec) -> ArgSpec:
@@ -309,16 +331,23 @@ def _sized(work: Workload, numbers: Mapping[str, int], shapes: Mapping[str, tupl
             return dataclasses.replace(a, shape=shapes[a.name])
         return dataclasses.replace(a, value=own.get(a.value, a.value)) if isinstance(a.value, int) else a
 
-    args = (*map(on, work.args), *(ArgSpec(n, "i32", "scalar", value=n, range=(1, 2 * v)) for n, v in numbers.items()))
+    steps = {n: step if v % step == 0 else 1 for n, v in numbers.items()}
+    sizes = (
+        ArgSpec(n, "i32", "scalar", value=n, range=(steps[n], 2 * v), divisible_by=steps[n]) for n, v in numbers.items()
+    )
+    args = (*map(on, work.args), *sizes)
     scenarios = tuple(dataclasses.replace(s, sizes={**s.sizes, **numbers}) for s in work.scenarios)
     return dataclasses.replace(work, args=args, scenarios=scenarios, formulas=(), unchecked="")
 
 
-def _trials(numbers: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _trials(numbers: Mapping[str, int], step: int) -> Iterator[dict[str, int]]:
     """Smaller sizes to try the source at, in the order of its numbers where that can be, and other ones each time:
-    divisors, divided by the powers of two that the number itself is."""
+    divisors, divided by the powers of two that the number itself is; multiples of ``step`` of what is one."""
     options = []
     for n in numbers.values():
+        if step > 1 and n % step == 0:
+            options.append([d for d in range(step, min(WIDEST, n - 1) + 1, step) if n % d == 0][:MOST_TRIED])
+            continue
         found = [d for d in TRIED if n % d == 0 and d < n]
         found.sort(key=lambda d, n=n: (d % math.gcd(n, 32) != 0, d))  # type: ignore[misc]
         options.append([*found[:MOST_TRIED], *OTHERWISE])
@@ -330,6 +359,8 @@ def _trials(numbers: Mapping[str, int]) -> Iterator[dict[str, int]]:
         return [a < b for a, b in itertools.permutations(chosen, 2)] != order, len(products) - len(set(products))
 
     every = sorted(itertools.product(*options), key=unlike)
+    if not every:
+        return
     first = every[0]
     others = (c for c in every[1:] if not any(a == b for a, b in zip(c, first, strict=True)))
     yield from (dict(zip(numbers, c, strict=True)) for c in (first, *others))
@@ -337,9 +368,7 @@ def _trials(numbers: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 def _several_blocks(general: General, small: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Sizes beyond what a block has threads for: each of the numbers, with those above it."""
-    launch = general.source.launch
-    assert launch is not None
-    threads = max(int(evaluate(e, general.source.knob_values) or 1) for e in launch.block)
+    threads = _threads(general)
     for least in sorted(general.numbers.values()):
         wide = {n: next((d for d in range(threads + 1, v) if v % d == 0), v) for n, v in general.numbers.items()}
         yield {n: wide[n] if v >= least and wide[n] <= WIDEST else small[n] for n, v in general.numbers.items()}

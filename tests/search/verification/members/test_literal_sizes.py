@@ -192,3 +192,26 @@ def test_what_is_wrong_with_a_long_source_is_found_at_smaller_numbers() -> None:
     assert takes_long(sound, FEW_ELEMENTS, {}) and not defects(sound, FEW_ELEMENTS)
     found = defects(parse_kernel(PAIRS.replace("0..8192", "0..8193")), FEW_ELEMENTS)
     assert [d.finding.kind for d in found] == ["out-of-bounds"] and found[0].fatal
+
+
+UNGUARDED = """
+kernel row_sums(y: f32* restrict noalias, x: f32 const* restrict readonly)
+  launch grid(32) block(128)
+  let i: i32 = i32(blockIdx.x) * i32(blockDim.x) + i32(threadIdx.x)
+  var s: f32 = 0.0
+  for k in 0..4096
+    s += x[i * 4096 + k]
+  y[i] = s
+"""
+
+
+def test_without_a_guard_smaller_numbers_make_whole_blocks() -> None:
+    """Of fewer rows than a block has threads the source would reach beyond its buffers."""
+    work = workload("4096", "16777216")
+    found = general(UNGUARDED, work)
+    (rows,) = found.numbers
+    assert found.workload.arg(rows).divisible_by == found.original.param(rows).divisible_by == 128
+    assert not defects(found.original, found.workload)
+    assert judged(UNGUARDED, work).status == "TESTED"
+    short = UNGUARDED.replace("grid(32)", "grid(31)")
+    assert not verify(parse_kernel(UNGUARDED), made(parse_kernel(short)), work).ok
