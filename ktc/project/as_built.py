@@ -182,13 +182,16 @@ def _only_kernel(spec: SourceSpec, way: Reading) -> str | None:
 
 
 def _own_kernels(spec: SourceSpec, way: Reading) -> list[KernelInfo]:
-    """The kernels that stand in the file of ``spec``, read so; none if it cannot be read so."""
+    """The kernels of the file of ``spec``, read so: by another unit, those that stand in the file itself. None if it
+    cannot be read so."""
     try:
         there = _by(spec, way, None)
         listed = list_kernels(way.file, defines=there.defines, include_dirs=tuple(there.include_dirs))
     except KtcError:
         return []
     own = os.path.realpath(spec.kernel)
+    if way.file == spec.kernel:
+        return listed
     return [k for k in listed if k.loc is not None and os.path.realpath(k.loc.file) == own]
 
 

@@ -168,3 +168,10 @@ def test_dot_products_of_four_bytes_take_vectors_and_words(execute) -> None:
     }  # fmt: skip
     got = execute(text, args)
     assert got["o"].tolist() == [10 + 5 - 12 - 21 + 512] and got["w"].tolist() == [5 + 2 * (255 + 12 + 21 + 800)]
+
+
+def test_a_variable_that_only_loops_use_is_theirs_where_their_bodies_change_it_too(execute):
+    body = """int at, sum = 0;
+        for (int r = 0; r < 2; ++r) { for (at = 0; at < n; at++) { if (sum == 3) at++; sum += at; } }
+        for (at = 9; at > n; ) at -= 2; o[0] = sum; int i; for (i = 0; i < 3; ++i) o[1] += i;"""
+    assert ints(execute, body)[:2] == [2 * 10 - 3, 3]
