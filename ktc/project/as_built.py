@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import list_kernels, load
 from ktc.ir.frontend.dialects.dialect import dialect_of
-from ktc.ir.frontend.entry_points import KernelInfo
+from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
 from ktc.ir.verifier import check
@@ -71,13 +71,19 @@ def as_built(spec: SourceSpec) -> SourceSpec:
             )
             check(kernel)
         except KtcError as e:
-            if e.code == "E-TEMPLATE-MISSING":  # a caller may choose arguments
-                second = second or there
+            if e.code == "E-TEMPLATE-MISSING" and second is None and _has_instance(there):
+                second = there  # whose arguments a caller may choose
             continue
         if kernel.launch is not None or way is ways[-1]:
             return there
         second = second or there
     return second or _by(spec, next(w for w in ways if w.file == spec.kernel), spec.name)
+
+
+def _has_instance(spec: SourceSpec) -> bool:
+    """Whether some template arguments lead to a kernel."""
+    how = {"defines": spec.defines, "include_dirs": tuple(spec.include_dirs), "dialect": spec.dialect}
+    return next(template_arguments(spec.kernel, kernel=spec.name, **how), None) is not None  # type: ignore[arg-type]
 
 
 def kernels_as_built(
@@ -182,13 +188,16 @@ def _only_kernel(spec: SourceSpec, way: Reading) -> str | None:
 
 
 def _own_kernels(spec: SourceSpec, way: Reading) -> list[KernelInfo]:
-    """The kernels that stand in the file of ``spec``, read so; none if it cannot be read so."""
+    """The kernels of the file of ``spec``, read so: by another unit, those that stand in the file itself. None if it
+    cannot be read so."""
     try:
         there = _by(spec, way, None)
         listed = list_kernels(way.file, defines=there.defines, include_dirs=tuple(there.include_dirs))
     except KtcError:
         return []
     own = os.path.realpath(spec.kernel)
+    if way.file == spec.kernel:
+        return listed
     return [k for k in listed if k.loc is not None and os.path.realpath(k.loc.file) == own]
 
 

@@ -170,6 +170,7 @@ class _Walk:
         self.under: tuple[tuple[Any, bool], ...] = ()
         self.reached: tuple[Condition, ...] = ()
         self.first: dict[str, Any] = {}
+        self.arrays: dict[str, Any] = {}
         self.lambdas: dict[str, GenericLambda] = {}
         self.items: list[Any] = []
         self.depth = 0
@@ -210,13 +211,15 @@ class _Walk:
             _declare(item, env)
             if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
                 declared[item.name] = item
+                if _has_numbers(item):
+                    self.arrays[item.name] = item
             if self._wanted(item):
                 generic = generic_lambda(item, env, declared)
                 if generic is not None and self._only_called(item.name):
                     self.lambdas[item.name] = generic  # what it mentions is mentioned where it is called
                 else:
                     self._find(item, env, declared)
-            arrays = [n for n, d in declared.items() if d is not item and _has_numbers(d)]
+            arrays = [n for n, decl in self.arrays.items() if decl is not item and declared.get(n) is decl]
             for name in whole_arrays(item, arrays) if arrays else ():
                 unknown(env, name)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):

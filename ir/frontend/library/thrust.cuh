@@ -1,4 +1,4 @@
-// What device code uses of thrust as values: tuples, complex numbers, function objects.
+// What device code uses of thrust as values: tuples, pairs, pointers, complex numbers, function objects.
 namespace thrust {
 
 template <typename... T> struct tuple {};
@@ -23,6 +23,51 @@ template <int I, typename A, typename... R> __device__ const auto& get(const tup
   else return get<I - 1>(t.rest);
 }
 template <typename... T> __device__ tuple<T...> make_tuple(T... t) { return tuple<T...>(t...); }
+
+template <typename A, typename B> struct pair {
+  A first;
+  B second;
+  __device__ pair() {}
+  __device__ pair(const A& a, const B& b) : first(a), second(b) {}
+  template <typename C, typename D> __device__ pair(const pair<C, D>& p) : first(p.first), second(p.second) {}
+};
+template <typename A, typename B> __device__ pair<A, B> make_pair(A a, B b) { return pair<A, B>(a, b); }
+
+template <typename A, typename B> struct tied {
+  A& first;
+  B& second;
+  template <typename C, typename D> __device__ void operator=(const pair<C, D>& p) {
+    first = p.first;
+    second = p.second;
+  }
+  template <typename C, typename D> __device__ void operator=(const tuple<C, D>& t) {
+    first = t.first;
+    second = t.rest.first;
+  }
+};
+template <typename A, typename B> __device__ tied<A, B> tie(A& a, B& b) { return tied<A, B>{a, b}; }
+
+template <typename T> struct device_ptr {
+  T* at;
+  __device__ device_ptr() : at(nullptr) {}
+  __device__ device_ptr(T* p) : at(p) {}
+  __device__ T* get() const { return at; }
+  __device__ T& operator*() const { return *at; }
+  template <typename I> __device__ T& operator[](I i) const { return at[i]; }
+  template <typename I> __device__ device_ptr<T> operator+(I i) const { return device_ptr<T>(at + i); }
+  template <typename I> __device__ device_ptr<T> operator-(I i) const { return device_ptr<T>(at - i); }
+  template <typename I> __device__ device_ptr<T>& operator+=(I i) {
+    at += i;
+    return *this;
+  }
+  __device__ device_ptr<T>& operator++() {
+    ++at;
+    return *this;
+  }
+};
+template <typename T> __device__ T* raw_pointer_cast(const device_ptr<T>& p) { return p.at; }
+template <typename T> __device__ T* raw_pointer_cast(T* p) { return p; }
+template <typename T> __device__ device_ptr<T> device_pointer_cast(T* p) { return device_ptr<T>(p); }
 
 template <typename T> struct complex {
   T re;

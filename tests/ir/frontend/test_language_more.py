@@ -85,6 +85,16 @@ def test_shifts_into_the_sign_bit_are_constants(execute):
     ]  # fmt: skip
 
 
+def test_references_that_branches_return_are_choices(execute):
+    before = """template <class T> __device__ T const& larger(const T& a, const T& b) {
+        if (a < b) return b; else return a; }
+    __device__ int& first(int* p, int n) { if (n > 3) return p[1]; return p[2]; }
+    __device__ int& next(int* p, int& n) { if (++n > 3) return p[3]; return p[4]; }
+    """
+    body = "o[0] = larger(n, 3) + larger(2, 9); first(o, n) = 7; first(o, 1) += 4; int m = 2; next(o, m) = m; o[5] = m;"
+    assert ints(execute, body, before)[:6] == [14, 7, 4, 0, 2, 3]
+
+
 def test_qualifiers_stand_behind_the_star_of_a_type_too(execute):
     before = """template <class T> T const& __device__ __host__ larger(const T& a, const T& b) { return a < b ? b : a; }
     int* __device__ at(int* p, int i) { return p + i; }
@@ -168,3 +178,10 @@ def test_dot_products_of_four_bytes_take_vectors_and_words(execute) -> None:
     }  # fmt: skip
     got = execute(text, args)
     assert got["o"].tolist() == [10 + 5 - 12 - 21 + 512] and got["w"].tolist() == [5 + 2 * (255 + 12 + 21 + 800)]
+
+
+def test_a_variable_that_only_loops_use_is_theirs_where_their_bodies_change_it_too(execute):
+    body = """int at, sum = 0;
+        for (int r = 0; r < 2; ++r) { for (at = 0; at < n; at++) { if (sum == 3) at++; sum += at; } }
+        for (at = 9; at > n; ) at -= 2; o[0] = sum; int i; for (i = 0; i < 3; ++i) o[1] += i;"""
+    assert ints(execute, body)[:2] == [2 * 10 - 3, 3]

@@ -105,3 +105,14 @@ def test_what_no_unit_can_read_says_why(project):
     with pytest.raises(KtcError, match="unknown type 'real'") as e:
         api.load("kernels.cu")
     assert e.value.loc is not None and e.value.loc.file == "kernels.cu"
+
+
+def test_a_template_is_read_as_some_instance_of_it_can_be(project):
+    """A header that is in the way of every instance is left out."""
+    project(
+        src__k_cu='#include "more.h"\ntemplate <typename T> __global__ void k(T* p) { p[threadIdx.x] = SCALE(2); }\n',
+        include__more_h="#define SCALE(x) no_such_function(x)\n",
+        Makefile="CFLAGS = -DOTHER\n",
+    )
+    spec = SourceSpec("src/k.cu", defines={"SCALE(x)": "x"})
+    assert list(as_built(spec).include_dirs) == []

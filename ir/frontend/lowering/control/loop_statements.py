@@ -12,7 +12,7 @@ from ktc.ir.frontend.syntax.cxx_parser import to_loc
 from ktc.ir.frontend.syntax.reference_arguments import changed_by
 from ktc.ir.frontend.syntax.syntax_walk import children, contains, descendants
 from ktc.ir.frontend.syntax.variable_uses import base_name, mutates
-from ktc.ir.nodes import Break, Const, For, If, Stmt, Sym, Unary, Var, fresh
+from ktc.ir.nodes import Break, Const, Decl, For, If, Stmt, Sym, Unary, Var, fresh
 from ktc.ir.nodes import While as WhileStmt
 from ktc.ir.types import BOOL, Scalar
 
@@ -36,9 +36,19 @@ class Loops(Switches):
                 for d in node.init.decls:
                     self.declare(d)
             elif node.init is not None:
+                self._declare_counter(node.init)
                 self.unused.add(id(node.init))
                 self.eval(node.init)
             self._while(node.cond, node.stmt, node.next, loc, post=False)
+
+    def _declare_counter(self, init: Any) -> None:
+        """Declare the variable that a loop begins by assigning, if every loop that uses it has one of its own."""
+        name = init.lvalue.name if isinstance(init, c_ast.Assignment) and isinstance(init.lvalue, c_ast.ID) else ""
+        place = self.scope.find(name) if name in self.frame.facts.loop_only else None
+        if isinstance(place, VarPlace):
+            sym = fresh(name, place.type)
+            self.emit(Decl(sym, None, loc=self.loc))
+            self.scope.names[name] = VarPlace(sym)
 
     def _counter(self, node: c_ast.For) -> tuple[str, Any, Any] | None:
         """(name, declaration or None, initial value) if the loop has one counter that only its step changes."""
@@ -110,8 +120,6 @@ class Loops(Switches):
         with self.capture() as post:
             step = self._step(node.next, sym)
         if pre or post or step is None:
-            from ktc.ir.nodes import Decl
-
             self.emit(Decl(sym, init, loc=loc))
             self._while(node.cond, node.stmt, node.next, loc, post=False)
             return True

@@ -185,6 +185,12 @@ class Returns(Globals):
 
     def _split_if(self, node: c_ast.If, rest: list) -> None:
         self.loc = self.place(node)
+        then, orelse = items_of(node.iftrue), items_of(node.iffalse)
+        ways = _chosen(then, orelse or rest) if isinstance(self.frame.ret, Reference) else None
+        if ways is not None:
+            choice = c_ast.TernaryOp(node.cond, *ways, coord=node.coord)
+            self._return(c_ast.Return(choice, coord=node.coord), None)
+            return
         loc, comments = self.loc, self.take_comments(self.loc)
         cond = self.condition(node.cond)
         known = self.constant(cond)
@@ -192,7 +198,6 @@ class Returns(Globals):
             chosen = node.iftrue if known.value else node.iffalse
             self.items([*([chosen] if chosen is not None else []), *rest])
             return
-        then, orelse = items_of(node.iftrue), items_of(node.iffalse)
         if self.frame.loops:
             self.emit(
                 If(
@@ -225,6 +230,14 @@ class Returns(Globals):
         self.emit(If(cond, branches[0], branches[1], loc=loc, comments=comments))
         if flagged:
             self._guarded(Unary("!", Var(self._flag())), rest)
+
+
+def _chosen(then: list, orelse: list) -> tuple[Any, Any] | None:
+    """What two branches return that do nothing else; None if they do, or return nothing."""
+    if len(then) != 1 or len(orelse) != 1 or not all(isinstance(b[0], c_ast.Return) for b in (then, orelse)):
+        return None
+    a, b = then[0].expr, orelse[0].expr
+    return (a, b) if a is not None and b is not None else None
 
 
 _LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile, RangeFor)
