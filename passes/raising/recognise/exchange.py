@@ -194,7 +194,7 @@ class Exchange:
     ) -> tuple[Body, Body] | None:
         private = self.private - self.again.keys()
         mine = set(declared(region))
-        front = copies(body[:start], region)
+        front = tuple(d for d in copies(body[:start], region) if d.sym not in self.again)  # that stands first
         inputs = [
             v for v in live_in((*front, *region)) if v in private and v not in mine and isinstance(v.type, Scalar)
         ]
