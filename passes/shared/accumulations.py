@@ -153,8 +153,11 @@ def _updating(s: If, v: Sym, own: Sym) -> If:
     """``s`` with updates of ``own`` in place of those of ``v``."""
 
     def on(x: Stmt) -> Stmt:
-        a = accumulation(x) if isinstance(x, Assign) and x.sym == v else None
-        return x if a is None else dataclasses.replace(x, sym=own, value=combine(a.op, Var(own), a.value))
+        if not isinstance(x, Assign) or x.sym != v:
+            return x
+        a = accumulation(x)
+        assert a is not None
+        return dataclasses.replace(x, sym=own, value=combine(a.op, Var(own), a.value))
 
     (out,) = map_body((s,), on)
     assert isinstance(out, If)

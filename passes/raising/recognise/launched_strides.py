@@ -126,7 +126,7 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     whole = first is not None and same(s.lo, i32(0)) and same(step, s.hi)
     arrays = {d.sym for d in before if isinstance(d, Alloc)}
     fixed = (used_in(loop.body) | used_in(tuple(before))) - assigned(loop.body) - set(declared(loop.body))
-    if arrays and not _filled_anew(loop.body, arrays, fixed - {loop.var}):
+    if arrays and not _filled_anew(loop.body, arrays, frozenset(fixed - {loop.var})):
         return s
     mine = {loop.var, *declared(tuple(before))} & assigned(loop.body) - arrays
     if not whole or mine or s.var in used_in(inside) | used(hi) or not isinstance(t, Scalar):
