@@ -13,6 +13,7 @@ from ktc.ir.nodes import (
     Body,
     Break,
     Call,
+    Continue,
     Decl,
     Expr,
     If,
@@ -99,7 +100,7 @@ def always_updated(body: Body) -> Body:
         if key[i] != ignored                own = 0.0
           w = weight[key[i]]                if key[i] != ignored
           sum += w * x[i]                     w = weight[key[i]]
-                                              own = w * x[i]
+                                              own += w * x[i]
                                             sum += own
 
     An iteration in which the condition does not hold adds the neutral element.
@@ -133,9 +134,11 @@ def _always_updated(s: If, outer: set[Sym]) -> Body:
 
 
 def _only_updated(s: If, v: Sym) -> str | None:
-    """The one operation by which ``s`` updates ``v``, if it does nothing else with it."""
+    """The one operation by which ``s`` updates ``v``, if it does nothing else with it, and goes on behind ``s``."""
     ops: set[str] = set()
     for x in walk((s,)):
+        if isinstance(x, Break | Continue | Return):
+            return None
         if isinstance(x, Assign) and x.sym == v:
             a = accumulation(x)
             if a is None or v in used(a.value):
@@ -150,10 +153,11 @@ def _updating(s: If, v: Sym, own: Sym) -> If:
     """``s`` with updates of ``own`` in place of those of ``v``."""
 
     def on(x: Stmt) -> Stmt:
-        if not (isinstance(x, Assign) and x.sym == v):
+        if not isinstance(x, Assign) or x.sym != v:
             return x
         a = accumulation(x)
-        return x if a is None else dataclasses.replace(x, sym=own, value=combine(a.op, Var(own), a.value))
+        assert a is not None
+        return dataclasses.replace(x, sym=own, value=combine(a.op, Var(own), a.value))
 
     (out,) = map_body((s,), on)
     assert isinstance(out, If)

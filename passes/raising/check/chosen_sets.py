@@ -269,7 +269,7 @@ class ChosenSets:
         key = number, domain
         if key not in self._runs:
             before = self._runs.get((number, "int"))
-            fuel = CHECK_FUEL if before is None else min(CHECK_FUEL, max(CHECK_FUEL // 10, RUNAWAY * before.steps))
+            fuel = CHECK_FUEL if before is None else min(CHECK_FUEL, max(CHECK_FUEL // 2, RUNAWAY * before.steps))
             self._runs[key] = self.budget.run(self.source, self.sets[number], domain, fuel, None, before)
         return self._runs[key]
 

@@ -39,6 +39,7 @@ from ktc.passes.shared.conjuncts import negate
 from ktc.passes.shared.equal_integers import same
 
 from .loop_exits import breaks_to_continues, returns_to_continues
+from .loop_returns import returns_to_breaks
 
 AXES = ("x", "y", "z")
 
@@ -67,7 +68,7 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
                 return cast(i32(0), U32)
         return fold_node(e)
 
-    body = breaks_to_continues(returns_to_continues(kernel.body))
+    body = breaks_to_continues(returns_to_breaks(returns_to_continues(kernel.body)))
     body = continues_to_guards(map_body(_sizes_in_place(kept_as_arrays(body)), keep, sizes))
     return returns_to_guards(_tested_in_place(versioned(body)))
 

@@ -194,7 +194,8 @@ class Exchange:
     ) -> tuple[Body, Body] | None:
         private = self.private - self.again.keys()
         mine = set(declared(region))
-        front = copies(body[:start], region)
+        first = self.again.keys()  # what is made again stands in front of all
+        front = tuple(d for d in copies(body[:start], region) if not set(declared((d,))) & first)
         inputs = [
             v for v in live_in((*front, *region)) if v in private and v not in mine and isinstance(v.type, Scalar)
         ]

@@ -378,6 +378,22 @@ void run(const float* a, const float* x, float* y, int rows, int n) {
 }
 """
 
+CUB_SQUARE_BLOCK = """
+#include <cub/block/block_reduce.cuh>
+__global__ void symmetric(const float* __restrict__ a, float* __restrict__ total, int n) {
+  using BlockReduce = cub::BlockReduce<float, 16, cub::BLOCK_REDUCE_WARP_REDUCTIONS, 8>;
+  __shared__ typename BlockReduce::TempStorage temp;
+  const int i = blockIdx.y * blockDim.y + threadIdx.y, j = blockIdx.x * blockDim.x + threadIdx.x;
+  float v = 0.f;
+  if (i < n && j < n) v = a[i * n + j] * a[j * n + i];
+  v = BlockReduce(temp).Sum(v);
+  if (threadIdx.x == 0 && threadIdx.y == 0) total[blockIdx.y * gridDim.x + blockIdx.x] = v;
+}
+void run(const float* a, float* total, int n) {
+  symmetric<<<dim3((n + 15) / 16, (n + 7) / 8), dim3(16, 8)>>>(a, total, n);
+}
+"""
+
 REDUCTIONS = {
     "tree-backwards": (TREE_BACKWARDS, {"+"}),
     "tree-forwards": (TREE_FORWARDS, {"+"}),
@@ -397,4 +413,5 @@ REDUCTIONS = {
     "cub-rms-norm": (CUB_RMS_NORM, {"+"}),
     "cub-log-sum-exp": (CUB_LOG_SUM_EXP, {"max", "+"}),
     "cub-warp-matvec": (CUB_WARP_MATVEC, {"+"}),
+    "cub-square-block": (CUB_SQUARE_BLOCK, {"+"}),
 }

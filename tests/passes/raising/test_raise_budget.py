@@ -13,6 +13,7 @@ from ktc.ir.nodes import Par
 from ktc.ir.text import print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
+from ktc.passes.raising.check import chosen_sets
 from ktc.passes.raising.check import work_budget as check
 from ktc.passes.raising.check.constant_sizes import of_any_size
 from ktc.passes.raising.check.exact_check import Reference
@@ -334,8 +335,9 @@ void host(float* y, const float* x, const float* far, int n) { march<<<(n + 63) 
 """
 
 
-def test_nothing_is_compared_where_the_source_did_not_end() -> None:
+def test_nothing_is_compared_where_the_source_did_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is rounded in a field is any number: a loop up to it hardly ends. Of integers it has few rounds."""
+    monkeypatch.setattr(chosen_sets, "CHECK_FUEL", 1_000)
     reference = Reference(load(STEPS, name="source.cu"))
     assert reference.differs(reference.source) == ""
     ended = [(domain, r.ended) for (_, domain), r in reference._runs.items()]

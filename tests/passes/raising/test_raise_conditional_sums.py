@@ -106,6 +106,14 @@ def updated(*lines: str) -> str | None:
     return print_kernel(kernel.with_(body=(*kernel.body[:1], *always_updated(loop.body))))  # type: ignore[attr-defined]
 
 
+def test_what_goes_on_elsewhere_is_updated_where_it_is() -> None:
+    """Behind it nothing would be added."""
+    text = print_kernel(
+        kernel := parse_kernel(LOOP.format(body="    if x[i] > 0.0\n      sum += x[i]\n      continue"))
+    )
+    assert print_kernel(kernel.with_(body=always_updated(kernel.body[1].body))).count("sum_own") == 0, text  # type: ignore[attr-defined]
+
+
 def test_one_update_is_a_choice_of_values() -> None:
     text = updated("if x[i] > 0.0", "  sum += x[i]")
     assert text is not None and "sum += x[i] > 0.0 ? x[i] : 0.0" in text
