@@ -23,7 +23,7 @@ from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
 from .products import tensor_products
-from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
+from .rows import parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
 from .trials import wherever
@@ -122,6 +122,8 @@ class Rules:
         for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
             yield from self._after(o, before, kernel, without)
         for before, kernel in _with(raised, "delinearise", loops=AXES):  # no quotients of each element's index
+            for more, split in parts_of_rows(kernel):
+                yield from self._after(o, before + more, split, without)
             yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)

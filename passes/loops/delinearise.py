@@ -32,6 +32,7 @@ from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.divisors import quotient
 from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.known_symbols import is_steady
 from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, times
 from ktc.ir.arith.size_equalities import shown_by_launch
 from ktc.ir.fold import cast, i32, is_const
@@ -154,12 +155,12 @@ def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
 
 
 def _positive_divisors(kernel: Kernel, loop: Par) -> Iterator[Assume]:
-    """That parameters by which the iterations of ``loop`` divide integers are positive, where that is not known."""
+    """That sizes by which the iterations of ``loop`` divide integers are positive, where that is not known."""
     params = {p.sym for p in kernel.params} - assigned(kernel.body)
     facts = facts_of(kernel, REWRITES).at(loop)
     divisors = (without_index_casts(e.b) for e in all_exprs(loop.body)
                 if isinstance(e, Binary) and e.op in ("/", "%") and getattr(e.type, "is_int", False))  # fmt: skip
-    for e in dict.fromkeys(d for d in divisors if isinstance(d, Var) and d.sym in params):
+    for e in dict.fromkeys(d for d in divisors if used(d) and is_steady(d, set()) and used(d) <= params):
         if not facts.interval(e).positive:
             yield Assume(Binary(">=", e, cast(i32(1), e.type)), "guessed")  # type: ignore[arg-type]
 
@@ -186,9 +187,8 @@ def _chain(loop: Par, found: Sequence[Digit], length: Polynomial) -> Iterator[Po
     cuts: list[Polynomial] = []
     for p in (p for d in found for p in (d.begin, d.end) if p is not None):
         cuts += [p] if p not in (constant(1), length, *cuts) else []
-    cuts.sort(key=lambda p: sum(quotient(p, q) is not None for q in cuts))
     chain = [constant(1)]
-    for p in cuts:
+    for p in sorted(cuts, key=lambda p: sum(quotient(p, q) is not None for q in cuts)):
         chain += [p] if quotient(length, p) is not None and quotient(p, chain[-1]) is not None else []
     if cuts and chain == [constant(1)]:
         at, end = (print_expr(from_polynomial(x, loop.var.type)) for x in (cuts[0], length))

@@ -69,6 +69,17 @@ def test_with_a_limit_the_outermost_loop_is_over_all_digits_that_are_left() -> N
     assert nest(applied(k, "delinearise{loop=i loops=3}")) == nest(applied(k, "delinearise{loop=i}"))
 
 
+def test_digits_are_found_in_any_order() -> None:
+    k = flat("y[i] = x[i / w / h] + f32(i % w) + f32(i / w % h)")
+    after = applied(k, "delinearise{loop=i}")
+    assert [line.split("@")[0].strip() for line in nest(after).splitlines()[:3]] == [
+        "par i_0 in 0..b",
+        "par i_1 in 0..h",
+        "par i_2 in 0..w",
+    ]
+    assert same(k, after)
+
+
 def test_digits_of_digits_are_followed() -> None:
     k = flat(
         "let t: i32 = i / w",
@@ -134,6 +145,13 @@ def test_sizes_that_an_index_is_divided_by_are_taken_to_be_positive() -> None:
     (fact,) = after.assumptions
     assert print_expr(fact.expr) == "n >= 1" and fact.origin == "guessed"
     assert differs(k, after, [{"b": 3, "h": 1, "w": 1, "n": n} for n in (1, 4, 7)], elements=64) is None
+
+
+def test_rows_of_two_parts_are_taken_apart_by_their_sum() -> None:
+    k = flat("y[i] = x[i / (w + h)] + f32(i % (w + h))", length="(w + h) * b")
+    after = applied(k, "delinearise{loop=i}")
+    assert "par i_0 in 0..b @" in nest(after) and "par i_1 in 0..w + h @" in nest(after)
+    assert same(k, after)
 
 
 @pytest.mark.parametrize(
