@@ -166,6 +166,11 @@ def parts_of_rows(nest: Kernel) -> Iterator[tuple[str, Kernel]]:
 AXES = "xyz"
 
 
+def is_spread(nest: Kernel) -> bool:
+    """Whether threads or blocks share out every parallel loop of ``nest``: no digit of an index is a thread's alone."""
+    return all(_kinds(s) & {*THREAD_LEVELS, "block"} for s in walk(nest.body) if isinstance(s, Par))
+
+
 def outermost(body: Body) -> list[For]:
     """The serial loops of ``body`` that stand in no other one."""
     out: list[For] = []
