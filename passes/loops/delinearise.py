@@ -16,8 +16,9 @@ assumed, and tested by the launcher. Of a length that is nothing else, it is ass
 
 Iterations of a parallel loop are independent, so their new order is one of those that there were; a digit of a number
 that is no longer computed is the counter of its loop. The innermost loop keeps the levels over threads, the loops
-around it take the axes of blocks that are free. With ``loops=3`` there are three loops at most: the outermost goes
-through all digits that are left, which are quotients and remainders of its counter. Blocks have three axes, and a loop
+around it take the axes of blocks that are free. With ``loops=3`` there are three loops at most: a digit that the body
+takes apart further (``x / 2`` of a column ``x``) is one loop then, and the outermost goes through all digits that are
+left, which are quotients and remainders of its counter. Blocks have three axes, and a loop
 without one has no blocks of its own.
 """
 
@@ -70,6 +71,8 @@ class Delinearise(Pass[Arguments]):
         if not isinstance(loop, Par):
             raise Refusal("E-DIGITS-LOOP", f"'{args.loop}' is no parallel loop", places(loop))
         digits = _taken_apart(kernel, loop)
+        if 0 < args.loops < len(digits.ends) - 1:
+            digits = digits.without_parts() or digits
         nest = _nest(kernel, loop, digits, args.loops)
         notes = tuple(f"assumed: {print_expr(a.expr)}, which the launcher tests" for a in digits.given)
         given = kernel.with_(assumptions=(*kernel.assumptions, *digits.given))
@@ -81,10 +84,11 @@ class Delinearise(Pass[Arguments]):
 
 @dataclass(frozen=True)
 class Digit:
-    """``i / begin % (end / begin)``; without ``end``, all from ``begin`` on."""
+    """``i / begin % (end / begin)``; without ``end``, all from ``begin`` on. ``is_part``: of one that has an end."""
 
     begin: Polynomial
     end: Polynomial | None
+    is_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,17 @@ class Digits:
         n = self.facts.polynomial(by)
         end = times(x.begin, n)
         if e.op == "/":
-            return Digit(end, x.end)
-        within = x.end is None or quotient(x.end, end) is not None
-        return Digit(x.begin, end) if within else x if x.end is not None and quotient(end, x.end) is not None else None
+            return Digit(end, x.end, x.end is not None)
+        if x.end is None or quotient(x.end, end) is not None:
+            return Digit(x.begin, end, x.end is not None)
+        return x if quotient(end, x.end) is not None else None
+
+    def without_parts(self) -> Digits | None:
+        """As many digits as there are without those that are parts of others; None if there are no others."""
+        found = [d for e in all_exprs(self.loop.body) if isinstance(e, Binary) and (d := self.of(e)) is not None]
+        whole = [p for d in found if not d.is_part for p in (d.begin, d.end)]
+        ends = tuple(p for p in self.ends[1:-1] if p in whole)
+        return dataclasses.replace(self, ends=(self.ends[0], *ends, self.ends[-1])) if ends else None
 
     def one(self, e: Expr) -> tuple[int, int] | None:
         """The place of ``e`` if it is the counter of a single loop."""

@@ -80,6 +80,14 @@ def test_digits_are_found_in_any_order() -> None:
     assert same(k, after)
 
 
+def test_of_more_digits_than_loops_the_parts_of_others_are_left_out() -> None:
+    k = flat("let col: i32 = i % w", "y[i] = x[col / 2 + i / w % h] * f32(i / (w * h))", length="b * h * w")
+    even = [dataclasses.replace(p, divisible_by=2) if p.sym.name == "w" else p for p in k.params]
+    after = applied(k.with_(params=tuple(even)), "delinearise{loop=i loops=3}")
+    loops = [line.split("@")[0].strip() for line in nest(after).splitlines()[:3]]
+    assert loops == ["par i_0 in 0..b", "par i_1 in 0..h", "par col in 0..w"] and "col / 2" in nest(after)
+
+
 def test_digits_of_digits_are_followed() -> None:
     k = flat(
         "let t: i32 = i / w",
