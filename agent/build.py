@@ -78,9 +78,10 @@ def _with_enough_threads(original: Kernel, sizes: Sequence[Sizes]) -> tuple[str,
     return (f" | {step}", done.kernel) if whole else ("", raised.kernel)
 
 
-def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> str:
+def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
     """The step that binds strides of ``raised`` which are 1 at all of ``sizes``, and flags that choose between loop
-    nests, or what is done to an element, and are the same at all of them; '' where there is none."""
+    nests, or what is done to an element, and are the same at all of them, and the kernel then; '' and ``raised`` where
+    there is none."""
     from ktc.passes.core.catalogue import PASSES
     from ktc.passes.core.pipeline import apply_step
     from ktc.passes.core.refusals import Refused
@@ -94,7 +95,8 @@ def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> str:
         value = values.pop() if len(values) == 1 else None
         bound |= {} if value is None else {name: int(value)}
     step = PASSES["specialize"].step(**bound)
-    return f" | {step}" if step.args and not isinstance(apply_step(raised, step), Refused) else ""
+    done = apply_step(raised, step) if step.args else None
+    return ("", raised) if done is None or isinstance(done, Refused) else (f" | {step}", done.kernel)
 
 
 def _taken_apart(raised: Kernel) -> Iterator[Kernel]:
@@ -147,8 +149,9 @@ class Builder:
         self._multiples = ""
         if sizes and not original.is_sequence:
             enough, raised = _with_enough_threads(original, sizes)
-            self._whole += enough + ("" if raised is None else _sure_values(raised, sizes))
-            self._multiples = "" if raised is None else _multiples(raised, sizes)
+            bound, known = ("", None) if raised is None else _sure_values(raised, sizes)
+            self._whole += enough + bound
+            self._multiples = "" if known is None else _multiples(known, sizes)
         self.rows = _rows_of(self._whole)
         self._built: dict[str, Candidate | Outcome] = {}
         self._steps: Memo = {}

@@ -120,11 +120,12 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     whole = " ".join(f"{c}=[{vec}thread.x {lanes}]" for c in s.col_names)
     for r in reversed(s.rows) if len(s.rows) == 2 else ():
         other = next(o for o in s.rows if o.name != r.name)
-        yield (
-            f"map{{{other.name}=[block.y] {r.name}=[thread.y $ROWS, block.x] {whole}}}{fits}",
-            f"several {r.name} a block and in neighbouring blocks, one access a thread",
-            2.5,
-        )
+        for own, said in (("", "one access a thread"), ("unroll $U:(2,4), ", "several accesses a thread in flight")):
+            yield (
+                f"map{{{other.name}=[block.y] {r.name}=[{own}thread.y $ROWS, block.x] {whole}}}{fits}",
+                f"several {r.name} a block and in neighbouring blocks, {said}",
+                2.5,
+            )
     if s.has_reduction:
         yield from _rows_of_warps(s, bool(vec))
     inner = s.rows[-1].name

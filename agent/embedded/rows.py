@@ -28,7 +28,7 @@ from ktc.passes.core.script import Script
 from ktc.passes.shared.serial_sums import counted_to
 
 from .nest_shapes import Shape, shape_of
-from .trials import after
+from .trials import after, wherever
 
 THREADS = 256
 
@@ -145,6 +145,30 @@ def _shared_within(row: Par) -> bool:
 
 def _kinds(s: Par | Reduce) -> set[str]:
     return {lv.kind for lv in s.dist}
+
+
+def parts_of_rows(nest: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The loops of ``nest`` with a row for each block, and a loop for each part of a row that is asked which it is in
+    (rows of two inputs side by side), with the steps that lead to it; nothing where no iteration asks."""
+    names = [s.var.name for s in walk(nest.body) if isinstance(s, Par)]
+    if not 2 <= len(names) <= len(AXES):
+        return
+    rows = " ".join(f"{n}=[block.{axis}]" for n, axis in zip(reversed(names[:-1]), AXES))
+    steps = f"map{{{rows} {names[-1]}=[thread.x {THREADS}, seq]}}"
+    done = after(nest, steps)
+    if done is None:
+        return
+    before, split = wherever(done, "split-range")
+    if before:
+        yield f"{steps} | {before}", split
+
+
+AXES = "xyz"
+
+
+def is_spread(nest: Kernel) -> bool:
+    """Whether threads or blocks share out every parallel loop of ``nest``: no digit of an index is a thread's alone."""
+    return all(_kinds(s) & {*THREAD_LEVELS, "block"} for s in walk(nest.body) if isinstance(s, Par))
 
 
 def outermost(body: Body) -> list[For]:

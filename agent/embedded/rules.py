@@ -24,7 +24,7 @@ from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
 from .products import tensor_products
-from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
+from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
 from .trials import wherever
@@ -123,12 +123,17 @@ class Rules:
             yield from self._after(o, before, kernel, without)
         for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
             yield from self._after(o, before, kernel, without)
-        for before, kernel in _with(raised, "delinearise", loops=AXES):  # no quotients of each element's index
+        nests = list(_with(raised, "delinearise", loops=AXES))  # no quotients of each element's index
+        for before, kernel in (n for n in nests if is_spread(n[1])):
+            for more, split in parts_of_rows(kernel):
+                yield from self._after(o, before + more, split, without)
             yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)
             yield from self._packed(o, shape)
             yield from self._rules(o, shape, without=without)
+        for before, kernel in (n for n in nests if not is_spread(n[1])):
+            yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)
             yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)

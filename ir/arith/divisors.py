@@ -18,7 +18,7 @@ from .congruence import BINARY as CONGRUENT
 from .congruence import Congruence
 from .known_symbols import counted_up
 from .loop_counters import rises
-from .polynomial import Polynomial, minus, times
+from .polynomial import Polynomial, minus, plus, times
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts
@@ -42,9 +42,9 @@ def divides(d: Polynomial, p: Polynomial, facts: Facts) -> bool:
 
 
 def quotient(p: Polynomial, divisor: Polynomial) -> Polynomial | None:
-    """``p / divisor`` where that is a polynomial, of a divisor of one term."""
+    """``p / divisor`` where that is a polynomial."""
     if len(divisor) != 1:
-        return None
+        return _long_quotient(p, divisor) if divisor else None
     ((by, n),) = divisor.items()
     out: Polynomial = {}
     for factors, k in p.items():
@@ -57,6 +57,24 @@ def quotient(p: Polynomial, divisor: Polynomial) -> Polynomial | None:
             return None
         out[tuple(left)] = k // n
     return out
+
+
+def _long_quotient(p: Polynomial, divisor: Polynomial) -> Polynomial | None:
+    """The same by a divisor of several terms, leading term by leading term."""
+    lead = max(divisor, key=_degree)
+    out: Polynomial = {}
+    while p:
+        most = max(p, key=_degree)
+        part = quotient({most: p[most]}, {lead: divisor[lead]})
+        if part is None:
+            return None
+        out, p = plus(out, part), minus(p, times(part, divisor))
+    return out
+
+
+def _degree(factors: tuple[Expr, ...]) -> tuple[int, list[str]]:
+    """By which terms are sorted, so that products keep the order of their factors."""
+    return len(factors), sorted(map(repr, factors))
 
 
 class _Known(NamedTuple):

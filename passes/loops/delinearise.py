@@ -12,26 +12,29 @@ digit ``x``, whatever names it goes by on the way. The places where digits begin
 each a multiple of the one before (``1, w, w * h``), and the length of the loop has to be a multiple of the last; what
 begins or ends elsewhere is computed from the digits. Each loop has the name of a variable that is its digit, if it
 has one. Where the length is a parameter for which the source's launch passes a product (``n = b * h * w``), that is
-assumed, and tested by the launcher.
+assumed, and tested by the launcher. Of a length that is nothing else, it is assumed to be a multiple of the last place.
 
 Iterations of a parallel loop are independent, so their new order is one of those that there were; a digit of a number
 that is no longer computed is the counter of its loop. The innermost loop keeps the levels over threads, the loops
-around it take the axes of blocks that are free. With ``loops=3`` there are three loops at most: the outermost goes
-through all digits that are left, which are quotients and remainders of its counter. Blocks have three axes, and a loop
+around it take the axes of blocks that are free. With ``loops=3`` there are three loops at most: a digit that the body
+takes apart further (``x / 2`` of a column ``x``) is one loop then, and the outermost goes through all digits that are
+left, which are quotients and remainders of its counter. Blocks have three axes, and a loop
 without one has no blocks of its own.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.divisors import quotient
 from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.known_symbols import is_steady
 from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, times
 from ktc.ir.arith.size_equalities import shown_by_launch
 from ktc.ir.fold import cast, i32, is_const
@@ -68,6 +71,8 @@ class Delinearise(Pass[Arguments]):
         if not isinstance(loop, Par):
             raise Refusal("E-DIGITS-LOOP", f"'{args.loop}' is no parallel loop", places(loop))
         digits = _taken_apart(kernel, loop)
+        if 0 < args.loops < len(digits.ends) - 1:
+            digits = digits.without_parts() or digits
         nest = _nest(kernel, loop, digits, args.loops)
         notes = tuple(f"assumed: {print_expr(a.expr)}, which the launcher tests" for a in digits.given)
         given = kernel.with_(assumptions=(*kernel.assumptions, *digits.given))
@@ -79,10 +84,11 @@ class Delinearise(Pass[Arguments]):
 
 @dataclass(frozen=True)
 class Digit:
-    """``i / begin % (end / begin)``; without ``end``, all from ``begin`` on."""
+    """``i / begin % (end / begin)``; without ``end``, all from ``begin`` on. ``is_part``: of one that has an end."""
 
     begin: Polynomial
     end: Polynomial | None
+    is_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class Digits:
     facts: Facts
     inside: frozenset[Sym]  # what each iteration has of its own
     inits: dict[Sym, Expr]  # of variables among them that keep their first value
+    sizes: dict[Sym, Expr]  # of those, what parameters alone make: the width of an output
     ends: tuple[Polynomial, ...] = ()
     given: tuple[Assume, ...] = ()
 
@@ -106,18 +113,23 @@ class Digits:
             return self.of(self.inits[e.sym]) if e.sym in self.inits else None
         if not isinstance(e, Binary) or e.op not in ("/", "%"):
             return None
-        x, n = self.of(e.a), self.facts.polynomial(e.b)
-        if (
-            x is None
-            or not self.facts.interval(e.b).positive
-            or {y for f in n for a in f for y in used(a)} & self.inside
-        ):
+        x, by = self.of(e.a), expand(e.b, self.sizes)
+        if x is None or not self.facts.interval(by).positive or used(by) & self.inside:
             return None
+        n = self.facts.polynomial(by)
         end = times(x.begin, n)
         if e.op == "/":
-            return Digit(end, x.end)
-        within = x.end is None or quotient(x.end, end) is not None
-        return Digit(x.begin, end) if within else x if x.end is not None and quotient(end, x.end) is not None else None
+            return Digit(end, x.end, x.end is not None)
+        if x.end is None or quotient(x.end, end) is not None:
+            return Digit(x.begin, end, x.end is not None)
+        return x if quotient(end, x.end) is not None else None
+
+    def without_parts(self) -> Digits | None:
+        """As many digits as there are without those that are parts of others; None if there are no others."""
+        found = [d for e in all_exprs(self.loop.body) if isinstance(e, Binary) and (d := self.of(e)) is not None]
+        whole = [p for d in found if not d.is_part for p in (d.begin, d.end)]
+        ends = tuple(p for p in self.ends[1:-1] if p in whole)
+        return dataclasses.replace(self, ends=(self.ends[0], *ends, self.ends[-1])) if ends else None
 
     def one(self, e: Expr) -> tuple[int, int] | None:
         """The place of ``e`` if it is the counter of a single loop."""
@@ -139,14 +151,18 @@ def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
     refusal: Refusal | None = None
     shown = tuple(e.fact for e in shown_by_launch(kernel) if e.sym in used(loop.hi))
     counts = tuple(_positive_divisors(kernel, loop))
-    for given in dict.fromkeys(((), shown, counts, (*shown, *counts))):
+    given = dict.fromkeys(((), shown, counts, (*shown, *counts)))
+    named = isinstance(without_index_casts(loop.hi), Var)
+    for facts, whole in ((facts, whole) for whole in ((False, True) if named else (False,)) for facts in given):
+        if whole and best is not None:
+            break
         try:
-            found = _digits(kernel.with_(assumptions=(*kernel.assumptions, *given)), loop)
+            found = _digits(kernel.with_(assumptions=(*kernel.assumptions, *facts)), loop, whole)
         except Refusal as why:
             refusal = refusal or why
             continue
         if best is None or len(found.ends) > len(best.ends):
-            best = dataclasses.replace(found, given=given)
+            best = dataclasses.replace(found, given=(*facts, *found.given))
     if best is None:
         assert refusal is not None
         raise refusal
@@ -154,42 +170,73 @@ def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
 
 
 def _positive_divisors(kernel: Kernel, loop: Par) -> Iterator[Assume]:
-    """That parameters by which the iterations of ``loop`` divide integers are positive, where that is not known."""
+    """That sizes by which the iterations of ``loop`` divide integers are positive, where that is not known."""
     params = {p.sym for p in kernel.params} - assigned(kernel.body)
-    facts = facts_of(kernel, REWRITES).at(loop)
-    divisors = (without_index_casts(e.b) for e in all_exprs(loop.body)
+    facts, sizes = facts_of(kernel, REWRITES).at(loop), _made_of_parameters(kernel, _inits(loop))
+    divisors = (without_index_casts(expand(e.b, sizes)) for e in all_exprs(loop.body)
                 if isinstance(e, Binary) and e.op in ("/", "%") and getattr(e.type, "is_int", False))  # fmt: skip
-    for e in dict.fromkeys(d for d in divisors if isinstance(d, Var) and d.sym in params):
+    for e in dict.fromkeys(d for d in divisors if used(d) and is_steady(d, set()) and used(d) <= params):
         if not facts.interval(e).positive:
             yield Assume(Binary(">=", e, cast(i32(1), e.type)), "guessed")  # type: ignore[arg-type]
 
 
-def _digits(kernel: Kernel, loop: Par) -> Digits:
-    """The digits of ``loop``, or why it has none."""
+def _inits(loop: Par) -> dict[Sym, Expr]:
+    """What each iteration of ``loop`` has of its own that keeps its first value, and that."""
+    changed = assigned(loop.body)
+    decls = (s for s in walk(loop.body) if isinstance(s, Decl) and s.sym not in changed)
+    return {s.sym: s.init for s in decls if s.init is not None}
+
+
+def _made_of_parameters(kernel: Kernel, inits: Mapping[Sym, Expr]) -> dict[Sym, Expr]:
+    """Which integers of ``inits`` are made of parameters alone, and of which they are."""
+    params = {p.sym for p in kernel.params} - assigned(kernel.body)
+    whole = ((s, expand(e, inits)) for s, e in inits.items() if isinstance(s.type, Scalar) and s.type.is_int)
+    return {s: e for s, e in whole if used(e) <= params and is_steady(e, set())}
+
+
+def _digits(kernel: Kernel, loop: Par, whole: bool) -> Digits:
+    """The digits of ``loop``, or why it has none; ``whole``: its length is taken to be a multiple of them."""
     name, facts = loop.var.name, facts_of(kernel, REWRITES).at(loop)
     if not is_const(loop.lo, 0):
         raise Refusal("E-DIGITS-LOOP", f"'{name}' does not begin at 0", places(loop))
-    changed = assigned(loop.body)
-    decls = [s for s in walk(loop.body) if isinstance(s, Decl) and s.init is not None and s.sym not in changed]
-    inits = {s.sym: s.init for s in decls if s.init is not None}
-    digits = Digits(loop, facts, frozenset((loop.var, *declared(loop.body))), inits)
+    inits, own = _inits(loop), frozenset((loop.var, *declared(loop.body)))
+    digits = Digits(loop, facts, own, inits, _made_of_parameters(kernel, inits))
     found = [d for e in all_exprs(loop.body) if isinstance(e, Binary) and (d := digits.of(e)) is not None]
     if not found:
         raise Refusal("E-DIGITS-NONE", f"nothing is a quotient or a remainder of '{name}'", places(loop))
     length = facts.polynomial(loop.hi)
-    return dataclasses.replace(digits, ends=tuple(_chain(loop, found, length)))
+    if not whole:
+        return dataclasses.replace(digits, ends=tuple(_chain(loop, found, length)))
+    last = _multiples(_cuts(found, length))[-1]
+    if set(last) <= {()}:
+        raise Refusal("E-DIGITS-CHAIN", f"'{name}' is taken apart at no size", places(loop))
+    last_place = from_polynomial(last, loop.hi.type)
+    length = times(last, {(Binary("/", loop.hi, last_place),): 1})
+    fact = Assume(Binary("==", Binary("%", loop.hi, last_place), cast(i32(0), last_place.type)), "guessed")  # type: ignore[arg-type]
+    return dataclasses.replace(digits, ends=tuple(_chain(loop, found, length)), given=(fact,))
+
+
+def _cuts(found: Sequence[Digit], length: Polynomial) -> list[Polynomial]:
+    """Where digits begin and end in a number below ``length``."""
+    cuts: list[Polynomial] = []
+    for p in (p for d in found for p in (d.begin, d.end) if p is not None):
+        cuts += [p] if p not in (constant(1), length, *cuts) else []
+    return cuts
+
+
+def _multiples(cuts: Sequence[Polynomial]) -> list[Polynomial]:
+    """1, and those of ``cuts`` that are each a multiple of the one before."""
+    chain = [constant(1)]
+    for p in sorted(cuts, key=lambda p: sum(quotient(p, q) is not None for q in cuts)):
+        chain += [p] if quotient(p, chain[-1]) is not None else []
+    return chain
 
 
 def _chain(loop: Par, found: Sequence[Digit], length: Polynomial) -> Iterator[Polynomial]:
     """1, where digits begin and end, and ``length``, each a multiple of the one before. Other places are left out: what
     begins or ends there is computed from the digits."""
-    cuts: list[Polynomial] = []
-    for p in (p for d in found for p in (d.begin, d.end) if p is not None):
-        cuts += [p] if p not in (constant(1), length, *cuts) else []
-    cuts.sort(key=lambda p: sum(quotient(p, q) is not None for q in cuts))
-    chain = [constant(1)]
-    for p in cuts:
-        chain += [p] if quotient(length, p) is not None and quotient(p, chain[-1]) is not None else []
+    cuts = _cuts(found, length)
+    chain = _multiples([p for p in cuts if quotient(length, p) is not None])
     if cuts and chain == [constant(1)]:
         at, end = (print_expr(from_polynomial(x, loop.var.type)) for x in (cuts[0], length))
         what = f"'{loop.var.name}' is taken apart at {at} and at {end}"

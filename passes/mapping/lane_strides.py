@@ -61,10 +61,14 @@ def _pitches(first: Expr, lanes: Expr, kernel: Kernel, facts: Facts) -> list[Sym
     """The parameters of which ``lanes`` is not known to be a divisor, and of which it has to be one to divide
     ``first``; None where no multiples of parameters make it that."""
     params, out = {p.sym for p in kernel.params}, dict[Sym, None]()
+    terms: list[list[Sym]] = []
     for factors, k in facts.polynomial(first).items():
         if k % (evaluate(lanes, kernel.knob_values) or 1) == 0 or any(facts.divides(lanes, f) for f in factors):
             continue
-        sizes = [f.sym for f in factors if isinstance(f, Var) and f.sym in params]
+        terms.append([f.sym for f in factors if isinstance(f, Var) and f.sym in params])
+    for sizes in sorted(terms, key=len):  # planes of rows are multiples where rows are
+        if out.keys() & sizes:
+            continue
         if len(sizes) != 1:
             return None
         out[sizes[0]] = None

@@ -168,5 +168,16 @@ def test_strides_of_digits_and_flags_that_choose_what_is_done_to_an_element_are_
     kernel = parse_kernel(FLAT)
     usual = [{"n": n, "w": 64, "s": 1, "back": 0, "mode": 0, "blocks": n} for n in (300, 20)]
     assert Builder(kernel, as_loops=True, sizes=usual).start == "raise | enough-threads | specialize{s=1 back=0}"
+    assert "divisible-by" not in Builder(kernel, sizes=usual).start  # rows of w end a loop, whose lanes ask for it
     other = [*usual, {**usual[0], "s": 2, "back": 1}]
     assert Builder(kernel, as_loops=True, sizes=other).start == "raise | enough-threads"
+
+
+def test_pitches_of_rows_whose_elements_a_bound_stride_puts_side_by_side_are_multiples():
+    """And with ``mode`` what is a multiple of it."""
+    text = FLAT.replace("x[i % w * s + q]", "x[i % w * s + q * mode + n * mode]").replace(
+        "mode == 0 ? 1.0 : 2.0", "2.0"
+    )
+    usual = [{"n": n, "w": 64, "s": 1, "back": 0, "mode": 128, "blocks": n} for n in (300, 20)]
+    start = Builder(parse_kernel(text), sizes=usual).start
+    assert start.endswith("specialize{s=1 back=0} | divisible-by{mode=4}")

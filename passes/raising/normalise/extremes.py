@@ -5,7 +5,8 @@ before                              after
       m = x[i]
 
 The same where ``m`` is a number, whatever ``x[i]`` is: ``max`` passes over a NaN as the comparison does. A ``m`` that
-is a NaN stays one in the source, so only variables that never can be are taken.
+is a NaN stays one in the source, so only variables that never can be are taken; and only where threads exchange values,
+whose extreme is then that of all of them: of two zeros the comparison keeps the first, and ``max`` either.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from ktc.ir.fold import simplify
 from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, If, Select, Stmt, Sym, Unary, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import map_body, walk
+from ktc.passes.raising.recognise.exchange_regions import exchanges
 from ktc.passes.shared.serial_extremes import extreme_update
 
 
 def with_extremes(body: Body) -> Body:
-    """``body`` with the extremes of variables that never are NaN as calls."""
+    """``body``, of threads that exchange values, with the extremes of variables that never are NaN as calls."""
     updates = {u.sym for s in walk(body) if (u := extreme_update(s)) is not None}
-    if not updates:
+    if not updates or not any(exchanges(s) for s in walk(body)):
         return body
     numbers = _never_nan(tuple(walk(body)), updates)
 

@@ -490,3 +490,44 @@ def test_short_rows_of_a_row_lie_side_by_side_and_are_shared_out(tokens: int, pa
     scripts = [p.script for p in Rules().propose(observation, 12)]
     levels = f"i=[vec $V, thread.x $T:(16,32,8,64), seq] k=[thread.y $ROWS:(8,4,16,2), block.y {parts}, seq]"
     assert any(s.startswith("raise | delinearise") and s.endswith(f"map{{{levels}}}") for s in scripts), scripts
+
+
+DIGITS = """\
+kernel digits(y: f32* restrict align 16, x: f32 const* restrict align 16, b: i32 range 1..8192, h: i32 range 1..64,
+    w: i32 range 1..64)
+  launch grid((b * h * w + 255) / 256) block(256)
+  let i: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if i < b * h * w
+    y[i] = x[(i / w / h * w + i % w) * h + i / w % h]
+"""
+BESIDE = """\
+kernel beside(y: f32* restrict align 16, x: f32 const* restrict align 16, z: f32 const* restrict align 16,
+    b: i32 range 1..65536, n: i32 range 1..65536, m: i32 range 1..65536)
+  launch grid((b * (n + m) + 255) / 256) block(256)
+  let i: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if i < b * (n + m)
+    let r: i32 = i / (n + m)
+    let j: i32 = i % (n + m)
+    if j < n
+      y[i] = x[r * n + j]
+    else
+      y[i] = z[r * m + j - n]
+"""
+
+
+def test_the_loops_of_digits_come_before_the_flat_loop() -> None:
+    _, observation = observe(DIGITS, {"b": 4096, "h": 32, "w": 32})
+    scripts = [p.script for p in Rules().propose(observation, 16)]
+    nests = [s.startswith("raise | delinearise{loop=i") for s in scripts]
+    assert nests[0] and not all(nests) and nests == sorted(nests, reverse=True), scripts
+    levels = "i_1=[thread.y $ROWS, block.x] i_2=[vec $V, thread.x $LANES:(2,4,8,16,32,64,128)]"
+    assert any(f"map{{i_0=[block.y] {levels}}}" in s for s in scripts), scripts
+
+
+def test_rows_of_two_inputs_side_by_side_are_two_loops() -> None:
+    _, observation = observe(BESIDE, {"b": 4096, "n": 1024, "m": 2048})
+    scripts = [p.script for p in Rules().propose(observation, 4)]
+    nest = "raise | delinearise{loop=i loops=3} | map{r=[block.x] j=[thread.x 256, seq]}"
+    assert scripts[0].startswith(f"{nest} | split-range{{loop=j within=yes}} | distribute{{loop=j.* map=[vec $V"), (
+        scripts
+    )

@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ktc.ir.arith import LOWERING, REWRITES, Congruence, Facts, Interval, Trust, facts_of, simplified
+from ktc.ir.arith.divisors import quotient
 from ktc.ir.arith.interval import EMPTY
 from ktc.ir.arith.interval_operators import BINARY
-from ktc.ir.arith.polynomial import polynomial
+from ktc.ir.arith.polynomial import Polynomial, constant, plus, polynomial, times
 from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
 from ktc.ir.fold import INT_OPS
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
@@ -210,8 +211,8 @@ def test_a_counter_that_falls_stays_below_its_beginning() -> None:
 
 def test_a_positive_quotient_says_how_large_the_dividend_is() -> None:
     n = size("n", None)
-    for quotient in (Call("cdiv", (v(n), Const(4, I32)), I32), op("/", op("+", v(n), 3), 4)):
-        assert known(n).under(op("<", Const(0, I32), quotient)).interval(v(n)).low == 1
+    for part in (Call("cdiv", (v(n), Const(4, I32)), I32), op("/", op("+", v(n), 3), 4)):
+        assert known(n).under(op("<", Const(0, I32), part)).interval(v(n)).low == 1
 
 
 def test_bounds_are_found_over_what_is_given() -> None:
@@ -273,3 +274,27 @@ def test_lists_that_nobody_asks_about_are_passed_over() -> None:
     facts = known(n, body=(skipped, seen))
     visited = [s for s, _ in facts.visit(facts.kernel.body, lambda body: body is seen.then)]
     assert visited == [skipped, seen, *seen.then]
+
+
+def test_quotients_of_polynomials_are_exact() -> None:
+    """By several terms too: what comes of a product is the other factor, and nothing that is no multiple has one."""
+    rng = Random(3)
+    atoms = [Var(fresh(name, I32)) for name in "abc"]
+
+    def drawn() -> Polynomial:
+        out: Polynomial = {}
+        for _ in range(rng.randrange(1, 4)):
+            term = constant(rng.choice((-2, -1, 1, 2, 3)))
+            for atom in rng.choices(atoms, k=rng.randrange(3)):
+                term = times(term, {(atom,): 1})
+            out = plus(out, term)
+        return out
+
+    whole = 0
+    for p, q in ((drawn(), drawn()) for _ in range(1000)):
+        if q:
+            assert quotient(times(p, q), q) == p
+            found = quotient(p, q)
+            whole += found is not None
+            assert found is None or times(found, q) == p
+    assert 50 < whole < 500

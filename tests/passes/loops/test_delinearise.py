@@ -69,6 +69,25 @@ def test_with_a_limit_the_outermost_loop_is_over_all_digits_that_are_left() -> N
     assert nest(applied(k, "delinearise{loop=i loops=3}")) == nest(applied(k, "delinearise{loop=i}"))
 
 
+def test_digits_are_found_in_any_order() -> None:
+    k = flat("y[i] = x[i / w / h] + f32(i % w) + f32(i / w % h)")
+    after = applied(k, "delinearise{loop=i}")
+    assert [line.split("@")[0].strip() for line in nest(after).splitlines()[:3]] == [
+        "par i_0 in 0..b",
+        "par i_1 in 0..h",
+        "par i_2 in 0..w",
+    ]
+    assert same(k, after)
+
+
+def test_of_more_digits_than_loops_the_parts_of_others_are_left_out() -> None:
+    k = flat("let col: i32 = i % w", "y[i] = x[col / 2 + i / w % h] * f32(i / (w * h))", length="b * h * w")
+    even = [dataclasses.replace(p, divisible_by=2) if p.sym.name == "w" else p for p in k.params]
+    after = applied(k.with_(params=tuple(even)), "delinearise{loop=i loops=3}")
+    loops = [line.split("@")[0].strip() for line in nest(after).splitlines()[:3]]
+    assert loops == ["par i_0 in 0..b", "par i_1 in 0..h", "par col in 0..w"] and "col / 2" in nest(after)
+
+
 def test_digits_of_digits_are_followed() -> None:
     k = flat(
         "let t: i32 = i / w",
@@ -121,7 +140,6 @@ def test_a_length_is_the_product_that_the_launch_passes_for_it() -> None:
     names = {p.sym.name: Var(p.sym) for p in k.params}
     product = mul(mul(names["b"], names["h"]), names["w"])
     passed = k.with_(launch=dataclasses.replace(k.launch, passed=(("n", product),)))
-    assert refused(k, "delinearise{loop=i}").code == "E-DIGITS-CHAIN"
     after = applied(passed, "delinearise{loop=i}")
     (fact,) = after.assumptions
     assert print_expr(fact.expr) == "n == b * h * w" and fact.origin == "observed"  # what a launcher tests
@@ -136,13 +154,37 @@ def test_sizes_that_an_index_is_divided_by_are_taken_to_be_positive() -> None:
     assert differs(k, after, [{"b": 3, "h": 1, "w": 1, "n": n} for n in (1, 4, 7)], elements=64) is None
 
 
+def test_a_length_that_is_nothing_else_is_taken_to_be_a_multiple() -> None:
+    k = flat("y[i] = x[i / w % h] + f32(i / w / h)", length="n")
+    after = applied(k, "delinearise{loop=i}")
+    (fact,) = after.assumptions
+    assert print_expr(fact.expr) == "n % (h * w) == 0" and fact.origin == "guessed"
+    assert "par i_0 in 0..n / (h * w) @" in nest(after) and same(k, after)
+
+
+def test_sizes_that_the_body_computes_are_ends_of_digits() -> None:
+    lines = "let m: i32 = (w + 2 - h) / 2 + 9", "let r: i32 = i / m", "y[i] = x[r] * f32(i % m)"
+    k = flat(*lines, length="((w + 2 - h) / 2 + 9) * b")
+    after = applied(k, "delinearise{loop=i}")
+    assert "par r in 0..b @" in nest(after) and "par i_1 in 0..(w + 2 - h) / 2 + 9 @" in nest(after)
+    sizes = [{"b": 3, "h": 5, "w": w, "n": 0} for w in (1, 7, 8)]
+    assert differs(k, after, sizes, elements=256) is None
+
+
+def test_rows_of_two_parts_are_taken_apart_by_their_sum() -> None:
+    k = flat("y[i] = x[i / (w + h)] + f32(i % (w + h))", length="(w + h) * b")
+    after = applied(k, "delinearise{loop=i}")
+    assert "par i_0 in 0..b @" in nest(after) and "par i_1 in 0..w + h @" in nest(after)
+    assert same(k, after)
+
+
 @pytest.mark.parametrize(
     ("line", "length", "code", "said"),
     [
         ("y[i] = x[i]", "b * h * w", "E-DIGITS-NONE", "quotient or a remainder of 'i'"),
-        ("y[i] = x[i % w]", "n", "E-DIGITS-CHAIN", "taken apart at w and at n"),
         ("y[i] = x[i / 4]", "b * h * w", "E-DIGITS-CHAIN", "at 4 and at b * h * w"),
         ("y[i] = x[i % (n + 1)]", "b * h * w", "E-DIGITS-NONE", "quotient or a remainder of 'i'"),
+        ("y[i] = x[i / 4]", "n", "E-DIGITS-CHAIN", "at 4 and at n"),
     ],
 )
 def test_what_is_no_nest_is_refused(line: str, length: str, code: str, said: str) -> None:
