@@ -192,7 +192,7 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     both = [a for a in found if a.moves(outer.var.name) and any(a.moves(s.var.name) for s in leaves)]
     found = both or found  # what is read once a row, or once a column, is little beside the matrix
     along = [s for s in leaves if any(a.pattern(s.var.name) == "unit" for a in found)]
-    across = sum(a.pattern(outer.var.name) == "unit" for a in found)
+    across = sum(a.is_side_by_side(outer.var.name) for a in found)
     name = place_of(kernel, outer)
     if along and 2 * across <= len(found) and _has_threads(outer) and all(map(_is_serial, along)):
         return Nest(name, tuple(places_of(kernel, along, PARALLEL)), names, across=False)
