@@ -59,6 +59,9 @@ IDLE = (
 )
 """Where one thread of each block goes through the loops inside: levels of the outer loop, and of those loops."""
 
+LONGEST_COLUMN = 1024
+"""Elements of a column that the registers of a block's threads hold beside others."""
+
 IN_SHARED = "thread.x $T:(32,128,512)"
 """Threads of a block whose row is kept in shared memory: a warp needs no barrier, others hide more of the waiting."""
 
@@ -77,7 +80,8 @@ def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFact
     for outer in loops(kernel):
         nest = _nest(kernel, outer)
         if nest is not None:
-            ideas = [*(_kept(kernel, nest, seen) if nest.several else ()), *nest.maps()]
+            kept = _kept_across if nest.across else _kept
+            ideas = [*(kept(kernel, nest, seen) if nest.several else ()), *nest.maps()]
             for steps, why in ideas:
                 first = next((x for x in (alone + before + s for s in steps) if able(x)), None)
                 if first is not None:
@@ -122,6 +126,17 @@ def _kept(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[t
     yield [f"{steps} | {keep} where=shared}}" for steps in shared], "a block a row, kept in shared memory"
 
 
+def _kept_across(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Iterator[tuple[list[str], str]]:
+    """Columns that are swept several times and read once: in the registers of the threads that share them."""
+    sweeps = [s for s in loops(kernel) if isinstance(s, Par | Reduce) and s.var.name in nest.sweeps]
+    n = max((_length(kernel, s, f) for s in sweeps for f in seen), default=0)
+    if 0 < n <= LONGEST_COLUMN:
+        own, rest = "thread.x $TX:(8,16,32), block.x", f" | row-cache{{loop={nest.inside[0]} keep=loaded}}"
+        fits = f" where TY * U < {2 * n}"
+        levels = "[thread.y $TY:(8,16,32), unroll $U:(1,2,4,8,16,32)]"
+        yield [f"{nest.mapped(f'[{wide}{own}]', levels)}{rest}{fits}" for wide in WIDE], "some columns, in registers"
+
+
 def _length(kernel: Kernel, sweep: Par | Reduce, f: KernelFacts) -> int:
     """Elements of the longest row that ``sweep`` goes through at the sizes of ``f``; 0 if that is not known."""
     end = most(kernel, sweep.hi)
@@ -145,7 +160,7 @@ class Nest:
     @property
     def several(self) -> bool:
         """Whether each iteration of the outer loop goes several times through something."""
-        return not self.across and (len(self.inside) > 1 or self.inside[0].endswith(".*"))
+        return len(self.inside) > 1 or self.inside[0].endswith(".*")
 
     def mapped(self, outer: str, inner: str, tail: str = "") -> str:
         """The step that gives ``outer`` and ``inner`` levels to the loop and to those inside it."""
@@ -177,12 +192,12 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     both = [a for a in found if a.moves(outer.var.name) and any(a.moves(s.var.name) for s in leaves)]
     found = both or found  # what is read once a row, or once a column, is little beside the matrix
     along = [s for s in leaves if any(a.pattern(s.var.name) == "unit" for a in found)]
-    across = sum(a.pattern(outer.var.name) == "unit" for a in found)
+    across = sum(a.is_side_by_side(outer.var.name) for a in found)
     name = place_of(kernel, outer)
     if along and 2 * across <= len(found) and _has_threads(outer) and all(map(_is_serial, along)):
         return Nest(name, tuple(places_of(kernel, along, PARALLEL)), names, across=False)
     shared = not _has_threads(outer) and any(map(_has_threads, leaves))
-    alone = all(isinstance(s, Reduce) and _is_serial(s) for s in leaves)
+    alone = all(map(_is_serial, leaves)) and any(isinstance(s, Reduce) for s in leaves)
     if leaves and not along and across and (shared or alone):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=True)
     if leaves and not _has_threads(outer) and all(map(_is_serial, (s for s in inner if isinstance(s, Par | Reduce)))):

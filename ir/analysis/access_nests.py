@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ktc.ir.arith.affine import LinearForm, linear_form, mentions
 from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
 from ktc.ir.fragments import MATRIX_ROW, PANEL
@@ -41,7 +42,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, Scalar, Type, scalar_of
-from ktc.ir.walk import map_expr, stmt_exprs, substitute_expr, walk_expr
+from ktc.ir.walk import map_expr, stmt_exprs, substitute_expr, used, walk_expr
 
 from .defs import definitions, expand
 from .varying import varying
@@ -104,9 +105,28 @@ class Access:
         value = evaluate(stride, {})
         return {0: "broadcast", 1: "unit", -1: "reverse"}.get(value, "strided") if value is not None else "strided"
 
+    def is_side_by_side(self, axis: str) -> bool:
+        """Whether neighbouring iterations of ``axis`` mostly access neighbouring elements: the address moves by one
+        with it, or with its lowest digit (``i % n``), and by anything with the other ones (``i / n``)."""
+        if self.pattern(axis) != "irregular":
+            return self.pattern(axis) == "unit"
+        index = next((x.index for x in self.axes if x.name == axis), None)
+        if self.flat is None or not isinstance(index, Sym):
+            return False
+        terms = [(f, k) for f, k in polynomial(self.flat).items() if any(index in used(x) for x in f)]
+        low = [(f, k) for f, k in terms if len(f) == 1 and _is_digit(f[0], "%", index)]
+        high = [f for f, _ in terms if sum(_is_digit(x, "/", index) for x in f) == 1]
+        mentioned = all(sum(index in used(x) for x in f) == 1 for f, _ in terms)
+        return mentioned and len(low) == 1 and low[0][1] == 1 and len(low) + len(high) == len(terms)
+
     def moves(self, axis: str) -> bool:
         """Whether the address moves along ``axis``."""
         return self.pattern(axis) != "broadcast"
+
+
+def _is_digit(e: Expr, op: str, index: Sym) -> bool:
+    """Whether ``e`` is a quotient or remainder of ``index`` itself by something else."""
+    return isinstance(e, Binary) and e.op == op and without_index_casts(e.a) == Var(index) and index not in used(e.b)
 
 
 @dataclass(frozen=True)
@@ -140,8 +160,8 @@ def visits(kernel: Kernel) -> Iterator[Visit]:
     env = {s: expand(e, defs) for s, e in defs.items()}
     users: dict[Sym, list[Sym]] = {}
     for sym, e in env.items():
-        for used in {x.sym for x in walk_expr(e) if isinstance(x, Var)}:
-            users.setdefault(used, []).append(sym)
+        for mentioned in {x.sym for x in walk_expr(e) if isinstance(x, Var)}:
+            users.setdefault(mentioned, []).append(sym)
     unknown = {s: v for s, v in varying(kernel.body).items() if s not in env}
     yield from _visit(kernel.body, outer, env, _Scope(users, unknown))
 

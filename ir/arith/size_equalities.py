@@ -79,8 +79,9 @@ def launched_alike(kernel: Kernel, given: Sequence[Equality]) -> Launch | None:
     if launch is None:
         return None
     named = tuple(e for e in given if e.sym in asked)
-    spelled = {e.sym: _typed(e) for e in given if e.sym not in asked and used(e.value) <= asked}
     facts = Facts(kernel.with_(assumptions=(*kernel.assumptions, *(e.fact for e in given))), REWRITES)
+    over = ((e.sym, _over(asked, e, named, facts)) for e in given if e.sym not in asked)
+    spelled = {sym: value for sym, value in over if value is not None}
 
     def alike(e: Expr) -> Expr:
         return _named(simplify(substitute_expr(e, spelled)), named, facts)
@@ -89,6 +90,15 @@ def launched_alike(kernel: Kernel, given: Sequence[Equality]) -> Launch | None:
     shared = None if launch.dynamic_shared is None else alike(launch.dynamic_shared)
     out = dataclasses.replace(launch, grid=(gx, gy, gz), block=(bx, by, bz), dynamic_shared=shared)
     return None if out == launch else out
+
+
+def _over(asked: set[Sym], e: Equality, named: Sequence[Equality], facts: Facts) -> Expr | None:
+    """What ``e`` says, over parameters of ``asked`` alone: as it is written, or with names for products of others;
+    None where it cannot be."""
+    value = _typed(e)
+    if not used(value) <= asked:
+        value = _named(simplify(value), named, facts)
+    return value if used(value) <= asked else None
 
 
 def _sides(a: Assume) -> Iterator[Equality]:

@@ -9,7 +9,7 @@ from typing import Any
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.nodes import Decl, Expr, Load, Reduce, Stmt, Store, Sym, Var, fresh, has_bodies
 from ktc.ir.purity import is_removable
-from ktc.ir.walk import assigned, used_in
+from ktc.ir.walk import assigned, used, used_in
 from ktc.passes.core.named_loops import Loop
 
 from .sweep_views import reached, unconditional, view_of
@@ -20,18 +20,27 @@ Rows = Mapping[Expr, tuple[Sym, Expr]]
 
 def replace_values(loop: Loop, rows: Rows) -> Loop:
     """``loop`` reading ``row[i]`` where it computes a value (over its own variable) for an ``i`` that is known to be
-    below the row's end; unread constants go."""
+    below the row's end, and has written nothing yet that the value is read from; unread constants go."""
     view = view_of(loop, 0)
+    written = set[Sym]()
 
     def swap(e: Expr, end: Expr) -> Expr | None:
-        found = None if isinstance(e, Var) else rows.get(view.value_of(e, loop.var))
+        value = view.value_of(e, loop.var)
+        found = None if isinstance(e, Var) or used(value) & written else rows.get(value)
         return None if found is None or not same_value(found[1], end) else Load(found[0], (Var(loop.var),))
 
     def taken(e: Expr, end: Expr) -> Expr:
         new = swap(e, end)
         return new if new is not None else _rebuilt(e, {id(x): taken(x, to) for x, to in reached(e, loop.var, end)})
 
-    return _without_dead(_mapped(loop, lambda e: taken(e, loop.hi)))
+    def whole(e: Expr) -> Expr:
+        return taken(e, loop.hi)
+
+    body: list[Stmt] = []
+    for s in loop.body:
+        body.append(_mapped_stmt(s, whole))
+        written |= assigned((s,))
+    return _without_dead(_map_accs(dataclasses.replace(loop, body=tuple(body)), whole))
 
 
 def load_ahead(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
@@ -71,10 +80,6 @@ def store_value(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
 
 
 Swap = Callable[[Expr], Expr | None]
-
-
-def _mapped(loop: Loop, swap: Swap) -> Loop:
-    return _map_accs(dataclasses.replace(loop, body=tuple(_mapped_stmt(s, swap) for s in loop.body)), swap)
 
 
 def _map_accs(loop: Loop, swap: Swap) -> Loop:

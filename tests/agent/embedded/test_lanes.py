@@ -10,7 +10,7 @@ from ktc.agent.build import Builder, Candidate
 from ktc.agent.embedded.lanes import lanes
 from ktc.agent.embedded.rules import Rules
 from ktc.agent.limits import space_for
-from ktc.agent.planner import Proposal
+from ktc.agent.planner import Observation, Proposal
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel
@@ -172,3 +172,29 @@ def test_a_matrix_times_a_vector_goes_along_its_rows_either_way(at: str, wanted:
     builder, o = observe(MATRIX.format(at=at), {"n": 4096, "m": 4096})
     first = Rules().propose(o, 6)[0]
     assert wanted in first.script and builder.attempt(first.script) is None
+
+
+def test_columns_of_a_batch_are_found_behind_their_flat_index() -> None:
+    """A block a column, which it finds by quotients of its number: neighbouring threads take neighbouring columns."""
+    source = (
+        "kernel mean(y: f32* align 16 noalias, x: f32 const* align 16 noalias, a: i32 range 1..1024,"
+        " b: i32 range 1..1024, c: i32 range 1..1024)\n  launch grid(a * c) block(64)\n"
+        "  par block_x in 0..a * c @ [block.x]\n    let i: i32 = block_x / c\n    let j: i32 = block_x % c\n"
+        "    reduce(+) s: f32 = 0.0 over k in 0..b @ [thread.x 64, seq]\n      yield x[(i * b + k) * c + j]\n"
+        "    y[block_x] = s / b\n"
+    )
+    kernel = parse_kernel(source)
+    seen = Observation(
+        kernel, kernel, (facts(kernel, {"a": 64, "b": 256, "c": 256}),), GPU, lambda: (), (), (), able_after(kernel)
+    )
+    first = Rules().propose(seen, 1)[0].script
+    assert first == (
+        "raise | delinearise{loop=block_x loops=3} | map{j=[vec $V, thread.x $TX:(8,16,32,64), block.x]"
+        " k=[unroll $U:(2,4,8), thread.y $TY:(4,8,16,32), seq] tail=cut}"
+    )
+
+
+def able_after(raised: Kernel) -> Callable[[str], object]:
+    """Whether a script applies, of a kernel that stands as ``raise`` leaves it."""
+    build = Builder(raised)
+    return lambda script: build.attempt(script.removeprefix("raise").removeprefix(" | "))

@@ -7,7 +7,7 @@ import pytest
 from ktc.ir.text import parse_kernel
 from ktc.passes.lowering import materialise
 from ktc.passes.memory import early_stores, row_cache
-from ktc.passes.shared import sweeps
+from ktc.passes.shared import sweep_rewrites, sweeps
 from tests.passes.checks import applied, body_of, differs, refused
 
 SOFTMAX = parse_kernel("""\
@@ -137,6 +137,7 @@ def test_refusals(kernel: object, script: str, code: str) -> None:
 
 
 def test_a_row_kept_although_it_is_written_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_rewrites, "assigned", lambda body: set())
     monkeypatch.setattr(sweeps, "assigned", lambda body: set())
     wrong = applied(WRITTEN, "row-cache{loop=i.* where=shared}")
     assert differs(WRITTEN, wrong, [{"n": 2, "d": 40}]) is not None
@@ -331,3 +332,24 @@ def test_a_store_before_its_array_was_read_is_caught(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(early_stores, "all_exprs", lambda body: iter(()))
     monkeypatch.setattr(early_stores, "walk_expr", lambda e: iter(()))
     assert differs(kernel, applied(kernel, STORED), SIZES) is not None
+
+
+IN_PLACE = parse_kernel("""\
+kernel scaled(y: f32* noalias, x: f32* noalias, d: i32, host n: i32)
+  par r in 0..n @ [block.x]
+    reduce(+) s: f32 = 1.0 over i in 0..d @ [thread.x 32, unroll 4]
+      yield x[r * d + i]
+    par i in 0..d @ [thread.x 32, unroll 4]
+      x[r * d + i] = x[r * d + i] * s
+      y[r * d + i] = 1.0 - x[r * d + i]
+""")
+
+
+@pytest.mark.parametrize("keep", ["loaded", "computed"])
+@pytest.mark.parametrize("where", ["registers", "shared"])
+def test_what_a_sweep_has_written_is_read_again(keep: str, where: str) -> None:
+    """The row holds what was there before."""
+    new = applied(IN_PLACE, f"row-cache{{loop=i.* keep={keep} where={where}}}")
+    assert differs(IN_PLACE, new, SIZES) is None
+    text = body_of(new)
+    assert "= x_row[i_1] * s" in text and "= 1.0 - x[r * d + i_1]" in text
