@@ -18,11 +18,9 @@ from ktc.ir.interp.domains.terms import errors
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Cast, Reduce
-from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import all_exprs, walk
 from ktc.ir.whole_powers import whole_power
-from ktc.passes.shared.serial_extremes import extreme_update
 from ktc.search.verification.floats.accuracy import (
     DRAWS,
     Excess,
@@ -87,8 +85,7 @@ class _Sweep:
         if data in ENDS:
             return _other_infinities(want, got, instance, ENDS[data], data in NUMBERS)
         if self.identical or data in INTEGERS:
-            alike = chooses_among_zeros(self.job.original)
-            return _bits(want, got, instance, floats=self.identical, zeros_alike=alike)
+            return _bits(want, got, instance, floats=self.identical)
         return self._bounded(want, got, instance, data)
 
     def _bounded(self, want: RunResult, got: RunResult, instance: Instance, data: str) -> Failure | None:
@@ -325,17 +322,7 @@ def may_round_differently(original: Kernel, candidate: Kernel) -> bool:
     )
 
 
-@by_identity(32)
-def chooses_among_zeros(original: Kernel) -> bool:
-    """Whether the original takes the extreme of floats one by one, by comparisons: which of two zeros it is left with
-    is which came first, as it is of a reduction, and as calls of ``max`` need not have it."""
-    updates = (extreme_update(s) for s in walk(original.body))
-    return any(u is not None and scalar_of(u.sym.type).is_float for u in updates)
-
-
-def _bits(
-    want: RunResult, got: RunResult, instance: Instance, floats: bool = True, zeros_alike: bool = False
-) -> Failure | None:
+def _bits(want: RunResult, got: RunResult, instance: Instance, floats: bool = True) -> Failure | None:
     for name, x in want.outputs.items():
         if is_float(x.dtype) and not floats:
             continue
@@ -343,7 +330,6 @@ def _bits(
         differs = bits_differ(x, got.outputs[name]) & stored
         if is_float(x.dtype):
             differs &= ~(np.isnan(x.astype(np.float64)) & np.isnan(got.outputs[name].astype(np.float64)))
-            differs &= ~(zeros_alike & (x == 0) & (got.outputs[name] == 0))
         why = " to the bit: nothing here may change rounding"
         wrong = _first(differs, x, got.outputs[name], name, why, instance)
         if wrong:
