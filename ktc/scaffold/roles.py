@@ -234,7 +234,8 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     passed = {n: int(v) for n, v in k.launch.given if n in names}
     told = block_extents(k) if chosen else {}
     axes = {e.sym: a for a, e in zip("xyz", map(without_casts, k.launch.block)) if isinstance(e, Var)}
-    usual = {axes[s]: BLOCK_EXTENTS[len(chosen)] for s in chosen}
+    variable = sum(bool(used(e)) for e in k.launch.block)
+    usual = {axes[s]: BLOCK_EXTENTS[variable] for s in chosen}
     block = fitting(usual, {a: n for a, n in told.items() if a in usual}, most_threads(k))
     return {s.name: block[axes[s]] for s in chosen} | passed
 

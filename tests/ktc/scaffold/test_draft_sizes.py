@@ -270,3 +270,20 @@ def test_a_grid_that_rounds_down_twice_has_blocks(source: str, name: str, grain:
     d = drafted(source)
     assert d.scenarios and all(s[name] % grain == 0 for _, s, _ in d.scenarios)
     assert not any("could not be run" in x for x in d.doubts)
+
+
+HEADS = """
+__global__ void heads(const float4* x, float4* y, int each) {
+  int row = (blockIdx.x * blockDim.y + threadIdx.y) * 2 + threadIdx.z;
+  y[row * (each / 4) + threadIdx.x] = x[row * (each / 4) + threadIdx.x];
+}
+void go(const float4* x, float4* y, int each, int rows, int side) {
+  heads<<<rows, dim3(each / 4, side, 2)>>>(x, y, each);
+}
+"""
+
+
+def test_a_side_of_a_block_leaves_room_for_the_others() -> None:
+    d = drafted(HEADS)
+    assert d.roles.fixed["side"] == 16 and d.scenarios
+    assert not any("could not be run" in x for x in d.doubts)
