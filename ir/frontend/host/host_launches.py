@@ -335,10 +335,11 @@ class HostLaunch:
         """An integer at file scope that the host sets: the parameter that it is passed for, or a number of its own.
 
         Raises:
-            KtcError: E-LAUNCH-EXPR, it is no integer.
+            KtcError: E-LAUNCH-EXPR, it is no integer, or another variable is made of it: that is a number then, as
+                several that nobody knows say less than one.
         """
         t = self.lowering.resolve(decl.type)
-        if not isinstance(t, Scalar) or not t.is_int:
+        if self.busy or not isinstance(t, Scalar) or not t.is_int:
             raise self._refuse(self.node, None)
         return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
 
