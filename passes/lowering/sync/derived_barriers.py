@@ -116,8 +116,8 @@ def siblings_conflict(body: Body, axes: int, asking: Body = ()) -> bool:
 
 def asked_by_all(s: Stmt, axes: int, *, again: bool = False) -> Body:
     """``asked`` at control that threads of ``axes`` axes go through together; nothing where each goes its own way."""
-    parallel = axes and any(isinstance(x, Par | Reduce) for x in walk((s,)))
-    return asked(s, again=again) if parallel else ()
+    reads = asked(s, again=again) if axes else ()
+    return reads if reads and any(isinstance(x, Par | Reduce) for x in walk((s,))) else ()
 
 
 def of_a_round(s: For | While, axes: int) -> Body:

@@ -30,13 +30,14 @@ X, Y, Z = (HwIndex("thread", axis) for axis in "xyz")
 
 
 def shapes(body: Body, launch: Launch) -> Iterator[tuple[Body, Launch]]:
-    """The body as it is, then for every width that it divides ``threadIdx.x`` by."""
+    """The body as it is, then for every width that it divides ``threadIdx.x`` by; where it divides it by none, for the
+    groups of threads whose values shuffles bring together."""
     yield body, launch
     threads = evaluate(launch.block[0], {})
     if threads is None or evaluate(launch.block[2], {}) != 1:
         return
     body = opened(body)
-    for width in sorted(_widths(body)):
+    for width in sorted(_widths(body) or _groups(body)):
         if 1 < width < threads and threads % width == 0 and (_in_warps(width) or not any(map(has_warp_op, body))):
             block = (i32(width), i32(int(threads) // width), launch.block[1])
             yield _shaped(body, block), dataclasses.replace(launch, block=block)
@@ -92,6 +93,20 @@ def _widths(body: Body) -> set[int]:
             elif e.op == "&" and n > 0 and n & (n + 1) == 0:
                 out.add(n + 1)
     return out
+
+
+def _groups(body: Body) -> set[int]:
+    """Warps, where values move between lanes, and the groups of lanes that loops over distances between them span:
+    ``for (d = 8; d > 0; d /= 2) v += shfl_xor(v, d)`` goes round groups of 16."""
+    if not any(map(has_warp_op, body)):
+        return set()
+    out = {WARP}
+    for s in walk(body):
+        if isinstance(s, For) and any(map(has_warp_op, s.body)):
+            first, end = evaluate(s.init, {}), upper_bound(s.cond, s.var)
+            span = 2 * int(first or 0) if end is None else int(evaluate(end, {}) or 0)
+            out.add(span)
+    return {n for n in out if 1 < n <= WARP and WARP % n == 0}
 
 
 def _shaped(body: Body, block: tuple[Expr, Expr, Expr]) -> Body:
