@@ -120,10 +120,12 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     whole = " ".join(f"{c}=[{vec}thread.x {lanes}]" for c in s.col_names)
     for r in reversed(s.rows) if len(s.rows) == 2 else ():
         other = next(o for o in s.rows if o.name != r.name)
+        axes = {s.rows[0].name: "x", s.rows[1].name: "y"}  # of which the first may have more than 65535 blocks
         for own, said in (("", "one access a thread"), ("unroll $U:(2,4), ", "several accesses a thread in flight")):
             yield (
-                f"map{{{other.name}=[block.y] {r.name}=[{own}thread.y $ROWS, block.x] {whole}}}{fits}",
-                f"several {r.name} a block and in neighbouring blocks, {said}",
+                f"map{{{other.name}=[block.{axes[other.name]}] {r.name}=[{own}thread.y $ROWS, block.{axes[r.name]}]"
+                f" {whole}}}{fits}",
+                f"several {r.name} a block, {said}",
                 2.5,
             )
     if s.has_reduction:

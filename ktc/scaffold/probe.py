@@ -177,6 +177,12 @@ class Prober:
         """The sizes that decide whether the source comes to the launch."""
         return [n for n in self._free() if n in self._asked]
 
+    def related(self) -> list[str]:
+        """The sizes that equalities of several of them decide about: ``w1 / w2 == h1 / h2``."""
+        equal = (e for e in self.reached if isinstance(e, Binary) and e.op == "==")
+        named = {s.name for e in equal if len(used(e)) > 1 for s in used(e)}
+        return [n for n in self._free() if n in named]
+
     def _led(self, sizes: dict[str, int], k: int) -> dict[str, int]:
         """``sizes`` with those scaled, all together or one alone, that decide whether the source comes to the launch,
         the ``k``-th of several that are as round; as they are if that leads nowhere."""

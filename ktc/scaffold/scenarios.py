@@ -161,6 +161,10 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
 
     if not probe.leads(start) and seen:
         start |= {n: v for n, v in seen[0].sizes.items() if n not in windows}
+    related = [n for n in probe.related() if n in start and n not in windows]
+    alike = start | {n: max(start[m] for m in related) for n in related}
+    if alike != start and probe.leads(alike) and legal(alike):
+        start = alike
     if idle(start) and not idle(usual):
         start |= {n: usual[n] for n in busied(start, usual, idle)}
     parts = dict.fromkeys(offsets, PART)

@@ -520,8 +520,8 @@ def test_the_loops_of_digits_come_before_the_flat_loop() -> None:
     scripts = [p.script for p in Rules().propose(observation, 16)]
     nests = [s.startswith("raise | delinearise{loop=i") for s in scripts]
     assert nests[0] and not all(nests) and nests == sorted(nests, reverse=True), scripts
-    levels = "i_1=[thread.y $ROWS, block.x] i_2=[vec $V, thread.x $LANES:(2,4,8,16,32,64,128)]"
-    assert any(f"map{{i_0=[block.y] {levels}}}" in s for s in scripts), scripts
+    levels = "i_1=[thread.y $ROWS, block.y] i_2=[vec $V, thread.x $LANES:(2,4,8,16,32,64,128)]"
+    assert any(f"map{{i_0=[block.x] {levels}}}" in s for s in scripts), scripts
 
 
 def test_rows_of_two_inputs_side_by_side_are_two_loops() -> None:

@@ -287,3 +287,30 @@ def test_a_side_of_a_block_leaves_room_for_the_others() -> None:
     d = drafted(HEADS)
     assert d.roles.fixed["side"] == 16 and d.scenarios
     assert not any("could not be run" in x for x in d.doubts)
+
+
+SHORTCUT = """
+#include <assert.h>
+__global__ void add(int n, int w, int h, int step, int w1, int h1, const float *x, int w2, int h2, float *y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int c = i % w, r = i / w % h, p = i / w / h;
+  y[c + w2 * (r + h2 * p)] += x[c * step + w1 * (r * step + h1 * p)];
+}
+void run(int planes, int w1, int h1, const float *x, int w2, int h2, float *y) {
+  int w = w1 < w2 ? w1 : w2, h = h1 < h2 ? h1 : h2, step = w1 / w2;
+  assert(step == h1 / h2);
+  if (step < 1) step = 1;
+  int n = planes * w * h;
+  add<<<(n + 255) / 256, 256>>>(n, w, h, step, w1, h1, x, w2, h2, y);
+}
+"""
+
+
+def test_sizes_that_an_equality_relates_are_alike() -> None:
+    """What the host asserts holds in all scenarios, for sizes as they mostly are."""
+    d = drafted(SHORTCUT)
+    found = {name: sizes for name, sizes, _ in d.scenarios}
+    assert all(s["w1"] // s["w2"] == s["h1"] // s["h2"] for s in found.values()), found
+    for name in ("small", "medium", "large"):
+        assert len({found[name][n] for n in ("w1", "h1", "w2", "h2")}) == 1, found
