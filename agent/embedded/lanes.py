@@ -134,7 +134,10 @@ def _kept_across(kernel: Kernel, nest: Nest, seen: Sequence[KernelFacts]) -> Ite
         own, rest = "thread.x $TX:(8,16,32), block.x", f" | row-cache{{loop={nest.inside[0]} keep=loaded}}"
         fits = f" where TY * U < {2 * n}"
         levels = "[thread.y $TY:(8,16,32), unroll $U:(1,2,4,8,16,32)]"
-        yield [f"{nest.mapped(f'[{wide}{own}]', levels)}{rest}{fits}" for wide in WIDE], "some columns, in registers"
+        yield (
+            [f"{nest.mapped(f'[{wide}{own}]', levels)}{rest}{fits}" for wide in nest.widths],
+            "some columns, in registers",
+        )
 
 
 def _length(kernel: Kernel, sweep: Par | Reduce, f: KernelFacts) -> int:
@@ -148,7 +151,8 @@ def _length(kernel: Kernel, sweep: Par | Reduce, f: KernelFacts) -> int:
 class Nest:
     """A loop and the loops inside it by name, ``sweeps`` by those of their variables; ``across``: whether the outer one
     moves by one element; ``idle``: whether one thread of a block does all that each of its iterations does; ``unit``:
-    whether the loops inside move by one element."""
+    whether what takes the lanes, the loops inside or
+    else the outer one, moves by one element in some accesses."""
 
     outer: str
     inside: tuple[str, ...]
@@ -162,6 +166,11 @@ class Nest:
         """Whether each iteration of the outer loop goes several times through something."""
         return len(self.inside) > 1 or self.inside[0].endswith(".*")
 
+    @property
+    def widths(self) -> Sequence[str]:
+        """:data:`WIDE`, as far as what takes the lanes moves by one element."""
+        return WIDE if self.unit else WIDE[1:]
+
     def mapped(self, outer: str, inner: str, tail: str = "") -> str:
         """The step that gives ``outer`` and ``inner`` levels to the loop and to those inside it."""
         each = " ".join(f"{name}={inner}" for name in self.inside)
@@ -171,10 +180,13 @@ class Nest:
         """Steps of which the first that can be lowered is meant, and why."""
         if self.idle:
             for levels, own, why in IDLE:
-                yield [self.mapped(levels, f"[{wide}{own}]") for wide in (WIDE if self.unit else WIDE[1:])], why
+                yield [self.mapped(levels, f"[{wide}{own}]") for wide in self.widths], why
         elif self.across:
             for own, levels, why in ACROSS:
-                yield [self.mapped(f"[{wide}{own}]", levels, tail) for wide in WIDE for tail in WHOLE_ROUNDS], why
+                yield (
+                    [self.mapped(f"[{wide}{own}]", levels, tail) for wide in self.widths for tail in WHOLE_ROUNDS],
+                    why,
+                )
         else:
             for levels, own, why in INSIDE:
                 yield [self.mapped(levels, f"[{wide}{own}]") for wide in WIDE], why
@@ -199,7 +211,8 @@ def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
     shared = not _has_threads(outer) and any(map(_has_threads, leaves))
     alone = all(map(_is_serial, leaves)) and any(isinstance(s, Reduce) for s in leaves)
     if leaves and not along and across and (shared or alone):
-        return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=True)
+        wide = any(a.pattern(outer.var.name) == "unit" for a in found)  # else by the lowest digit of a flat index
+        return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=True, unit=wide)
     if leaves and not _has_threads(outer) and all(map(_is_serial, (s for s in inner if isinstance(s, Par | Reduce)))):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=False, idle=True, unit=bool(along))
     return None

@@ -109,13 +109,13 @@ class Rules:
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         rows = list(self._rows(o, raised))
         yield from rows
-        beside = [] if rows else list(lanes(raised, able, o.facts))
-        for steps, why, gain in beside:
-            yield Proposal(f"raise | {steps}", why, gain, self.name)
-        for before, kernel in _with(raised, "delinearise", loops=AXES) if not (rows or beside) else ():
+        for before, kernel in _with(raised, "delinearise", loops=AXES) if not rows else ():
             seen = [facts(kernel, f.sizes) for f in o.facts]
             for steps, why, gain in lanes(kernel, _able(o, before), seen):
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
+        beside = [] if rows else list(lanes(raised, able, o.facts))
+        for steps, why, gain in beside:
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
         for steps, why, gain in carried(raised, units, o.facts, gpu):
             if o.attempt(script := f"raise | {steps}") is None:
                 yield Proposal(script, why, gain, self.name)

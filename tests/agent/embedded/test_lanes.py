@@ -11,6 +11,7 @@ from ktc.agent.embedded.lanes import lanes
 from ktc.agent.embedded.rules import Rules
 from ktc.agent.limits import space_for
 from ktc.agent.planner import Observation, Proposal
+from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel
@@ -192,6 +193,45 @@ def test_columns_of_a_batch_are_found_behind_their_flat_index() -> None:
         "raise | delinearise{loop=block_x loops=3} | map{j=[vec $V, thread.x $TX:(8,16,32,64), block.x]"
         " k=[unroll $U:(2,4,8), thread.y $TY:(4,8,16,32), seq] tail=cut}"
     )
+
+
+def test_columns_behind_digits_are_kept_in_the_registers_of_threads_that_share_them() -> None:
+    """A thread a pixel, which sums its channels and then divides them: nobody knows of how many images."""
+    text = (
+        "kernel norm(y: f32* align 16 noalias, x: f32 const* align 16 noalias, n: i32 range 1..65536,"
+        " c: i32 range 1..512, hw: i32 range 1..1024)\n  launch grid(cdiv(n, 64)) block(64)\n"
+        "  par q in 0..n @ [thread.x 64, block.x]\n    let b: i32 = q / hw\n    let i: i32 = q % hw\n"
+        "    var s: f32 = 0.0\n    for f in 0..c\n      s += x[(b * c + f) * hw + i] * x[(b * c + f) * hw + i]\n"
+        "    for f_1 in 0..c\n      y[(b * c + f_1) * hw + i] = x[(b * c + f_1) * hw + i] / s\n"
+    )
+    kernel = parse_kernel(text)
+    seen = [facts(kernel, {"n": 65536, "c": 256, "hw": 1024})]
+    kept, again = (steps for steps, _, _ in lanes(kernel, able(kernel), seen))
+    assert kept == (
+        "normalise | map{q=[thread.x $TX:(8,16,32), block.x] f.*=[thread.y $TY:(8,16,32), unroll $U:(1,2,4,8,16,32)]}"
+        " | row-cache{loop=f.* keep=loaded} where TY * U < 512"
+    )
+    assert again.startswith("normalise | map{q=[thread.x $TX:(8,16,32,64), block.x] f.*=[unroll $U:(2,4,8), thread.y ")
+
+
+@pytest.mark.parametrize(
+    ("at", "beside"),
+    [
+        ("q / hw * (c * hw) + q % hw", True),
+        ("q / hw * (c * hw) + q % hw * 2", False),
+        ("q / hw + q % hw * c", False),
+        ("q / hw * (c * hw) + q % hw * (q / hw)", False),
+        ("q % hw + q % c", False),
+        ("q + c", True),
+    ],
+)
+def test_neighbours_in_a_row_of_digits(at: str, beside: bool) -> None:
+    kernel = parse_kernel(
+        "kernel k(y: f32*, n: i32, c: i32, hw: i32)\n  launch grid(n) block(64)\n"
+        f"  par q in 0..n @ [thread.x 64, block.x]\n    y[{at}] = 1.0\n"
+    )
+    (access,) = (a for a in accesses(kernel) if a.buffer.name == "y")
+    assert access.is_side_by_side("q") == beside
 
 
 def able_after(raised: Kernel) -> Callable[[str], object]:
