@@ -17,13 +17,12 @@ from collections.abc import Iterator
 
 from ktc.ir.fold import simplify
 from ktc.ir.interp.execution.evaluation_plans import CUTS, QUOTIENTS
-from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import NEGATED, Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary, Var, While
+from ktc.ir.nodes import NEGATED, Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary, While
 from ktc.ir.types import BOOL, scalar_of
-from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.argument_sources import sources_of
-from ktc.search.verification.integers.intervals import is_whole, uncast
+from ktc.search.verification.integers.intervals import is_whole
 from ktc.search.verification.integers.ranges import decided
 from ktc.search.verification.integers.statement_context import context_at, has_part, learn_lazily
 
@@ -42,24 +41,12 @@ def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]
     for _, e in _one_sided(original):
         before[_kind(e)] |= theirs.of(e)
     mine = sources_of(coverage.candidate)
-    alike = {kind: _with_equals(names, coverage.candidate) for kind, names in before.items()}
-    known = (always.get(id(e)) is not None or (_kind(e) in alike and mine.of(e) <= alike[_kind(e)]) for _, e in found)
+    known = (always.get(id(e)) is not None or (_kind(e) in before and mine.of(e) <= before[_kind(e)]) for _, e in found)
     open_ = [found[k] for k, settled in enumerate(known) if not settled]
     if open_:
         context = smt.Context(coverage.candidate)
         open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]
     return [*limits, *open_]
-
-
-def _with_equals(names: set[str], candidate: Kernel) -> set[str]:
-    """``names``, and parameters that one of them is a number of, or made of, as ``candidate`` assumes: blocks that a
-    host counts for a size say as much as the size."""
-    facts = (a.expr for a in candidate.assumptions if isinstance(a.expr, Binary) and a.expr.op == "==")
-    equal = [{x.name for x in used(e)} for e in facts if any(isinstance(uncast(x), Var) for x in (e.a, e.b))]
-    out = set(names)
-    while more := set().union(*(e for e in equal if e & out)) - out:
-        out |= more
-    return out
 
 
 def hangs_on_data(coverage: Coverage) -> bool:

@@ -179,7 +179,9 @@ def takes_long(original: Kernel, workload: Workload, sizes: Mapping[str, int]) -
 
 def foreseen_work(original: Kernel, workload: Workload, sizes: Mapping[str, int]) -> float:
     """The work of a run of the original, in statements of few threads, as far as sizes say that; of more than
-    :data:`MOST_WORK` perhaps only that it is."""
+    :data:`MOST_WORK` perhaps only that it is; of a sequence nothing."""
+    if original.launch is None:
+        return 0.0
     scalars, extents = scalars_of(workload, dict(sizes)), launch_extents(original)
     threads = math.prod(int(evaluate(e, original.environment(scalars)) or 1) for e in extents)  # type: ignore[arg-type]
     each = work_of(threads)

@@ -235,8 +235,10 @@ __global__ void relax(unsigned *__restrict__ dist, unsigned *__restrict__ via, c
   int k = pass, old = dist[y * n + x], by = dist[y * n + k] + dist[k * n + x];
   if (by < old) { dist[y * n + x] = by; via[y * n + x] = k; }
 }
+void shape(unsigned *grid, unsigned n);
 void run(unsigned *d, unsigned *v, unsigned n) {
-  unsigned g[2] = {n, n};
+  unsigned g[2];
+  shape(g, n);
   dim3 grid(g[0] / 16, g[1] / 16), block(16, 16);
   for (unsigned k = 0; k < n; ++k) relax<<<grid, block>>>(d, v, n, k);
 }
