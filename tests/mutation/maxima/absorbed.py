@@ -2,7 +2,8 @@
 
 ``m = -inf; for ...: m = max(m, ...); ...; max(0, m)`` is the same from ``m = 0``: max(0, .) of every intermediate
 value is the same in both, for it passes through maxima, copies and exchanges unchanged, and at the end only max(0, m)
-is read.
+is read. Working memory of the kernel alone, which nobody looks at afterwards, is such a copy; what an earlier launch
+left in it comes to the same maxima.
 """
 
 from __future__ import annotations
@@ -15,32 +16,35 @@ from ktc.ir.walk import stmt_exprs, walk
 IDENTITY = {"max": float("-inf"), "min": float("inf")}
 
 
-def absorbed(s: Decl, t: Decl, rest: Body) -> str:
-    """Why the variable of ``s`` may start as in ``t``, given all statements that follow in its scope."""
+def absorbed(s: Decl, t: Decl, rest: Body, own: frozenset[Sym] = frozenset()) -> str:
+    """Why the variable of ``s`` may start as in ``t``, given all statements that follow in its scope; no other reads
+    the working memory ``own``."""
     if not (isinstance(s.init, Const) and isinstance(t.init, Const)):
         return ""
     a, b = float(s.init.value), float(t.init.value)
     for fn, first in IDENTITY.items():
         if first in (a, b) and a != b:
             limit = b if a == first else a
-            if _covered(s.sym, rest, fn, limit):
+            if _covered(s.sym, rest, fn, limit, own):
                 return f"a later {fn} with a constant covers the first value"
     return ""
 
 
-def _covered(sym: Sym, rest: Body, fn: str, limit: float) -> bool:
+def _covered(sym: Sym, rest: Body, fn: str, limit: float, own: frozenset[Sym]) -> bool:
     """Whether every value that ``sym`` reaches ends in ``fn`` with a constant at least as far as ``limit``."""
     carriers = {sym}
     while True:
         more = {
-            _target(s) for s in walk(rest) if isinstance(s, Assign | Decl | Store) and _carries(_value(s), carriers, fn)
+            _target(s, own)
+            for s in walk(rest)
+            if isinstance(s, Assign | Decl | Store) and _carries(_value(s), carriers, fn)
         }
         reached = {x for x in more if x is not None}
         if reached <= carriers:
             break
         carriers |= reached
     end = next((k for k, s in enumerate(rest) if _settles(s, sym, fn, limit)), len(rest))
-    now = all(_fine(e, s, carriers, fn, limit) for s in walk(rest[: end + 1]) for e in stmt_exprs(s))
+    now = all(_fine(e, s, carriers, fn, limit, own) for s in walk(rest[: end + 1]) for e in stmt_exprs(s))
     later = carriers - {sym}
     return now and not any(_reads(e, later) for s in walk(rest[end + 1 :]) for e in stmt_exprs(s))
 
@@ -51,10 +55,10 @@ def _settles(s: Stmt, sym: Sym, fn: str, limit: float) -> bool:
     return isinstance(e, Call) and e.fn == fn and Var(sym) in e.args and any(_meets(v, limit, fn) for v in _limit(e))
 
 
-def _target(s: Stmt) -> Sym | None:
-    """What ``s`` writes, if that is the kernel's own: what reaches a buffer is seen."""
+def _target(s: Stmt, own: frozenset[Sym]) -> Sym | None:
+    """What ``s`` writes, if that is the kernel's own: what reaches another buffer is seen."""
     if isinstance(s, Store):
-        return None if isinstance(s.buffer.type, Ptr) else s.buffer
+        return None if isinstance(s.buffer.type, Ptr) and s.buffer not in own else s.buffer
     return s.sym if isinstance(s, Assign | Decl) else None
 
 
@@ -79,15 +83,15 @@ def _limit(e: Call) -> list[float]:
     return [float(a.value) for a in e.args if isinstance(a, Const)]
 
 
-def _fine(e: Expr, s: Stmt, carriers: set[Sym], fn: str, limit: float) -> bool:
+def _fine(e: Expr, s: Stmt, carriers: set[Sym], fn: str, limit: float, own: frozenset[Sym]) -> bool:
     """Whether ``e``, directly in ``s``, reads carriers only where they are passed on, or meet the limit."""
     if isinstance(e, Call) and e.fn == fn and any(_meets(v, limit, fn) for v in _limit(e)):
         return all(_carries(a, carriers, fn) or not _reads(a, carriers) for a in e.args)
     if _carries(e, carriers, fn):
-        passed_on = _target(s) in carriers and _value(s) is e
+        passed_on = _target(s, own) in carriers and _value(s) is e
         return passed_on and all(_carries(p, carriers, fn) or not _reads(p, carriers) for p in _parts(e))
     return (
-        all(_fine(c, s, carriers, fn, limit) for c in children(e))
+        all(_fine(c, s, carriers, fn, limit, own) for c in children(e))
         if not isinstance(e, Var | Load)
         else not _reads(e, carriers)
     )

@@ -115,7 +115,8 @@ def undefined(before: Body) -> set[Sym]:
 
 def _first_value(d: Difference) -> str:
     assert isinstance(d.s, Decl) and isinstance(d.t, Decl)
-    covered = absorbed(d.s, d.t, d.rest)
+    alone = () if d.candidate.is_sequence else d.candidate.params
+    covered = absorbed(d.s, d.t, d.rest, frozenset(p.sym for p in alone if p.scratch is not None))
     if not covered and only_squared(d.s, d.t, d.rest):
         return "the negative of a value that is only squared"
     if not covered and permuted(d.candidate, d.s, d.t):

@@ -462,3 +462,28 @@ kernel k(y: f32* noalias, z: f32* noalias, x: f32 const* noalias readonly)
 def test_barriers_on_either_side_order_all_that_the_one_between_them_does() -> None:
     assert "keeps apart" in proof("  barrier\n", "", BETWEEN)
     assert not proof("  barrier\n", "", BETWEEN.replace("barrier block", "barrier block memory shared"))
+
+
+PARTS = """
+kernel k(y: f32*, x: f32 const*, parts: f32* scratch(4), n: i32 range 1..1000)
+  launch grid(4) block(1)
+  let part: i32 = i32(blockIdx.x)
+  var m: f32 = -inf
+  for i = part; i < n; i + 4
+    m = max(m, abs(x[i]))
+  parts[part] = m
+  barrier grid
+  if part == 0
+    var whole: f32 = -inf
+    for p in 0..4
+      whole = max(whole, parts[p])
+    y[0] = max(0.0, whole)
+"""
+
+
+def test_a_maximum_that_goes_through_working_memory_is_covered_by_a_later_one() -> None:
+    start, seen = "var m: f32 = -inf", "    y[0] = max(0.0, whole)\n"
+    assert "covers the first value" in proof(start, "var m: f32 = 0.0", PARTS)
+    assert not proof(start, "var m: f32 = 1.0", PARTS)
+    assert not proof(start, "var m: f32 = 0.0", PARTS.replace(seen, seen + "    y[1] = parts[1]\n"))
+    assert not proof(start, "var m: f32 = 0.0", PARTS.replace(" scratch(4)", ""))  # it is seen
