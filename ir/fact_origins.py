@@ -76,7 +76,7 @@ class Fact:
         if self.kind != "range":
             return []
         low, high = value
-        least, most = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+        least, most = t.extremes
         out: list[Expr] = [Binary(">=", v, Const(low, t))] if low is not None and low > least else []
         return out + ([Binary("<=", v, Const(high, t))] if high is not None and high < most else [])
 

@@ -137,7 +137,7 @@ def is_const(e: Expr, value: int | None = None) -> bool:
 def _fits(v: int, t: Scalar) -> bool:
     if t.kind == "bool":
         return v in (0, 1)
-    lo, hi = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    lo, hi = t.extremes
     return lo <= v <= hi
 
 

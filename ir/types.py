@@ -64,6 +64,12 @@ class Scalar(Type):
         return self.kind not in ("uint", "bool", "event")
 
     @cached_property
+    def extremes(self) -> tuple[int, int]:
+        """The least and the largest number of an integer type."""
+        half = 1 << (self.bits - 1)
+        return (-half, half - 1) if self.is_signed else (0, 2 * half - 1)
+
+    @cached_property
     def bytes(self) -> int:
         return max(1, self.bits // 8)
 

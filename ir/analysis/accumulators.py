@@ -40,7 +40,7 @@ def identity(op: str, t: Scalar) -> Const:
         return Const(1.0 if t.is_float else 1, t)
     if t.is_float:
         return Const(float("inf") if op == "min" else float("-inf"), t)
-    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    low, high = t.extremes
     return Const({"min": high, AT: high, "max": low, "&": -1 if t.is_signed else high}[op], t)
 
 

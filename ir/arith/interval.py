@@ -103,9 +103,7 @@ class Interval:
 def _of_type(t: Scalar) -> Interval:
     if t.kind == "bool":
         return Interval(0, 1)
-    if t.is_signed:
-        return Interval(-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1)
-    return Interval(0, (1 << t.bits) - 1)
+    return Interval(*t.extremes)
 
 
 _OF_TYPE: dict[Scalar, Interval] = {}

@@ -272,7 +272,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     content = next((c for c in d.contents if c.buffer == name), None)
     words = role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym)
     span = values_compared(d.kernel, p, d.roles.fixed)
-    words, span = (True, None) if words and span in (None, TRUTH_VALUES) else (False, span)
+    words = words and span in (None, TRUTH_VALUES)
+    span = None if words else span
     if content is not None and not (content.most == TRUTHS and (words or span is not None)):
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)

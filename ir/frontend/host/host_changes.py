@@ -19,15 +19,19 @@ from .host_assignments import key_of
 def changed_names(item: Any, by_reference: Positions) -> frozenset[str]:
     """The variables that ``item`` changes, as far as the file shows; ``by_reference``: see
     :func:`~ktc.ir.frontend.syntax.reference_arguments.reference_positions`."""
+    return mutated(item) | {n for x in _handed_out(item, by_reference) if (n := base_name(x)) is not None}
+
+
+def _handed_out(item: Any, by_reference: Positions) -> list[Any]:
+    """What ``item`` passes by reference, or a stream is read into."""
     places = [x for n in (item, *descendants(item)) for x in (*_passed(n, by_reference), *_read_into(n))]
-    return mutated(item) | {n for x in (*places, *_extracted(item)) if (n := base_name(x)) is not None}
+    return [*places, *_extracted(item)]
 
 
 def changed_keys(item: Any, name: str, by_reference: Positions) -> set[str]:
     """What ``item``, which changes the variable ``name``, changes of it: members by their keys, ``grid.x``, where it
     assigns nothing else, else all of it."""
-    passed = [x for n in (item, *descendants(item)) for x in (*_passed(n, by_reference), *_read_into(n))]
-    changed, keys = [*passed, *_extracted(item)], set[str]()
+    changed, keys = _handed_out(item, by_reference), set[str]()
     for n in (item, *descendants(item)):
         if isinstance(n, c_ast.Assignment):
             changed.append(n.lvalue)

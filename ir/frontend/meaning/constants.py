@@ -59,7 +59,7 @@ def limit(t: Scalar, member: str) -> Const | None:
         values = {"max": top, "lowest": -top, "min": low, "epsilon": eps, "infinity": math.inf, "quiet_NaN": math.nan}
         return Const(values[member], t) if member in values else None
     if t.is_int:
-        low_i, top_i = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+        low_i, top_i = t.extremes
         ints = {"max": top_i, "lowest": low_i, "min": low_i}
         return Const(ints[member], t) if member in ints else None
     return None

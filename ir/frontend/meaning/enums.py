@@ -166,8 +166,8 @@ class Enumerations(TypeResolver):
 
 def holds(t: Scalar, least: int, most: int) -> bool:
     """Whether the integer type ``t`` has both values."""
-    low = -(1 << (t.bits - 1)) if t.is_signed else 0
-    return low <= least and most < low + (1 << t.bits)
+    low, high = t.extremes
+    return low <= least and most <= high
 
 
 def _small(value: Any) -> bool:

@@ -88,15 +88,13 @@ def _computed_blocks(kernel: Kernel, parts: list[Param], seed: int, within: floa
     launch = kernel.launch
     assert launch is not None
     chosen, rng = {p.sym.name for p in parts}, random.Random(seed)
+    counts = {s.name: [2] for e in launch.grid for s in used(e) if s.name not in chosen}
     for size in PARTS:
         at = {p.sym.name: [min(size, p.range[1] or size) if p in parts else 2 * size] for p in kernel.params}
-        at |= {s.name: [2] for e in launch.grid for s in used(e) if s.name not in chosen}
-        scalars = drawn(kernel, rng, at)
+        scalars = drawn(kernel, rng, at | counts)
         block = prod(int(evaluate(e, kernel.environment(scalars)) or 0) for e in launch.block)  # type: ignore[arg-type]
-        few = HOST_THREADS < block <= BLOCKS[0] and launched(kernel, scalars) <= MAX_THREADS
-        if few and acceptable(kernel, scalars, chosen, within):
-            data = {n: v for n, v in scalars.items() if n not in chosen}
-            yield {**scalars, **buffers(kernel, seed, False, launched(kernel, scalars), data)}
+        if HOST_THREADS < block <= BLOCKS[0]:
+            yield from _filled(kernel, scalars, chosen, seed, within)
 
 
 def _whole_axes(kernel: Kernel, seed: int, within: float) -> Iterator[Iterator[Arguments]]:
@@ -123,8 +121,14 @@ def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, wit
     rng = random.Random(seed)
     for size, rest in sizes:
         at = {q.sym.name: [size if q is p else 2 if q.sym in counts else rest] for q in kernel.params}
-        scalars = drawn(kernel, rng, at)
-        threads = launched(kernel, scalars)
-        data = {n: v for n, v in scalars.items() if n not in chosen}
-        if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, chosen, within):
-            yield {**scalars, **buffers(kernel, seed, False, threads, data)}
+        yield from _filled(kernel, drawn(kernel, rng, at), chosen, seed, within)
+
+
+def _filled(
+    kernel: Kernel, scalars: dict[str, int | float], chosen: set[str], seed: int, within: float
+) -> Iterator[Arguments]:
+    """``scalars`` with buffers, if they are a launch of so few threads; what is ``chosen`` makes no buffer longer."""
+    threads = launched(kernel, scalars)
+    data = {n: v for n, v in scalars.items() if n not in chosen}
+    if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, chosen, within):
+        yield {**scalars, **buffers(kernel, seed, False, threads, data)}

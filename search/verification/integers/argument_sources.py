@@ -16,7 +16,6 @@ from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk, walk_expr
 EXTENTS = {"block_dim": "block", "grid_dim": "grid"}
 """Which extents of a launch a kernel asks for, by the level of the index."""
 
-
 LOOPS = Par | Reduce | Scan
 
 

@@ -153,7 +153,7 @@ class Scope:
         """What an operator leaves of operands that may be anything."""
         if e.op not in BOUNDING or not is_whole(e.a.type) or not is_whole(e.b.type):
             return None
-        v = BINARY[e.op](a or _all_of(e.a.type), b or _all_of(e.b.type))
+        v = BINARY[e.op](a or e.a.type.extremes, b or e.b.type.extremes)  # type: ignore[attr-defined]
         return v if v is not None and _fits(v, e.type) else None
 
     def truth(self, e: Expr) -> bool | None:
@@ -334,14 +334,9 @@ def _settles(e: Expr) -> bool:
     return (isinstance(e, Call) and e.fn in ("min", "max")) or (isinstance(e, Binary) and e.op in BOUNDING)
 
 
-def _all_of(t: object) -> Interval:
-    """What an integer type holds."""
-    assert isinstance(t, Scalar)
-    return (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
-
-
 def _fits(v: Interval, t: object) -> bool:
-    low, high = _all_of(t)
+    assert isinstance(t, Scalar)
+    low, high = t.extremes
     return low <= v[0] and v[1] <= high
 
 

@@ -287,7 +287,7 @@ class Context:
 
     def fits(self, e: Expr, t: Any) -> bool:
         """Whether the value of ``e`` is one of the type ``t`` here."""
-        low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+        low, high = t.extremes
         v = self.of(e)
         return self.proves(_and(v >= low, v <= high))
 
