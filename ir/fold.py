@@ -1,16 +1,18 @@
 """Constant folding and light algebraic simplification, and evaluation of integer expressions.
 
 ``simplify`` never changes meaning: integer identities only (``x+0``, ``x*1``, constant arithmetic that does not
-overflow), and no floating-point algebra beyond folding nothing.
+overflow), no floating-point algebra, and a choice between values that are widened only to be rounded back is one
+between the values themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ctypes import c_float
 from typing import Any, TypeAlias
 
 from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
-from .types import BOOL, I32, SCALARS, Scalar
+from .types import BOOL, F32, I32, SCALARS, Scalar
 from .walk import map_expr
 
 
@@ -200,6 +202,9 @@ def fold_node(e: Expr) -> Expr:
         if is_const(e.x) and (e.to.is_int or e.to.kind == "bool") and _fits(int(e.x.value), e.to):  # type: ignore[attr-defined]
             v = e.x.value  # type: ignore[attr-defined]
             return Const(bool(v) if e.to.kind == "bool" else int(v), e.to)
+        if isinstance(e.x, Select) and e.to.is_float:
+            then, orelse = (_unwidened(arm, e.to) for arm in (e.x.a, e.x.b))
+            return e if then is None or orelse is None else Select(e.x.cond, then, orelse)
     if isinstance(e, Call) and e.fn in INT_FUNCS and all(is_const(a) for a in e.args):
         args = [a.value for a in e.args]  # type: ignore[attr-defined]
         if isinstance(e.ty, Scalar) and not (e.fn == "cdiv" and args[1] == 0) and _fits(INT_FUNCS[e.fn](*args), e.ty):
@@ -210,6 +215,18 @@ def fold_node(e: Expr) -> Expr:
             bits = int(e.args[0].value) & ((1 << of.bits) - 1)  # type: ignore[attr-defined]
             return Const(BIT_FUNCS[e.fn](bits, of.bits), e.ty)
     return e
+
+
+def _unwidened(e: Expr, t: Scalar) -> Expr | None:
+    """The value of ``e`` as one of the float type ``t`` where it was widened from ``t``, or is a number that ``t`` has
+    too; else None."""
+    if not isinstance(e.type, Scalar) or not e.type.is_float or e.type.bits <= t.bits:
+        return None
+    if isinstance(e, Cast) and e.style != "bit" and e.x.type == t:
+        return e.x
+    if isinstance(e, Const) and t == F32 and c_float(e.value).value == e.value:
+        return Const(e.value, t)
+    return None
 
 
 def _chained(e: Binary, inner: Binary) -> Expr:

@@ -21,6 +21,7 @@ from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Load, Par, Reduce
+from ktc.ir.types import Scalar
 from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import Product, products
 
@@ -145,6 +146,8 @@ class Layout:
     down: Par
     across: Par
     factors: tuple[tuple[str, tuple[str, ...]], ...]
+    lanes: int
+    """Elements of a factor that a load takes at most."""
 
     @property
     def turned(self) -> bool:
@@ -152,8 +155,12 @@ class Layout:
         return all(ways is TURNED for _, ways in self.factors)
 
 
-TURNED = ("transpose=yes vec=4", "transpose=yes", "")
-AS_IT_IS = ("vec=4", "")
+TURNED = ("transpose=yes vec={lanes}", "transpose=yes", "")
+AS_IT_IS = ("vec={lanes}", "")
+"""Ways of a factor into shared memory, best first; lanes: elements that a load takes at most."""
+
+WIDEST = 16
+"""Bytes of a thread's widest load."""
 
 
 def layout_of(kernel: Kernel, p: Product) -> Layout:
@@ -166,7 +173,8 @@ def layout_of(kernel: Kernel, p: Product) -> Layout:
     turn = bool(stored) and all(a.pattern(p.rows.var.name) == "unit" for a in stored)
     factors = tuple((x.buffer.name, ways(x)) for x in (p.a, p.b))
     down, across = (p.cols, p.rows) if turn else (p.rows, p.cols)
-    return Layout(down, across, factors[::-1] if turn else factors)
+    lanes = min(WIDEST // x.type.bytes for x in (p.a, p.b) if isinstance(x.type, Scalar))
+    return Layout(down, across, factors[::-1] if turn else factors, lanes)
 
 
 def runs_along(kernel: Kernel, p: Product, x: Load) -> bool:
@@ -320,7 +328,7 @@ def _stagings(layout: Layout, k: str, by_copies: bool) -> Iterator[str]:
         staged, padded = [], []
         for name, ways in dict(layout.factors).items():  # both tiles of one array are staged at once
             mine = [w for w in ways if not (by_copies and w == TURNED[0])]
-            way = mine[min(plainer, len(mine) - 1)]
+            way = mine[min(plainer, len(mine) - 1)].format(lanes=layout.lanes)
             staged.append(f"stage-shared{{array={name} loop={k}{' ' * bool(way)}{way}}}")
-            padded += [f"pad-shared{{array={name}_s.* by=4}}"] if way.startswith("transpose") else []
+            padded += [f"pad-shared{{array={name}_s.* by={layout.lanes}}}"] if way.startswith("transpose") else []
         yield " | ".join(staged + padded)

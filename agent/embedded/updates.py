@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Par, Reduce, Stmt, Sym, bodies
+from ktc.ir.nodes import Binary, For, Par, Reduce, Stmt, Sym, bodies
 from ktc.ir.types import F32
-from ktc.ir.walk import walk
+from ktc.ir.walk import all_exprs, walk
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import place_of
@@ -63,7 +64,12 @@ def repeated_updates(raised: Kernel, units: int, facts: Sequence[KernelFacts], a
         if summed is None:
             continue
         if not any(s.var == loop.var for s in loops(summed)):
-            ideas = _sums(summed, units, alone, {s.var for s in loops(kernel)})
+            old = {s.var for s in loops(kernel)}
+            whole = "".join(f" | {step}" for step in _joins(summed, old))
+            joined = after(summed, whole[3:]) if whole else None
+            ideas = _sums(summed, units, alone, old)
+            if joined is not None and not _takes_apart(joined, old):
+                ideas = chain(_sums(joined, units, alone + whole, old), ideas)
         else:
             ideas = _beside(kernel, loop, units, facts)
         for idea, why, gain in ideas:
@@ -120,6 +126,19 @@ def along(kernel: Kernel, candidates: Sequence[Loop]) -> Loop | None:
     units = Counter(i for n, found in moved if n == most for i in found)
     best = max(candidates, key=lambda s: units[id(s)], default=None)
     return best if best is not None and units[id(best)] else None
+
+
+def _joins(summed: Kernel, before: Collection[Sym]) -> Iterator[Step]:
+    """The steps that make one sum over all terms of each sum of sums that came up."""
+    for n in nests(summed.body):
+        if n.summed[0].var not in before and len(n.summed) > 1:
+            yield Step("join-sums").with_(loop=place_of(summed, n.summed[0]), width=1)
+
+
+def _takes_apart(kernel: Kernel, before: Collection[Sym]) -> bool:
+    """Whether a sum that came up takes its counter apart in each iteration."""
+    new = [n.summed[0] for n in nests(kernel.body) if n.summed[0].var not in before]
+    return any(isinstance(e, Binary) and e.op in ("/", "%") for s in new for e in all_exprs(s.body))
 
 
 def _sums(summed: Kernel, units: int, steps: str, before: Collection[Sym]) -> Iterator[Idea]:

@@ -95,7 +95,7 @@ def _found(kernel: Kernel, loop: Reduce) -> tuple[Kernel, Reduce, Nest]:
     whole = summed_where_made(plain, _same(plain, loop))
     target = _same(whole, loop)
     nest = nest_of(target)
-    if nest is None or (whole is plain and len(nest.loops) < 2):
+    if nest is None or (whole is plain and not any(isinstance(s, Reduce) for s in target.body)):
         why = f"what '{loop.var.name}' adds up are no sums that write nothing, of lengths that stand still"
         raise Refusal("E-JOIN-NONE", why, places(loop))
     return whole, target, nest

@@ -176,6 +176,7 @@ def _range(t: Counter, r: Counter) -> tuple[Expr, bool] | None:
 
 def _guarded(value: Expr, whole: Sym, a: Acc) -> tuple[Expr, Expr] | None:
     """(value, bound) of ``whole < bound ? value : identity``."""
+    value = simplify(value)
     if not isinstance(value, Select) or not isinstance(a.sym.type, Scalar):
         return None
     bound = upper_bound(value.cond, whole) if is_identity(value.b, a.op, a.sym.type) else None

@@ -15,15 +15,15 @@ an element remains, or one a block where blocks share the reduction; over the ro
 sizes=32}`` before it), one a tile.
 
 Legal where the operation is associative and commutative and its old value not wanted, where what is added can be
-computed after the loop (declarations are computed again; what the loop sums up itself is not), and where the loop
-neither reads the elements nor changes what they are computed from. The order of floating-point sums changes, as that of
-atomics may anyway.
+computed after the loop (declarations and reductions are computed again; what a serial loop sums up is not), and where
+the loop neither reads the elements nor changes what they are computed from. The order of floating-point sums changes,
+as that of atomics may anyway.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import identity
@@ -60,7 +60,7 @@ from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 
-from .repeated_updates import Frame, Update, ends, needs, updates
+from .repeated_updates import Frame, Update, ends, is_conditional, is_pure, needs, sums_up, updates
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,12 @@ def _does_nothing(s: Stmt, read: set[Sym]) -> bool:
     match s:
         case Decl():
             return s.sym not in read and (s.init is None or is_removable(s.init))
+        case Reduce():
+            return not sums_up(s, read) and is_pure(s)
         case For() | Par():
             return not s.body
         case If():
             return not s.then and not s.orelse and is_removable(s.cond)
-        case Reduce():
-            values = [a.value for a in s.accs]
-            return not any(a.sym in read for a in s.accs) and not s.body and all(map(is_removable, values))
     return False
 
 
@@ -167,31 +166,29 @@ def _value(u: Update) -> Expr:
     assert isinstance(t, Scalar)
     out = cast(u.atomic.value, t)
     for f in reversed(u.frames):
-        guarded = {d.sym: d.init for d in f.before if d.init is not None and d.sym in u.names}
-        if _is_conditional(u, f):
+        guarded = {d.sym: d.init for d in f.before if isinstance(d, Decl) and d.init is not None and d.sym in u.names}
+        if is_conditional(u, f):
             out = expand(out, guarded)
         if f.condition is not None and not u.is_chosen(f):
             out = Select(f.condition, out, identity(u.op, t))
     return out
 
 
-def _is_conditional(u: Update, f: Frame) -> bool:
-    """Whether the statements of ``f`` run under a condition that changes within the sum."""
-    upto = u.frames[: u.frames.index(f) + 1]
-    return any(x.condition is not None and not u.is_chosen(x) for x in upto)
-
-
 def _declarations(group: Sequence[Update], summed: Sequence[Frame], k: int) -> Body:
-    """The declarations that run once for every iteration of the ``k``-th loop summed over, in their order."""
-    out: dict[tuple[int, int], Decl] = {}
+    """The declarations and sums that run once for every iteration of the ``k``-th loop summed over, in their order."""
+    out: dict[tuple[int, int], Decl | Reduce] = {}
     for u in group:
         wanted = needs(u)
         at = [i for i, f in enumerate(u.frames) if f.condition is None and not u.is_chosen(f)]
         for i in range(at[k], at[k + 1] if k + 1 < len(at) else len(u.frames)):
-            if not _is_conditional(u, u.frames[i]):
+            if not is_conditional(u, u.frames[i]):
                 before = enumerate(u.frames[i].before)
-                out |= {(i, j): d for j, d in before if d.sym in wanted and d.sym in u.names}
+                out |= {(i, j): s for j, s in before if _is_needed(u, s, wanted)}
     return tuple(out[at] for at in sorted(out))
+
+
+def _is_needed(u: Update, s: Decl | Reduce, wanted: Collection[Sym]) -> bool:
+    return sums_up(s, wanted) if isinstance(s, Reduce) else s.sym in wanted and s.sym in u.names
 
 
 def _reduce(s: Stmt, u: Update, accs: tuple[Acc, ...], body: Body) -> Reduce:

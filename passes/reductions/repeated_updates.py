@@ -7,18 +7,35 @@ apart into those that choose the element and those that are summed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.atomic_ops import ANY_ORDER, COMBINED_BY
+from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import AddrOf, Atomic, Body, Decl, Expr, For, If, Load, Par, Raw, Stmt, Sym, Unary, has_bodies
+from ktc.ir.nodes import (
+    AddrOf,
+    Atomic,
+    Body,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Raw,
+    Reduce,
+    Stmt,
+    Sym,
+    Unary,
+    has_bodies,
+)  # fmt: skip
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, walk
+from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, used_in, walk
 from ktc.passes.core.refusals import Refusal
 from ktc.passes.shared.serial_sums import counted_to
 
@@ -28,13 +45,14 @@ OPERATORS = {**COMBINED_BY, "sub": "+"}
 
 @dataclass(frozen=True)
 class Frame:
-    """A list of statements around an atomic: what it is the body of, and the declarations before the atomic in it.
+    """A list of statements around an atomic: what it is the body of, and the declarations and sums before the atomic
+    in it.
 
     ``condition``: under which the body of an ``if`` runs; None for that of a loop.
     """
 
     owner: Stmt
-    before: tuple[Decl, ...]
+    before: tuple[Decl | Reduce, ...]
     condition: Expr | None = None
 
 
@@ -45,7 +63,7 @@ class Update:
     ``frames``: the lists of statements around it, that of the loop first. ``chosen``: the loops and conditions that
     choose the element, outermost first; the other loops in ``frames`` are summed over. ``index``: the element, in
     terms of what is outside of the loop and of the loops ``chosen``. ``names``: the declarations that ``index``,
-    bounds and values may need, by symbol.
+    bounds and values may need, by symbol; ``sums``: the reductions that values may need, by what they sum up.
     """
 
     atomic: Atomic
@@ -53,6 +71,7 @@ class Update:
     chosen: tuple[Stmt, ...]
     index: tuple[Expr, ...]
     names: Mapping[Sym, Decl]
+    sums: Mapping[Sym, Reduce]
 
     @property
     def op(self) -> str:
@@ -97,7 +116,7 @@ def _atomics(body: Body, frames: tuple[Frame, ...]) -> Iterator[tuple[Atomic, tu
     """Atomics of ``body``, the innermost of ``frames``, that stand in loops and conditions alone."""
     last = frames[-1]
     for k, s in enumerate(body):
-        before = tuple(d for d in body[:k] if isinstance(d, Decl))
+        before = tuple(d for d in body[:k] if isinstance(d, Decl | Reduce))
         here = (*frames[:-1], Frame(last.owner, before, last.condition))
         if isinstance(s, Atomic):
             yield s, here
@@ -114,7 +133,9 @@ def _update(loop: Par, atomic: Atomic, frames: tuple[Frame, ...]) -> Update | st
     if atomic.op not in OPERATORS or atomic.dst is not None:
         return f"the updates of '{name}' are not independent of each other: what it held before is used"
     changing = assigned(loop.body)
-    names = {d.sym: d for f in frames for d in f.before if d.init is not None and d.sym not in changing}
+    declarations = (d for f in frames for d in f.before if isinstance(d, Decl))
+    names = {d.sym: d for d in declarations if d.init is not None and d.sym not in changing}
+    sums = {a.sym: r for f in frames for r in f.before if isinstance(r, Reduce) for a in r.accs}
     values = {s: d.init for s, d in names.items() if d.init is not None}
     index = tuple(expand(i, values) for i in atomic.index)
     chosen: list[Stmt] = []
@@ -139,7 +160,7 @@ def _update(loop: Par, atomic: Atomic, frames: tuple[Frame, ...]) -> Update | st
             chosen.append(f.owner)
         elif ends(f.owner) is None:
             return f"the loop '{f.owner.var.name}' around the updates of '{name}' does not count up by one"  # type: ignore[attr-defined]
-    return Update(atomic, frames, tuple(chosen), index, names)
+    return Update(atomic, frames, tuple(chosen), index, names, sums)
 
 
 def ends(s: Stmt) -> tuple[Expr, Expr] | None:
@@ -167,14 +188,34 @@ def needs(u: Update) -> set[Sym]:
         out.add(s)
         if s in u.names and u.initials.get(s) is not None:
             todo |= used(u.initials[s]) - out
+        if s in u.sums:
+            todo |= used_in((u.sums[s],)) - set(declared((u.sums[s],))) - out
     return out
+
+
+def is_pure(s: Stmt) -> bool:
+    """Whether ``s`` declares values or sums them up and does nothing else, so that it may run again, or not at all."""
+    if isinstance(s, Decl):
+        return not isinstance(s.sym.type, Array) and s.init is not None and is_removable(s.init)
+    return isinstance(s, Reduce) and all(map(is_removable, children(s))) and all(map(is_pure, s.body))
+
+
+def sums_up(s: Reduce, wanted: Collection[Sym]) -> bool:
+    """Whether ``s`` sums up any of ``wanted``."""
+    return any(a.sym in wanted for a in s.accs)
+
+
+def is_conditional(u: Update, f: Frame) -> bool:
+    """Whether the statements of ``f`` run under a condition that changes within the sum."""
+    upto = u.frames[: u.frames.index(f) + 1]
+    return any(x.condition is not None and not u.is_chosen(x) for x in upto)
 
 
 def _check_values(loop: Par, u: Update) -> None:
     """All that ``u`` needs can be computed after the loop, or it is refused."""
     around = {v for f in u.frames if (v := _var(f.owner)) is not None}
     computed = set(declared(loop.body)) | {s for s in assigned(loop.body) if not _is_memory(s)}
-    missing = (needs(u) & computed) - set(u.names) - around
+    missing = (needs(u) & computed) - set(u.names) - {s for s, r in u.sums.items() if is_pure(r)} - around
     if missing:
         what = min(missing, key=lambda s: s.id)
         why = f"what '{u.atomic.buffer.name}' is updated with needs '{what.name}', which the loop computes on its way"
@@ -184,6 +225,11 @@ def _check_values(loop: Par, u: Update) -> None:
     if array is not None or not all(map(is_removable, exprs)):
         why = f"what '{u.atomic.buffer.name}' is updated with cannot be computed again"
         raise Refusal("E-UPDATES-VALUE", why, places(u.atomic))
+    conditional = (f for f in u.frames if is_conditional(u, f))
+    summed = (s for f in conditional for s in f.before if isinstance(s, Reduce))
+    if any(sums_up(hidden := s, needs(u)) for s in summed):
+        why = f"what '{u.atomic.buffer.name}' is updated with is summed up under a condition that changes in the loop"
+        raise Refusal("E-UPDATES-VALUE", why, places(hidden, u.atomic))
     chosen = [f for f in u.frames[1:] if u.is_chosen(f)]
     first = next((k for k, f in enumerate(u.frames) if f.condition is not None and not u.is_chosen(f)), None)
     for f in chosen:
@@ -241,4 +287,4 @@ def _is_memory(s: Sym) -> bool:
     return hasattr(s.type, "space") or hasattr(s.type, "elem")
 
 
-__all__ = ["Frame", "Update", "ends", "needs", "updates"]
+__all__ = ["Frame", "Update", "ends", "is_conditional", "is_pure", "needs", "sums_up", "updates"]

@@ -9,16 +9,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
+from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
     Binary,
     Body,
+    Call,
     Cast,
     Decl,
     Expr,
@@ -32,11 +33,14 @@ from ktc.ir.nodes import (
     Var,
     bodies,
 )  # fmt: skip
-from ktc.ir.types import F32, I32, Scalar
-from ktc.ir.walk import assigned, declared, substitute_expr, used, walk, walk_expr
+from ktc.ir.types import F32, F64, I32, U32, Scalar
+from ktc.ir.walk import assigned, declared, substitute_expr, used, walk
 from ktc.passes.core.places import LoopStmt
 from ktc.passes.core.refusals import Refusal, Refused, attempted
 from ktc.passes.loops.tile import counted
+
+WORDS = (F32, I32, U32, F64)
+"""Types of elements that lie in memory as they are summed, and of which four are a vector."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,12 @@ class Product:
 
 
 def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = False) -> Product:
-    """The product that ``s`` sums, or why it is none. ``plain``: of f32 as it lies in memory, which no tensor core
-    takes, instead of narrower elements; factors that the sum does not change may stand beside the two, and the products
-    may be subtracted. ``whole``: as it is before it is tiled, when its rows and columns may be spread over blocks
-    alone."""
+    """The product that ``s`` sums, or why it is none.
+
+    ``plain``: of words as they lie in memory (:data:`WORDS`), which no tensor core takes, instead of narrower elements;
+    what is summed may then be anything that combines the two, such as their squared difference, with values that the
+    sum does not change, and it may be subtracted, or the least or the greatest be kept. ``whole``: as it is before it
+    is tiled, when its rows and columns may be spread over blocks alone."""
     locs = places(s)
     if isinstance(s, Par):
         raise Refusal("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
@@ -77,8 +83,8 @@ def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = F
         *head, update = s.body
         front = tuple(head)
         match update:
-            case Assign(sym=x, value=Binary("+" | "-" as op, Var(y), v)) if x == y and (plain or op == "+"):
-                init, value = Var(x), v
+            case Assign(sym=x, value=e) if (term := _term(e, x, plain)) is not None:
+                init, value = Var(x), term
             case Store(buffer=b, index=i, value=Binary("+", Load(c, j, 1), v)) if (b, i) == (c, j):
                 init, value = Load(b, i), v
             case _:
@@ -87,6 +93,20 @@ def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = F
             raise Refusal("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
     inner = [p for p in around if whole or any(lv.kind not in ("block", "cluster") for lv in p.dist) or not p.dist]
     return _operands(kernel, s, around, inner, front, init, value, update, plain)
+
+
+def _term(e: Expr, total: Sym, plain: bool) -> Expr | None:
+    """What ``total = e`` adds to ``total`` (``plain``: or takes from it, or compares with it); None if it is not so."""
+    match e:
+        case Binary("+", Var(y), term) if y == total:
+            return term
+        case Binary("-", Var(y), term) | Binary("+", term, Var(y)) if plain and y == total:
+            return term
+        case Call("min" | "max", (a, b)) if plain and Var(total) in (a, b):
+            return b if a == Var(total) else a
+        case Call("fma", (a, b, Var(y))) if plain and y == total:
+            return Binary("*", a, b)
+    return None
 
 
 def products(kernel: Kernel, plain: bool = False) -> Iterator[Product]:
@@ -123,12 +143,10 @@ def _operands(
         env[d.sym] = substitute_expr(d.init, env)
     value = substitute_expr(value, env)
     changing = assigned(s.body) | set(declared(s.body)) | {s.var}
-    factors = list(_factors(value, changing) if plain else (value.a, value.b) if _is_product(value) else ())
-    factor = _plain_factor if plain else _factor
-    loads = [x for x in map(factor, factors) if x]
-    if len(loads) != 2 or len(factors) != 2 or value.type != F32:
-        why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
-        raise Refusal("E-TENSOR-TYPE", why, locs)
+    loads = _words(value, changing) if plain else _converted(value)
+    if len(loads) != 2:
+        what = "combines no two words of memory" if plain else "is no product of two converted elements"
+        raise Refusal("E-TENSOR-TYPE", f"what is summed {what}: (float)a[..] * (float)b[..]", locs)
     written = assigned(s.body) - ({init.buffer} if isinstance(init, Load) else set())
     if {x.buffer for x in loads} & written:
         raise Refusal("E-TENSOR-OPERAND", "the loop writes a factor", locs)
@@ -153,24 +171,21 @@ def _operands(
     return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update)
 
 
-def _is_product(e: Expr) -> TypeGuard[Binary]:
-    return isinstance(e, Binary) and e.op == "*"
+def _converted(e: Expr) -> list[Load]:
+    """The loads of ``f32(a[i]) * f32(b[j])``; none if ``e`` is something else."""
+    factors = (e.a, e.b) if isinstance(e, Binary) and e.op == "*" and e.type == F32 else ()
+    return [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and isinstance(x.x.type, Scalar)]
 
 
-def _factors(e: Expr, changing: Collection[Sym]) -> Iterator[Expr]:
-    """The factors of ``e``, without those that stay the same: ``alpha * a[i] * b[i]`` is a product of two elements."""
-    if _is_product(e):
-        yield from _factors(e.a, changing)
-        yield from _factors(e.b, changing)
-    elif used(e) & set(changing) or any(isinstance(x, Load) for x in walk_expr(e)):
-        yield e
+def _words(e: Expr, changing: Collection[Sym]) -> list[Load]:
+    """The elements that the value ``e`` combines, each once; none if they are no words, or if what the sum changes has
+    a part in ``e`` otherwise."""
+    loads: list[Load] = []
 
+    def read(x: Expr) -> bool:
+        if isinstance(x, Load):
+            loads.append(x)
+            return x.width == 1 and x.type in WORDS
+        return not (isinstance(x, Var) and x.sym in changing) and all(map(read, children(x)))
 
-def _factor(e: Expr) -> Load | None:
-    """The load of ``f32(a[i])``."""
-    return e.x if isinstance(e, Cast) and isinstance(e.x, Load) and isinstance(e.x.type, Scalar) else None
-
-
-def _plain_factor(e: Expr) -> Load | None:
-    """The load ``a[i]`` of an f32."""
-    return e if isinstance(e, Load) and e.type == F32 and e.width == 1 else None
+    return list(dict.fromkeys(loads)) if e.type in WORDS and read(e) else []

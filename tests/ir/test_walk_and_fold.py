@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ktc.ir.fold import evaluate
-from ktc.ir.nodes import Binary, Expr, Var, fresh
-from ktc.ir.text import parse_kernel
+import dataclasses
+
+import pytest
+
+from ktc.ir.fold import evaluate, simplify
+from ktc.ir.nodes import Binary, Expr, Store, Var, fresh
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import I32
 from ktc.ir.walk import assigned, mentions, used_in, walk
 from tests.ir.interp.interp_samples import ROWS_PARALLEL, ROWS_TREE
@@ -23,3 +27,20 @@ def test_a_part_that_stands_in_many_places_is_evaluated_once() -> None:
     for _ in range(200):
         e = Binary("+", e, e)
     assert evaluate(e, {"n": 3}) == 3 << 200 and evaluate(e, {"n": 5}) == 5 << 200 and evaluate(e, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "folded"),
+    [
+        ("f32(n > 0 ? f64(x) : 0.5_f64)", "n > 0 ? x : 0.5"),
+        ("f32(n > 0 ? f64(x) : 0.1_f64)", None),  # no float equals it
+        ("f32(n > 0 ? f64(x) : 1e+40_f64)", None),
+        ("f32(n > 0 ? f64(x) : f64(n))", None),
+    ],
+)
+def test_a_choice_that_is_widened_to_be_rounded_back_is_one_of_floats(choice: str, folded: str | None) -> None:
+    kernel = parse_kernel(f"kernel k(y: f32*, n: i32, x: f32)\n  launch grid(1) block(1)\n  y[0] = {choice}\n")
+    (store,) = kernel.body
+    assert isinstance(store, Store)
+    again = kernel.with_(body=(dataclasses.replace(store, value=simplify(store.value)),))
+    assert f"y[0] = {folded or choice}" in print_kernel(again)

@@ -187,3 +187,42 @@ def test_a_sum_of_two_products_is_two_sums_in_one_tile(tmp_path) -> None:
     built = builder.build(Proposal(found[0], ""))
     tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
     assert verify(work.load_kernel(), tuned, work).ok
+
+
+COMBINED = {
+    "whole numbers": ("i32", "0", "s + p[y * t + c] * q[c * v + x]"),
+    "doubles": ("f64", "0.0", "s + p[y * t + c] * q[c * v + x]"),
+    "fused": ("f32", "0.0", "fma(p[y * t + c], q[c * v + x], s)"),
+    "squared distances": ("f32", "0.0", "s + (p[y * t + c] - q[c * v + x]) * (p[y * t + c] - q[c * v + x])"),
+    "shortest paths": ("f32", "3.0", "min(s, p[y * t + c] + q[c * v + x])"),
+    "greatest": ("f32", "-3.0", "max(p[y * t + c] * q[c * v + x], s)"),
+}
+
+
+def combined(kind: str) -> str:
+    """A kernel whose results each combine a row with a column."""
+    scalar, start, update = COMBINED[kind]
+    text = KERNEL.replace("f32", scalar).replace("s: " + scalar + " = 0.0", f"s: {scalar} = {start}")
+    return text.replace("s += p[{p}] * q[{q}]", f"s = {update}").replace("z[{z}] = s * 0.5", "z[y * v + x] = s")
+
+
+@pytest.mark.parametrize("kind", COMBINED)
+def test_whatever_combines_two_elements_is_tiled_like_a_product(kind: str) -> None:
+    lanes = 2 if kind == "doubles" else 4
+    found = ideas(combined(kind))
+    assert found and all(f"stage-shared{{array=q loop=c_tile.* vec={lanes}}}" in steps for steps in found)
+
+
+def test_the_smallest_tile_keeps_the_least_of_all_terms(tmp_path) -> None:
+    work = workload(tmp_path, combined("shortest paths"))
+    builder, _ = observe(combined("shortest paths"), SIZES)
+    steps = ideas(combined("shortest paths"), {"h": 256, "v": 256, "t": 256})[0]
+    built = builder.build(Proposal(f"raise | {steps}", ""))
+    assert verify(work.load_kernel(), bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs}), work).ok
+
+
+@pytest.mark.parametrize(
+    "value", ["p[y * t + c] * q[c * v + x] * p[c]", "p[y * t + c] * f32(c)", "p[y * t + c] * p[y * t]"]
+)
+def test_what_combines_more_or_less_is_no_product(value: str) -> None:
+    assert ideas(KERNEL.replace("p[{p}] * q[{q}]", value).format(z="y * v + x")) == []

@@ -29,6 +29,13 @@ BESIDE = thread_a_row(
     "      atomic add g[y], p[q * wide + y]\n      h[q * wide + y] = p[q * wide + y] * s\n"
 )
 LOSS = thread_a_row("    h[q] = 2.0 * p[q]\n    atomic add g[0], p[q] * p[q]\n")
+OF_BLOCKS = f"""kernel a({BUFFERS}, rows: i32 range 1..4096, wide: i32 range 1..4096)
+  launch grid(cdiv(rows, 64)) block(64)
+  par b in 0..cdiv(rows, 64) @ [block.x]
+    reduce(+) s: f32 = 0.0 over t in 0..64 @ [thread.x 64]
+      yield b * 64 + t < rows ? p[b * 64 + t] : 0.0
+    atomic add g[0], s
+"""
 CHOSEN_BY_DATA = thread_a_row("    atomic add g[m[q] as i32], 1.0\n")
 PLAIN = thread_a_row("    h[q] = p[q]\n")
 
@@ -53,6 +60,11 @@ def test_column_sums_have_lanes_along_the_columns_and_threads_and_blocks_along_t
 def test_one_total_is_summed_by_resident_blocks() -> None:
     assert len(proposed(TOTAL)) == 2 and all("block.x $BLOCKS:(100,200,400,800)" in s for s in proposed(TOTAL))
     assert all("z=[vec $V, thread.x 32, seq]" in s and "q=[thread.y" in s for s in proposed(OF_ALL))
+
+
+def test_sums_of_blocks_that_end_in_one_total_are_one_sum_in_wide_loads() -> None:
+    first = proposed(OF_BLOCKS)[0]
+    assert first.startswith("reduce-atomics{loop=b} | join-sums{loop=b width=1} | map{b=[vec $V, thread.x $T, unroll")
 
 
 def test_sums_beside_other_work_are_those_of_a_block_s_rows() -> None:

@@ -108,3 +108,23 @@ def test_terms_that_depend_on_the_thread_keep_its_loop() -> None:
 def test_a_range_of_blocks_has_no_width() -> None:
     unknown = SERIAL.replace("cdiv(n, 8)", "cdiv(n, 8) * i32(x[0])").replace("i < n ?", "i < n && r < 1 ?")
     assert refused(parse_kernel(unknown), "join-sums{loop=q width=4}").code == "E-JOIN-WIDTH"
+
+
+BLOCKS = """\
+kernel total(y: f32* noalias, x: f32 const* readonly, n: i32)
+  launch grid(1) block(1)
+  reduce(+) all: f32 = 0.0 over b in 0..cdiv(n, 8) @ [block.x]
+    reduce(+) own: f32 = 0.0 over t in 0..8 @ [thread.x 8]
+      let i: i32 = b * 8 + t
+      yield f32(i < n ? f64(x[i]) : 0.0_f64)
+    yield own
+  y[0] = all
+"""
+
+
+def test_blocks_and_their_threads_are_one_range() -> None:
+    """As a grid of blocks counts through an array, whose sums are all that they give, in doubles by mistake."""
+    kernel = parse_kernel(BLOCKS)
+    joined = applied(kernel, "join-sums{loop=b width=1}")
+    assert "over b in 0..n @ [seq]\n    yield x[b]" in body_of(joined)
+    assert differs(kernel, joined, [{"n": n} for n in (1, 8, 21)], lower=False) is None

@@ -75,6 +75,10 @@ SUMS = {
     "a part of the row": "    par c in 0..min(r, d) @ [seq]\n      atomic add o[0], x[c]\n",
     "subtracted": "    atomic sub o[d], x[r]\n",
     "the largest": "    par c in 0..d @ [seq]\n      atomic max o[c], x[r * d + c]\n",
+    "the sum of each row": "    reduce(+) a: f32 = 0.0 over c in 0..d @ [seq]\n      let v: f32 = x[r * d + c]\n"
+    "      yield v * v\n    atomic add o[0], a\n",
+    "the sum of each row, used twice": "    reduce(+) a: f32 = 0.0 over c in 0..d @ [seq]\n      yield x[r * d + c]\n"
+    "    let h: f32 = a * 0.5\n    if q[r] > 0\n      atomic add o[0], h + a\n    atomic add o[r + 1], a\n",
     "another element each, too": "    atomic add o[r % 7], 2.0\n    atomic add o[1], x[r]\n",
 }
 
@@ -102,8 +106,11 @@ def test_a_sum_without_parts_touches_nothing() -> None:
         ("    var was: f32\n    was = atomic add o[0], x[r]\n", "E-UPDATES-NONE", "what it held before is used"),
         ("    par c in 0..r @ [seq]\n      atomic add o[c], x[r]\n",
          "E-UPDATES-NONE", "how far 'c' runs depends on 'r'"),
-        ("    reduce(+) a: f32 = 0.0 over c in 0..d @ [seq]\n      yield x[c]\n    atomic add o[0], a\n",
-         "E-UPDATES-VALUE", "needs 'a'"),
+        ("    if q[r] > 0\n      reduce(+) a: f32 = 0.0 over c in 0..d @ [seq]\n        yield x[c]\n"
+         "      atomic add o[0], a\n",
+         "E-UPDATES-VALUE", "summed up under a condition"),
+        ("    reduce(+) a: f32 = 0.0 over c in 0..d @ [seq]\n      var v: f32 = 0.0\n      v = x[c]\n      yield v\n"
+         "    atomic add o[0], a\n", "E-UPDATES-VALUE", "needs 'a'"),
         ("    var a: f32 = 0.0\n    if q[r] > 0\n      a = x[r]\n    atomic add o[0], a\n",
          "E-UPDATES-VALUE", "needs 'a'"),
         ("    atomic add o[0], o[r]\n", "E-UPDATES-READ", "'o' is read"),
