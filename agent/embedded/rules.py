@@ -17,6 +17,7 @@ from ktc.passes.core.script import DistSpec
 from .block_phases import phases
 from .carried import carried
 from .cpu_nests import cpu_nests
+from .fast_axes import along_memory
 from .halos import halo_tiles
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
@@ -95,6 +96,9 @@ class Rules:
         gpu = o.device.profile.startswith(GPUS)
         for before, kernel in hidden_products(raised) if gpu else ():  # no one else tiles products by threads
             yield from self._products(o, before, kernel)
+        for before, kernel in along_memory(raised):
+            yield from self._reuse(o, before, kernel)
+            yield from self._after(o, before, kernel, frozenset())
         for before, kernel in forms(raised):
             yield from self._reuse(o, before, kernel)
         able = _able(o)
