@@ -17,7 +17,6 @@ from ktc.passes.core.script import DistSpec
 from .block_phases import phases
 from .carried import carried
 from .cpu_nests import cpu_nests
-from .fast_axes import along_memory
 from .halos import halo_tiles
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
@@ -29,7 +28,7 @@ from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_row
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
 from .trials import wherever
-from .turned import turned
+from .turned import along_memory, turned
 from .updates import repeated_updates
 from .walked_layers import side_by_side
 from .walked_points import walked_points

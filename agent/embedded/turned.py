@@ -1,9 +1,11 @@
-"""Copies with a strided side: a tile read along its rows and written along its columns, through shared memory.
+"""Planes in which neighbouring threads are a row of memory apart, on both sides or on one.
 
+    par y, x: out[x * h + y] = f(in[x * h + y])  par x, y: the loop along which memory runs takes the threads' fast axis
+                                                 and goes inside; whatever is thought of for a plane begins there
     par y, x: out[x * h + y] = in[y * w + x]     tiles of y and x: in's rows by neighbouring threads into shared memory,
                                                  out's rows by neighbouring threads out of it
 
-Whichever loop neighbouring threads take, one array is read or written a sector an element otherwise. The loop that
+With one strided side, whichever loop neighbouring threads take, one array is read or written a sector an element otherwise. The loop that
 walks along what is stored gets the threads' fast axis; what is loaded along the other one is staged, padded by a
 column so that neither side of the tile meets a bank twice.
 """
@@ -16,8 +18,12 @@ from dataclasses import dataclass
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Par
+from ktc.ir.walk import walk
+from ktc.passes.core.places import place_of
 
 from .nest_shapes import Idea
+from .trials import after
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,9 @@ TILES = (
     Tile(32, 32, "thread.x 32", "thread.y 8, unroll 4", 1),
 )
 """As measured on transposes of 512 to 8192 rows (kernels/EXPERT.md); the last asks nothing of alignment."""
+
+LEVELS = "[thread.y 8, block.y]", "[thread.x 32, block.x]"
+"""Where the loop across memory and the one along it begin."""
 
 GAIN = 3.0
 """Whole sectors on both sides, over one that takes a sector an element."""
@@ -91,4 +100,30 @@ def _steps(t: Tile, nest: Sequence[Axis], along: Axis, arrays: Sequence[str], wi
     )
 
 
-__all__ = ["turned"]
+def along_memory(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The steps that turn the axes of a plane, with a bar behind them, and ``raised`` after them."""
+    found = [a for a in accesses(raised) if a.space == "global"]
+    for outer in (s for s in walk(raised.body) if isinstance(s, Par) and len(s.body) == 1):
+        inner = outer.body[0]
+        if isinstance(inner, Par) and _fast(inner) and not _fast(outer) and _runs_along(found, outer, inner):
+            across, along = place_of(raised, inner), place_of(raised, outer)
+            steps = f"interchange{{outer={along}}} | map{{{across}={LEVELS[0]} {along}={LEVELS[1]}}}"
+            done = after(raised, steps)
+            if done is not None:
+                yield f"{steps} | ", done
+
+
+def _fast(s: Par) -> bool:
+    return any(lv.kind == "thread" and lv.axis == "x" for lv in s.dist)
+
+
+def _runs_along(found: Sequence[Access], outer: Par, inner: Par) -> bool:
+    """Whether accesses that both move run along ``outer``, and none along ``inner``: what one of them moves is read a
+    row or a column at a time, which is little beside the plane."""
+    inside = [a for a in found if any(x.stmt is inner for x in a.axes)]
+    mine = [a for a in inside if a.moves(outer.var.name) and a.moves(inner.var.name)]
+    unit = [[a for a in mine if a.pattern(s.var.name) == "unit"] for s in (outer, inner)]
+    return bool(unit[0]) and not unit[1]
+
+
+__all__ = ["along_memory", "turned"]
