@@ -5,9 +5,9 @@
     par y, x: out[x * h + y] = in[y * w + x]     tiles of y and x: in's rows by neighbouring threads into shared memory,
                                                  out's rows by neighbouring threads out of it
 
-With one strided side, whichever loop neighbouring threads take, one array is read or written a sector an element otherwise. The loop that
-walks along what is stored gets the threads' fast axis; what is loaded along the other one is staged, padded by a
-column so that neither side of the tile meets a bank twice.
+With one strided side, whichever loop neighbouring threads take, one array is read or written a sector an element
+otherwise. The loop that walks along what is stored gets the threads' fast axis; what is loaded along the other one is
+staged, padded by a column so that neither side of the tile meets a bank twice.
 """
 
 from __future__ import annotations
