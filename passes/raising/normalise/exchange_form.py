@@ -1,7 +1,7 @@
 """A normal form for statement lists in which threads exchange values.
 
 * ``if (t == 0) { x = f(part); out[b] = x; }`` is split in two, so that the exchange ends before the effect;
-* shared cells that only their own thread touches before the first exchange are variables of the thread;
+* shared cells that only their own thread touches from one exchange to the next are variables of the thread;
 * what is computed and put into shared memory in one statement gets a name, and so do shared cells that are added up
   (or multiplied, ..) in the midst of an expression;
 * private computation moves up past the exchange it does not depend on.
@@ -126,36 +126,51 @@ def _assigned_instead(s: Stmt, syms: set[Sym]) -> Stmt | None:
 def own_cells(
     body: Body, injective: Callable[[Sequence[Expr]], bool], filled: Collection[Sym] = ()
 ) -> tuple[Body, set[Sym]]:
-    """Cells of shared arrays that each thread has for itself up to the first exchange, as variables.
+    """Cells of shared arrays that each thread has for itself from one exchange to the next, as variables.
 
-    Arrays of ``filled`` hold something when ``body`` begins: their cells are a thread's own from its first store on.
+    Arrays of ``filled`` hold something when ``body`` begins, and those that ``body`` has touched before an exchange do
+    after it: their cells are a thread's own from its first store on.
     """
-    at = next((k for k, s in enumerate(body) if _waits(s)), len(body))
-    prefix, rest = body[:at], body[at:]
+    made: set[Sym] = set()
+    known = set(filled)
+    start = 0
+    while (at := next((k for k in range(start, len(body)) if _waits(body[k])), None)) is not None:
+        segment, stores = _own_until(body[start:at], injective, known)
+        made |= {s.value.sym for s in stores if isinstance(s.value, Var)}
+        known |= {b for s in body[start : at + 1] for b in mentions(s) if is_shared(b)}
+        body = (*body[:start], *segment, *stores, *body[at:])
+        start += len(segment) + len(stores) + 1
+    return body, made
+
+
+def _own_until(
+    segment: Body, injective: Callable[[Sequence[Expr]], bool], filled: Collection[Sym]
+) -> tuple[Body, tuple[Store, ...]]:
+    """``segment``, in which no thread waits, with variables for a thread's own cells, and the stores that these end up
+    in."""
     places: dict[Sym, set[tuple[Expr, ...]]] = {}
-    for s in walk(prefix):
+    for s in walk(segment):
         if isinstance(s, Store | Atomic) and is_shared(s.buffer):
             places.setdefault(s.buffer, set()).add(s.index if isinstance(s, Store) and s.width == 1 else ())
-    for e in all_exprs(prefix):
+    for e in all_exprs(segment):
         if isinstance(e, Load) and is_shared(e.buffer):
             places.setdefault(e.buffer, set()).add(e.index if e.width == 1 else ())
-    resolve = {s.sym: s.init for s in prefix if isinstance(s, Decl) and s.init is not None}
-    made: set[Sym] = set()
+    resolve = {s.sym: s.init for s in segment if isinstance(s, Decl) and s.init is not None}
+    stores: list[Store] = []
     for b, indices in places.items():
-        if len(indices) != 1 or not rest:
+        if len(indices) != 1:
             continue
         (index,) = indices
-        if _handed_over(prefix, b) or (b in filled and not _stored_first(prefix, b)):
+        if _handed_over(segment, b) or (b in filled and not _stored_first(segment, b)):
             continue
         assert isinstance(b.type, Array)
         if not index or len(index) != len(b.type.shape) or not injective(tuple(_resolved(i, resolve) for i in index)):
             continue
         own = fresh(f"{b.name}_own", b.type.elem)
-        made.add(own)
-        first = next(k for k, s in enumerate(prefix) if b in mentions(s))
-        prefix = (*prefix[:first], Decl(own), *_own(prefix[first:], b, own))
-        rest = (Store(b, index, Var(own)), *rest)
-    return prefix + rest, made
+        first = next(k for k, s in enumerate(segment) if b in mentions(s))
+        segment = (*segment[:first], Decl(own), *_own(segment[first:], b, own))
+        stores.insert(0, Store(b, index, Var(own)))
+    return segment, tuple(stores)
 
 
 def _stored_first(prefix: Body, b: Sym) -> bool:

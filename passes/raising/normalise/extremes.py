@@ -58,8 +58,8 @@ def _is_written(e: Expr, fits: Callable[[float], bool]) -> bool:
 
 
 def _never_nan(statements: Sequence[Stmt], among: set[Sym]) -> set[Sym]:
-    """Which of the variables ``among`` are numbers from their declaration on."""
-    declared = {s.sym for s in statements if isinstance(s, Decl) and s.init is not None and _is_no_nan(s.init)}
+    """Which of the variables ``among`` are numbers from their declaration on, or from their first assignment on."""
+    declared = {s.sym for s in statements if isinstance(s, Decl) and (s.init is None or _is_no_nan(s.init))}
     updates = [s for s in statements if extreme_update(s) is not None]
     conditional = {id(s.then[0]) if isinstance(s, If) else id(s) for s in updates}
     out = {v for v in among if v in declared or (isinstance(v.type, Scalar) and v.type.is_int)}

@@ -9,7 +9,7 @@ tails do not matter. A guess that happens to fit is still checked with the whole
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -38,6 +38,7 @@ from ktc.ir.nodes import (
     Var,
     WarpOp,
     While,
+    bodies,
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_shared
@@ -48,6 +49,7 @@ from ktc.ir.walk import (
     declared,
     map_body,
     mentions,
+    stmt_exprs,
     substitute,
     used,
     used_in,
@@ -63,6 +65,7 @@ from ktc.passes.raising.normalise.exchange_form import (
     split_effects,
     temporaries,
 )
+from ktc.passes.raising.normalise.extremes import with_extremes
 from ktc.passes.raising.normalise.postponed import postponed
 from ktc.passes.raising.normalise.privates import recomputable
 from ktc.passes.raising.normalise.split_sweeps import swept_twice
@@ -123,6 +126,7 @@ class Exchange:
                 return body
             body, more = split_effects(body)
             body, own = own_cells(body, self.probe.injective, before)
+            body = with_extremes(body) if own else body
             body, temps = temporaries(body)
             self.made |= more | own | temps
             return bubbled(named_totals(body))
@@ -211,20 +215,26 @@ class Exchange:
             if cells is None or cells in tried or not (values or cells):
                 continue
             tried.append(cells)
-            outcome = self._outcome(body[:start], (*front, *region), inputs, values, cells)
+            outcome = self._outcome(body[:start], (*front, *region), inputs, values, cells, self._by_all(rest, cells))
             if outcome is not None:
                 return self._replace(region, rest, values, cells, outcome, here, fills)
         return None
 
     def _outcome(
-        self, before: Body, region: Body, inputs: list[Sym], values: list[Sym], cells: list[Cell]
+        self,
+        before: Body,
+        region: Body,
+        inputs: list[Sym],
+        values: list[Sym],
+        cells: list[Cell],
+        by_all: Collection[Cell],
     ) -> dict[object, Meaning] | None:
         """What ``values`` and ``cells`` are at the end of ``region``, as far as each is something that is known."""
         again = {**self.constants, **self.again}
-        outcome = self.probe.summarise(region, inputs, values, cells, again)
+        outcome = self.probe.summarise(region, inputs, values, cells, again, by_all=by_all)
         if outcome is None and (numbers := self._numbers_of_threads(before, live_in(region), again)):
             brought = [*inputs, *(v for v in numbers if v not in inputs)]
-            outcome = self.probe.summarise(region, brought, values, cells, again, numbers)
+            outcome = self.probe.summarise(region, brought, values, cells, again, numbers, by_all)
         if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
             return None
         return outcome
@@ -237,6 +247,11 @@ class Exchange:
         known = {**again, **{v: s for v, s in own.items() if v not in assigned(before)}}
         numbers = {v: self.probe.by_thread(v, known) for v in read if v in self.private and v in known}
         return {v: n for v, n in numbers.items() if n is not None and (np.diff(n) > 0).all()}
+
+    def _by_all(self, rest: Body, cells: Sequence[Cell]) -> list[Cell]:
+        """Those of ``cells`` of which each thread reads its own, in ``rest``, under no condition."""
+        read = {(e.buffer, e.index) for e in _always(rest) if isinstance(e, Load)}
+        return [c for c in cells if c in read and any(used(i) or threads_in(i) for i in c[1])]
 
     def _cells(self, region: Body, rest: Body, fills: Fills) -> list[Cell] | None:
         """Shared elements of the region that are read after it, before what ``fills`` their array anew; None when not
@@ -317,6 +332,15 @@ def _read_instead(rest: Body, cell: Cell, by: Expr, fills: Fills) -> Body:
         return by if isinstance(e, Load) and e.buffer == buffer and e.index == index else e
 
     return map_body(rest[:cut], lambda s: s, on) + rest[cut:]
+
+
+def _always(body: Body) -> Iterator[Expr]:
+    """The expressions of ``body`` that stand under no condition."""
+    for s in body:
+        for e in stmt_exprs(s):
+            yield from walk_expr(e)
+        for inner in () if isinstance(s, If) else bodies(s):
+            yield from _always(inner)
 
 
 def _shared_in(s: Stmt) -> frozenset[Sym]:

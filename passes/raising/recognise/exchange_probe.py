@@ -40,7 +40,7 @@ from ktc.passes.raising.normalise.privates import prologue
 from ktc.passes.shared.rescaled import POWERS
 
 from .coordinates import AXES
-from .exchange_meanings import Among, Fixed, Meaning, Reduced, Trial
+from .exchange_meanings import Among, Fixed, Meaning, Prefix, Reduced, Trial
 from .exchange_trials import infinite, trials, wide, with_known
 from .statement_kinds import expr_with_hardware, threads_in
 
@@ -120,9 +120,13 @@ class Probe:
         cells: list[Cell],
         again: Mapping[Sym, Decl],
         known: Mapping[Sym, np.ndarray] | None = None,
+        by_all: Collection[Cell] = (),
     ) -> dict[object, Meaning] | None:
         """For each output (a variable, or a shared element), what it is in terms of the inputs, of which those of
         ``known`` are the same whatever the others are.
+
+        What all threads share is looked up at the first one, which often is the only one that goes on to use it; of
+        the elements ``by_all``, each thread has its own and uses it.
 
         None when the region cannot be run, or some output is none of the meanings of the table, which are those of
         numbers: vectors have none.
@@ -145,6 +149,8 @@ class Probe:
             for k in list(left):
                 key, t, name = wanted[k]
                 meaning = next((m for m in trial.meanings if m.holds(trial, t, outputs[name])), None)
+                if key in by_all and not isinstance(meaning, Prefix) and len(np.unique(outputs[name])) > 1:
+                    return None
                 if meaning is not None:
                     found[key] = meaning.within(t)
                     del left[k]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ktc.ir.analysis.defs import expand
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_casts
@@ -24,6 +25,7 @@ from ktc.ir.nodes import (
     Alloc,
     AsyncCopy,
     Atomic,
+    Barrier,
     Binary,
     Body,
     Decl,
@@ -41,6 +43,7 @@ from ktc.ir.nodes import (
     Var,
     bodies,
 )
+from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Scalar
 from ktc.ir.walk import (
@@ -69,7 +72,7 @@ def from_own_index(body: Body, launch: Launch) -> Body:
 
 def _from_own_index(s: For, launch: Launch) -> For:
     match s.body:
-        case (Decl(sym=j, init=Expr() as index), If(then=then, orelse=()) as guard):
+        case (Decl(sym=j, init=Expr() as index), If(then=then, orelse=()) as guard, *behind):
             pass
         case _:
             return s
@@ -85,8 +88,10 @@ def _from_own_index(s: For, launch: Launch) -> For:
     whole = same(step, sizes[AXES.index(own.axis)]) and same(s.init, i32(0)) and same(form.coeff(s.var), i32(1))
     if not whole or s.var in used_in(then) | used(guard.cond) or j in assigned(then):
         return s
+    if behind and (own.level != "block" or not all(isinstance(b, Barrier) for b in behind)):
+        return s  # a block that has no part in a round has nobody to wait for
     then_on = fold_node(Binary("+", Var(j), cast(step, t)))
-    return dataclasses.replace(s, var=j, init=cast(own, t), cond=guard.cond, step=then_on, body=then)
+    return dataclasses.replace(s, var=j, init=cast(own, t), cond=guard.cond, step=then_on, body=(*then, *behind))
 
 
 def started_in_place(body: Body) -> Body:
@@ -122,7 +127,9 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     if step is None or hi is None or last is None or last.kind != "block" or last.n is not None:
         return s
     inside = (*before, *loop.body)
-    first = _first(loop.init, s.var)
+    names = _values(tuple(before), assigned(s.body))
+    init, step, hi = (expand(e, names) for e in (loop.init, step, hi))
+    first = _first(init, s.var)
     whole = first is not None and same(s.lo, i32(0)) and same(step, s.hi)
     arrays = {d.sym for d in before if isinstance(d, Alloc)}
     fixed = (used_in(loop.body) | used_in(tuple(before))) - assigned(loop.body) - set(declared(loop.body))
@@ -141,6 +148,19 @@ def _shared_out(s: Par, launch: Launch) -> Par:
     return dataclasses.replace(
         s, var=loop.var, lo=cast(first, t), hi=hi, dist=dist, body=inside, tags=tags, comments=comments
     )
+
+
+def _values(before: Body, changing: set[Sym]) -> dict[Sym, Expr]:
+    """What every block has computed ``before``, by name, from what it was launched with alone."""
+    return {
+        d.sym: d.init
+        for d in before
+        if isinstance(d, Decl)
+        and d.init is not None
+        and d.sym not in changing
+        and is_removable(d.init)
+        and not any(isinstance(x, Load) for x in walk_expr(d.init))
+    }
 
 
 def _is_own_array(s: Stmt) -> bool:

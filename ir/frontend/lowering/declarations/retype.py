@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
 
 from ktc.ir.analysis.defs import definitions
 from ktc.ir.nodes import AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, Var, fresh
@@ -21,9 +22,19 @@ def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Ty
     return body
 
 
-def _accesses(body: tuple[Stmt, ...], buffer: Sym):
+MOVED = "moved"
+"""The type of what is only moved from place to place within one buffer: whatever the other accesses say."""
+
+
+def _accesses(
+    body: tuple[Stmt, ...], buffer: Sym
+) -> Iterator[tuple[tuple[Expr, ...], Expr | int, Type | Literal["moved"] | None]]:
     """(index, width, type the bits are used as) of every access; type None when it is used as it is declared."""
     casts = set()
+    for s in walk(body):
+        if (moved := _moved(s, buffer)) is not None:
+            casts.add(id(moved))
+            yield moved.index, moved.width, MOVED
     for e in all_exprs(body):
         if isinstance(e, Cast) and e.style == "bit" and isinstance(e.x, Load) and e.x.buffer == buffer:
             casts.add(id(e.x))
@@ -35,7 +46,7 @@ def _accesses(body: tuple[Stmt, ...], buffer: Sym):
     for s in walk(body):
         if isinstance(s, Store) and s.buffer == buffer:
             bits = s.value.x.type if isinstance(s.value, Cast) and s.value.style == "bit" else None
-            yield s.index, s.width, bits
+            yield s.index, s.width, bits if _moved(s, buffer) is None else MOVED
         elif isinstance(s, Atomic) and s.buffer == buffer:
             yield s.index, 1, None
         elif isinstance(s, AsyncCopy) and buffer in (s.dst, s.src):
@@ -44,15 +55,20 @@ def _accesses(body: tuple[Stmt, ...], buffer: Sym):
 
 def _only_type(body: tuple[Stmt, ...], buffer: Sym, names: Mapping[Sym, Expr]) -> Scalar | None:
     base = scalar_of(buffer.type)
-    found: set[Scalar] = set()
-    for index, _, t in _accesses(body, buffer):
-        if t is None or not isinstance(t, Scalar | Vec):
-            return None
-        elem = scalar_of(t)
-        if elem.bytes % base.bytes or _divided(index[-1], elem.bytes // base.bytes, names) is None:
-            return None
-        found.add(elem)
-    return found.pop() if len(found) == 1 else None
+    all_accesses = list(_accesses(body, buffer))
+    found = {scalar_of(t) if isinstance(t, Scalar | Vec) else None for _, _, t in all_accesses if t != MOVED}
+    elem = found.pop() if len(found) == 1 else None
+    if elem is None or elem.bytes % base.bytes:
+        return None
+    n = elem.bytes // base.bytes
+    whole = all(isinstance(width, int) and width % n == 0 for _, width, t in all_accesses if t == MOVED)
+    return elem if whole and all(_divided(i[-1], n, names) is not None for i, _, _ in all_accesses) else None
+
+
+def _moved(s: Stmt, buffer: Sym) -> Load | None:
+    """What ``s`` copies from one place of ``buffer`` to another; None if it does something else."""
+    here = isinstance(s, Store) and s.buffer == buffer and isinstance(s.value, Load) and s.value.buffer == buffer
+    return s.value if here and s.value.width == s.width else None  # type: ignore[union-attr, return-value]
 
 
 def _divided(e: Expr, n: int, names: Mapping[Sym, Expr]) -> Expr | None:
@@ -100,6 +116,10 @@ def _rewrite(
         return e
 
     def stmt(s: Stmt) -> Stmt:
+        if (load := _moved(s, buffer)) is not None:
+            width = load.width // n  # type: ignore[operator]
+            value = dataclasses.replace(load, buffer=new, index=index(load.index), width=width)
+            return dataclasses.replace(s, buffer=new, index=index(s.index), value=value, width=width)  # type: ignore[type-var]
         if isinstance(s, Store) and s.buffer == buffer:
             assert isinstance(s.value, Cast)
             width = int(s.value.x.type.n) if isinstance(s.value.x.type, Vec) else 1  # type: ignore[arg-type]
