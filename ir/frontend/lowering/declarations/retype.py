@@ -22,7 +22,7 @@ def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Ty
     return body
 
 
-MOVED = "moved"
+MOVED: Literal["moved"] = "moved"
 """The type of what is only moved from place to place within one buffer: whatever the other accesses say."""
 
 
@@ -33,8 +33,8 @@ def _accesses(
     casts = set()
     for s in walk(body):
         if (moved := _moved(s, buffer)) is not None:
-            casts.add(id(moved))
-            yield moved.index, moved.width, MOVED
+            casts.add(id(moved[1]))
+            yield moved[1].index, moved[1].width, MOVED
     for e in all_exprs(body):
         if isinstance(e, Cast) and e.style == "bit" and isinstance(e.x, Load) and e.x.buffer == buffer:
             casts.add(id(e.x))
@@ -65,10 +65,11 @@ def _only_type(body: tuple[Stmt, ...], buffer: Sym, names: Mapping[Sym, Expr]) -
     return elem if whole and all(_divided(i[-1], n, names) is not None for i, _, _ in all_accesses) else None
 
 
-def _moved(s: Stmt, buffer: Sym) -> Load | None:
-    """What ``s`` copies from one place of ``buffer`` to another; None if it does something else."""
-    here = isinstance(s, Store) and s.buffer == buffer and isinstance(s.value, Load) and s.value.buffer == buffer
-    return s.value if here and s.value.width == s.width else None  # type: ignore[union-attr, return-value]
+def _moved(s: Stmt, buffer: Sym) -> tuple[Store, Load] | None:
+    """``s`` and what it copies from one place of ``buffer`` to another; None if it does something else."""
+    if not isinstance(s, Store) or not isinstance(s.value, Load) or {s.buffer, s.value.buffer} != {buffer}:
+        return None
+    return (s, s.value) if s.width == s.value.width else None
 
 
 def _divided(e: Expr, n: int, names: Mapping[Sym, Expr]) -> Expr | None:
@@ -116,10 +117,12 @@ def _rewrite(
         return e
 
     def stmt(s: Stmt) -> Stmt:
-        if (load := _moved(s, buffer)) is not None:
-            width = load.width // n  # type: ignore[operator]
+        if (moved := _moved(s, buffer)) is not None:
+            store, load = moved
+            assert isinstance(load.width, int)
+            width = load.width // n
             value = dataclasses.replace(load, buffer=new, index=index(load.index), width=width)
-            return dataclasses.replace(s, buffer=new, index=index(s.index), value=value, width=width)  # type: ignore[type-var]
+            return dataclasses.replace(store, buffer=new, index=index(store.index), value=value, width=width)
         if isinstance(s, Store) and s.buffer == buffer:
             assert isinstance(s.value, Cast)
             width = int(s.value.x.type.n) if isinstance(s.value.x.type, Vec) else 1  # type: ignore[arg-type]
