@@ -57,7 +57,7 @@ def raised(source: str) -> str:
 def test_every_exchange_is_a_reduction_whatever_a_thread_does_beside_its_part() -> None:
     text = raised(ROWS.replace("MOST", MOST).replace("SUM", SUM))
     assert "par j in 0..size / cols @ [block.x" in text, "every so many rows a block"
-    assert "reduce(max) most: f32 = -(1000.0) over t in 0..cols @ [thread.x" in text, "an extreme that a condition keeps"
+    assert "reduce(max) most: f32 = -(1000.0) over t in 0..cols @ [thread.x" in text, text
     assert "reduce(+) sum: f32 = 0.0 over t_1 in 0..cols @ [thread.x" in text, "the loop stores, too"
     assert "array " not in text and "for " not in text, text
 
