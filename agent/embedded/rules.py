@@ -17,7 +17,7 @@ from ktc.passes.core.script import DistSpec
 from .block_phases import phases
 from .carried import carried
 from .cpu_nests import cpu_nests
-from .halos import halo_tiles
+from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
 from .lanes import lanes
@@ -167,6 +167,7 @@ class Rules:
             () if found is not None else planes(kernel, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),
+            register_windows(kernel, able),
             halo_tiles(kernel, able),
         )
         for steps, why, gain in tilings:

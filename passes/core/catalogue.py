@@ -51,6 +51,7 @@ ROWS: dict[str, str] = {
     "split-range": "loops.split_range:SplitRange",
     "register-tile": "loops.register_tile:RegisterTile",
     "stage-shared": "memory.stage_shared:StageShared",
+    "register-window": "memory.register_window:RegisterWindow",
     "tabulate": "memory.tabulate:Tabulate",
     "share-array": "memory.share_array:ShareArray",
     "stage-rows": "memory.stage_rows:StageRows",
