@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
-from .types import BOOL, I32, SCALARS, Scalar
+from .types import BOOL, I32, SCALARS, Scalar, is_signed_integer
 from .walk import map_expr
 
 
@@ -192,6 +192,9 @@ def fold_node(e: Expr) -> Expr:
                 return a
     if isinstance(e, Unary) and e.op == "!" and is_const(e.x):
         return Const(not e.x.value, BOOL)  # type: ignore[attr-defined]
+    if isinstance(e, Unary) and e.op == "-" and isinstance(e.x, Const) and is_signed_integer(e.x.type):
+        v = -int(e.x.value)
+        return Const(v, e.x.type) if _fits(v, e.x.type) else e
     if isinstance(e, Select) and is_const(e.cond):
         return e.a if e.cond.value else e.b  # type: ignore[attr-defined]
     if isinstance(e, Cast) and e.style != "bit" and isinstance(e.to, Scalar):

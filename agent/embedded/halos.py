@@ -43,7 +43,7 @@ TILES = (
 LINES = (Tile(1, 512, "", "vec 4, thread.x 128"), Tile(1, 1024, "", "vec 4, thread.x 256"))
 """The same of a filter over a line: 33 instructions a result of 9 taps, over 75."""
 
-WINDOWS = ((1, 4), (4, 4), (8, 4))
+WINDOWS = ((1, 4), (4, 4), (8, 4), (8, 1))
 """Rows and columns of results of a thread with a window of its own."""
 
 MOST_TAPS = 11
@@ -65,8 +65,10 @@ def register_windows(raised: Kernel, applies: Callable[[str], bool]) -> Iterator
             continue
         down = bool(above) and any(_moves_as(a, above[-1], loop) for a in f.reads for loop in f.loops)
         for rows, cols in WINDOWS if down else WINDOWS[:1]:
-            if applies(steps := _in_registers(rows, cols, f)):
-                yield steps, "a window in a thread's registers, loaded once by wide accesses", WINDOW_GAIN
+            for arrays in dict.fromkeys((tuple(f.arrays), *((a,) for a in f.arrays))):
+                if applies(steps := _in_registers(rows, cols, f, arrays)):
+                    yield steps, "a window in a thread's registers, loaded once by wide accesses", WINDOW_GAIN
+                    break
 
 
 def _moves_as(a: Access, neighbour: Axis, loop: Axis) -> bool:
@@ -75,11 +77,13 @@ def _moves_as(a: Access, neighbour: Axis, loop: Axis) -> bool:
     return turn is not None and step is not None and same_value(turn, step)
 
 
-def _in_registers(rows: int, cols: int, f: Filter) -> str:
-    """Steps by which a thread computes ``rows`` times ``cols`` results from windows of the arrays of ``f``."""
+def _in_registers(rows: int, cols: int, f: Filter, arrays: Sequence[str]) -> str:
+    """Steps by which a thread computes ``rows`` times ``cols`` results of ``f`` from windows of ``arrays``. Where there
+    are layers, blocks of the axis that there may be most of take these."""
     *above, x = (axis.name for axis in f.nest)
-    tiled, sizes, spread = [x], [cols], [f"{x}=[vec {cols}]"]
-    across = "thread.x $TX:(128,256,64,512), block.x" if not above else "thread.x $TX:(32,64,16,128), block.x"
+    tiled, sizes, spread = [x], [cols], [f"{x}=[vec {cols}]" if cols > 1 else f"{x}=[seq]"]
+    layered = len(above) > 1
+    across = f"thread.x {'$TX:(32,64,16,128)' if above else '$TX:(128,256,64,512)'}, block.{'z' if layered else 'x'}"
     spread.append(f"{x}_tile=[{across}]")
     down = "thread.y $TY:(4,8,2,1), block.y"
     if above and rows > 1:
@@ -87,9 +91,9 @@ def _in_registers(rows: int, cols: int, f: Filter) -> str:
         spread += [f"{above[-1]}=[unroll {rows}]", f"{above[-1]}_tile=[{down}]"]
     elif above:
         spread.append(f"{above[-1]}=[{down}]")
-    spread += [f"{z}=[block.z]" for z in above[:-1]]
+    spread += [f"{z}=[block.x]" for z in above[:-1]]
     tile = f"tile{{loops={','.join(tiled)} sizes={','.join(map(str, sizes))}}}"
-    held = [f"register-window{{array={a} loop={x}_tile}}" for a in f.arrays]
+    held = [f"register-window{{array={a} loop={x}_tile}}" for a in arrays]
     return " | ".join([tile, f"map{{{' '.join(spread)}}}", *held, *_unrolled(f.loops)])
 
 

@@ -12,6 +12,8 @@ from ktc.agent.relief import urgency
 from ktc.driver.printing import exchanges_lanes, prints_loops
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Par
+from ktc.ir.walk import walk
 from ktc.passes.core.script import DistSpec
 
 from .block_phases import phases
@@ -97,6 +99,10 @@ class Rules:
             yield from self._products(o, before, kernel)
         for before, kernel in forms(raised):
             yield from self._reuse(o, before, kernel)
+        for before, kernel in _few_axes(raised) if gpu else ():
+            able = _able(o, before)
+            for steps, why, gain in chain(register_windows(kernel, able), halo_tiles(kernel, able)):
+                yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         able = _able(o)
         units = max(1, o.device.compute_units)
         first = chain(
@@ -283,6 +289,13 @@ def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     for before, kernel in _lighter(*next(_with(raised, "promote"), ("", raised))):
         yield before, kernel
         yield from ((before + more, done) for more, done in _with(kernel, "delinearise"))
+
+
+def _few_axes(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The kernel with a flat index taken apart in as many loops as blocks have axes, where :func:`forms` has more."""
+    whole = [kernel for _, kernel in _with(raised, "delinearise")]
+    if any(sum(isinstance(s, Par) for s in walk(kernel.body)) > AXES for kernel in whole):
+        yield from _with(raised, "delinearise", loops=AXES)
 
 
 def _lighter(before: str, kernel: Kernel) -> Iterator[tuple[str, Kernel]]:

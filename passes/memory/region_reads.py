@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.dependence import noalias
+from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
 from ktc.ir.analysis.order import places
 from ktc.ir.diagnostics import Loc
@@ -32,7 +32,22 @@ from .tile_contents import Contents, NotOfPlace, contents
 
 
 def read_only(kernel: Kernel, named: Arrays) -> Sym:
-    """The buffer in global memory called so, which the kernel only reads.
+    """The buffer in global memory called so, which the kernel only reads, and writes through no other pointer either.
+
+    Raises:
+        Refusal: E-PLACE, E-STAGE-ARRAY, E-STAGE-WRITTEN.
+    """
+    sym = only_read(kernel, named)
+    others = written_over(kernel, sym)
+    if others:
+        names = ", ".join(sorted(b.name for b in others))
+        hint = "say __restrict__ in the source, or noalias = true in the workload"
+        raise Refusal("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
+    return sym
+
+
+def only_read(kernel: Kernel, named: Arrays) -> Sym:
+    """The buffer in global memory called so, which the kernel only reads by this name.
 
     Raises:
         Refusal: E-PLACE, E-STAGE-ARRAY, E-STAGE-WRITTEN.
@@ -42,16 +57,16 @@ def read_only(kernel: Kernel, named: Arrays) -> Sym:
         raise Refusal("E-STAGE-ARRAY", f"'{named.name}' is not a buffer in global memory")
     if any(x.buffer == sym and is_volatile(x) for x in all_exprs(kernel.body) if isinstance(x, Load)):
         raise Refusal("E-STAGE-ARRAY", f"'{named.name}' is read through a volatile pointer")
-    written = assigned(kernel.body)
-    pointers = {b: b.type for b in written if isinstance(b.type, Ptr)}
-    if sym in written or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
+    if sym in assigned(kernel.body) or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
         raise Refusal("E-STAGE-WRITTEN", f"the kernel writes '{sym.name}': a copy of it could be stale")
-    apart = noalias(kernel) | {b for b, t in (*pointers.items(), (sym, sym.type)) if t.restrict}
-    if sym not in apart and not pointers.keys() <= apart:
-        names = ", ".join(sorted(b.name for b in pointers))
-        hint = "say __restrict__ in the source, or noalias = true in the workload"
-        raise Refusal("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
     return sym
+
+
+def written_over(kernel: Kernel, buffer: Sym) -> set[Sym]:
+    """Buffers that the kernel writes and that may share elements with ``buffer``, which it only reads."""
+    written = {b for b in assigned(kernel.body) if isinstance(b.type, Ptr)}
+    apart = noalias(kernel)
+    return {b for b in written if may_alias(b, buffer, apart)}
 
 
 @dataclass(frozen=True)
@@ -154,4 +169,4 @@ def reading(r: Region, buffer: Sym, copied: Callable[[int, tuple[Expr, ...]], Ex
     return map_body(r.loop.body, lambda s: s, on)
 
 
-__all__ = ["Region", "read_only", "reading", "region_of"]
+__all__ = ["Region", "only_read", "read_only", "reading", "region_of", "written_over"]

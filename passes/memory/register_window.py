@@ -23,8 +23,9 @@ Elsewhere, at the edges, each element is loaded under the conditions that stand 
 choice between the element and a constant would give.
 
 Refused unless the footprint is a box of known size (``ir/analysis/footprint.py``) that registers hold, elements of
-which are read more than once, each iteration of ``loop`` is one thread's, nothing in the kernel writes the array, and
-it is known which accesses are reached. The loops over taps are to be unrolled: registers have no indices.
+which are read more than once, each iteration of ``loop`` is one thread's and writes nothing that may be an element of
+the array before it reads that, and it is known which accesses are reached. The loops over taps are to be unrolled:
+registers have no indices.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from dataclasses import dataclass
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Par, Reduce, Scan, Sym
+from ktc.ir.nodes import Alloc, Body, For, Load, Par, Reduce, Scan, Stmt, Sym, While, bodies
 from ktc.ir.types import Ptr
-from ktc.ir.walk import assigned, declared, map_body, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, used_in, walk
 from ktc.passes.core.argument_kinds import Arrays, Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -45,7 +46,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.tiles import Path, paths
 
-from .region_reads import read_only, reading, region_of
+from .region_reads import only_read, reading, region_of, written_over
 from .window_loads import ACCESS_BYTES, window
 
 MOST_BYTES = 512
@@ -83,7 +84,7 @@ class RegisterWindow(Pass[Arguments]):
         return out
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        buffer, loop = read_only(kernel, args.array), args.loop.find(kernel)
+        buffer, loop = only_read(kernel, args.array), args.loop.find(kernel)
         if not isinstance(loop, Par):
             raise Refusal("E-WINDOW-LOOP", f"'{args.loop}' is not a parallel loop", places(loop))
         path = next(p for p in paths(kernel.body) if p[-1] is loop)
@@ -95,6 +96,7 @@ def _windowed(kernel: Kernel, buffer: Sym, path: Path) -> Kernel:
     loop = path[-1]
     assert isinstance(loop, Par)
     _is_one_threads(loop, path)
+    _is_read_before_writes(kernel, buffer, loop)
     region = region_of(kernel, buffer, loop, path)
     here = facts_of(kernel, REWRITES).at(loop).inside(loop)
     align = next(p.align for p in kernel.params if p.sym == buffer)
@@ -126,3 +128,33 @@ def _is_one_threads(loop: Par, path: Path) -> None:
         raise Refusal("E-WINDOW-LOOP", why, places(lanes), "tile it, and spread the tiles over threads")
     if not any(lv.kind == "thread" for s in path if isinstance(s, Par) for lv in s.dist):
         raise Refusal("E-WINDOW-LOOP", f"'{loop.var.name}' is not spread over threads", places(loop))
+
+
+def _is_read_before_writes(kernel: Kernel, buffer: Sym, loop: Par) -> None:
+    """No iteration of ``loop`` writes, through another pointer, what may be an element of ``buffer`` before it reads
+    ``buffer``; or it is refused. Other iterations write nothing that it reads: they are independent."""
+    others = written_over(kernel, buffer)
+    first = _written_before_read(loop.body, buffer, others) if others else None
+    if first is not None:
+        names = ", ".join(sorted(b.name for b in others & assigned((first,))))
+        hint = "say __restrict__ in the source, or noalias = true in the workload"
+        why = f"'{buffer.name}' is read after {names} is written, which may alias it"
+        raise Refusal("E-STAGE-WRITTEN", why, places(first), hint)
+
+
+def _written_before_read(body: Body, buffer: Sym, others: set[Sym]) -> Stmt | None:
+    """The first statement of ``body`` that writes one of ``others`` and then, or in the next round of a loop, is
+    followed by a read of ``buffer``."""
+    writer: Stmt | None = None
+    for s in body:
+        reads = any(isinstance(e, Load) and e.buffer == buffer for e in all_exprs((s,)))
+        writes = bool(others & assigned((s,)))
+        if writer is not None and reads:
+            return writer
+        if reads and writes and isinstance(s, For | While):
+            return s
+        for inner in bodies(s):
+            if (found := _written_before_read(inner, buffer, others)) is not None:
+                return found
+        writer = s if writes and writer is None else writer
+    return None

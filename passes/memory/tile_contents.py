@@ -35,7 +35,6 @@ from ktc.ir.nodes import (
     Binary,
     Call,
     Cast,
-    Const,
     Expr,
     For,
     Load,
@@ -66,7 +65,7 @@ class Contents:
     cell: tuple[Sym, ...]
     address: Expr
     conds: tuple[tuple[Expr, ...], ...]
-    pad: Const | None = None
+    pad: Expr | None = None
 
     @property
     def alike(self) -> bool:
@@ -111,7 +110,7 @@ def contents(box: Footprint, made: Sequence[Read], names: Mapping[Sym, Expr]) ->
     out = Contents(cell, address, tuple(conds))
     pads = {r.padded.b for r in made if r.padded is not None}
     pad = next(iter(pads), None)
-    return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 and isinstance(pad, Const) else out
+    return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 else out
 
 
 def without_implied(conds: Iterable[Expr]) -> tuple[Expr, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ktc.ir.text import parse_kernel
@@ -132,3 +134,27 @@ def test_sites_are_where_iterations_of_a_thread_have_something_in_common() -> No
 
     assert windows(applied(LINE, BY_FOUR)) == ["register-window{array=of loop=q_tile}"]
     assert windows(LINE) == []
+
+
+ALIASED = parse_kernel("""\
+kernel aliased(to: f32*, of: f32 const*, n: i32)
+  par q in 0..n @ [thread.x 8, block.x]
+    var t: f32 = 0.0
+    for b in 0..3
+      t += of[q + b]
+    to[q] = t
+    t = 0.0
+    for c in 0..1
+      t += of[q + c]
+""")
+
+
+def test_pointers_that_may_alias_are_read_before_an_iteration_writes() -> None:
+    """Other iterations write nothing that it reads; it does, where it reads again after its own store."""
+    assert refused(ALIASED, LINED).code == "E-STAGE-WRITTEN"
+    body = ALIASED.body[0].body
+    once = ALIASED.with_(body=(dataclasses.replace(ALIASED.body[0], body=body[:3]),))
+    done = applied(once, LINED)
+    assert differs(once, done, [{"n": n} for n in (1, 4, 9, 31)]) is None
+    swapped = ALIASED.with_(body=(dataclasses.replace(ALIASED.body[0], body=(body[0], body[2], body[1])),))
+    assert refused(swapped, LINED).code == "E-STAGE-WRITTEN"
