@@ -56,6 +56,7 @@ ROWS: dict[str, str] = {
     "share-array": "memory.share_array:ShareArray",
     "stage-rows": "memory.stage_rows:StageRows",
     "stage-store": "memory.stage_store:StageStore",
+    "join-stores": "memory.join_stores:JoinStores",
     "panel-shared": "memory.panel_shared:PanelShared",
     "swizzle-shared": "memory.swizzle_shared:SwizzleShared",
     "pad-shared": "memory.pad_shared:PadShared",
