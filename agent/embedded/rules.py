@@ -129,8 +129,6 @@ class Rules:
         for before, kernel in side_by_side(raised):
             without |= {CONTRACTION}  # nothing is summed
             yield from self._after(o, before, kernel, without)
-        for before, kernel in _with(raised, "join-stores"):  # what lies side by side is stored at once
-            yield from self._after(o, before, kernel, without)
         for before, kernel in _with(raised, "split-range"):  # no element asks which part of its row it is in
             yield from self._after(o, before, kernel, without)
         for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
@@ -139,6 +137,8 @@ class Rules:
         for before, kernel in (n for n in nests if is_spread(n[1])):
             for more, split in parts_of_rows(kernel):
                 yield from self._after(o, before + more, split, without)
+            yield from self._after(o, before, kernel, without)
+        for before, kernel in _with(raised, "join-stores"):  # what lies side by side is stored at once
             yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)
