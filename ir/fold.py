@@ -1,11 +1,13 @@
 """Constant folding and light algebraic simplification, and evaluation of integer expressions.
 
 ``simplify`` never changes meaning: integer identities only (``x+0``, ``x*1``, constant arithmetic that does not
-overflow), and no floating-point algebra beyond folding nothing.
+overflow), and no floating-point algebra. A float made of constants is folded where it is converted to an integer.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -203,6 +205,8 @@ def fold_node(e: Expr) -> Expr:
         if is_const(e.x) and (e.to.is_int or e.to.kind == "bool") and _fits(int(e.x.value), e.to):  # type: ignore[attr-defined]
             v = e.x.value  # type: ignore[attr-defined]
             return Const(bool(v) if e.to.kind == "bool" else int(v), e.to)
+        if e.to.is_int and (real := _real(e.x)) is not None and _fits(int(real), e.to):
+            return Const(int(real), e.to)
     if isinstance(e, Call) and e.fn in INT_FUNCS and all(is_const(a) for a in e.args):
         args = [a.value for a in e.args]  # type: ignore[attr-defined]
         if isinstance(e.ty, Scalar) and not (e.fn == "cdiv" and args[1] == 0) and _fits(INT_FUNCS[e.fn](*args), e.ty):
@@ -213,6 +217,35 @@ def fold_node(e: Expr) -> Expr:
             bits = int(e.args[0].value) & ((1 << of.bits) - 1)  # type: ignore[attr-defined]
             return Const(BIT_FUNCS[e.fn](bits, of.bits), e.ty)
     return e
+
+
+def _real(e: Expr) -> float | None:
+    """The value of ``e``, floats made of constants by arithmetic that rounds as IEEE says; None for anything else, and
+    where that is no finite number."""
+    t = e.type
+    if not isinstance(t, Scalar) or t.name not in ("f32", "f64"):
+        return None
+    v: float | None = None
+    match e:
+        case Const(value=value):
+            v = float(value)
+        case Cast(x=Const(value=value) as x) if isinstance(x.type, Scalar) and x.type.is_int:
+            v = float(value)
+        case Cast(x=x):
+            v = _real(x)
+        case Unary(op="-", x=x):
+            v = None if (value := _real(x)) is None else -value
+        case Binary(op="+" | "-" | "*" | "/" as op, a=a, b=b):
+            left, right = _real(a), _real(b)
+            if left is not None and right is not None and not (op == "/" and right == 0):
+                v = {"+": left + right, "-": left - right, "*": left * right}.get(op) if op != "/" else left / right
+    if v is None or not math.isfinite(v) or (t.name == "f32" and abs(v) > LARGEST_F32):
+        return None
+    return struct.unpack("f", struct.pack("f", v))[0] if t.name == "f32" else v
+
+
+LARGEST_F32 = 3.0e38
+"""Numbers beyond it are left alone: rounding may take them to infinity."""
 
 
 def _chained(e: Binary, inner: Binary) -> Expr:

@@ -81,7 +81,8 @@ class Region:
 
 
 def region_of(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -> Region:
-    """What the body of ``s``, the last of the loops ``path``, reads of ``buffer``.
+    """What the body of ``s``, the last of the loops ``path``, reads of ``buffer``, as far as boxes have it; other reads
+    are left as they are.
 
     Raises:
         Refusal: E-STAGE-NONE, E-STAGE-FOOTPRINT, E-STAGE-GUARD, E-STAGE-OPAQUE.
@@ -107,6 +108,7 @@ def region_of(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...])
                 break
         else:  # at an unknown distance from the others: a tile of its own
             groups.append([read])
+    groups = [g for g in groups if allowed(_tile, kernel, g, names, buffer, locs)] or groups
     groups = [g for g in groups if _reused(g, names)] or groups
     boxes: list[tuple[Footprint, Contents]] = []
     for group in groups:

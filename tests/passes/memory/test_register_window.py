@@ -158,3 +158,21 @@ def test_pointers_that_may_alias_are_read_before_an_iteration_writes() -> None:
     assert differs(once, done, [{"n": n} for n in (1, 4, 9, 31)]) is None
     swapped = ALIASED.with_(body=(dataclasses.replace(ALIASED.body[0], body=(body[0], body[2], body[1])),))
     assert refused(swapped, LINED).code == "E-STAGE-WRITTEN"
+
+
+BESIDE = parse_kernel("""\
+kernel beside(to: f32* restrict align 16, of: f32 const* restrict align 16, n: i32)
+  par q in 0..n @ [thread.x 8, block.x]
+    var t: f32 = 0.0
+    for b = -1; b <= 1; b + 1
+      let at: i32 = q + b
+      t += at >= 0 && at < n ? of[at] - of[q] : 0.0
+    to[q] = t
+""")
+
+
+def test_reads_whose_conditions_are_of_other_places_stay() -> None:
+    """Whether the middle is read hangs on its neighbours."""
+    done = applied(BESIDE, LINED)
+    assert "of_w[" in body_of(done) and "- of[q]" in body_of(done)
+    assert differs(BESIDE, done, [{"n": n} for n in (1, 4, 9, 31)]) is None
