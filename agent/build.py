@@ -80,13 +80,11 @@ def _with_enough_threads(original: Kernel, sizes: Sequence[Sizes]) -> tuple[str,
 
 def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
     """The step that binds strides of ``raised`` which are 1 at all of ``sizes``, and flags that choose between loop
-    nests, or what is done to an element, and are the same at all of them, and the kernel then; '' and ``raised`` where
-    there is none."""
-    from ktc.passes.core.catalogue import PASSES
-    from ktc.passes.core.pipeline import apply_step
-    from ktc.passes.core.refusals import Refused
+    nests, or what is done to an element, and sizes of windows, which are the same at all of them, and the kernel then;
+    '' and ``raised`` where there is none."""
     from ktc.passes.mapping.lane_strides import strides
     from ktc.passes.scalar.nest_flags import nest_flags
+    from ktc.passes.scalar.window_sizes import tap_counts, window_sizes
 
     moved = (p for kernel in _taken_apart(raised) for p in strides(kernel))
     bound = {p.name: 1 for p in moved if all(at.get(p.name) == 1 for at in sizes)}
@@ -94,7 +92,22 @@ def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
         values = {at.get(name) for at in sizes}
         value = values.pop() if len(values) == 1 else None
         bound |= {} if value is None else {name: int(value)}
-    step = PASSES["specialize"].step(**bound)
+    for kernel in _taken_apart(raised):
+        counts = tap_counts(kernel, sizes)
+        written, known = _bound(raised, bound | {name: n for each in counts.values() for name, n in each.items()})
+        for form in _taken_apart(known) if written and counts else ():
+            bound |= window_sizes(form, counts, sizes)
+    return _bound(raised, bound)
+
+
+def _bound(raised: Kernel, values: Mapping[str, int]) -> tuple[str, Kernel]:
+    """The step that binds parameters of ``raised`` to ``values``, and the kernel then; '' and ``raised`` where there is
+    nothing to bind, or none of it may be bound."""
+    from ktc.passes.core.catalogue import PASSES
+    from ktc.passes.core.pipeline import apply_step
+    from ktc.passes.core.refusals import Refused
+
+    step = PASSES["specialize"].step(**values)
     done = apply_step(raised, step) if step.args else None
     return ("", raised) if done is None or isinstance(done, Refused) else (f" | {step}", done.kernel)
 

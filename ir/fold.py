@@ -1,18 +1,20 @@
 """Constant folding and light algebraic simplification, and evaluation of integer expressions.
 
 ``simplify`` never changes meaning: integer identities only (``x+0``, ``x*1``, constant arithmetic that does not
-overflow), no floating-point algebra, and a choice between values that are widened only to be rounded back is one
-between the values themselves.
+overflow), and no floating-point algebra. A float made of constants is folded where it is converted to an integer, and
+a choice between values that are widened only to be rounded back is one between the values themselves.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Mapping
 from ctypes import c_float
 from typing import Any, TypeAlias
 
 from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
-from .types import BOOL, F32, I32, SCALARS, Scalar
+from .types import BOOL, F32, I32, SCALARS, Scalar, is_signed_integer
 from .walk import map_expr
 
 
@@ -194,6 +196,9 @@ def fold_node(e: Expr) -> Expr:
                 return a
     if isinstance(e, Unary) and e.op == "!" and is_const(e.x):
         return Const(not e.x.value, BOOL)  # type: ignore[attr-defined]
+    if isinstance(e, Unary) and e.op == "-" and isinstance(e.x, Const) and is_signed_integer(e.x.type):
+        v = -int(e.x.value)
+        return Const(v, e.x.type) if _fits(v, e.x.type) else e
     if isinstance(e, Select) and is_const(e.cond):
         return e.a if e.cond.value else e.b  # type: ignore[attr-defined]
     if isinstance(e, Cast) and e.style != "bit" and isinstance(e.to, Scalar):
@@ -205,6 +210,8 @@ def fold_node(e: Expr) -> Expr:
         if isinstance(e.x, Select) and e.to.is_float:
             then, orelse = (_unwidened(arm, e.to) for arm in (e.x.a, e.x.b))
             return e if then is None or orelse is None else Select(e.x.cond, then, orelse)
+        if e.to.is_int and (real := _real(e.x)) is not None and _fits(int(real), e.to):
+            return Const(int(real), e.to)
     if isinstance(e, Call) and e.fn in INT_FUNCS and all(is_const(a) for a in e.args):
         args = [a.value for a in e.args]  # type: ignore[attr-defined]
         if isinstance(e.ty, Scalar) and not (e.fn == "cdiv" and args[1] == 0) and _fits(INT_FUNCS[e.fn](*args), e.ty):
@@ -227,6 +234,35 @@ def _unwidened(e: Expr, t: Scalar) -> Expr | None:
     if isinstance(e, Const) and t == F32 and c_float(e.value).value == e.value:
         return Const(e.value, t)
     return None
+
+
+def _real(e: Expr) -> float | None:
+    """The value of ``e``, floats made of constants by arithmetic that rounds as IEEE says; None for anything else, and
+    where that is no finite number."""
+    t = e.type
+    if not isinstance(t, Scalar) or t.name not in ("f32", "f64"):
+        return None
+    v: float | None = None
+    match e:
+        case Const(value=value):
+            v = float(value)
+        case Cast(x=Const(value=value) as x) if isinstance(x.type, Scalar) and x.type.is_int:
+            v = float(value)
+        case Cast(x=x):
+            v = _real(x)
+        case Unary(op="-", x=x):
+            v = None if (value := _real(x)) is None else -value
+        case Binary(op="+" | "-" | "*" | "/" as op, a=a, b=b):
+            left, right = _real(a), _real(b)
+            if left is not None and right is not None and not (op == "/" and right == 0):
+                v = {"+": left + right, "-": left - right, "*": left * right}.get(op) if op != "/" else left / right
+    if v is None or not math.isfinite(v) or (t.name == "f32" and abs(v) > LARGEST_F32):
+        return None
+    return struct.unpack("f", struct.pack("f", v))[0] if t.name == "f32" else v
+
+
+LARGEST_F32 = 3.0e38
+"""Numbers beyond it are left alone: rounding may take them to infinity."""
 
 
 def _chained(e: Binary, inner: Binary) -> Expr:

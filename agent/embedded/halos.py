@@ -1,8 +1,10 @@
-"""Filters over a plane or a line: a tile with its rim in shared memory, several results in a thread's registers.
+"""Filters over a plane or a line: what neighbours read in common is read once, by a thread or by a block.
 
-    par y, x: for dy, dx: acc += in[y + dy, x + dx] * w[dy, dx]      tiles of y and x; ``in`` with its rim staged, what
-                                                                      is beyond the edges decided once an element; a
-                                                                      thread sums a few rows and columns at once
+    par y, x: for dy, dx: acc += in[y + dy, x + dx] * w[dy, dx]
+
+By a thread: a few rows and columns of results, and the window of ``in`` that they read, in its registers, loaded by
+wide accesses. By a block: tiles of y and x, ``in`` with its rim in shared memory, what is beyond the edges decided once
+an element; a thread sums a few rows and columns at once.
 
 Loops over the filter are unrolled, so that the rows and columns of a thread share what they read: of 25 taps a result,
 eight results read 60 elements of the tile.
@@ -41,34 +43,110 @@ TILES = (
 LINES = (Tile(1, 512, "", "vec 4, thread.x 128"), Tile(1, 1024, "", "vec 4, thread.x 256"))
 """The same of a filter over a line: 33 instructions a result of 9 taps, over 75."""
 
+WINDOWS = ((1, 4), (4, 4), (8, 4), (8, 1))
+"""Rows and columns of results of a thread with a window of its own."""
+
 MOST_TAPS = 11
-"""Turns of a loop over a filter that are still written out."""
+"""Turns of a loop over a filter that are still written out, of a nest of such loops."""
+
+MOST_IN_LINE = 33
+"""The same where there is one such loop."""
 
 GAIN = 3.0
+
+WINDOW_GAIN = 3.5
+
+
+def register_windows(raised: Kernel, applies: Callable[[str], bool]) -> Iterator[Idea]:
+    """What ``applies`` of :data:`WINDOWS`, for arrays that neighbours along their rows read in common."""
+    for f in _filters(raised):
+        *above, x = f.nest
+        if not all(a.pattern(x.name) == "unit" for a in f.reads):
+            continue
+        down = bool(above) and any(_moves_as(a, above[-1], loop) for a in f.reads for loop in f.loops)
+        for rows, cols in WINDOWS if down else WINDOWS[:1]:
+            for arrays in dict.fromkeys((tuple(f.arrays), *((a,) for a in f.arrays))):
+                if applies(steps := _in_registers(rows, cols, f, arrays)):
+                    yield steps, "a window in a thread's registers, loaded once by wide accesses", WINDOW_GAIN
+                    break
+
+
+def _moves_as(a: Access, neighbour: Axis, loop: Axis) -> bool:
+    """Whether a turn of ``loop`` takes ``a`` as far as the next iteration of ``neighbour`` is."""
+    turn, step = a.strides.get(loop.name), a.strides.get(neighbour.name)
+    return turn is not None and step is not None and same_value(turn, step)
+
+
+def _in_registers(rows: int, cols: int, f: Filter, arrays: Sequence[str]) -> str:
+    """Steps by which a thread computes ``rows`` times ``cols`` results of ``f`` from windows of ``arrays``. Where there
+    are layers, blocks of the axis that there may be most of take these."""
+    *above, x = (axis.name for axis in f.nest)
+    tiled, sizes, spread = [x], [cols], [f"{x}=[vec {cols}]" if cols > 1 else f"{x}=[seq]"]
+    layered = len(above) > 1
+    across = f"thread.x {'$TX:(32,64,16,128)' if above else '$TX:(128,256,64,512)'}, block.{'z' if layered else 'x'}"
+    spread.append(f"{x}_tile=[{across}]")
+    down = "thread.y $TY:(4,8,2,1), block.y"
+    if above and rows > 1:
+        tiled, sizes = [above[-1], x], [rows, cols]
+        spread += [f"{above[-1]}=[unroll {rows}]", f"{above[-1]}_tile=[{down}]"]
+    elif above:
+        spread.append(f"{above[-1]}=[{down}]")
+    spread += [f"{z}=[block.x]" for z in above[:-1]]
+    tile = f"tile{{loops={','.join(tiled)} sizes={','.join(map(str, sizes))}}}"
+    held = [f"register-window{{array={a} loop={x}_tile}}" for a in arrays]
+    return " | ".join([tile, f"map{{{' '.join(spread)}}}", *held, *_unrolled(f.loops)])
+
+
+def _unrolled(loops: Sequence[Axis]) -> list[str]:
+    """Steps that write out ``loops``, innermost first."""
+    turns = [(f.name, evaluate(f.trip, {})) for f in reversed(loops) if f.trip is not None]
+    return [f"unroll{{loop={name} factor={n}}}" for name, n in turns]
 
 
 def halo_tiles(raised: Kernel, applies: Callable[[str], bool]) -> Iterator[Idea]:
     """What ``applies`` of :data:`TILES`, for arrays that neighbours in a plane read in common by serial loops."""
+    for f in _filters(raised):
+        for t in TILES if len(f.nest) > 1 else LINES:
+            if applies(steps := _steps(t, f.nest, f.loops, f.arrays)):
+                yield steps, "a tile with its rim in shared memory: what taps have in common is read once", GAIN
+
+
+@dataclass(frozen=True)
+class Filter:
+    """``loops`` over taps of the ``reads`` of arrays, in the parallel loops ``nest``, outermost first."""
+
+    nest: Sequence[Axis]
+    loops: Sequence[Axis]
+    reads: Sequence[Access]
+
+    @property
+    def arrays(self) -> list[str]:
+        return list(dict.fromkeys(a.buffer.name for a in self.reads))
+
+
+def _filters(raised: Kernel) -> list[Filter]:
+    """The filters of ``raised``, by the loops around their reads."""
     found = accesses(raised)
     written = {a.buffer for a in found if a.mode != "read"}
-    plans: dict[tuple[str, ...], tuple[list[Axis], list[Axis], list[str]]] = {}
+    plans: dict[tuple[str, ...], list[Access]] = {}
     for a in found:
-        nest = [x for x in a.axes if x.kind == "par"]
-        filters = [x for x in a.axes if x.kind == "for"]
-        if a.space == "global" and a.buffer not in written and nest and _overlaps(a, nest, filters):
-            plan = plans.setdefault(tuple(x.name for x in a.axes), (nest, filters, []))
-            plan[2].append(a.buffer.name)
-    for nest, filters, arrays in plans.values():
-        for t in TILES if len(nest) > 1 else LINES:
-            if applies(steps := _steps(t, nest, filters, list(dict.fromkeys(arrays)))):
-                yield steps, "a tile with its rim in shared memory: what taps have in common is read once", GAIN
+        nest, loops = _nest(a)
+        if a.space == "global" and a.buffer not in written and nest and _overlaps(a, nest, loops):
+            plans.setdefault(tuple(x.name for x in a.axes), []).append(a)
+    return [Filter(*_nest(reads[0]), reads) for reads in plans.values()]
+
+
+def _nest(a: Access) -> tuple[list[Axis], list[Axis]]:
+    """The parallel and the serial loops around ``a``."""
+    return [x for x in a.axes if x.kind == "par"], [x for x in a.axes if x.kind == "for"]
 
 
 def _overlaps(a: Access, nest: Sequence[Axis], filters: Sequence[Axis]) -> bool:
     """Whether neighbours in ``nest`` read the same elements of ``a`` in different turns of short loops: each turn moves
     as far as a neighbour is, or it is not known how far."""
     turns = [None if x.trip is None else evaluate(x.trip, {}) for x in filters]
-    if not filters or any(n is None or not 1 < n <= MOST_TAPS for n in turns):
+    most = MOST_TAPS if len(turns) > 1 else MOST_IN_LINE
+    if not filters or any(n is None or not 1 < n <= most for n in turns):
         return False
     if not all(x.name in a.strides for x in (*nest[-2:], *filters)):
         return False
@@ -88,9 +166,7 @@ def _steps(t: Tile, nest: Sequence[Axis], filters: Sequence[Axis], arrays: Seque
     aside = [f"distribute{{loop={z.name} map=[block.z]}}" for z in layers]
     staged = [f"stage-shared{{array={a} loop={x.name}_tile copy=rows}}" for a in arrays]
     outermost = filters[0].name
-    turns = [(f.name, evaluate(f.trip, {})) for f in reversed(filters) if f.trip is not None]
-    unrolled = [f"unroll{{loop={name} factor={n}}}" for name, n in turns]
-    return " | ".join([*aside, tile, *maps, f"register-tile{{loop={outermost}}}", *staged, *unrolled])
+    return " | ".join([*aside, tile, *maps, f"register-tile{{loop={outermost}}}", *staged, *_unrolled(filters)])
 
 
-__all__ = ["halo_tiles"]
+__all__ = ["halo_tiles", "register_windows"]

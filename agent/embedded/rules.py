@@ -12,12 +12,14 @@ from ktc.agent.relief import urgency
 from ktc.driver.printing import exchanges_lanes, prints_loops
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Par
+from ktc.ir.walk import walk
 from ktc.passes.core.script import DistSpec
 
 from .block_phases import phases
 from .carried import carried
 from .cpu_nests import cpu_nests
-from .halos import halo_tiles
+from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
 from .lanes import lanes
@@ -100,6 +102,10 @@ class Rules:
             yield from self._after(o, before, kernel, frozenset())
         for before, kernel in forms(raised):
             yield from self._reuse(o, before, kernel)
+        for before, kernel in _few_axes(raised) if gpu else ():
+            able = _able(o, before)
+            for steps, why, gain in chain(register_windows(kernel, able), halo_tiles(kernel, able)):
+                yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         able = _able(o)
         units = max(1, o.device.compute_units)
         first = chain(
@@ -128,12 +134,14 @@ class Rules:
             yield from self._after(o, before, kernel, without)
         for before, kernel in _with(raised, "split-range"):  # no element asks which part of its row it is in
             yield from self._after(o, before, kernel, without)
-        for before, kernel in _with(raised, "promote"):  # what is updated again and again, in registers
+        for before, kernel in _promoted(raised):  # what is updated again and again, in registers
             yield from self._after(o, before, kernel, without)
         nests = list(_with(raised, "delinearise", loops=AXES))  # no quotients of each element's index
         for before, kernel in (n for n in nests if is_spread(n[1])):
             for more, split in parts_of_rows(kernel):
                 yield from self._after(o, before + more, split, without)
+            yield from self._after(o, before, kernel, without)
+        for before, kernel in _with(raised, "join-stores"):  # what lies side by side is stored at once
             yield from self._after(o, before, kernel, without)
         for f in o.facts:
             shape = shape_of(f)
@@ -170,6 +178,7 @@ class Rules:
             () if found is not None else planes(kernel, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),
+            register_windows(kernel, able),
             halo_tiles(kernel, able),
         )
         for steps, why, gain in tilings:
@@ -282,9 +291,27 @@ def forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     Sums that it updates in memory are sums in variables in all of them (``promote``): no schedule is better off with a
     store a term. Flat indices are tried as they are, and as the loops that they are made of (``delinearise``).
     """
-    for before, kernel in _lighter(*next(_with(raised, "promote"), ("", raised))):
+    for before, kernel in _lighter(*next(_promoted(raised), ("", raised))):
         yield before, kernel
         yield from ((before + more, done) for more, done in _with(kernel, "delinearise"))
+
+
+def _promoted(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The steps by which what loops update in memory is in variables, out of loops around them too, and the kernel
+    then; nothing if there are none."""
+    before, kernel = wherever(raised, "promote")
+    while (again := wherever(kernel, "promote"))[0]:
+        before, kernel = before + again[0], again[1]
+    if before:
+        yield before, kernel
+
+
+def _few_axes(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The kernel with a flat index taken apart in as many loops as blocks have axes, where :func:`forms` has more."""
+    before, kernel = next(_promoted(raised), ("", raised))
+    whole = [nests for _, nests in _with(kernel, "delinearise")]
+    if any(sum(isinstance(s, Par) for s in walk(nests.body)) > AXES for nests in whole):
+        yield from ((before + more, done) for more, done in _with(kernel, "delinearise", loops=AXES))
 
 
 def _lighter(before: str, kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
@@ -300,7 +327,7 @@ def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     What conditions hide is computed whatever they say, and sums of several products are a loop each; a flat index is
     taken apart first, in as many loops as blocks have axes, or what is summed in memory is in variables.
     """
-    whole = (("", raised), *_with(raised, "promote"), *_with(raised, "delinearise", loops=AXES))
+    whole = (("", raised), *_promoted(raised), *_with(raised, "delinearise", loops=AXES))
     for before, kernel in (form for each in whole for form in _lighter(*each)):
         for name in ("unmask", "part-sums"):
             yield from ((before + more, done) for more, done in _with(kernel, name))

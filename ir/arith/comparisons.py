@@ -26,6 +26,8 @@ def parts(e: Expr, holds: bool, names: Mapping[Sym, Expr]) -> Iterator[Expr]:
             if (op == "&&") == holds:
                 yield from parts(a, holds, names)
                 yield from parts(b, holds, names)
+        case Binary(op="!=" | "==" as op, a=a, b=Const(0)) if (said := _truth(a, names)) is not None:
+            yield from parts(said, holds == (op == "!="), names)
         case Binary(op=op, a=a, b=b) if op in NEGATED and is_integer(a.type):
             yield e if holds else Binary(NEGATED[op], a, b)
         case Var(sym=s) if s in names and s.type == BOOL:
@@ -33,8 +35,20 @@ def parts(e: Expr, holds: bool, names: Mapping[Sym, Expr]) -> Iterator[Expr]:
             yield e if holds else Unary("!", e)
         case _ if e.type == BOOL:
             yield e if holds else Unary("!", e)
+        case _ if (said := _truth(e, names)) is not None:
+            yield from parts(said, holds, names)
         case _ if isinstance(e.type, Scalar) and e.type.is_int:
             yield Binary("!=" if holds else "==", e, Const(0, e.type))
+
+
+def _truth(e: Expr, names: Mapping[Sym, Expr]) -> Expr | None:
+    """The condition that the integer ``e`` is 1 or 0 for, by what ``names`` stand for; None where it is any number."""
+    match e:
+        case Cast(x=x) if is_integer(e.type):
+            return x if x.type == BOOL else _truth(x, names)
+        case Var(sym=s) if s in names and is_integer(s.type):
+            return _truth(names[s], names)
+    return None
 
 
 def follows(x: Expr, known: Iterable[Expr]) -> bool:

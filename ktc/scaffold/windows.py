@@ -168,7 +168,8 @@ def _summands(e: Expr) -> tuple[list[Expr], list[Expr]]:
 
 def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
     """Parameters that a loop goes up to, one by one, whose variable an index adds to a thread's own place, with what
-    they are: windows (``x[i + tap]``, ``x[step * i + tap]``) and, where the host divides by it, their step."""
+    they are: windows (``x[i + tap]``, ``x[step * i + tap]``) and, where the host divides by it, their step; borders,
+    where the loop begins as far on the other side (``for (tap = -r; tap <= r; ++tap)``)."""
     params = {p.sym for p in k.params}
     divided = [*(e for _, e in k.launch.passed), *k.launch.grid] if k.launch is not None else []
     steps = {
@@ -178,12 +179,10 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
         if isinstance(x, Binary) and x.op == "/" and isinstance(b := without_casts(x.b), Var)
     }
     bounds = {
-        s.var: p.sym
+        s.var: found
         for s in walk(k.body)
         if isinstance(s, For) and isinstance(n := s.step, Binary) and (n.op, without_casts(n.a)) == ("+", Var(s.var))
-        if isinstance(one := without_casts(n.b), Const) and one.value == 1
-        if isinstance(s.cond, Binary) and s.cond.op == "<"
-        if isinstance(p := without_casts(s.cond.b), Var) and p.sym in params
+        if is_const(without_casts(n.b), 1) and (found := _bound(s, params)) is not None
     }
     for e in all_exprs(k.body):
         for tap in (without_casts(e.a), without_casts(e.b)) if isinstance(e, Binary) and e.op == "+" else ():
@@ -191,8 +190,23 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
                 continue
             for scale in _scales(e, sources):
                 if scale is None or scale in steps:
-                    yield bounds[tap.sym].name, "window"
+                    yield bounds[tap.sym]
                     yield from ((scale.name, "step"),) if scale is not None and scale in params else ()
+
+
+def _bound(s: For, params: set[Sym]) -> tuple[str, str] | None:
+    """The parameter that ``s`` goes up to, and whether it is a window or, where ``s`` starts at its negative, a border;
+    None where it ends elsewhere."""
+    if not isinstance(s.cond, Binary) or s.cond.op not in ("<", "<="):
+        return None
+    start, end = without_casts(s.init), without_casts(s.cond.b)
+    below = s.cond.op == "<"
+    if below and isinstance(end, Var) and end.sym in params:
+        return end.sym.name, "window"
+    if below and isinstance(end, Binary) and end.op == "+" and is_const(without_casts(end.b), 1):
+        end, below = without_casts(end.a), False
+    mirrored = isinstance(start, Unary) and start.op == "-" and without_casts(start.x) == end
+    return (end.sym.name, "border") if not below and mirrored and isinstance(end, Var) and end.sym in params else None
 
 
 def squares(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
@@ -235,9 +249,12 @@ def _scales(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym | No
 
 
 def _is_own(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
-    """Whether ``e`` is a thread's number among all threads."""
-    if isinstance(e, Var) and len(sources.get(e.sym, ())) == 1:
-        e = without_casts(sources[e.sym][0])
+    """Whether ``e`` is a thread's number among all threads, or one of that number's digits (``i / w % h``)."""
+    if isinstance(e, Var):
+        rest = {k: v for k, v in sources.items() if k != e.sym}
+        return any(_is_own(without_casts(x), rest) for x in sources.get(e.sym, ()))
+    if isinstance(e, Binary) and e.op in "/%":
+        return _is_own(without_casts(e.a), sources)
     levels = {x.level for x in walk_expr(e) if isinstance(x, HwIndex)}
     return {"block", "thread"} <= levels and isinstance(e, Binary) and e.op == "+"
 

@@ -111,7 +111,7 @@ def _in_expr(
         yield Opaque()
     if isinstance(e, Select):
         yield from _in_expr(e.cond, buffer, loops, conds)
-        direct = e if isinstance(e.a, Load) and isinstance(e.b, Const) else None
+        direct = e if isinstance(e.a, Load) and _is_number(e.b) else None
         yield from _in_expr(e.a, buffer, loops, (*conds, e.cond), direct)
         yield from _in_expr(e.b, buffer, loops, (*conds, Unary("!", e.cond)))
     elif isinstance(e, Binary) and e.op in ("&&", "||"):
@@ -121,6 +121,11 @@ def _in_expr(
     else:
         for c in children(e):
             yield from _in_expr(c, buffer, loops, conds)
+
+
+def _is_number(e: Expr) -> bool:
+    """Whether ``e`` is a constant, or one with its sign turned (``-INFINITY``)."""
+    return isinstance(e, Const) or (isinstance(e, Unary) and e.op == "-" and isinstance(e.x, Const))
 
 
 def unclamped(index: Expr, loops: Sequence[Loop]) -> Expr:

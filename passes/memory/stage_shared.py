@@ -28,16 +28,11 @@ array, and it is known which accesses are reached.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.dependence import noalias
-from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
 from ktc.ir.analysis.order import places
-from ktc.ir.diagnostics import Loc
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -46,29 +41,22 @@ from ktc.ir.nodes import (
     For,
     Load,
     Par,
-    RawStmt,
     Reduce,
-    Select,
     Stmt,
     Sym,
-    Var,
     fresh,
 )  # fmt: skip
-from ktc.ir.purity import is_volatile
 from ktc.ir.types import Array, Ptr, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, walk
+from ktc.ir.walk import assigned, declared, map_body, used_in
 from ktc.passes.core.argument_kinds import Arrays, KnobSpec, Loops, Size
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
-from ktc.passes.core.knobs import largest
 from ktc.passes.core.places import LoopStmt, place_of
 from ktc.passes.core.refusals import Refusal, Result, accepted, allowed, attempted
 from ktc.passes.shared.distribution_coverage import assume
-from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.tiles import is_blocked, paths, split_copies, whole_tiles
 
-from .guarded_reads import Read, reads, unclamped
-from .tile_contents import Contents, NotOfPlace, contents
+from .region_reads import Region, read_only, reading, region_of
 from .tile_copy import Copy, Style, copy_nest, thread_levels
 
 VEC = KnobSpec("V", (1, 2, 4, 8, 16), "elements a copy moves at once")
@@ -100,54 +88,25 @@ class StageShared(Pass[Arguments]):
             if not isinstance(s, For | Par) or not allowed(_check_place, kernel, s, path):
                 continue
             for p in kernel.params:
-                if isinstance(p.sym.type, Ptr) and allowed(_region, kernel, p.sym, s, path):
+                if isinstance(p.sym.type, Ptr) and allowed(region_of, kernel, p.sym, s, path):
                     step = self.step(array=p.sym.name, loop=place_of(kernel, s))
                     out.append(Site(step, "each element is fetched once a block"))
         return out
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        buffer, found = _buffer(kernel, args.array), args.loop.find(kernel)
+        buffer, found = read_only(kernel, args.array), args.loop.find(kernel)
         kernel, vec = args.vec.declared(kernel, self.name)
         style = Style(vec, args.transpose, args.copy == "rows", args.fill == "zero")
         return _staged(kernel, buffer, found, style)
 
 
-def _buffer(kernel: Kernel, named: Arrays) -> Sym:
-    sym = named.find(kernel)[0].sym
-    if sym is None or not isinstance(sym.type, Ptr) or sym.type.volatile:
-        raise Refusal("E-STAGE-ARRAY", f"'{named.name}' is not a buffer in global memory")
-    if any(x.buffer == sym and is_volatile(x) for x in all_exprs(kernel.body) if isinstance(x, Load)):
-        raise Refusal("E-STAGE-ARRAY", f"'{named.name}' is read through a volatile pointer")
-    written = assigned(kernel.body)
-    pointers = {b: b.type for b in written if isinstance(b.type, Ptr)}
-    if sym in written or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
-        raise Refusal("E-STAGE-WRITTEN", f"the kernel writes '{sym.name}': a copy of it could be stale")
-    apart = noalias(kernel) | {b for b, t in (*pointers.items(), (sym, sym.type)) if t.restrict}
-    if sym not in apart and not pointers.keys() <= apart:
-        names = ", ".join(sorted(b.name for b in pointers))
-        hint = "say __restrict__ in the source, or noalias = true in the workload"
-        raise Refusal("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
-    return sym
-
-
-@dataclass(frozen=True)
-class _Region:
-    """A loop whose body is to read the tiles, the loops around it, and the footprints there, a tile each."""
-
-    loop: For | Par
-    path: tuple[Stmt, ...]
-    boxes: tuple[tuple[Footprint, Contents], ...]
-    taps: Mapping[tuple[Expr, ...], tuple[int, int]]  # index of a load -> its footprint and tap
-    padded: frozenset[Select]  # choices between a load and the constant that the tile holds in its place
-
-
 def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) -> Result:
-    regions: list[_Region] = []
+    regions: list[Region] = []
     for s in found:
         path = next(p for p in paths(kernel.body) if p[-1] is s)
         _check_place(kernel, s, path)
-        region = attempted(_region, kernel, buffer, s, path)  # type: ignore[arg-type]
-        if isinstance(region, _Region) or region.code != "E-STAGE-NONE" or len(found) == 1:
+        region = attempted(region_of, kernel, buffer, s, path)  # type: ignore[arg-type]
+        if isinstance(region, Region) or region.code != "E-STAGE-NONE" or len(found) == 1:
             regions.append(accepted(region))
     if not regions:
         raise Refusal("E-STAGE-NONE", f"'{buffer.name}' is not read there")
@@ -172,10 +131,15 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) ->
             kernel = assume(kernel, facts)
             nests += nest
             notes.append(f"{tiles[key].name} of {len(shape)} dimensions")
-        arrays, copies, use = split_copies(_reading(r, buffer, mine, style.transpose))
+        arrays, copies, use = split_copies(reading(r, buffer, _from(mine, style.transpose)))
         body = whole_tiles((*arrays, *copies, *nests, *use), r.path)
         kernel = kernel.with_(body=_placed(kernel.body, r.loop, tuple(allocs), body))
     return Result(kernel, tuple(dict.fromkeys(notes)))
+
+
+def _from(tiles: Sequence[Sym], transpose: bool) -> Callable[[int, tuple[Expr, ...]], Expr]:
+    """A read of one of ``tiles`` at coordinates of its box."""
+    return lambda k, coords: Load(tiles[k], tuple(reversed(coords)) if transpose else coords)
 
 
 def _placed(body: Body, loop: For | Par, alloc: Body, inside: Body) -> Body:
@@ -203,88 +167,3 @@ def _check_place(kernel: Kernel, s: Stmt, path: tuple[Stmt, ...]) -> None:
         raise Refusal("E-STAGE-LOOP", why, locs, "register-tile turns the serial loop outwards first")
     if not kernel.is_parallel or not any(isinstance(p, Par) for p in path):
         raise Refusal("E-STAGE-LOOP", "no loop over blocks is around it", locs, "run raise and tile first")
-
-
-def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -> _Region:
-    locs = places(s)
-    names = definitions(kernel.body)
-    made: list[Read] = []
-    for read in reads(s.body, buffer):
-        if isinstance(read, Read):
-            made.append(read)
-        elif read.why:
-            why = f"where '{buffer.name}' is read, {read.why} is not known"
-            raise Refusal("E-STAGE-GUARD", why, locs, "write the condition as an if around the read")
-        else:
-            raise Refusal("E-STAGE-OPAQUE", f"'{buffer.name}' is used in a way that is not followed", locs)
-    if not made:
-        raise Refusal("E-STAGE-NONE", f"'{buffer.name}' is not read in '{s.var.name}'", locs)
-    groups: list[list[Read]] = []
-    for read in made:
-        for group in groups:
-            if allowed(_tile, kernel, [*group, read], names, buffer, locs):
-                group.append(read)
-                break
-        else:  # at an unknown distance from the others: a tile of its own
-            groups.append([read])
-    groups = [g for g in groups if _reused(g, names)] or groups
-    boxes: list[tuple[Footprint, Contents]] = []
-    for group in groups:
-        tile = _tile(kernel, group, names, buffer, locs)
-        boxes.append(tile)
-    taps = {r.load.index: (k, n) for k, group in enumerate(groups) for n, r in enumerate(group)}
-    wanted = [r for r in made if r.padded is not None and r.load.index in taps]
-    padded = (r.padded for r in wanted if r.padded is not None and boxes[taps[r.load.index][0]][1].pad is not None)
-    return _Region(s, path, tuple(boxes), taps, frozenset(padded))
-
-
-def _reused(group: Sequence[Read], names: Mapping[Sym, Expr]) -> bool:
-    """Whether several iterations may read one element. Where some tiles have that, others are left where they are."""
-    if len({r.load.index for r in group}) > 1:
-        return True
-    return any({s.var for s in r.loops} - used(expand(r.load.index[0], names)) for r in group)
-
-
-def _tile(
-    kernel: Kernel, group: Sequence[Read], names: Mapping[Sym, Expr], buffer: Sym, locs: tuple[Loc, ...]
-) -> tuple[Footprint, Contents]:
-    """One tile for the reads of ``group``: its box, and what it holds."""
-    touches = [Touch(unclamped(expand(r.load.index[0], names), r.loops), r.loops) for r in group]
-    box = footprint(touches, lambda e: _most(kernel, e))
-    if isinstance(box, Unknown):
-        why = f"the footprint of '{buffer.name}' is not a box: {box.why}"
-        raise Refusal("E-STAGE-FOOTPRINT", why, locs, _known_by(kernel, group))
-    try:
-        return box, contents(box, group, names)
-    except NotOfPlace:
-        why = f"what stands before '{buffer.name}', a condition or a clamp, is no function of where it is read"
-        hint = "peel the boundary, or tile without the condition"
-        raise Refusal("E-STAGE-GUARD", why, locs, hint) from None
-
-
-def _known_by(kernel: Kernel, group: Sequence[Read]) -> str:
-    """What makes the ends of loops around ``group`` numbers: the parameters that they are."""
-    uppers = (counted_to(s) for r in group for s in r.loops if isinstance(s, For))
-    ends = {e.sym for e in uppers if isinstance(e, Var)}
-    named = [p.sym.name for p in kernel.params if p.sym in ends]
-    return f"specialize makes a parameter a number, as in specialize{{{named[0]}=3}}" if named else ""
-
-
-def _most(kernel: Kernel, e: Expr) -> int | None:
-    """The largest value of a static expression: knobs at their largest."""
-    value = evaluate(e, largest(kernel))
-    return None if value is None else int(value)
-
-
-def _reading(r: _Region, buffer: Sym, tiles: Sequence[Sym], transpose: bool) -> Body:
-    """The region's body with the tiles in the buffer's place."""
-
-    def on(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer == buffer and e.index in r.taps:
-            k, tap = r.taps[e.index]
-            coords = r.boxes[k][0].taps[tap].coords
-            return Load(tiles[k], tuple(reversed(coords)) if transpose else coords)
-        return e.a if e in plain else e
-
-    plain = {dataclasses.replace(p, a=on(p.a)) for p in r.padded}  # as they are once their loads are replaced
-    return map_body(r.loop.body, lambda s: s, on)

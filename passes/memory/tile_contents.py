@@ -35,7 +35,6 @@ from ktc.ir.nodes import (
     Binary,
     Call,
     Cast,
-    Const,
     Expr,
     For,
     Load,
@@ -66,7 +65,7 @@ class Contents:
     cell: tuple[Sym, ...]
     address: Expr
     conds: tuple[tuple[Expr, ...], ...]
-    pad: Const | None = None
+    pad: Expr | None = None
 
     @property
     def alike(self) -> bool:
@@ -101,20 +100,20 @@ def contents(box: Footprint, made: Sequence[Read], names: Mapping[Sym, Expr]) ->
         tests = [p for c in read.conds for p in conjuncts_of(expand(c, names))]
         if any(_may_not_run(c) for c in tests):
             raise NotOfPlace
-        conds.append(_needed(dict.fromkeys(_at_place(c, tap, cell, plain) for c in tests)))
+        conds.append(without_implied(dict.fromkeys(_at_place(c, tap, cell, plain) for c in tests)))
     assert address is not None
     every = dict.fromkeys(c for mine in conds for c in mine)
     for k, tap in enumerate(box.taps):  # what others test, and the loops around this read see to
         where, known = dict(zip(cell, tap.coords)), _bounds(made[k].loops)
         more = [c for c in every if c not in conds[k] and follows(substitute_expr(c, where), known)]
-        conds[k] = _needed((*conds[k], *more))
+        conds[k] = without_implied((*conds[k], *more))
     out = Contents(cell, address, tuple(conds))
     pads = {r.padded.b for r in made if r.padded is not None}
     pad = next(iter(pads), None)
-    return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 and isinstance(pad, Const) else out
+    return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 else out
 
 
-def _needed(conds: Iterable[Expr]) -> tuple[Expr, ...]:
+def without_implied(conds: Iterable[Expr]) -> tuple[Expr, ...]:
     """``conds`` without those that others of them imply."""
     out = list(conds)
     for c in list(out):
@@ -206,4 +205,4 @@ def _is_ring(e: Expr) -> bool:
     return True
 
 
-__all__ = ["Contents", "NotOfPlace", "contents"]
+__all__ = ["Contents", "NotOfPlace", "contents", "without_implied"]

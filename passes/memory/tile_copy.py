@@ -91,7 +91,7 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Need]]
     if c.holds.pad is not None and not c.style.fills:
         raise Refusal("E-STAGE-FILL", f"beyond the edges of '{c.buffer.name}' the tile's {c.holds.pad} is read")
     sizes = [d.size for d in c.box.dims]
-    unknown = _unknown(c)
+    unknown = loop_of_unknown_length(c)
     if unknown is not None:
         why = f"whether '{unknown.var.name}' runs at all is not known where '{c.buffer.name}' would be copied"
         raise Refusal("E-STAGE-FOOTPRINT", why, places(unknown))
@@ -105,8 +105,8 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Need]]
     start = at[-1] if single else mul(at[-1], vec)  # where the vector starts: its guard holds for all its lanes
     last = start if single else add(start, Var(lanes))
     t = scalar_of(c.buffer.type)
-    value: Expr = Load(c.buffer, (_address(c, [*at[:-1], last]),))
-    cond = _touched(c, [*at[:-1], start])
+    value: Expr = Load(c.buffer, (address(c, [*at[:-1], last]),))
+    cond = touched(c, [*at[:-1], start])
     if cond is not None and c.style.fills:
         value = Select(cond, value, c.holds.pad or Const(0.0 if t.is_float else 0, t))
     where = [*at[:-1], last]
@@ -151,13 +151,13 @@ def _spread(total: Expr, threads: Dist) -> Dist:
     return threads if is_const(each, 1) else (*threads, Level("unroll", each))
 
 
-def _address(c: Copy, at: Sequence[Expr]) -> Expr:
+def address(c: Copy, at: Sequence[Expr]) -> Expr:
     """Where the element at ``at`` comes from: clamps and all, if there are any."""
     plain = c.box.address([Var(t) for t in c.holds.cell])
     return c.box.address(at) if same_value(plain, c.holds.address) else c.holds.at(c.holds.address, at)
 
 
-def _touched(c: Copy, at: list[Expr]) -> Expr | None:
+def touched(c: Copy, at: list[Expr]) -> Expr | None:
     """The condition under which some access reads the element at ``at``: the union of the taps' boxes, each where the
     tap's own conditions hold."""
     groups: dict[frozenset[Expr], tuple[tuple[Expr, ...], list[tuple[Side, ...]]]] = {}
@@ -251,7 +251,7 @@ def _runs_at_all(loop: Loop) -> Expr | None:
     return None if form is None else binary("<", form.lo, form.hi)
 
 
-def _unknown(c: Copy) -> Loop | None:
+def loop_of_unknown_length(c: Copy) -> Loop | None:
     """A loop that may be idle, and ends in a way that is not followed."""
     return next((loop for loop in _idle_loops(c) if _runs_at_all(loop) is None), None)
 
@@ -302,4 +302,4 @@ def _counting(path: tuple[Stmt, ...]) -> dict[Sym, Expr]:
     return out
 
 
-__all__ = ["Copy", "copy_nest", "thread_levels"]
+__all__ = ["Copy", "Style", "address", "copy_nest", "loop_of_unknown_length", "thread_levels", "touched"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktc.agent.embedded.halos import LINES, TILES, halo_tiles
+from ktc.agent.embedded.halos import LINES, TILES, WINDOWS, halo_tiles, register_windows
 from ktc.ir.interp import run
 from ktc.ir.nodes import For, If, Stmt
 from ktc.ir.text import parse_kernel, print_kernel
@@ -37,9 +37,9 @@ kernel smooth(to: f32* restrict, of: f32 const* restrict, k: f32 const* restrict
 """
 
 
-def scripts(text: str) -> list[str]:
+def scripts(text: str, ideas=halo_tiles) -> list[str]:
     kernel = parse_kernel(text)
-    found = halo_tiles(kernel, lambda steps: apply_script(kernel, parse_script(steps)).refused is None)
+    found = ideas(kernel, lambda steps: apply_script(kernel, parse_script(steps)).refused is None)
     return [steps for steps, _, _ in found]
 
 
@@ -67,6 +67,23 @@ def test_a_filter_over_a_line() -> None:
         for n in (4, 516, 1028):
             given = {"n": n, "to": np.zeros(n, np.float32)}
             given |= {b: rng.integers(-4, 5, size).astype(np.float32) for b, size in (("of", n), ("k", 7))}
+            want, got = run(kernel, dict(given)), run(lowered, dict(given))
+            assert got.ok and np.array_equal(want.outputs["to"], got.outputs["to"])
+
+
+@pytest.mark.parametrize("text, count", [(FILTER, len(WINDOWS)), (LINE, 1)])
+def test_windows_in_registers(text: str, count: int) -> None:
+    kernel, found = parse_kernel(text), scripts(text, register_windows)
+    assert len(found) == count
+    rng = np.random.default_rng(5)
+    for script in found:
+        lowered = materialise(apply_script(kernel, parse_script(script)).kernel)
+        for rows, cols in ((1, 4), (5, 68), (9, 64)):
+            elements = rows * cols if "rows" in text else cols
+            given = {"rows": rows, "cols": cols, "n": cols}
+            given = {k: v for k, v in given.items() if k in {p.sym.name for p in kernel.params}}
+            given |= {"to": np.zeros(elements, np.float32), "of": rng.integers(-4, 5, elements).astype(np.float32)}
+            given["k"] = rng.integers(-4, 5, 15).astype(np.float32)
             want, got = run(kernel, dict(given)), run(lowered, dict(given))
             assert got.ok and np.array_equal(want.outputs["to"], got.outputs["to"])
 

@@ -62,6 +62,13 @@ KERNELS = {
         one(f"{INDEX} for (int j = -m; j <= m; ++j) if (i + j >= 0 && i + j < n) y[i + j] = x[i + j];"),
         "0_i64 .. n - 1_i64",
     ),
+    "a guard that is a number": (
+        one(
+            f"{INDEX} for (int j = -m; j <= m; ++j) {{ int ok = i + j >= 0 && i + j < n; int at = i + j;"
+            " if (ok != 0) y[at] = 1; if (ok) y[i + j] = x[at]; }"
+        ),
+        "0_i64 .. n - 1_i64",
+    ),
     "a clamp": (one(f"{INDEX} if (i < n) y[i] = x[min(max(i - m, 0), n - 1)];"), "0_i64 .. n - 1_i64"),
     "a choice": (one(f"{INDEX} if (i < n) y[i > 0 ? i - 1 : 0] = x[0];"), None),
     "a flat index taken apart": (

@@ -126,6 +126,26 @@ void go(const float* x, const float* k, float* y, int n, int taps) {
   filter<<<(n + 127) / 128, 128>>>(x, k, y, n, taps);
 }
 """
+TAPS_OF_DIGITS = """
+__global__ void blur(const float* x, float* y, int w, int h, int n, int size, int reach) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= w * h * n) return;
+  int c = i % w;
+  i /= w;
+  int r = i % h;
+  i /= h;
+  float s = 0.0f;
+  for (int a = 0; a < size; ++a)
+    for (int b = -reach; b <= reach; ++b) {
+      int p = r + a, q = c + b;
+      if (p < h && q >= 0 && q < w) s += x[(i * h + p) * w + q];
+    }
+  y[(i * h + r) * w + c] = s;
+}
+void go(const float* x, float* y, int w, int h, int n, int size, int reach) {
+  blur<<<(w * h * n + 127) / 128, 128>>>(x, y, w, h, n, size, reach);
+}
+"""
 TWO_COUNTS = """
 __global__ void count(int cols, int first, int rest, const unsigned char* d, float* o) {
   int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -300,6 +320,12 @@ def test_what_indexes_within_a_window_is_small() -> None:
     assert dict(d.roles.windows) == {"ph": "window", "sh": "step"} and shapes(d)["y"] == ("n", "h / sh", "w / sh")
     x = d.shapes["x"]
     assert x is not None and x.value({"n": 2, "h": 6, "w": 8, "sh": 2, "ph": 3}) == 2 * 6 * 8 + 8 + 1
+
+
+def test_windows_around_digits_of_a_flat_index_and_on_both_sides_are_small() -> None:
+    d = drafted(TAPS_OF_DIGITS)
+    assert dict(d.roles.windows) == {"size": "window", "reach": "border"}
+    assert all(sizes["size"] < 10 and sizes["reach"] < 10 for _, sizes, _ in d.scenarios)
 
 
 def test_two_sizes_of_the_launcher_stay_two(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.text.printer import print_expr
 from ktc.ir.walk import map_body, walk
 from ktc.passes.lowering import materialise
-from ktc.passes.memory import stage_shared, tile_copy
+from ktc.passes.memory import region_reads, tile_copy
 from tests.passes.checks import applied, arguments, body_of, differs, refused
 from tests.passes.tile_sources import (
     GEMM,
@@ -188,13 +188,13 @@ def test_refusals(source: str, script: str, code: str) -> None:
 
 def test_a_copy_without_its_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the edge it would read what is not there: out of bounds at the end of the buffer."""
-    monkeypatch.setattr(tile_copy, "_touched", lambda c, at: None)
+    monkeypatch.setattr(tile_copy, "touched", lambda c, at: None)
     wrong = applied(STAR, STAR_STAGED)
     assert differs(STAR, wrong, [{"h": 13, "w": 17}], elements=13 * 17) is not None
 
 
 def test_a_footprint_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = stage_shared.footprint
+    right = region_reads.footprint
 
     def wrong(touches, most):
         box = right(touches, most)
@@ -202,7 +202,7 @@ def test_a_footprint_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
                    for t, u in zip(box.taps, (*box.taps[1:], box.taps[0]))]  # fmt: skip
         return dataclasses.replace(box, taps=tuple(shifted))
 
-    monkeypatch.setattr(stage_shared, "footprint", wrong)
+    monkeypatch.setattr(region_reads, "footprint", wrong)
     assert differs(STAR, applied(STAR, STAR_STAGED), STAR_SIZES) is not None
 
 
@@ -300,9 +300,9 @@ kernel plane(v: f32* restrict, u: f32 const* restrict, n: i32, m: i32)
 
 
 def test_a_copy_without_the_condition_of_its_reads_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = stage_shared.contents
+    right = region_reads.contents
     monkeypatch.setattr(
-        stage_shared, "contents", lambda *a: dataclasses.replace(right(*a), conds=tuple(() for _ in a[1]))
+        region_reads, "contents", lambda *a: dataclasses.replace(right(*a), conds=tuple(() for _ in a[1]))
     )
     wrong = applied(rim(PADDED % "0.0"), RIM_TILED)
     assert differs(rim(PADDED % "0.0"), wrong, RIM_SIZES, elements=11 * 17) is not None

@@ -1,0 +1,99 @@
+"""Parameters that say how large a window around an element is, how far apart windows are and where they begin.
+
+    par y, x                                                            size: taps of the window
+      for l in 0..size                                                  stride: from one element's window to the next's
+        for m in 0..size                                                pad: where the first window begins
+          s += in[(y * stride + l - pad) * w + x * stride + m - pad]
+
+A program has few filters, of a few sizes each, and calls a kernel with them over and over. Once the numbers are known,
+loops over taps can be written out, neighbours share what they read, and rows begin where wide accesses may:
+``specialize`` makes a kernel of one size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ktc.ir.analysis.access_nests import Access, Axis, accesses
+from ktc.ir.arith.polynomial import minus, polynomial, times
+from ktc.ir.fold import evaluate, i32
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr, Sym, Var
+from ktc.ir.types import Scalar
+from ktc.ir.walk import used
+
+MOST_TAPS = 16
+"""Turns of a loop over taps: longer ones gain little from a number that is known."""
+
+Sizes = Mapping[str, int | float]
+"""What a call passes for scalar parameters, by name."""
+
+
+def tap_counts(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[str, dict[str, int]]:
+    """Short serial loops of ``kernel``, in parallel form, by name: parameters that say how often each goes round, with
+    their values, where these are the same at all ``sizes``."""
+    fixed = _fixed(kernel, sizes)
+    out: dict[str, dict[str, int]] = {}
+    for loop in (x for a in accesses(kernel) for x in a.axes if x.kind == "for" and x.trip is not None):
+        turns = None if loop.trip is None or not used(loop.trip) else _number(loop.trip, fixed)
+        if loop.trip is not None and turns is not None and 1 <= turns <= MOST_TAPS:
+            out[loop.name] = {v.name: fixed[v] for v in used(loop.trip)}
+    return out
+
+
+def window_sizes(kernel: Kernel, counts: Mapping[str, Mapping[str, int]], sizes: Sequence[Sizes]) -> dict[str, int]:
+    """Parameters of windows in ``kernel``, in which those in ``counts``, of loops by name (:func:`tap_counts`), are
+    bound: they, and others with one value at all ``sizes``."""
+    fixed = _fixed(kernel, sizes)
+    found: dict[str, int] = {}
+    for a in accesses(kernel):
+        around = [x for x in a.axes if x.kind == "par"]
+        for loop in (x for x in a.axes if x.kind == "for" and x.name in counts):
+            step = _step(a, loop, around, fixed)
+            turns = None if loop.trip is None else _number(loop.trip, fixed)
+            if step is None or turns is None or any(v.name in counts[loop.name] for v in used(step)):
+                continue  # rows of as many elements lie side by side
+            if (_number(step, fixed) or 0) <= turns:
+                found |= {**counts[loop.name], **{s.name: fixed[s] for s in {*used(step), *_offsets(a, fixed)}}}
+    return found
+
+
+def _fixed(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[Sym, int]:
+    """Integer parameters that a call may be asked about and that have one value at all ``sizes``."""
+    out: dict[Sym, int] = {}
+    for p in kernel.params:
+        values = {at.get(p.sym.name) for at in sizes}
+        value = values.pop() if len(values) == 1 else None
+        if isinstance(p.sym.type, Scalar) and p.sym.type.is_int and not p.host and value is not None:
+            out[p.sym] = int(value)
+    return out
+
+
+def _number(e: Expr, fixed: Mapping[Sym, int]) -> int | None:
+    """The value of ``e``, if it is made of parameters in ``fixed``."""
+    value = evaluate(e, {s.name: n for s, n in fixed.items()}) if used(e) <= fixed.keys() else None
+    return None if value is None else int(value)
+
+
+def _step(a: Access, loop: Axis, around: Sequence[Axis], fixed: Mapping[Sym, int]) -> Expr | None:
+    """How many turns of ``loop`` take ``a`` as far as the next iteration of a loop in ``around`` does: one, or a
+    parameter; None where neither does."""
+    turn = a.strides.get(loop.name)
+    if turn is None or not polynomial(turn):
+        return None
+    for x in around:
+        stride = a.strides.get(x.name)
+        for step in (i32(1), *map(Var, fixed)) if stride is not None else ():
+            if not minus(polynomial(stride), times(polynomial(turn), polynomial(step))):  # type: ignore[arg-type]
+                return step
+    return None
+
+
+def _offsets(a: Access, fixed: Mapping[Sym, int]) -> set[Sym]:
+    """Parameters in the place of the first element of ``a`` that are small, and no sizes of its rows."""
+    sizes = {s for e in a.strides.values() if e is not None for s in used(e)}
+    placed = used(a.rest) if a.rest is not None else set()
+    return {s for s in placed - sizes if abs(fixed.get(s, MOST_TAPS + 1)) <= MOST_TAPS}
+
+
+__all__ = ["tap_counts", "window_sizes"]
