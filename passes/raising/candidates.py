@@ -26,7 +26,7 @@ from ktc.passes.raising.normalise.strided_rounds import by_elements
 from ktc.passes.raising.normalise.tidy import tidied, without_dead
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.exchange import Exchange
-from ktc.passes.raising.recognise.grid import block_loops
+from ktc.passes.raising.recognise.grid import block_loops, mixed
 from ktc.passes.raising.recognise.guards import sizes_of
 from ktc.passes.raising.recognise.phases import opened
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS, Left, with_hardware
@@ -182,10 +182,11 @@ def _guess(
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:
-    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole."""
-    yield (first := opened(body, launch, parts=True))
-    if first != body and left_as_threads(first):
-        yield opened(body, launch, parts=False)
+    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole; as
+    it is where both put loops over all blocks beside what is one block's."""
+    first = opened(body, launch, parts=True)
+    forms = [first, *([opened(body, launch, parts=False)] if first != body and left_as_threads(first) else [])]
+    yield from [form for form in forms if not mixed(form, launch)] or [body]
 
 
 def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:

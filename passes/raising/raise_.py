@@ -431,8 +431,11 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
 
 def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:
     """'' if ``raised`` can be lowered again as it is, to a program that does the same without races."""
+    from ktc.passes.core.distribution_limits import unsound_distribution
     from ktc.passes.lowering import LoweringError, materialise
 
+    if (unsound := unsound_distribution(raised)) is not None:
+        return f"its loops cannot be spread so: {unsound.why}"
     try:
         lowered = materialise(raised)
     except LoweringError as error:
