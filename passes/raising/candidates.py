@@ -32,6 +32,7 @@ from ktc.passes.raising.recognise.phases import opened
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS, Left, with_hardware
 from ktc.passes.raising.recognise.threads import Team, ThreadLoops, thread_sizes
 from ktc.passes.raising.staging.destage import destaged
+from ktc.passes.raising.staging.equal_ways import without_equal_ways
 from ktc.passes.raising.staging.plain_sums import plain_sums
 from ktc.passes.raising.staging.registers import recomputed, unrolled
 from ktc.passes.raising.staging.rotated_planes import filled_planes
@@ -109,7 +110,8 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
         for rims in (False, True):
             plain, staged = destaged(filled, sizes, rims=rims)
             if staged:
-                plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
+                plain = without_equal_ways(resolved(without_dead(plain), ranges))
+                plain = guarded(unswitched(joined(plain, ranges)))
                 yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
             if not any(s.untested for s in staged):
                 break
