@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from ktc.ir.arith import Interval
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Assume, Kernel, Launch
-from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, fresh
-from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, substitute, walk, without
+from ktc.ir.nodes import Alloc, Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, fresh
+from ktc.ir.storage import is_shared
+from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.walk import assigned, substitute, used, walk, without
 from ktc.passes.raising.check.invented_arguments import invented_sizes
 from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
@@ -129,12 +131,22 @@ def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
 
 
 def _numbers(kernel: Kernel) -> dict[str, int]:
-    """A number for every scalar; that of a block's size is one that trees and warps are written for."""
+    """A number for every scalar; that of a block's size is one that trees and warps are written for, and of those that
+    shared arrays are as long as there are enough for all threads."""
     first = next(invented_sizes(kernel, 1, 7), None)
     numbers = {k: v for k, v in first.scalars.items() if isinstance(v, int)} if first is not None else {}
-    sizes = map(without_index_casts, kernel.launch.block if kernel.launch is not None else ())
+    block = kernel.launch.block if kernel.launch is not None else ()
+    sizes = map(without_index_casts, block)
     names = [e.sym.name for e in sizes if isinstance(e, Var) and e.sym.name in numbers]
-    return numbers | dict.fromkeys(names, 1) | dict.fromkeys(names[:1], HOST_THREADS)  # a block has 1024 at most
+    numbers |= dict.fromkeys(names, 1) | dict.fromkeys(names[:1], HOST_THREADS)  # a block has 1024 at most
+    threads = prod(int(evaluate(e, numbers) or 1) for e in block)
+    return numbers | {n: max(numbers[n], threads) for n in _lengths(kernel.body) & numbers.keys() - set(names)}
+
+
+def _lengths(body: Body) -> set[str]:
+    """The variables that lengths of shared arrays are made of."""
+    arrays = (s.sym.type for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym))
+    return {v.name for t in arrays if isinstance(t, Array) for n in t.shape for v in used(n)}
 
 
 def _guess(
