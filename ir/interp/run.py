@@ -380,8 +380,9 @@ class _Job:
         once = tuple(s for s in self.structure.loops if id(s) not in state.repeated)
         stored = frozenset(p.sym.name for p in self.kernel.params if p.sym in state.stored)
         result = RunResult(
-            outputs, state.findings.list(), written, stored, state.steps, state.work, missed, once, state.outcomes
-        )
+            outputs, state.findings.list(), written, stored, state.steps, state.work, missed, once, state.outcomes,
+            spared=state.spared,
+        )  # fmt: skip
         if state.footprints is not None:
             seen = tuple((sym.name, where) for sym, where in state.footprints.read.values())
             result = dataclasses.replace(result, reads=seen)

@@ -18,7 +18,8 @@ class RunResult:
     ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
     (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
     ``written``: for buffers named ``undefined``, which elements were stored to. ``stored``: the buffers, by parameter
-    name, that some thread stored to, in bounds or not. ``steps``: statements executed.
+    name, that some thread stored to, in bounds or not. ``steps``: statements executed;
+    ``spared``: how many more there would have been, had no rounds of loops run at once.
     ``work``: what the run cost, in statements of few threads; the same on every machine.
     ``unreached``: the first statement of every branch and loop body that no thread entered. ``once``: the loops that no
     thread went round twice, among them those that it never entered. With ``measure``:
@@ -39,6 +40,7 @@ class RunResult:
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
     accesses: int = 0
     reads: tuple[tuple[str, np.ndarray], ...] = ()
+    spared: int = 0
 
     @property
     def ok(self) -> bool:

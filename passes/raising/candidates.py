@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from ktc.ir.arith import Interval
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Assume, Kernel, Launch
-from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, fresh
-from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, substitute, walk, without
+from ktc.ir.nodes import Alloc, Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, fresh
+from ktc.ir.storage import is_shared
+from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.walk import assigned, substitute, used, walk, without
 from ktc.passes.raising.check.invented_arguments import invented_sizes
 from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
@@ -26,12 +28,13 @@ from ktc.passes.raising.normalise.strided_rounds import by_elements
 from ktc.passes.raising.normalise.tidy import tidied, without_dead
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.exchange import Exchange
-from ktc.passes.raising.recognise.grid import block_loops
+from ktc.passes.raising.recognise.grid import block_loops, mixed
 from ktc.passes.raising.recognise.guards import sizes_of
 from ktc.passes.raising.recognise.phases import opened
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS, Left, with_hardware
 from ktc.passes.raising.recognise.threads import Team, ThreadLoops, thread_sizes
 from ktc.passes.raising.staging.destage import destaged
+from ktc.passes.raising.staging.equal_ways import without_equal_ways
 from ktc.passes.raising.staging.plain_sums import plain_sums
 from ktc.passes.raising.staging.registers import recomputed, unrolled
 from ktc.passes.raising.staging.rotated_planes import filled_planes
@@ -109,7 +112,8 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
         for rims in (False, True):
             plain, staged = destaged(filled, sizes, rims=rims)
             if staged:
-                plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
+                plain = without_equal_ways(resolved(without_dead(plain), ranges))
+                plain = guarded(unswitched(joined(plain, ranges)))
                 yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
             if not any(s.untested for s in staged):
                 break
@@ -127,12 +131,22 @@ def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
 
 
 def _numbers(kernel: Kernel) -> dict[str, int]:
-    """A number for every scalar; that of a block's size is one that trees and warps are written for."""
+    """A number for every scalar; that of a block's size is one that trees and warps are written for, and of those that
+    shared arrays are as long as there are enough for all threads."""
     first = next(invented_sizes(kernel, 1, 7), None)
     numbers = {k: v for k, v in first.scalars.items() if isinstance(v, int)} if first is not None else {}
-    sizes = map(without_index_casts, kernel.launch.block if kernel.launch is not None else ())
+    block = kernel.launch.block if kernel.launch is not None else ()
+    sizes = map(without_index_casts, block)
     names = [e.sym.name for e in sizes if isinstance(e, Var) and e.sym.name in numbers]
-    return numbers | dict.fromkeys(names, 1) | dict.fromkeys(names[:1], HOST_THREADS)  # a block has 1024 at most
+    numbers |= dict.fromkeys(names, 1) | dict.fromkeys(names[:1], HOST_THREADS)  # a block has 1024 at most
+    threads = prod(int(evaluate(e, numbers) or 1) for e in block)
+    return numbers | {n: max(numbers[n], threads) for n in _lengths(kernel.body) & numbers.keys() - set(names)}
+
+
+def _lengths(body: Body) -> set[str]:
+    """The variables that lengths of shared arrays are made of."""
+    arrays = (s.sym.type for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym))
+    return {v.name for t in arrays if isinstance(t, Array) for n in t.shape for v in used(n)}
 
 
 def _guess(
@@ -182,10 +196,11 @@ def _guess(
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:
-    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole."""
-    yield (first := opened(body, launch, parts=True))
-    if first != body and left_as_threads(first):
-        yield opened(body, launch, parts=False)
+    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole; as
+    it is where both put loops over all blocks beside what is one block's."""
+    first = opened(body, launch, parts=True)
+    forms = [first, *([opened(body, launch, parts=False)] if first != body and left_as_threads(first) else [])]
+    yield from [form for form in forms if not mixed(form, launch)] or [body]
 
 
 def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:

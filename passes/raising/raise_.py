@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from ktc.ir.arith.size_equalities import shown_by_launch
@@ -181,6 +180,7 @@ class Raise(Pass[NoArguments]):
         from .lanes.lane_loops import vectors_kept
         from .raise_report import assumed_apart, defective, threads_left, unchecked
         from .staging.registers import KEPT as KEPT_IN_REGISTERS
+        from .tried_forms import apart, by_work_left, some
 
         kernel = reference.source
         why, blocked, refuted = "", None, False
@@ -188,7 +188,9 @@ class Raise(Pass[NoArguments]):
         beyond = unmet or exits_before_meetings(kernel)
         if as_idle and unmet:
             return unlike("in no small launch in which threads leave do the others compute something"), False
-        forms = islice(_forms(read or kernel, launch), MAX_CANDIDATES)
+        forms = by_work_left(
+            some(apart(kernel, _forms(read or kernel, launch)), MAX_CANDIDATES), lambda: reference.is_short
+        )
         while True:
             try:
                 guess = next(forms)
@@ -321,6 +323,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
     from ktc.passes.raising.staging.row_ends import with_row_ends
 
+    from .tried_forms import some
+
     kernel, launch = with_joined_grid(kernel, launch)
     kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
     blocked: Blocked | Left | None = None
@@ -339,7 +343,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = with_chosen_values(with_extremes(with_first_elements(with_same_rounds(whole), known)))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
             body = with_numbers(from_own_index(closed_forms(body), known), numbers)
-            for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
+            for guess in some(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:
                     guess = dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))
                 if facts or trips:
@@ -431,8 +435,11 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
 
 def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:
     """'' if ``raised`` can be lowered again as it is, to a program that does the same without races."""
+    from ktc.passes.core.distribution_limits import unsound_distribution
     from ktc.passes.lowering import LoweringError, materialise
 
+    if (unsound := unsound_distribution(raised)) is not None:
+        return f"its loops cannot be spread so: {unsound.why}"
     try:
         lowered = materialise(raised)
     except LoweringError as error:

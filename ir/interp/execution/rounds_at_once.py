@@ -134,7 +134,9 @@ def ran_at_once(machine: Machine, s: For, rounds: Rounds, frame: Frame, act: Act
             lanes, values = lanes[there], values[there]
         child = Frame(len(lanes), frame, lanes, fixed=True)
         child.values[s.var] = values.astype(first.dtype)
+        before = state.steps + state.spared
         machine.body(s.body, child, None)
+        state.spared += (many - 1) * (state.steps + state.spared - before)
         for _ in range(many - (at == 0) if rounds.updates else 0):  # the next round's updates wait for these
             state.burn(n)
     machine.accumulating = outer

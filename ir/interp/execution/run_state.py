@@ -100,6 +100,8 @@ class State:
     shared_used: int = 0
     stmt: Stmt | None = None
     steps: int = 0
+    spared: int = 0
+    """Statements that rounds would have taken beside ``steps``, had they not run at once."""
     work: float = 0.0
     stores: int = 0
     """Accesses that may have changed a buffer."""

@@ -53,6 +53,10 @@ AROUND = 2
 """How many sets are repeated with values around the source's constants."""
 
 
+GUESS_FOR_SOURCE = 4
+"""Work for a guess that is compared on all sets, for what the source takes on them: loops are longer than threads, and
+some sets are gone through again by what the guess is lowered to."""
+
 RUNAWAY = 16
 """Statements of a run for one of a run on the same set in another domain, from which on it is not waited for: rounds of
 its loops are counted by numbers that only that domain makes."""
@@ -90,6 +94,11 @@ class ChosenSets:
     def late(self) -> bool:
         """Whether the whole check has used up its budget: what is not checked by then is not raised."""
         return self.budget.spent
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the budget is just enough for one more guess on all sets, and for what it is lowered to."""
+        return self.budget.limit - self.budget.work < GUESS_FOR_SOURCE * sum(r.work for r in self._runs.values())
 
     @property
     def why_none(self) -> str:

@@ -38,7 +38,10 @@ from .small_launches import acceptable, launched, least_statements
 from .work_budget import CHECK_FUEL, CHOOSING_WORK, Budget, endless, is_unchecked, too_long, unchecked
 
 STEPS_OF_A_GUESS = 16
-"""Statements of a guess for one of the source: rounds that the source runs at once it may run one by one."""
+"""Statements of a guess for one of the source, where no rounds of loops run at once."""
+
+ROUNDS_APART = 2
+"""Statements of a guess for one that the source would take if none of its rounds ran at once."""
 
 LAUNCHED_TRIED = 6
 NONE_SUCH = unchecked("no small launch satisfies what would have to be assumed")
@@ -156,13 +159,14 @@ class Reference(ChosenSets):
                 ended.add(domain)
                 try:
                     known = {f.kind for f in first.findings}
-                    fuel = max(CHECK_FUEL // 10, STEPS_OF_A_GUESS * first.steps)
-                    second = before = self.budget.run(guess, args, domain, fuel, known, before)
+                    second = before = self.budget.run(guess, args, domain, _fuel_of_a_guess(first), known, before)
                 except (ValueError, TypeError, IndexError) as error:  # an ill-typed guess, not a wrong value
                     return f"the guessed form cannot be run: {error}"
                 except KtcError as error:
                     return f"the guessed form cannot be run: {error.message}"
                 new = next((f for f in second.findings if f.kind not in known), None)
+                if new is not None and new.kind == "fuel" and not new.certain:
+                    return unchecked(f"the guessed form {new.message}, where the source takes {first.steps:,}")
                 difference = new or compare(first, second, domain, number)
                 if difference is not None:
                     self._refuter = number, domain
@@ -211,6 +215,12 @@ class Reference(ChosenSets):
         return all(evaluate(a.expr, env) in (True, 1, None) for a in facts)
 
 
+def _fuel_of_a_guess(source: RunResult) -> int:
+    """Statements that a run of a guess may take, where one of its source took so many."""
+    apart = min(CHECK_FUEL, ROUNDS_APART * (source.steps + source.spared))
+    return max(CHECK_FUEL // 10, STEPS_OF_A_GUESS * source.steps, apart)
+
+
 def differs_as_launched(source: Kernel, guess: Kernel) -> str:
     """'' if the two leave the same on one set of small sizes on which the source has no defect; else what differs.
 
@@ -229,6 +239,8 @@ def differs_as_launched(source: Kernel, guess: Kernel) -> str:
             return too_long()
         if first.ok:
             second = budget.run(guess, args, "int", CHECK_FUEL, ())
+            if not second.ended:
+                return too_long()
             return str(compare(first, second, "int", 0) or "")
     return unchecked("the source has a defect in every launch that was tried")
 

@@ -35,12 +35,13 @@ class Budget:
     began: float = field(default_factory=time.process_time)
 
     @property
+    def limit(self) -> float:
+        return CHECK_WORK if self.most is None else self.most
+
+    @property
     def spent(self) -> bool:
         """The seconds only stop what the work does not measure: far beyond what it takes anywhere."""
-        return (
-            self.work > (CHECK_WORK if self.most is None else self.most)
-            or time.process_time() - self.began > BACKSTOP_SECONDS
-        )
+        return self.work > self.limit or time.process_time() - self.began > BACKSTOP_SECONDS
 
     def run(
         self,

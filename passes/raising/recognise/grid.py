@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from ktc.ir.fold import cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Reduce, Scan, Sym, Var, fresh
-from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, keep, map_body, walk, without
+from ktc.ir.types import I32, Ptr, Scalar
+from ktc.ir.walk import assigned, declared, keep, map_body, used_in, walk, without
 from ktc.passes.raising.normalise.block_values import with_block_values
 from ktc.passes.raising.normalise.straight import counted
 from ktc.passes.raising.normalise.tidy import without_dead
@@ -92,7 +92,11 @@ def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
         if any(h.level == "thread" and h.axis == axis for h in hw_indices(body)):
             raise Blocked("E-RAISE-THREAD", f"threadIdx.{axis} is used in a way that is not understood", None)
     for inner in raise_block(body, launch):
-        yield block_loops(without_dead(with_block_values(inner)), launch)
+        form = without_dead(with_block_values(inner))
+        if mixed(form, launch):
+            what = "a loop over the threads of all blocks stands beside what is one block's"
+            raise Blocked("E-RAISE-MIXED", what, next((s.loc for s in form if _in_grid((s,), "x")), None))
+        yield block_loops(form, launch)
 
 
 def _grid_stride(body: Body, launch: Launch, axes: Sequence[str]) -> Body | None:
@@ -116,13 +120,17 @@ def _grid_stride(body: Body, launch: Launch, axes: Sequence[str]) -> Body | None
 
 
 def block_loops(body: Body, launch: Launch) -> Body:
-    """``par`` loops over the block axes that ``body`` still mentions, named after the source's variables."""
-    mentioned = {h.axis for h in hw_indices(body) if h.level == "block"}
-    several = {a for a, n in zip(AXES, launch.grid) if simplify(n) != i32(1) and not _in_grid(body, a)}
+    """``par`` loops over the block axes that ``body`` still mentions, named after the source's variables.
+
+    Beside loops that are spread over the grid already, each run of other statements is a loop over blocks by itself.
+    """
+    axes = _block_axes(body, launch)
+    if (phases := _phases(body, axes)) is not None:
+        return tuple(s for p in phases for s in (p.body if p.stays else block_loops(p.body, launch)))
     alone = not any(isinstance(s, Par | Reduce | Scan) for s in walk(body))  # what one thread does is the one block's
-    axes = sorted(mentioned | several or ({"x"} if alone else set()), reverse=True)
-    named = {axis: _name_of_block(body, axis) for axis in axes}
-    for axis in reversed(axes):  # x innermost is not required here: blocks are independent
+    order = sorted(axes or ({"x"} if alone else set()), reverse=True)
+    named = {axis: _name_of_block(body, axis) for axis in order}
+    for axis in reversed(order):  # x innermost is not required here: blocks are independent
         decl = named[axis]
         sym = decl.sym if decl is not None else fresh(f"block_{axis}", I32)
         body = _named(without(body, decl), HwIndex("block", axis), sym)
@@ -132,6 +140,49 @@ def block_loops(body: Body, launch: Launch) -> Body:
         tags = frozenset({f"loop:{sym.name}"})
         body = (Par(sym, _zero(sym), hi, (Level("block", None, axis),), body, tags=tags),)
     return body
+
+
+def mixed(body: Body, launch: Launch) -> bool:
+    """Whether ``block_loops`` would put a loop that is spread over the grid into one over blocks of the same axis."""
+    axes = _block_axes(body, launch)
+    return any(_in_grid(body, a) for a in axes) and _phases(body, axes) is None
+
+
+def _block_axes(body: Body, launch: Launch) -> set[str]:
+    """The axes of the grid that ``body`` mentions, and longer ones that none of its loops is spread over."""
+    mentioned = {h.axis for h in hw_indices(body) if h.level == "block"}
+    return mentioned | {a for a, n in zip(AXES, launch.grid) if simplify(n) != i32(1) and not _in_grid(body, a)}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Phase:
+    """Statements in a row of a body; those that ``stay`` are no business of one block."""
+
+    body: Body
+    stays: bool
+
+
+def _phases(body: Body, axes: set[str]) -> list[_Phase] | None:
+    """``body`` in parts, where some of its loops are spread over all of ``axes``, and others have to be; None where
+    none are, or what one part declares is used in another."""
+    spread = {id(s) for s in body if axes and all(_in_grid((s,), a) for a in axes)}
+    if not spread or any(h.level == "block" for s in body if id(s) in spread for h in hw_indices((s,))):
+        return None
+    phases: list[_Phase] = []
+    for s in body:
+        shared = isinstance(s, Decl) and not any(h.level == "block" for h in hw_indices((s,)))
+        stays = id(s) in spread or shared
+        if phases and phases[-1].stays == stays:
+            phases[-1] = _Phase((*phases[-1].body, s), stays)
+        else:
+            phases.append(_Phase((s,), stays))
+    for p in phases:
+        others = [s for q in phases if q is not p for s in q.body]
+        if not p.stays and set(declared(p.body)) & used_in(tuple(others)):
+            return None
+        if not p.stays and any(not isinstance(v.type, Ptr) for v in assigned(p.body) - set(declared(p.body))):
+            return None
+    return phases
 
 
 def _in_grid(body: Body, axis: str) -> bool:
@@ -167,4 +218,4 @@ def _name_of_block(body: Body, axis: str) -> Decl | None:
     return None
 
 
-__all__ = ["candidates"]
+__all__ = ["block_loops", "candidates", "mixed"]

@@ -64,6 +64,7 @@ def save(path: Path, kernel: Kernel, result: RunResult, fuel: int) -> None:
             "written": {n: _described(x) for n, x in result.written.items()},
             "stored": sorted(result.stored),
             "steps": result.steps,
+            "spared": result.spared,
             "work": result.work,
             "unreached": [places.statement_numbers[id(s)] for s in result.unreached],
             "once": [places.statement_numbers[id(s)] for s in result.once],
@@ -104,7 +105,7 @@ def load(path: Path, kernel: Kernel) -> tuple[RunResult, int] | None:
     findings = [_read_finding(f, places) for f in m["findings"]]
     result = RunResult(
         arrays["outputs"], findings, arrays["written"], frozenset(m["stored"]), m["steps"], m["work"], unreached, once,
-        outcomes,
+        outcomes, spared=m["spared"],
     )  # fmt: skip
     return result, m["fuel"]
 

@@ -394,7 +394,25 @@ void run(const float* a, float* total, int n) {
 }
 """
 
+AS_LONG_AS_THE_DATA = """
+__global__ void sum(int* out, const int* in, int n) {
+  extern __shared__ int part[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int v = i < n ? in[i] : 0;
+  for (int w = blockDim.x / 2; w > 0; w /= 2) {
+    part[threadIdx.x] = v;
+    __syncthreads();
+    if (threadIdx.x < w) v += part[threadIdx.x + w];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) atomicAdd(out, v);
+}
+void run(int* out, const int* in, int n) { sum<<<(n + 127) / 128, 128, n * sizeof(int)>>>(out, in, n); }
+"""
+"""Of the whole data's bytes of shared memory, of which a block has a use for as many as it has threads."""
+
 REDUCTIONS = {
+    "as-long-as-the-data": (AS_LONG_AS_THE_DATA, {"+"}),
     "tree-backwards": (TREE_BACKWARDS, {"+"}),
     "tree-forwards": (TREE_FORWARDS, {"+"}),
     "first-add": (FIRST_ADD, {"+"}),

@@ -10,10 +10,10 @@ import pytest
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
 from ktc.ir.nodes import Par
-from ktc.ir.text import print_kernel
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
-from ktc.passes.raising.check import chosen_sets
+from ktc.passes.raising.check import chosen_sets, exact_check
 from ktc.passes.raising.check import work_budget as check
 from ktc.passes.raising.check.constant_sizes import of_any_size
 from ktc.passes.raising.check.exact_check import Reference
@@ -104,6 +104,34 @@ def test_values_that_differ_are_said_with_their_statement() -> None:
     wrong = Raise().run(load(COPY.replace("y[i] = x[i]", "y[i] = x[i] + 1.f"), name="other.cu"))
     assert isinstance(wrong, Result)
     assert Reference(source).differs(wrong.kernel).startswith("source.cu:4:15: y[")
+
+
+ROUNDS_AT_ONCE = """
+kernel fill(y: i32*, x: i32 const*)
+  launch grid(1) block(64)
+  {}
+    if x[0] < x[t + 1]
+      for l in 0..700
+        let v: i32 = x[l] + t
+        y[t * 700 + l] = v
+"""
+"""Iterations of ``par`` take no rounds of a loop at once, as threads may."""
+
+
+def test_rounds_that_only_the_source_runs_at_once_count_for_the_guess() -> None:
+    loops = "for t in i32(threadIdx.x)..64 step 64", "par t in 0..64"
+    source, guess = (parse_kernel(ROUNDS_AT_ONCE.format(loop)) for loop in loops)
+    reference = Reference(source)
+    assert reference.differs(guess) == ""
+    first, second = (run(k, reference.sets[0], domain="int") for k in (source, guess))
+    assert second.steps > max(exact_check.STEPS_OF_A_GUESS * first.steps, check.CHECK_FUEL // 10)
+
+
+def test_a_guess_cut_off_is_not_called_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_check, "_fuel_of_a_guess", lambda source: 1)
+    outcome = Raise().run(load(COPY, name="source.cu"))
+    assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BUDGET"
+    assert outcome.why.startswith("not checked: the guessed form did not end within 1 statements, where the source")
 
 
 ATTEND = """

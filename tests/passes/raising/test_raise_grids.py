@@ -129,3 +129,39 @@ def test_an_old_value_that_nobody_asks_for_is_left_out() -> None:
     body = "const float old = atomicAdd(&out[i / 4], a[i]);"
     outcome, why = raised(LINE.replace("BODY", body))
     assert why == "" and loops(outcome)
+
+
+PHASES = """
+__global__ void k(float *a, float *b, const float *x, const float *y, int n, int rows, int cols) {
+  BEFORE
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) a[i] = OWN;
+  int width = 4 * cols;
+  for (int r = blockIdx.x; r < rows; r += gridDim.x)
+    for (int c = threadIdx.x; c < width; c += blockDim.x) b[r * width + c] = OTHER;
+}
+void run(float *a, float *b, const float *x, const float *y, int n, int rows, int cols) {
+  k<<<(n + 63) / 64, 64>>>(a, b, x, y, n, rows, cols);
+}
+"""
+
+
+def phases(before: str = "", own: str = "2.f * x[i]", other: str = "3.f * y[r]") -> str:
+    return PHASES.replace("BEFORE", before).replace("OWN", own).replace("OTHER", other)
+
+
+def test_a_loop_over_the_grid_stands_beside_one_over_blocks() -> None:
+    outcome, wrong = raised(phases())
+    assert loops(outcome) == [("i", ["thread.x", "block.x"]), ("r", ["block.x"]), ("c", ["thread.x"])] and not wrong
+    assert [s.var.name for s in outcome.kernel.body if isinstance(s, Par)] == ["i", "r"]
+
+
+def test_a_loop_over_the_grid_that_asks_for_its_block_is_one_of_each_thread() -> None:
+    """Spread over the grid it would stand in the loop over blocks, once for each of them."""
+    outcome, wrong = raised(phases("int own = blockIdx.x;", "x[i] + own"))
+    assert [name for name, _ in loops(outcome)] == ["own", "tx"] and not wrong
+    assert any("left: a loop over the threads" in n for n in outcome.notes)
+
+
+def test_phases_that_other_blocks_would_have_to_wait_for_are_refused() -> None:
+    outcome = Raise().run(load(phases(other="a[r]"), name="k.cu"))
+    assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-CHECK" and "race: a[" in outcome.why
