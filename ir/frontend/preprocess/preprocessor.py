@@ -35,24 +35,24 @@ from .pp_output import rendered
 from .pp_tokens import Lexer, Token
 from .source_text import Comments, read_source
 
-DEVICE_HEADERS = (
-    "cuda",
-    "cub",
-    "thrust",
-    "curand",
-    "cooperative_groups",
-    "mma",
-    "device_",
-    "vector_",
-    "math_",
-    "sm_",
-    "helper_",
-)
+DEVICE_HEADERS = ("cuda", "cub", "thrust", "curand", "cooperative_groups", "mma", "device_", "vector_", "math_", "sm_",
+                  "helper_")  # fmt: skip
+"""How the names begin that CUDA's own headers have, and those of its samples."""
 
+DEVICE_FOLDERS = frozenset({"cub", "thrust", "cooperative_groups"})
+"""Folders of CUDA's own headers, wherever a project keeps a copy of them."""
 
 C_HEADERS = frozenset(
     f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time")
 )
+
+
+def _is_library(header: str) -> bool:
+    """Whether a header in quotes is one of CUDA's or the C library's; one with folders of its own is the project's."""
+    folders, name = os.path.split(header)
+    if folders:
+        return not DEVICE_FOLDERS.isdisjoint(folders.split("/"))
+    return name in C_HEADERS or name.startswith(DEVICE_HEADERS)
 
 
 Finder: TypeAlias = Callable[[str, str], "str | None"]
@@ -169,11 +169,7 @@ class _Pcpp(pcpp.Preprocessor):
             self._found.add(path)  # not offered again unless it could be opened
             self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
             return folder
-        if (
-            not is_system_include
-            and includepath not in C_HEADERS
-            and not os.path.basename(includepath).startswith(DEVICE_HEADERS)
-        ):
+        if not is_system_include and not _is_library(includepath):
             self._out.missing.append(includepath)
             there = os.path.abspath(os.path.join(curdir, includepath))
             folder = os.path.dirname(there) if os.path.isfile(there) else _usual_place(curdir, includepath)

@@ -116,3 +116,13 @@ def test_a_template_is_read_as_some_instance_of_it_can_be(project):
     )
     spec = SourceSpec("src/k.cu", defines={"SCALE(x)": "x"})
     assert list(as_built(spec).include_dirs) == []
+
+
+def test_a_header_with_folders_of_its_own_is_none_of_cuda_s(project):
+    """... whatever its name begins with."""
+    project(
+        Makefile="all:\n",
+        src__layers__k_cu='#include "app/math_loops.h"\n__global__ void k(float* p) { p[threadIdx.x] = ROWS; }\n',
+        include__app__math_loops_h="#define ROWS 3\n",
+    )
+    assert [n.partition(" is read from ")[0] for n in api.load("src/layers/k.cu").source.notes] == ["app/math_loops.h"]
