@@ -76,6 +76,8 @@ class Preprocessed:
     sources: dict[str, str] = field(default_factory=dict)
     defined: frozenset[str] = frozenset()
     """The macros that are defined at the end."""
+    passed_over: list[Loc] = field(default_factory=list)
+    """Where headers that were read have an ``#error`` that holds as long as others are missing."""
 
     @property
     def why_missing(self) -> str:
@@ -207,10 +209,18 @@ class _Pcpp(pcpp.Preprocessor):
         """Only called where the conditions hold, unlike ``on_directive_handle``."""
         if directive.value == "error":
             text = "".join(t.value for t in toks).strip()
-            self.on_error(directive.source, directive.lineno, f"#error {text}")
+            if self.include_depth > 1 and self._lacks_headers:
+                self._out.passed_over.append(Loc(directive.source, directive.lineno))
+            else:
+                self.on_error(directive.source, directive.lineno, f"#error {text}")
         if directive.value in ("error", "warning"):
             return True
         return None
+
+    @property
+    def _lacks_headers(self) -> bool:
+        """Whether some header was not read that is no compiler's own: it may define what conditions ask for."""
+        return bool(self._out.missing) or any("/" in header for header in self._out.dropped)
 
     def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
         if directive.value == "pragma" and toks and toks[0].value != "once":

@@ -126,3 +126,25 @@ def test_a_header_with_folders_of_its_own_is_none_of_cuda_s(project):
         include__app__math_loops_h="#define ROWS 3\n",
     )
     assert [n.partition(" is read from ")[0] for n in api.load("src/layers/k.cu").source.notes] == ["app/math_loops.h"]
+
+
+def test_an_error_of_a_header_says_nothing_while_headers_are_missing(project):
+    """... that may define what its condition asks for; one of the source itself does."""
+    text = '%s\n#include "own.h"\n%s__global__ void k(float* p) { p[threadIdx.x] = 1; }\n'
+    stop = "#if !HAS_IT\n#error no way\n#endif\n"
+    folder = project(k_cu=text % ("#include <lib/base.h>", ""), own_h=stop)
+    assert api.load("k.cu").source.notes == (
+        f"the #error of {folder}/own.h:2:1 is passed over, as headers are missing",
+    )
+    for source in (text % ("", ""), text % ("#include <lib/base.h>", stop)):
+        project(k_cu=source)
+        with pytest.raises(KtcError, match="#error no way"):
+            api.load("k.cu")
+
+
+def test_kernels_of_the_file_itself_are_listed_before_those_of_its_headers(project):
+    project(
+        own_h="__global__ void first(int* p) { p[0] = 1; }\n",
+        k_cu='#include "own.h"\n' + "__global__ void second(int* p) { p[0] = 2; }\n",
+    )
+    assert [k.name for k in kernels_as_built("k.cu")[0]] == ["second", "first"]
