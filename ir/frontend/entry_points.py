@@ -182,18 +182,24 @@ def why_no_instance(
     include_dirs: tuple[str, ...] = (),
     dialect: str | None = None,
 ) -> KtcError | None:
-    """Why the first instance of a template kernel that the file launches leads to no kernel; None if it does, or if it
-    launches none."""
+    """Why the first instance of a template kernel that the file launches leads to no kernel, or, where it launches
+    none, why no arguments at all do; None if they do, or if other arguments may."""
     with deep_recursion(path):
         unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
         entity, _ = choose_kernel(unit, kernel)
-        for bindings, _, _ in instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {}):
+        sites = launch_sites(unit.lowering(), entity.name)
+
+        def read(bindings: dict[str, Value]) -> None:
+            check(load_entity(unit, entity, bindings, None, {}))
+
+        for bindings, _, _ in instances(unit.lowering(), entity, sites, {}):
             try:
-                check(load_entity(unit, entity, bindings, None, {}))
+                read(bindings)
             except KtcError as why:
                 return why
-            break
-    return None
+            return None
+        search = GuessSearch(unit.lowering(), entity, sites, read)
+        return None if next(iter(search), None) is not None else search.hopeless_error
 
 
 def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:

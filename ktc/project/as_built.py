@@ -149,7 +149,9 @@ def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Rea
         pass  # reading it says why
     shown = {_shown(spec, d): h for d, h in folders.items()}
     notes = [f"{h} is read from {d}, a folder of the same project (-I {d})" for d, h in shown.items()]
-    notes += [f"{n} is {v}, as {_shown(spec, flags.file)} has it (-D {n}={v})" for n, v in macros.items()]
+    if macros:
+        given = ", ".join(f"{n}={v}" for n, v in macros.items())
+        notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {given})")
     notes += stops
     return Reading(file, tuple(shown), tuple(macros.items()), tuple(notes))
 
@@ -192,8 +194,8 @@ def _only_kernel(spec: SourceSpec, way: Reading) -> str | None:
 
 
 def _own_kernels(spec: SourceSpec, way: Reading) -> list[KernelInfo]:
-    """The kernels of the file of ``spec``, read so: those that stand in the file itself, then those of its headers, which
-    another unit that it is read by may have for itself. None if it cannot be read so."""
+    """The kernels of the file of ``spec``, read so: those that stand in the file itself, then those of its headers;
+    read by another unit, only the former. None if it cannot be read so."""
     try:
         there = _by(spec, way, None)
         listed = list_kernels(way.file, defines=there.defines, include_dirs=tuple(there.include_dirs))

@@ -172,7 +172,8 @@ class _Pcpp(pcpp.Preprocessor):
             self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
             return folder
         if not is_system_include and not _is_library(includepath):
-            self._out.missing.append(includepath)
+            if includepath not in self._out.missing:
+                self._out.missing.append(includepath)
             there = os.path.abspath(os.path.join(curdir, includepath))
             folder = os.path.dirname(there) if os.path.isfile(there) else _usual_place(curdir, includepath)
             if folder:
