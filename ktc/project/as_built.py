@@ -150,8 +150,8 @@ def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Rea
     shown = {_shown(spec, d): h for d, h in folders.items()}
     notes = [f"{h} is read from {d}, a folder of the same project (-I {d})" for d, h in shown.items()]
     if macros:
-        given = ", ".join(f"{n}={v}" for n, v in macros.items())
-        notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {given})")
+        spelled = ", ".join(f"{n}={v}" for n, v in macros.items())
+        notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {spelled})")
     notes += stops
     return Reading(file, tuple(shown), tuple(macros.items()), tuple(notes))
 

@@ -105,7 +105,7 @@ def _at_the_end(way: Env, env: Env, key: str, busy: frozenset[str] = frozenset()
 
 
 def decided(env: Env, cond: Any, holds: bool) -> Env:
-    """``env`` where ``cond`` ``holds`` or does not: what was chosen by it, and is made of what there is now, is told."""
+    """``env`` where ``cond`` ``holds`` or does not: what was chosen by it is told, where it is made of what is there now."""
     cond, holds = _positive(cond, holds)
     if contains(c_ast.ExprList([cond]), (c_ast.FuncCall, c_ast.Assignment)):
         return env
