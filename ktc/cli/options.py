@@ -155,6 +155,24 @@ def load_program(
 
     ``instantiate``: a template kernel that nobody gave arguments for gets the first that lead to a kernel, and says so.
     """
+    from ktc.ir.frontend.entry_points import units_kept
+
+    with units_kept():
+        return _loaded(kernel, name, template, variant, define, include, workload, dialect, beside, instantiate)
+
+
+def _loaded(
+    kernel: str,
+    name: str,
+    template: list[str],
+    variant: str,
+    define: list[str],
+    include: list[str],
+    workload: str,
+    dialect: Dialect,
+    beside: bool,
+    instantiate: bool,
+) -> Program:
     from ktc import api
 
     how: dict[str, Any] = {

@@ -19,10 +19,10 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import list_kernels, load
 from ktc.ir.frontend.dialects.dialect import dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
-from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, preprocess
+from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
 from ktc.ir.verifier import check
-from ktc.project.source_trees import HEADERS, UNITS, has_launch
+from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
 
 from .build_files import BuildFlags, build_flags
 from .including_units import units_including
@@ -132,12 +132,13 @@ def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Rea
     folders: dict[str, str] = {}
     macros: dict[str, str] = {}
     stops: list[str] = []
+    tree = Tree(root) if root else None
     try:
         text = read_source(file)
         for _ in range(ROUNDS if root else 1):
             given = {**macros, **spec.defines}
             read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
-            lacking = {h: d for h, d in _elsewhere(read, flags) if is_within(root, os.path.join(d, h))}
+            lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, os.path.join(d, h))}
             more = {d: h for h, d in lacking.items() if d not in folders}
             mentioned = {n: v for n, v in flags.macros.items() if n not in given and _mentions(read, n)}
             stops = [f"the #error of {at} is passed over, as headers are missing" for at in read.passed_over]
@@ -156,12 +157,14 @@ def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Rea
     return Reading(file, tuple(shown), tuple(macros.items()), tuple(notes))
 
 
-def _elsewhere(read: Preprocessed, flags: BuildFlags) -> Iterator[tuple[str, str]]:
-    """Headers that were not read, each with the folder that it is relative to: one that the build names, or one near by
-    that has it."""
+def _elsewhere(read: Preprocessed, flags: BuildFlags, tree: Tree | None) -> Iterator[tuple[str, str]]:
+    """Headers that were not read, each with the folder that it is relative to: one that the build names, one near by
+    that has it, or the only one of the project that does."""
     for header in (*read.missing, *read.dropped):
         named = [d for d in flags.folders if os.path.isfile(os.path.join(d, header))]
         folder = named[0] if named else read.outside.get(header)
+        if folder is None and tree is not None and not is_library(header):
+            folder = tree.only(header)
         if folder:
             yield header, folder
 

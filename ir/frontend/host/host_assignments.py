@@ -105,7 +105,7 @@ def _at_the_end(way: Env, env: Env, key: str, busy: frozenset[str] = frozenset()
 
 
 def decided(env: Env, cond: Any, holds: bool) -> Env:
-    """``env`` where ``cond`` ``holds`` or does not: what was chosen by it is told, where it is made of what is there now."""
+    """``env`` where ``cond`` ``holds``, or does not: what it chose before is told, if it is made of the same values."""
     cond, holds = _positive(cond, holds)
     if contains(c_ast.ExprList([cond]), (c_ast.FuncCall, c_ast.Assignment)):
         return env

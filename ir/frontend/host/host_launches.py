@@ -26,10 +26,11 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
 from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Unary, Var, VecMake, fresh, i32
-from ktc.ir.types import BOOL, I32, U32, Scalar, Type, Vec
+from ktc.ir.types import BOOL, I32, U32, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
+from .filled_values import values_filled
 from .host_assignments import with_elements
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
@@ -127,7 +128,8 @@ class HostLaunch:
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
         together = same_memory(self._pairs(), self.site.env)
-        told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first}
+        told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
+                "filled": tuple(self._filled())}  # fmt: skip
         return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def _inlined(self, parts: Any, effects: list) -> Any:
@@ -297,6 +299,14 @@ class HostLaunch:
             found.add(_number(given))
         (n,) = found if len(found) == 1 else (None,)
         return n if n is not None and n <= 0 else None
+
+    def _filled(self) -> Iterator[tuple[str, int, int]]:
+        """Buffers of integers with the least and the largest number that the host puts into them."""
+        for p, a in self._pairs():
+            elem = p.sym.type.elem if isinstance(p.sym.type, Ptr) else None
+            whole = isinstance(elem, Scalar) and elem.is_int
+            if whole and (span := values_filled(self.lowering, self.site.function, a)) is not None:
+                yield p.sym.name, *span
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""

@@ -47,8 +47,8 @@ C_HEADERS = frozenset(
 )
 
 
-def _is_library(header: str) -> bool:
-    """Whether a header in quotes is one of CUDA's or the C library's; one with folders of its own is the project's."""
+def is_library(header: str) -> bool:
+    """Whether a header is one of CUDA's or the C library's; one with folders of its own is another's."""
     folders, name = os.path.split(header)
     if folders:
         return not DEVICE_FOLDERS.isdisjoint(folders.split("/"))
@@ -171,7 +171,7 @@ class _Pcpp(pcpp.Preprocessor):
             self._found.add(path)  # not offered again unless it could be opened
             self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
             return folder
-        if not is_system_include and not _is_library(includepath):
+        if not is_system_include and not is_library(includepath):
             if includepath not in self._out.missing:
                 self._out.missing.append(includepath)
             there = os.path.abspath(os.path.join(curdir, includepath))

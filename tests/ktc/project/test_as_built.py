@@ -148,3 +148,18 @@ def test_kernels_of_the_file_itself_are_listed_before_those_of_its_headers(proje
         k_cu='#include "own.h"\n' + "__global__ void second(int* p) { p[0] = 2; }\n",
     )
     assert [k.name for k in kernels_as_built("k.cu")[0]] == ["second", "first"]
+
+
+def test_a_header_that_one_folder_of_the_project_has_is_read_from_there(project):
+    """... wherever that is; where several have it, or it is one of CUDA's libraries, it stays unread."""
+    source = "#include <parts/rows.h>\n#include <cub/own.h>\n__global__ void k(float* p) { p[threadIdx.x] = ROWS; }\n"
+    project(
+        Makefile="all:\n",
+        src__k_cu=source,
+        other__parts__own__parts__rows_h="#define ROWS 3\n",
+        other__cub__own_h="#error not to be read\n",
+    )
+    assert list(api.load("src/k.cu").source.include_dirs) == ["other/parts/own"]
+    project(more__parts__rows_h="#define ROWS 4\n")
+    with pytest.raises(KtcError, match="unknown name 'ROWS'"):
+        api.load("src/k.cu")

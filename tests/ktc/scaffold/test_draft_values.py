@@ -438,3 +438,34 @@ def test_words_whose_bits_are_used_are_of_any_length(tmp_path: Path) -> None:
     program, _ = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
     assert program.workload is not None and program.workload.arg("words").init == "bits"
     assert program.apply("raise").verify(device="none").ok
+
+
+LETTERS = """
+__global__ void count(const char* text, int* bins, int n) {
+  __shared__ int mine[7];
+  if (threadIdx.x < 7) mine[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&mine[(text[i] - 'a') / 4], 1);
+  __syncthreads();
+  if (threadIdx.x < 7) atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
+}
+int main() {
+  int n = 1 << 16;
+  std::vector<char> h(n);
+  std::generate(begin(h), end(h), []() { return 'a' + rand() % 26; });
+  char* text; int* bins;
+  cudaMemcpy(text, h.data(), n, cudaMemcpyHostToDevice);
+  count<<<(n + 255) / 256, 256>>>(text, bins, n);
+}
+"""
+
+
+def test_bytes_that_choose_counters_are_those_that_the_host_draws(tmp_path):
+    """No others have a counter: the source would write before its first one."""
+    source = tmp_path / "k.cu"
+    source.write_text(LETTERS)
+    program = ktc.load(str(source))
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert 'init = "ints"\nrange = [97, 122]       # guessed: what the host fills it with' in text
+    assert not [d for d in todo if "run at" in d or "multiple" in d]
