@@ -388,10 +388,7 @@ class HostLaunch:
         if isinstance(decl, Alias | c_ast.Typedef):
             return TypeVal(low.resolve(decl.type))
         init = decl.init if isinstance(decl, c_ast.Decl) else decl
-        try:
-            t: Type = low.resolve(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()
-        except KtcError:
-            t = Auto()
+        t = self._type_of(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()
         if t == DIM3 or (isinstance(t, Vec) and t.n == 3 and t.elem in (I32, U32) and init is not None):
             whole = self._dim3_value(init)
             return Dim3Val(*(self._extent(f"{name}.{a}", e) for a, e in zip("xyz", (whole.x, whole.y, whole.z))))
@@ -446,12 +443,16 @@ class HostLaunch:
     def _parameter(self, name: str) -> Value:
         for p in params_of(self.site.function.node):
             if getattr(p, "name", None) == name:
-                try:
-                    t = self.lowering.resolve(p.type)
-                except KtcError:
-                    t = Auto()
+                t = self._type_of(p.type)
                 return self._opaque(name, t.elem if isinstance(t, Reference) else t)
         return self._opaque(name, None)
+
+    def _type_of(self, declared: Any) -> Type:
+        """The type that a declarator of the host says, a pointer where it is one to a type that is not known here."""
+        try:
+            return self.lowering.resolve(declared)
+        except KtcError:
+            return Pointer(Auto()) if type(declared) is c_ast.PtrDecl else Auto()
 
     def _number(self, name: str, t: Scalar) -> Value:
         """A number that is a member of a host object: the parameter that it is passed for, or one of its own."""

@@ -34,6 +34,7 @@ from .pp_lines import grouped, pieces
 from .pp_output import rendered
 from .pp_tokens import Lexer, Token
 from .source_text import Comments, read_source
+from .switched_off import other_branches
 
 DEVICE_HEADERS = ("cuda", "cub", "thrust", "curand", "cooperative_groups", "mma", "device_", "vector_", "math_", "sm_",
                   "helper_")  # fmt: skip
@@ -287,8 +288,11 @@ def preprocess(
         raise KtcError("E-PP-EXPANSION", "macro expansion nests too deep", Loc(file, 1), source=text) from None
     if pp.errors:
         message, loc = pp.errors[0]
+        read = out.sources.get(loc.file) or out.sources.get(os.path.abspath(loc.file), "")
+        names = other_branches(read, loc.line) if message.startswith("#error") else []
+        branch = " or ".join(f"-D {n}" for n in names) or "-D NAME=VALUE"
         raise KtcError(
-            "E-PP-DIRECTIVE", message, loc, hint="fix the directive, or choose another branch with -D NAME=VALUE"
+            "E-PP-DIRECTIVE", message, loc, hint=f"fix the directive, or choose another branch with {branch}"
         )
     out.defined = frozenset(pp.macros)
     for name, macro in pp.macros.items():
