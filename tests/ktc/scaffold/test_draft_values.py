@@ -469,3 +469,33 @@ def test_bytes_that_choose_counters_are_those_that_the_host_draws(tmp_path):
     text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
     assert 'init = "ints"\nrange = [97, 122]       # guessed: what the host fills it with' in text
     assert not [d for d in todo if "run at" in d or "multiple" in d]
+
+
+RUNNING = """
+__global__ void running(int n, const float* in, int channels, int plane, int size, float* out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const float* x = in + i / plane * channels * plane + i % plane;
+  float* y = out + i / plane * channels * plane + i % plane;
+  int after = size / 2, head = 0;
+  float sum = 0;
+  while (head < after && head < channels) { sum += x[head * plane]; ++head; }
+  while (head < channels + after) {
+    if (head < channels) sum += x[head * plane];
+    if (head - size >= 0) sum -= x[(head - size) * plane];
+    y[(head - after) * plane] = sum;
+    ++head;
+  }
+}
+void go(const float* in, int batch, int channels, int plane, int size, float* out) {
+  int n = batch * plane;
+  running<<<(n + 127) / 128, 128>>>(n, in, channels, plane, size, out);
+}
+"""
+
+
+def test_a_length_that_nothing_shows_is_a_window_where_others_have_a_defect():
+    """One of more than twice as many channels makes the source write before the first row."""
+    d = draft(ktc.loads(RUNNING).kernel)
+    assert d.roles.windows == {"size": "window"} and not [x for x in d.doubts if "run at" in x]
+    assert {s["size"] for _, s, _ in d.scenarios} == {3, 4}
