@@ -59,7 +59,7 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
 
 
-def with_windows(d: Draft, probe: Prober, seen: Sequence[Seen]) -> Sequence[Seen]:
+def with_windows(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     """``seen`` with the sizes that are found to be windows as long as those are, where runs have a defect without:
     sizes that neither buffers nor the launch show, and that are no longer than what they are moved over."""
     looked_at = [s.sizes for s in seen[:3]]
