@@ -78,6 +78,7 @@ class Launch:
     parameters and host variables under which the source comes to the launch: other launches are for other sizes.
     ``together``: the names of buffers for which it passes the same memory, in groups. ``first``: counters of loops of
     the host that the extents depend on, with what they are in the first round: the launch is that of this round.
+    ``filled``: buffers of integers with the least and the largest number that the host is seen to put into them.
 
     Extents of blocks that are numbers have the type i32, whatever type the source's host code has for them: lanes and
     warps are counted in it.
@@ -94,6 +95,7 @@ class Launch:
     reached: tuple[Expr, ...] = field(default=(), compare=False)
     together: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
     first: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
+    filled: tuple[tuple[str, int, int], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         block = tuple(cast(n, I32) if isinstance(n, Const) else n for n in self.block)

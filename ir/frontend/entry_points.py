@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError, Loc
@@ -182,22 +183,41 @@ def why_no_instance(
     include_dirs: tuple[str, ...] = (),
     dialect: str | None = None,
 ) -> KtcError | None:
-    """Why the first instance of a template kernel that the file launches leads to no kernel; None if it does, or if it
-    launches none."""
+    """Why the first instance of a template kernel that the file launches leads to no kernel, or, where it launches
+    none, why no arguments at all do; None if they do, or if other arguments may."""
     with deep_recursion(path):
         unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
         entity, _ = choose_kernel(unit, kernel)
-        for bindings, _, _ in instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {}):
+        sites = launch_sites(unit.lowering(), entity.name)
+
+        def read(bindings: dict[str, Value]) -> None:
+            check(load_entity(unit, entity, bindings, None, {}))
+
+        for bindings, _, _ in instances(unit.lowering(), entity, sites, {}):
             try:
-                check(load_entity(unit, entity, bindings, None, {}))
+                read(bindings)
             except KtcError as why:
                 return why
-            break
-    return None
+            return None
+        search = GuessSearch(unit.lowering(), entity, sites, read)
+        return None if next(iter(search), None) is not None else search.hopeless_error
 
 
 def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:
     return {p.name: spell(bindings[p.name]) for p in entity.params or ()}
+
+
+_UNITS: ContextVar[dict[tuple, Unit] | None] = ContextVar("units", default=None)
+
+
+@contextmanager
+def units_kept() -> Iterator[None]:
+    """Inside, a file that is read again in the same way is not parsed again: for work during which no file changes."""
+    token = _UNITS.set({})
+    try:
+        yield
+    finally:
+        _UNITS.reset(token)
 
 
 def parse_unit(
@@ -209,6 +229,23 @@ def parse_unit(
     dialect: str | None = None,
 ) -> Unit:
     """Preprocess, parse and index a file or text; ``find`` looks for headers that are in none of the folders."""
+    kept = _UNITS.get() if find is None else None
+    if kept is None:
+        return _parsed(path_or_text, name, defines, include_dirs, find, dialect)
+    key = (path_or_text, name, tuple((defines or {}).items()), include_dirs, dialect)
+    if key not in kept:
+        kept[key] = _parsed(path_or_text, name, defines, include_dirs, find, dialect)
+    return kept[key]
+
+
+def _parsed(
+    path_or_text: str,
+    name: str | None,
+    defines: Mapping[str, object] | None,
+    include_dirs: tuple[str, ...],
+    find: Finder | None,
+    dialect: str | None,
+) -> Unit:
     is_text = "\n" in path_or_text or "{" in path_or_text
     file = name or ("<text>" if is_text else path_or_text)
     text = path_or_text if is_text else read_source(path_or_text)

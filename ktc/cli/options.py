@@ -155,6 +155,24 @@ def load_program(
 
     ``instantiate``: a template kernel that nobody gave arguments for gets the first that lead to a kernel, and says so.
     """
+    from ktc.ir.frontend.entry_points import units_kept
+
+    with units_kept():
+        return _loaded(kernel, name, template, variant, define, include, workload, dialect, beside, instantiate)
+
+
+def _loaded(
+    kernel: str,
+    name: str,
+    template: list[str],
+    variant: str,
+    define: list[str],
+    include: list[str],
+    workload: str,
+    dialect: Dialect,
+    beside: bool,
+    instantiate: bool,
+) -> Program:
     from ktc import api
 
     how: dict[str, Any] = {
@@ -179,7 +197,7 @@ def _instance(kernel: str, name: str, how: Mapping[str, Any], missing: KtcError)
     """The first template arguments that lead to a kernel.
 
     Raises:
-        KtcError: why the first instance that the source launches leads to none, else ``missing``.
+        KtcError: why the first instance that the source launches leads to none, or none at all can; else ``missing``.
     """
     from ktc.ir.frontend.entry_points import template_arguments, why_no_instance
     from ktc.project.as_built import as_built
@@ -187,7 +205,7 @@ def _instance(kernel: str, name: str, how: Mapping[str, Any], missing: KtcError)
 
     defines = how["defines"] or {}
     spec = as_built(SourceSpec(kernel, name or None, {}, None, defines, how["include_dirs"], dialect=how["dialect"]))
-    asked = {**how, "kernel": spec.name, "include_dirs": tuple(spec.include_dirs)}
+    asked = {**how, "kernel": spec.name, "defines": spec.defines, "include_dirs": tuple(spec.include_dirs)}
     found = next(template_arguments(spec.kernel, **asked), None)
     if found is None:
         raise why_no_instance(spec.kernel, **asked) or missing from None

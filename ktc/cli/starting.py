@@ -54,12 +54,14 @@ def _of_library() -> list[dict]:
 
 def _of_file(file: str, **how: Any) -> list[dict]:
     from ktc.ir.frontend import load
+    from ktc.ir.frontend.entry_points import units_kept
     from ktc.project.as_built import kernels_as_built
 
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     rows = []
-    found, notes = kernels_as_built(file, **how)
+    with units_kept():
+        found, notes = kernels_as_built(file, **how)
     for text in notes:
         note(text)
     for k in found:

@@ -19,10 +19,10 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import list_kernels, load
 from ktc.ir.frontend.dialects.dialect import dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
-from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, preprocess
+from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
 from ktc.ir.verifier import check
-from ktc.project.source_trees import HEADERS, UNITS, has_launch
+from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
 
 from .build_files import BuildFlags, build_flags
 from .including_units import units_including
@@ -115,7 +115,8 @@ def readings(spec: SourceSpec) -> list[Reading]:
     alone = _completed(spec, file, root, flags)
     units = [_by_unit(spec, u, root, flags) for u in units_including(file, root)]
     first = [u for u in units if has_launch(u.file)] if not has_launch(file) else []
-    ways = [*first, alone, *(u for u in units if u not in first), Reading(file)]
+    bare = Reading(file, notes=() if alone.folders or alone.macros else alone.notes)
+    ways = [*first, alone, *(u for u in units if u not in first), bare]
     return list(dict.fromkeys(ways))
 
 
@@ -130,14 +131,17 @@ def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Rea
     others, and with the build's macros that it mentions."""
     folders: dict[str, str] = {}
     macros: dict[str, str] = {}
+    stops: list[str] = []
+    tree = Tree(root) if root else None
     try:
         text = read_source(file)
-        for _ in range(ROUNDS if root else 0):
+        for _ in range(ROUNDS if root else 1):
             given = {**macros, **spec.defines}
             read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
-            lacking = {h: d for h, d in _elsewhere(read, flags) if is_within(root, os.path.join(d, h))}
+            lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, os.path.join(d, h))}
             more = {d: h for h, d in lacking.items() if d not in folders}
             mentioned = {n: v for n, v in flags.macros.items() if n not in given and _mentions(read, n)}
+            stops = [f"the #error of {at} is passed over, as headers are missing" for at in read.passed_over]
             if not more and not mentioned:
                 break
             folders |= more
@@ -146,16 +150,21 @@ def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Rea
         pass  # reading it says why
     shown = {_shown(spec, d): h for d, h in folders.items()}
     notes = [f"{h} is read from {d}, a folder of the same project (-I {d})" for d, h in shown.items()]
-    notes += [f"{n} is {v}, as {_shown(spec, flags.file)} has it (-D {n}={v})" for n, v in macros.items()]
+    if macros:
+        spelled = ", ".join(f"{n}={v}" for n, v in macros.items())
+        notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {spelled})")
+    notes += stops
     return Reading(file, tuple(shown), tuple(macros.items()), tuple(notes))
 
 
-def _elsewhere(read: Preprocessed, flags: BuildFlags) -> Iterator[tuple[str, str]]:
-    """Headers that were not read, each with the folder that it is relative to: one that the build names, or one near by
-    that has it."""
+def _elsewhere(read: Preprocessed, flags: BuildFlags, tree: Tree | None) -> Iterator[tuple[str, str]]:
+    """Headers that were not read, each with the folder that it is relative to: one that the build names, one near by
+    that has it, or the only one of the project that does."""
     for header in (*read.missing, *read.dropped):
         named = [d for d in flags.folders if os.path.isfile(os.path.join(d, header))]
         folder = named[0] if named else read.outside.get(header)
+        if folder is None and tree is not None and not is_library(header):
+            folder = tree.only(header)
         if folder:
             yield header, folder
 
@@ -188,17 +197,16 @@ def _only_kernel(spec: SourceSpec, way: Reading) -> str | None:
 
 
 def _own_kernels(spec: SourceSpec, way: Reading) -> list[KernelInfo]:
-    """The kernels of the file of ``spec``, read so: by another unit, those that stand in the file itself. None if it
-    cannot be read so."""
+    """The kernels of the file of ``spec``, read so: those that stand in the file itself, then those of its headers;
+    read by another unit, only the former. None if it cannot be read so."""
     try:
         there = _by(spec, way, None)
         listed = list_kernels(way.file, defines=there.defines, include_dirs=tuple(there.include_dirs))
     except KtcError:
         return []
-    own = os.path.realpath(spec.kernel)
-    if way.file == spec.kernel:
-        return listed
-    return [k for k in listed if k.loc is not None and os.path.realpath(k.loc.file) == own]
+    file = os.path.realpath(spec.kernel)
+    own = [k for k in listed if k.loc is not None and os.path.realpath(k.loc.file) == file]
+    return [*own, *(k for k in listed if k not in own and way.file == spec.kernel)]
 
 
 __all__ = ["Reading", "as_built", "kernels_as_built", "readings"]

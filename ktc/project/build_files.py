@@ -1,7 +1,7 @@
 """What a project's Makefile or CMakeLists.txt says of how its sources are compiled: include folders and macros.
 
-Read as text, nothing is run. What stands under a condition, is computed by a function, or is said in two ways is left
-out.
+Read as text, nothing is run. What stands under a condition that cannot be told, is computed by a function, or is said
+in two ways is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ktc.project.source_trees import read_bytes
 
+from .cmake_files import commands
 from .project_roots import is_within
 
 MAX_HOPS = 8
@@ -26,8 +27,6 @@ _CONDITION = re.compile(r"^\s*(ifn?eq|ifn?def)\b")
 _END = re.compile(r"^\s*endif\b")
 _VARIABLE = re.compile(r"\$[({](\w+)[)}]")
 _FLAG = re.compile(r"-([DI])(.*)", re.S)
-_COMMAND = re.compile(r"(\w+)\s*\(([^()]*)\)")
-_CMAKE_COMMENT = re.compile(r"#[^\n]*")
 _MACRO = re.compile(r"[A-Za-z_]\w*\Z")
 
 
@@ -120,19 +119,20 @@ _FOLDERS = {"include_directories": 0, "target_include_directories": 1}
 _MACROS = {"add_definitions": 0, "add_compile_definitions": 0, "target_compile_definitions": 1}
 """Commands of CMake with how many of their arguments, a target's name, come first."""
 
+_OPTIONS = frozenset({"add_compile_options", "target_compile_options", "CMAKE_CXX_FLAGS", "CMAKE_CUDA_FLAGS",
+                      "CUDA_NVCC_FLAGS"})  # fmt: skip
+"""Commands and variables of CMake that hold options of a compiler."""
+
 
 def _of_cmake(text: str) -> Iterator[str]:
     """The include folders and macros of a CMakeLists.txt as flags."""
-    depth = 0
-    for m in _COMMAND.finditer(_CMAKE_COMMENT.sub("", text)):
-        command, words = m[1].lower(), _split(m[2])
-        depth += {"if": 1, "foreach": 1, "function": 1, "macro": 1}.get(command, 0)
-        depth -= {"endif": 1, "endforeach": 1, "endfunction": 1, "endmacro": 1}.get(command, 0)
+    for command, words in commands(text):
         for table, flag in ((_FOLDERS, "-I"), (_MACROS, "-D")):
-            for word in words[table.get(command, 0) :] if command in table and depth <= 0 else ():
+            for word in words[table[command] :] if command in table else ():
                 if word not in _MODES:
-                    word = re.sub(r"\$\{(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}", ".", word)
                     yield flag + word.removeprefix("-D")
+        if not _OPTIONS.isdisjoint((command, *words[:2])):
+            yield from (f for word in words for f in _joined(_split(word)) if f.startswith(("-D", "-I")))
 
 
 READERS: dict[str, Callable[[str], Iterator[str]]] = {

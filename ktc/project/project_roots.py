@@ -13,6 +13,9 @@ from pathlib import Path
 REPOSITORIES = (".git", ".hg", ".svn")
 """What lies in the topmost folder of a repository."""
 
+TOP_FILES = (".github", ".gitmodules", ".gitlab-ci.yml", ".travis.yml", ".circleci")
+"""What services read in the topmost folder alone, and so lies there in an archive of a repository too."""
+
 BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "setup.py", "pyproject.toml")
 """What lies in a folder that is built."""
 
@@ -20,7 +23,8 @@ BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.b
 def project_root(file: str) -> str:
     """The topmost folder of the project that ``file`` is in, without symbolic links; '' where none can be told.
 
-    That is its repository's, else the highest of the folders with a build file that lie in each other. A home folder, a
+    That is its repository's, by what version control or its services keep there, else the highest of the folders with a
+    build file that lie in each other. A home folder, a
     file system's root and what everybody may write to (``/tmp``) are no project, nor is anything above those.
     """
     first = Path(os.path.realpath(file)).parent
@@ -29,9 +33,10 @@ def project_root(file: str) -> str:
         if _is_shared(folder):
             break
         above.append(folder)
-    for folder in above:
-        if any((folder / name).exists() for name in REPOSITORIES):
-            return str(folder)
+    for marks in (REPOSITORIES, TOP_FILES):
+        for folder in above:
+            if any((folder / name).exists() for name in marks):
+                return str(folder)
     root = ""
     for folder in above:
         built = any((folder / name).is_file() for name in BUILD_FILES)

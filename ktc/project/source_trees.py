@@ -87,6 +87,15 @@ class Tree:
                 index[name].append(os.path.join(folder, name))
         return index
 
+    def only(self, include: str) -> str | None:
+        """The folder to which ``include``, a path with folders of its own, is relative, where there is just one."""
+        parts = PurePath(include).parts
+        if len(parts) < 2 or ".." in parts:
+            return None
+        found = [Path(p).parts for p in self._by_name.get(parts[-1], ())]
+        folders = [there[: -len(parts)] for there in found if there[-len(parts) :] == parts]
+        return os.path.join(*folders[0]) if len(folders) == 1 else None
+
     def find(self, include: str, including: str) -> str | None:
         """The folder to which ``include`` is relative, looked up in all of the tree by the end of the path.
 

@@ -104,7 +104,13 @@ def _once_more(k: Kernel, c: Content, probe: Prober, seen: Seen, fills: Mapping[
 def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
     """What ``p`` holds, where the buffers of ``fills`` are known."""
     name, t = p.sym.name, scalar_of(p.sym.type)
-    if (not t.is_int and name not in whole_floats(k)) or t.bits < 8 or t.kind == "bool" or p.init:
+    if (
+        (not t.is_int and name not in whole_floats(k))
+        or t.bits < 8
+        or t.kind == "bool"
+        or p.init
+        or name in probe.filled
+    ):
         return None
     if access_role(p, k) == "out" or name in counters(k):
         return None

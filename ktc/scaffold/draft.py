@@ -13,7 +13,7 @@ from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
-from .checking.confirming import confirm, needs_positive
+from .checking.confirming import confirm, needs_positive, with_windows
 from .checking.modes import modes
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
@@ -88,6 +88,7 @@ def draft(k: Kernel) -> Draft:
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
+    seen = with_windows(d, probe, seen)
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)

@@ -1,7 +1,7 @@
 """Small runs of a kernel in the reference interpreter, to see how far it reaches into its buffers.
 
 Buffers of a probe are short; what lies outside reads as something inside and is no matter here. Integer buffers hold
-zeros, or what the question at hand asks for.
+zeros, what the host is seen to put into them, or what the question at hand asks for.
 """
 
 from __future__ import annotations
@@ -113,6 +113,9 @@ class Prober:
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         whole = [p.sym for p in read if scalar_of(p.sym.type).is_int]
         self.divisors = {s.name for s in whole if divides(kernel, s)}
+        self.filled = {n: span for n, span in values_told(kernel).items() if span[0]}
+        """Integers that do not begin at 0 say where something is only as the host has them."""
+
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
         self.reached: tuple[Expr, ...] = ()
         """Conditions under which the source comes to the launch, as far as sizes decide them and some are found."""
@@ -352,6 +355,8 @@ class Prober:
         count = -(-elements // lanes) * lanes
         if name in fills:
             return np.asarray(fills[name](count)).astype(numpy_dtype(scalar.name))
+        if name in self.filled:
+            return between(*self.filled[name])(count).astype(numpy_dtype(scalar.name))
         if scalar.is_int:
             return np.full(count, name in self.divisors, numpy_dtype(scalar.name))
         return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
@@ -381,6 +386,17 @@ def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:
 def constant(value: int) -> Fill:
     """Every element ``value``: an index into something of more than ``value`` elements."""
     return lambda n: np.full(n, value)
+
+
+def between(least: int, most: int) -> Fill:
+    """Integers from ``most`` down to ``least``, and again."""
+    return lambda n: most - np.arange(n) % (most - least + 1)
+
+
+def values_told(k: Kernel) -> dict[str, tuple[int, int]]:
+    """The buffers that are read into which the host of a launch is seen to put integers, with the least and largest."""
+    read = {p.sym.name for p in buffers_of(k) if access_role(p, k) != "out"} - counters(k)
+    return {n: (a, b) for n, a, b in k.launch.filled if n in read} if k.launch is not None else {}
 
 
 def in_rows(fill: Fill, row: int, place: int) -> Fill:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from ktc.ir.analysis.compared_numbers import only_compared
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
+from ktc.ir.launch_limits import MAX_BLOCK
 from ktc.ir.nodes import (
     COMPARISONS,
     Alloc,
@@ -235,8 +238,10 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     told = block_extents(k) if chosen else {}
     axes = {e.sym: a for a, e in zip("xyz", map(without_casts, k.launch.block)) if isinstance(e, Var)}
     variable = sum(bool(used(e)) for e in k.launch.block)
-    usual = {axes[s]: BLOCK_EXTENTS[variable] for s in chosen}
-    block = fitting(usual, {a: n for a, n in told.items() if a in usual}, most_threads(k))
+    limits = dict(zip("xyz", MAX_BLOCK))
+    usual = {a: min(BLOCK_EXTENTS[variable], limits[a]) for a in (axes[s] for s in chosen)}
+    others = math.prod(int(evaluate(e, {}) or 1) for e in k.launch.block if not used(e))
+    block = fitting(usual, {a: n for a, n in told.items() if a in usual}, max(most_threads(k) // others, 1))
     return {s.name: block[axes[s]] for s in chosen} | passed
 
 

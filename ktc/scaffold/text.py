@@ -28,6 +28,7 @@ from .draft import draft
 from .integer_values import counters, divides, mark_of, taken_apart
 from .model import Draft
 from .plain_integers import TRUTH_VALUES, counted, values_compared
+from .probe import values_told
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
@@ -251,7 +252,8 @@ def _arg(d: Draft, p: Param) -> list[str]:
     if name in undeclared(d.kernel):
         lines.append("noalias = true")
         guesses.append("noalias")
-    return _with_guesses([*lines, "align = 16"], ["align", *guesses], COMPARED)
+    why = TOLD if name in values_told(d.kernel) else COMPARED
+    return _with_guesses([*lines, "align = 16"], ["align", *guesses], why)
 
 
 def _less_one(size: str) -> str:
@@ -261,6 +263,7 @@ def _less_one(size: str) -> str:
 
 
 COMPARED = "what its elements are compared with, choose from or divide"
+TOLD = "what the host fills it with"
 
 DIVISORS = 100
 """Integers that something is divided by are up to this."""
@@ -284,6 +287,10 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
         if init != "offsets" and mark is not None:
             lines.append(f"mark = {mark}                # one in eight")
+    elif role != "out" and name in (told := values_told(d.kernel)):
+        least, most = told[name]
+        lines += ['init = "ints"', f"range = [{least}, {most}]"]
+        guesses.append("range")
     elif name in counters(d.kernel) or counted(d.kernel, p):
         lines.append('init = "zeros"')
     elif role != "out" and span is not None:

@@ -31,9 +31,17 @@ class Dialect:
     vector_operators: bool = False
 
 
+_SIZES = {"SHORT": 2, "INT": 4, "LONG": 8, "LONG_LONG": 8, "FLOAT": 4, "DOUBLE": 8, "POINTER": 8, "SIZE_T": 8}
+
 _HOST = {
-    "__x86_64__": "1",
-    "__linux__": "1",
+    **dict.fromkeys(
+        ("__x86_64__", "__x86_64", "__amd64__", "__amd64", "__linux__", "__linux", "__unix__", "__unix"), "1"
+    ),
+    **{f"__SIZEOF_{name}__": str(size) for name, size in _SIZES.items()},
+    "__ORDER_LITTLE_ENDIAN__": "1234",
+    "__ORDER_BIG_ENDIAN__": "4321",
+    "__BYTE_ORDER__": "1234",
+    "__STDC__": "1",
     "_POSIX_VERSION": "200809L",  # of <unistd.h>, which is not read
     "__LP64__": "1",
     "__CHAR_BIT__": "8",
@@ -49,10 +57,11 @@ CUDA = Dialect(
     "cuda",
     {
         "__CUDACC__": "1", "__NVCC__": "1", "__CUDA_ARCH__": "900", "CUDART_VERSION": "12080", "CUDA_VERSION": "12080",
-        "__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "8", **_HOST,
+        "__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "8", **_HOST, "__GNUC__": "12", "__GNUC_MINOR__": "2",
+        "__GNUG__": "12", "__GXX_EXPERIMENTAL_CXX0X__": "1",
     },
 )  # fmt: skip
-"""What a CUDA 12 compiler for sm_90 defines."""
+"""What a CUDA 12 compiler for sm_90 defines, with GCC as the host's."""
 
 _HIP_INDEX = {
     f"hip{cuda[0].upper()}{cuda[1:]}_{axis}": f"{cuda}.{axis}"

@@ -90,6 +90,11 @@ class GuessSearch(Generic[_Made]):
             if found:
                 return
 
+    @property
+    def hopeless_error(self) -> KtcError | None:
+        """``error``, where no other arguments avoid it."""
+        return self.error if self.error is not None and not self._arguments_at_fault(self.error) else None
+
     def _round(self, uniform: list[Guess]) -> Iterator[tuple[dict[str, Value], _Made]]:
         self._stops.clear()
         self._hopeless = 0

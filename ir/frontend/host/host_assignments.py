@@ -18,7 +18,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CtorInit
-from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
+from ktc.ir.frontend.syntax.syntax_walk import alike, contains, descendants, replaced
 from ktc.ir.frontend.syntax.variable_uses import init_args
 
 Env = dict[str, Any]
@@ -40,6 +40,11 @@ def assign(item: c_ast.Assignment, env: Env) -> None:
     elif _mentions(value, key):
         value = None if old is None else _replaced(value, key, old)
     forget(env, key)
+    _store(env, key, value)
+
+
+def _store(env: Env, key: str, value: Any) -> None:
+    """``key`` is ``value`` from here on, None if that is not known; the old one is in no other."""
     if value is None and "." in key:
         env[key.partition(".")[0]] = None  # a dim3 of which one extent is not known is a number of the host
         return
@@ -54,25 +59,79 @@ def choose(item: c_ast.If, env: Env, changes: Callable[[Any], frozenset[str]]) -
 
     ``changes``: the variables that a statement changes.
     """
-    changed = changes(item) & {k.partition(".")[0] for k in env}
+    changed = sorted(changes(item) & {k.partition(".")[0] for k in env})
     ways = []
     for branch in (item.iftrue, item.iffalse):
         way = dict(env)
         followed = _follow(branch, way, changes)
         ways.append(way if followed else None)
     yes, no = ways
+    before = {k: current(env, k) for way in ways for k in way or env if k.partition(".")[0] in changed}
+    new: dict[str, Any] = {}
     for name in changed:
         if yes is None or no is None or isinstance(env.get(name), Alias | c_ast.Typedef):
             unknown(env, name)
             continue
-        for key in {k for k in (*yes, *no) if k == name or k.startswith(f"{name}.")}:
-            if yes.get(key) is no.get(key) and key in yes:
-                continue
-            a, b = current(yes, key), current(no, key)
-            if a is None or b is None:
-                unknown(env, name)
-                break
-            assign(c_ast.Assignment("=", _place(key), c_ast.TernaryOp(item.cond, a, b, item.coord), item.coord), env)
+        keys = sorted({k for k in (*yes, *no) if k == name or k.startswith(f"{name}.")})
+        ends = {k: (_at_the_end(yes, env, k), _at_the_end(no, env, k)) for k in keys if yes.get(k) is not no.get(k)}
+        if any(None in both for both in ends.values()):
+            unknown(env, name)
+            continue
+        new |= {k: c_ast.TernaryOp(item.cond, a, b, item.coord) for k, (a, b) in ends.items()}
+    for key in new:  # all at once: the condition and both values are made of what was before
+        forget(env, key)
+    for key, value in new.items():
+        unsaid = any(old is None and _mentions(value, other) for other, old in before.items())
+        _store(env, key, None if unsaid else replaced(value, lambda n: before.get(key_of(n) or "")))
+
+
+def _at_the_end(way: Env, env: Env, key: str, busy: frozenset[str] = frozenset()) -> Any:
+    """What ``key`` is at the end of a branch, made of what was in ``env`` before it; None where that is not known."""
+    value, unsaid = current(way, key), False
+
+    def settled(n: Any) -> Any:
+        nonlocal unsaid
+        other = key_of(n)
+        if other is None or way.get(other) is env.get(other):
+            return None
+        held = _at_the_end(way, env, other, busy | {key}) if other not in busy | {key} else None
+        unsaid = unsaid or held is None
+        return held
+
+    if value is None or way.get(key) is env.get(key):
+        return value
+    value = replaced(value, settled)
+    return None if unsaid else value
+
+
+def decided(env: Env, cond: Any, holds: bool) -> Env:
+    """``env`` where ``cond`` ``holds``, or does not: what it chose before is told, if it is made of the same values."""
+    cond, holds = _positive(cond, holds)
+    if contains(c_ast.ExprList([cond]), (c_ast.FuncCall, c_ast.Assignment)):
+        return env
+
+    def chosen(n: Any) -> Any | None:
+        if not isinstance(n, c_ast.TernaryOp):
+            return None
+        asked, when = _positive(n.cond, True)
+        return replaced(n.iftrue if holds == when else n.iffalse, chosen) if alike(asked, cond) else None
+
+    out = dict(env)
+    for key, value in env.items():
+        made_of = value.init if isinstance(value, c_ast.Decl) else value
+        if isinstance(value, Alias | c_ast.Typedef) or made_of is None or not contains(made_of, (c_ast.TernaryOp,)):
+            continue
+        told = replaced(made_of, chosen)
+        typed = isinstance(value, c_ast.Decl)
+        out[key] = c_ast.Decl(value.name, [], [], [], [], value.type, told, None) if typed else told
+    return out
+
+
+def _positive(cond: Any, holds: bool) -> tuple[Any, bool]:
+    """``cond`` without the negations before it, and whether that holds."""
+    while isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
+        cond, holds = cond.expr, not holds
+    return cond, holds
 
 
 def unknown(env: Env, name: str) -> None:
@@ -207,4 +266,4 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
     return replaced(node, lambda n: by if key_of(n) == key else None)
 
 
-__all__ = ["assign", "choose", "current", "unknown", "with_elements"]
+__all__ = ["assign", "choose", "current", "decided", "unknown", "with_elements"]

@@ -20,7 +20,7 @@ from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .api_launches import API, as_launch
 from .asserted_sizes import asserted
-from .host_assignments import assign, choose, unknown
+from .host_assignments import assign, choose, decided, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_lambdas import GenericLambda, generic_lambda
 
@@ -227,7 +227,7 @@ class _Walk:
                 for name in changed_names(read, self.lowering.by_reference) & {k.partition(".")[0] for k in env}:
                     unknown(env, name)  # if (!(in >> n)) return;
                 self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
-                env.update(refuted(env, item.cond))
+                env.update(decided(refuted(env, item.cond), item.cond, False))
             elif isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env, self._mutated)
             elif checked := list(asserted(item)):
@@ -285,7 +285,7 @@ class _Walk:
                     self.first = {**self.first, **_started(item, self._mutated(item.stmt))}
                 if isinstance(item, c_ast.If | IfConstexpr) and c in (item.iftrue, item.iffalse):
                     holds = c is item.iftrue
-                    inner = (assumed if holds else refuted)(env, item.cond)
+                    inner = decided((assumed if holds else refuted)(env, item.cond), item.cond, holds)
                     if isinstance(item, IfConstexpr):
                         self.under = (*self.under, (item.cond, holds))
                     else:

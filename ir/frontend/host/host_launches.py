@@ -26,10 +26,11 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
 from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Unary, Var, VecMake, fresh, i32
-from ktc.ir.types import BOOL, I32, U32, Scalar, Type, Vec
+from ktc.ir.types import BOOL, I32, U32, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
+from .filled_values import values_filled
 from .host_assignments import with_elements
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
@@ -127,7 +128,8 @@ class HostLaunch:
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
         together = same_memory(self._pairs(), self.site.env)
-        told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first}
+        told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
+                "filled": tuple(self._filled())}  # fmt: skip
         return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def _inlined(self, parts: Any, effects: list) -> Any:
@@ -298,6 +300,14 @@ class HostLaunch:
         (n,) = found if len(found) == 1 else (None,)
         return n if n is not None and n <= 0 else None
 
+    def _filled(self) -> Iterator[tuple[str, int, int]]:
+        """Buffers of integers with the least and the largest number that the host puts into them."""
+        for p, a in self._pairs():
+            elem = p.sym.type.elem if isinstance(p.sym.type, Ptr) else None
+            whole = isinstance(elem, Scalar) and elem.is_int
+            if whole and (span := values_filled(self.lowering, self.site.function, a)) is not None:
+                yield p.sym.name, *span
+
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""
         for p, a in self._pairs():
@@ -378,10 +388,7 @@ class HostLaunch:
         if isinstance(decl, Alias | c_ast.Typedef):
             return TypeVal(low.resolve(decl.type))
         init = decl.init if isinstance(decl, c_ast.Decl) else decl
-        try:
-            t: Type = low.resolve(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()
-        except KtcError:
-            t = Auto()
+        t = self._type_of(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()
         if t == DIM3 or (isinstance(t, Vec) and t.n == 3 and t.elem in (I32, U32) and init is not None):
             whole = self._dim3_value(init)
             return Dim3Val(*(self._extent(f"{name}.{a}", e) for a, e in zip("xyz", (whole.x, whole.y, whole.z))))
@@ -436,12 +443,16 @@ class HostLaunch:
     def _parameter(self, name: str) -> Value:
         for p in params_of(self.site.function.node):
             if getattr(p, "name", None) == name:
-                try:
-                    t = self.lowering.resolve(p.type)
-                except KtcError:
-                    t = Auto()
+                t = self._type_of(p.type)
                 return self._opaque(name, t.elem if isinstance(t, Reference) else t)
         return self._opaque(name, None)
+
+    def _type_of(self, declared: Any) -> Type:
+        """The type that a declarator of the host says, a pointer where it is one to a type that is not known here."""
+        try:
+            return self.lowering.resolve(declared)
+        except KtcError:
+            return Pointer(Auto()) if type(declared) is c_ast.PtrDecl else Auto()
 
     def _number(self, name: str, t: Scalar) -> Value:
         """A number that is a member of a host object: the parameter that it is passed for, or one of its own."""

@@ -138,6 +138,12 @@ class RecordTypes(RecordInstances):
             name: TemplateVal(name, tuple(es), bound, t) for name, es in self.program.members(entity).classes.items()
         }
 
+    def template_around(self, t: Type, name: str) -> TemplateVal | None:
+        """The template ``name``, of which ``t`` is an instance, as the class that declares it has it."""
+        if not isinstance(t, RecordType) or t.name != name or t.owner is None:
+            return None
+        return self._classes_in(t.owner).get(name)
+
     def inherited_names(self, t: RecordType) -> dict[str, Value]:
         """:meth:`member_names` of the base classes of ``t``, those of the nearest first."""
         names: dict[str, Value] = {}

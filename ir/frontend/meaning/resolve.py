@@ -148,6 +148,8 @@ class TypeResolver(Traits):
             local = self.scope.find(last)
             if isinstance(local, TypeVal) and args is None:
                 return local.type
+            if isinstance(local, TypeVal) and (template := self.template_around(local.type, last)) is not None:
+                return self.class_named(template, args, name)  # the name of a class that a class declares, inside it
             if isinstance(local, TemplateVal):
                 return self.class_named(local, args, name)
             if local is not None and not isinstance(local, PackVal | TypeVal):
@@ -265,6 +267,9 @@ class TypeResolver(Traits):
         raise NotImplementedError
 
     def class_named(self, template: TemplateVal, args: list | None, node: Any) -> Type:
+        raise NotImplementedError
+
+    def template_around(self, t: Type, name: str) -> TemplateVal | None:
         raise NotImplementedError
 
     def _member_type(self, owner: Type, name: str, node: Any, args: list | None = None) -> Type | None:

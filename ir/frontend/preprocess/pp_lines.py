@@ -19,7 +19,7 @@ _PLAIN = re.compile(
 )
 """A line with no directive, block comment or continuation: group 1 is what stands before its comment."""
 
-_WORD = re.compile(r"[A-Za-z_]\w*+")
+_WORD = re.compile(r"[A-Za-z_$][\w$]*+")
 
 POSITIONAL = ("__LINE__", "__COUNTER__")
 """Names that the preprocessor replaces though they are in no table."""

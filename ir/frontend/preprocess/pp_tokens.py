@@ -18,7 +18,7 @@ SPACE = "CPP_WS"
 """Blanks, and line ends: pcpp gives comments this type once they are replaced."""
 
 _TOKEN = re.compile(
-    r"""(?P<CPP_ID>[A-Za-z_]\w*+)
+    r"""(?P<CPP_ID>[A-Za-z_$][\w$]*+)
       | (?P<CPP_WS>[ \t]++|\n)
       | (?P<CPP_INTEGER>0[xX](?:[pP][+-]|'\w|[\w.])*|\.?\d(?:[eE][+-]|'\w|[\w.])*)
       | (?P<CPP_OP>(?:[+*%|&~^=!?:;{}\[\]]|-(?!>))+|->|<<<|>>>|<<=?|>>=?|<=|>=|/=)

@@ -34,25 +34,26 @@ from .pp_lines import grouped, pieces
 from .pp_output import rendered
 from .pp_tokens import Lexer, Token
 from .source_text import Comments, read_source
+from .switched_off import other_branches
 
-DEVICE_HEADERS = (
-    "cuda",
-    "cub",
-    "thrust",
-    "curand",
-    "cooperative_groups",
-    "mma",
-    "device_",
-    "vector_",
-    "math_",
-    "sm_",
-    "helper_",
-)
+DEVICE_HEADERS = ("cuda", "cub", "thrust", "curand", "cooperative_groups", "mma", "device_", "vector_", "math_", "sm_",
+                  "helper_")  # fmt: skip
+"""How the names begin that CUDA's own headers have, and those of its samples."""
 
+DEVICE_FOLDERS = frozenset({"cub", "thrust", "cooperative_groups"})
+"""Folders of CUDA's own headers, wherever a project keeps a copy of them."""
 
 C_HEADERS = frozenset(
     f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time")
 )
+
+
+def is_library(header: str) -> bool:
+    """Whether a header is one of CUDA's or the C library's; one with folders of its own is another's."""
+    folders, name = os.path.split(header)
+    if folders:
+        return not DEVICE_FOLDERS.isdisjoint(folders.split("/"))
+    return name in C_HEADERS or name.startswith(DEVICE_HEADERS)
 
 
 Finder: TypeAlias = Callable[[str, str], "str | None"]
@@ -76,6 +77,8 @@ class Preprocessed:
     sources: dict[str, str] = field(default_factory=dict)
     defined: frozenset[str] = frozenset()
     """The macros that are defined at the end."""
+    passed_over: list[Loc] = field(default_factory=list)
+    """Where headers that were read have an ``#error`` that holds as long as others are missing."""
 
     @property
     def why_missing(self) -> str:
@@ -169,12 +172,9 @@ class _Pcpp(pcpp.Preprocessor):
             self._found.add(path)  # not offered again unless it could be opened
             self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
             return folder
-        if (
-            not is_system_include
-            and includepath not in C_HEADERS
-            and not os.path.basename(includepath).startswith(DEVICE_HEADERS)
-        ):
-            self._out.missing.append(includepath)
+        if not is_system_include and not is_library(includepath):
+            if includepath not in self._out.missing:
+                self._out.missing.append(includepath)
             there = os.path.abspath(os.path.join(curdir, includepath))
             folder = os.path.dirname(there) if os.path.isfile(there) else _usual_place(curdir, includepath)
             if folder:
@@ -211,10 +211,18 @@ class _Pcpp(pcpp.Preprocessor):
         """Only called where the conditions hold, unlike ``on_directive_handle``."""
         if directive.value == "error":
             text = "".join(t.value for t in toks).strip()
-            self.on_error(directive.source, directive.lineno, f"#error {text}")
+            if self.include_depth > 1 and self._lacks_headers:
+                self._out.passed_over.append(Loc(directive.source, directive.lineno))
+            else:
+                self.on_error(directive.source, directive.lineno, f"#error {text}")
         if directive.value in ("error", "warning"):
             return True
         return None
+
+    @property
+    def _lacks_headers(self) -> bool:
+        """Whether some header was not read that is no compiler's own: it may define what conditions ask for."""
+        return bool(self._out.missing) or any("/" in header for header in self._out.dropped)
 
     def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
         if directive.value == "pragma" and toks and toks[0].value != "once":
@@ -280,8 +288,11 @@ def preprocess(
         raise KtcError("E-PP-EXPANSION", "macro expansion nests too deep", Loc(file, 1), source=text) from None
     if pp.errors:
         message, loc = pp.errors[0]
+        read = out.sources.get(loc.file) or out.sources.get(os.path.abspath(loc.file), "")
+        names = other_branches(read, loc.line) if message.startswith("#error") else []
+        branch = " or ".join(f"-D {n}" for n in names) or "-D NAME=VALUE"
         raise KtcError(
-            "E-PP-DIRECTIVE", message, loc, hint="fix the directive, or choose another branch with -D NAME=VALUE"
+            "E-PP-DIRECTIVE", message, loc, hint=f"fix the directive, or choose another branch with {branch}"
         )
     out.defined = frozenset(pp.macros)
     for name, macro in pp.macros.items():

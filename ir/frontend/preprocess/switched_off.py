@@ -35,6 +35,25 @@ def hint_of(error: KtcError, sources: Mapping[str, str], defined: Collection[str
     return "" if off is None else f"it is declared at {off[1]} where {off[0]} is defined: give -D {off[0]}"
 
 
+def other_branches(text: str, line: int) -> list[str]:
+    """The macros each of which, if it were defined, would lead around ``line`` of ``text``, an ``#error`` in a chain
+    of conditions: A and B of ``#ifdef A .. #elif defined(B) .. #else`` there, A under ``#ifndef A``."""
+    chains: list[list[str | None]] = []
+    for row in text.split("\n")[: line - 1]:
+        if (m := _IF.match(row)) is None:
+            continue
+        word, rest = m.groups()
+        if word in ("ifdef", "ifndef", "if"):
+            chains.append([_asked(word, rest)])
+        elif word == "endif":
+            del chains[-1:]
+        elif chains:
+            chains[-1].append(_asked("if", rest) if word == "elif" else None)
+    *before, here = chains[-1] if chains else [None]
+    around = [here[1:]] if here is not None and here.startswith("!") else []
+    return [*(m for m in before if m is not None and not m.startswith("!")), *around]
+
+
 def _under(text: str, name: str, defined: Collection[str]) -> tuple[str, int] | None:
     """(macro, line) of the first declaration of ``name`` for which exactly one macro is missing."""
     declares = re.compile(

@@ -37,8 +37,8 @@ STD_TYPES = frozenset({
     "underlying_type_t", "common_type_t", "remove_pointer_t", "add_const_t", "function", "optional", "numeric_limits",
     "is_same", "mt19937", "uniform_real_distribution", "chrono", "string_view", "initializer_list", "nullptr_t",
     "index_sequence", "integer_sequence", "remove_cvref_t", "invoke_result_t", "conditional", "enable_if", "ofstream",
-    "ifstream", "stringstream", "ostringstream", "unique_ptr", "shared_ptr", "map", "set", "unordered_map",
-    "is_floating_point",
+    "ifstream", "stringstream", "ostringstream", "ostream", "istream", "unique_ptr", "shared_ptr", "map", "set",
+    "unordered_map", "is_floating_point",
 })  # fmt: skip
 
 

@@ -81,7 +81,7 @@ class FunctionParser(ConstraintParser):
         body = None
         if self._peek_type() == "LBRACE":
             device = bool(DEVICE_SPECS & set(specs)) or "constexpr" in specs or self._record or self._language is OPENCL
-            self._host_body = not device
+            self._host_body = not device or (bool(self._record) and kind != "dtor")  # a class outlives one bad method
             body = None if device or self._in_template else self._skipped_body(node)
             if body is None:
                 body = self._parse_compound_statement(new_scope=False)

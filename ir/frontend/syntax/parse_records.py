@@ -100,7 +100,7 @@ class RecordParser(StmtParser):
         return named
 
     def _skip_attributes(self, align: list) -> None:
-        while (kind := self._peek_type()) in ("CUDA_ARGS", "_ALIGNAS", "ATTRIBUTE_BEGIN"):
+        while (kind := self._peek_type()) in (*_ATTRIBUTES, "_ALIGNAS"):
             if kind == "CUDA_ARGS":
                 self._parse_cuda_args(lambda new, k: align.append(new) if k == "alignment" else None)
             elif kind == "_ALIGNAS":
@@ -206,8 +206,11 @@ class RecordParser(StmtParser):
         mark = self._mark()
         functions: list[str] = []
         storage: list[str] = []
-        while (kind := self._peek_type()) in ("CUDA", "INLINE", "CXX_SPEC", "CONSTEXPR", "STATIC"):
-            (storage if kind in ("CONSTEXPR", "STATIC") else functions).append(self._advance().value)
+        while (kind := self._peek_type()) in ("CUDA", "INLINE", "CXX_SPEC", "CONSTEXPR", "STATIC", *_ATTRIBUTES):
+            if kind in _ATTRIBUTES:
+                self._skip_attributes([])
+            else:
+                (storage if kind in ("CONSTEXPR", "STATIC") else functions).append(self._advance().value)
         tok = self._peek()
         is_ctor = tok is not None and tok.value == name and self._peek_type(2) == "LPAREN"
         if is_ctor or (tok is not None and tok.type in ("NOT", "OPERATOR")):
@@ -247,6 +250,8 @@ class RecordParser(StmtParser):
                 self._enumerators[name] = self._enumerators.get(name, frozenset()) | {v.name for v in values}
         return (ScopedEnum if scoped else c_ast.Enum)(name, values, underlying, self._tok_coord(tok))
 
+
+_ATTRIBUTES = ("CUDA_ARGS", "ATTRIBUTE_BEGIN")
 
 _RECORDS = {"STRUCT": "struct", "CLASS": "class", "UNION": "union"}
 

@@ -44,6 +44,7 @@ class SpecifierParser(AmbiguityParser):
             if kind in QUALIFIERS:
                 add(self._advance().value.strip("_"), "qual")
             elif kind in _STORAGE:
+                need_type = need_type or kind == "TYPEDEF"  # known or not, what stands here is its type
                 add(self._advance().value, "storage")
             elif kind in ("INLINE", "CXX_SPEC", "CUDA"):
                 add(self._advance().value, "function")

@@ -23,7 +23,8 @@ _FIRST_WORDS = {
 
 
 class StmtParser(ControlParser):
-    """Statements. In host functions a statement that does not parse is skipped: only its launches matter."""
+    """Statements. In host functions a statement that does not parse is skipped: only its launches matter. So it is in
+    member functions, where it is an error of what calls them."""
 
     _host_body: bool
 

@@ -84,9 +84,20 @@ class TemplateParser(RecoveringParser):
             return [self._parse_using()]
         if self._next().value == "concept" and self._peek_type(2) in ("ID", "TYPEID"):
             return self._parse_concept(self._here())
-        if self._record and self._peek_type() != "FRIEND":
-            return self._parse_member()
+        if self._record:
+            return self._parse_member() if self._peek_type() != "FRIEND" else self._parse_template_friend()
         return self._parse_simple_declaration(top=True)
+
+    def _parse_template_friend(self) -> list:
+        """A friend that is a template; one that does not parse is the host's."""
+        mark, depth = self._mark(), len(self._scope_stack)
+        try:
+            return self._parse_simple_declaration(top=True)
+        except KtcError:
+            del self._scope_stack[depth:]
+            self._reset(mark)
+            self._skip_external(KtcError("", ""))
+            return []
 
     def _parse_template_param(self) -> TemplateParam:
         tok = self._next()

@@ -98,7 +98,20 @@ def replaced(node: Any, on: Callable[[Any], Any | None]) -> Any:
     if new is not None:
         return new
     out = copy.copy(node)
-    fields = node._fields if isinstance(node, CxxNode) else node.__slots__
-    for field in (f for f in fields if f not in ("coord", "__weakref__")):
+    for field in _fields(node):
         setattr(out, field, replaced(getattr(node, field), on))
     return out
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two trees are written the same, wherever they stand."""
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(alike, a, b))
+    if not isinstance(a, c_ast.Node):
+        return bool(a == b)
+    return type(a) is type(b) and all(alike(getattr(a, f), getattr(b, f)) for f in _fields(a))
+
+
+def _fields(node: c_ast.Node) -> list[str]:
+    fields = node._fields if isinstance(node, CxxNode) else node.__slots__
+    return [f for f in fields if f not in ("coord", "__weakref__")]

@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from ktc.ir.sequences import launch_extents
+from ktc.ir.walk import used
+
 from ..model import Draft
 from ..probe import Prober, Seen
+from ..windows import PROBED, names_in
 
 PASSED_OVER = ("fuel", "redundant-store")
 """Findings that say nothing of shapes and sizes: a run that is cut off, what many kernels do."""
 
 STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+WINDOWS = PROBED["window"]
 
 LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
@@ -50,6 +57,23 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             tried = sorted({*LEAST, *_first(probe, even, name, d.steps.get(name, 1))})
             sizes = [n for n in tried if n < even[name] and n % d.steps.get(name, 1) == 0]
             d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
+
+
+def with_windows(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
+    """``seen`` with the sizes that are found to be windows as long as those are, where runs have a defect without:
+    sizes that neither buffers nor the launch show, and that are no longer than what they are moved over."""
+    looked_at = [s.sizes for s in seen[:3]]
+    if any(e is None for e in d.shapes.values()) or not any(_defect(d, probe, sizes) for sizes in looked_at):
+        return seen
+    k = d.kernel
+    shown = {n for e in d.shapes.values() if e is not None for text in e.shape for n in names_in(text)}
+    shown |= {n for text in (*d.roles.tied.values(), *d.ties.values()) for n in names_in(str(text))}
+    shown |= {s.name for e in launch_extents(k) for s in used(e)}
+    for name in (n for n in d.names if n in d.roles.sizes and n not in shown):
+        if not any(_defect(d, probe, {**sizes, name: length}) for sizes in looked_at for length in WINDOWS):
+            d.roles = replace(d.roles, windows={**d.roles.windows, name: "window"}, halves=d.roles.halves | {name})
+            return [replace(s, sizes={**s.sizes, name: WINDOWS[i % len(WINDOWS)]}) for i, s in enumerate(seen)]
+    return seen
 
 
 def _first(probe: Prober, even: Mapping[str, int], name: str, step: int) -> Iterator[int]:

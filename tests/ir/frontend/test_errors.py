@@ -98,6 +98,19 @@ def test_headers_that_are_named_from_the_project_s_root_are_found_above(tmp_path
     assert why_no_instance(str(source), include_dirs=(str(tmp_path),)) is None
 
 
+def test_what_no_template_arguments_avoid_is_why_there_is_no_instance(tmp_path):
+    """... where the file launches none; a parameter that is asked for more than guesses give is the user's to give."""
+    source = tmp_path / "k.cu"
+    kernel = "template <typename T> __global__ void k(T* p) { p[0] = %s; }\n"
+    source.write_text('#include "far.h"\n' + kernel % "Limits<T>::lowest()")
+    why = why_no_instance(str(source))
+    assert why is not None and "unknown function 'Limits::lowest'; far.h was not found" in why.message
+    source.write_text(kernel % "T::lowest()")
+    assert why_no_instance(str(source)) is None
+    source.write_text(kernel % "T(1)")
+    assert why_no_instance(str(source)) is None
+
+
 def test_defines_fill_in_macros():
     text = body("p[0] = BLOCK_SIZE; real_t x = n; p[1] = x;") + "\n"
     assert load(text, name="k.cu", defines={"BLOCK_SIZE": 16, "real_t": "float"}).name == "k"

@@ -97,7 +97,7 @@ def test_macros_of_the_build_that_the_source_mentions_are_defined(project):
     project(kernels_cu=KERNELS, Makefile="CFLAGS = -Dreal=double -DTILE=32 -DUNUSED=1\n")
     program = api.load("kernels.cu", defines={"TILE": "128"})
     assert dict(program.source.defines) == {"real": "double", "TILE": "128"}
-    assert [n.partition(",")[0] for n in program.source.notes] == ["real is double"]
+    assert program.source.notes == ("macros are as Makefile has them (-D real=double)",)
 
 
 def test_what_no_unit_can_read_says_why(project):
@@ -116,3 +116,50 @@ def test_a_template_is_read_as_some_instance_of_it_can_be(project):
     )
     spec = SourceSpec("src/k.cu", defines={"SCALE(x)": "x"})
     assert list(as_built(spec).include_dirs) == []
+
+
+def test_a_header_with_folders_of_its_own_is_none_of_cuda_s(project):
+    """... whatever its name begins with."""
+    project(
+        Makefile="all:\n",
+        src__layers__k_cu='#include "app/math_loops.h"\n__global__ void k(float* p) { p[threadIdx.x] = ROWS; }\n',
+        include__app__math_loops_h="#define ROWS 3\n",
+    )
+    assert [n.partition(" is read from ")[0] for n in api.load("src/layers/k.cu").source.notes] == ["app/math_loops.h"]
+
+
+def test_an_error_of_a_header_says_nothing_while_headers_are_missing(project):
+    """... that may define what its condition asks for; one of the source itself does."""
+    text = '%s\n#include "own.h"\n%s__global__ void k(float* p) { p[threadIdx.x] = 1; }\n'
+    stop = "#if !HAS_IT\n#error no way\n#endif\n"
+    folder = project(k_cu=text % ("#include <lib/base.h>", ""), own_h=stop)
+    assert api.load("k.cu").source.notes == (
+        f"the #error of {folder}/own.h:2:1 is passed over, as headers are missing",
+    )
+    for source in (text % ("", ""), text % ("#include <lib/base.h>", stop)):
+        project(k_cu=source)
+        with pytest.raises(KtcError, match="#error no way"):
+            api.load("k.cu")
+
+
+def test_kernels_of_the_file_itself_are_listed_before_those_of_its_headers(project):
+    project(
+        own_h="__global__ void first(int* p) { p[0] = 1; }\n",
+        k_cu='#include "own.h"\n' + "__global__ void second(int* p) { p[0] = 2; }\n",
+    )
+    assert [k.name for k in kernels_as_built("k.cu")[0]] == ["second", "first"]
+
+
+def test_a_header_that_one_folder_of_the_project_has_is_read_from_there(project):
+    """... wherever that is; where several have it, or it is one of CUDA's libraries, it stays unread."""
+    source = "#include <parts/rows.h>\n#include <cub/own.h>\n__global__ void k(float* p) { p[threadIdx.x] = ROWS; }\n"
+    project(
+        Makefile="all:\n",
+        src__k_cu=source,
+        other__parts__own__parts__rows_h="#define ROWS 3\n",
+        other__cub__own_h="#error not to be read\n",
+    )
+    assert list(api.load("src/k.cu").source.include_dirs) == ["other/parts/own"]
+    project(more__parts__rows_h="#define ROWS 4\n")
+    with pytest.raises(KtcError, match="unknown name 'ROWS'"):
+        api.load("src/k.cu")

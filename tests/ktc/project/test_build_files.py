@@ -55,5 +55,24 @@ def test_cmake_s_commands(flags_of):
     assert flags.folders == (str(project / "inc"),)
 
 
+CONDITIONS = {
+    'option(FAST "(doc)" ON)\nif(FAST AND (NOT MSVC))\n%s\nelse()\nadd_definitions(-DB)\nendif()': {"A": "1"},
+    "option(FAST doc)\nif((FAST) OR APPLE)\n%s\nelseif(UNIX)\nadd_definitions(-DB)\nendif()": {"B": "1"},
+    'set(KIND gpu CACHE STRING "")\nif("${KIND}" STREQUAL gpu)\n%s\nendif()': {"A": "1"},
+    "if(FOUND_IT)\n%s\nelse()\nadd_definitions(-DB)\nendif()": {},
+    "if(FOUND_IT)\nset(KIND gpu)\nendif()\nif(KIND STREQUAL gpu)\n%s\nendif()": {},
+    "if(A AND (B OR C))\nendif()\nif(D)\n%s\nendif()": {},
+    "function(f)\n%s\nendfunction()": {},
+    'cmake_dependent_option(FAST doc ON "UNIX;NOT MSVC" OFF)\nif(FAST)\n%s\nendif()': {"A": "1"},
+    'set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -O3 -DC=2")\nset(OTHER "-DD")': {"C": "2"},
+}
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_cmake_s_conditions_hold_with_options_at_their_defaults_or_cannot_be_told(flags_of, text):
+    _, flags = flags_of(CMakeLists_txt=text.replace("%s", "add_definitions(-DA)"))
+    assert flags.macros == CONDITIONS[text]
+
+
 def test_a_project_without_build_files_gives_nothing(flags_of):
     assert flags_of()[1].macros == {} and flags_of()[1].folders == ()

@@ -17,6 +17,12 @@ def test_a_repository_is_the_project(tmp_path):
     assert project_root(_file(tmp_path / "repo" / "app" / "src" / "k.cu")) == str(tmp_path / "repo")
 
 
+def test_an_unpacked_archive_of_a_repository_is_the_project(tmp_path):
+    (tmp_path / "x-main" / ".github").mkdir(parents=True)
+    _file(tmp_path / "x-main" / "src" / "app" / "Makefile")
+    assert project_root(_file(tmp_path / "x-main" / "src" / "app" / "k.cu")) == str(tmp_path / "x-main")
+
+
 def test_without_a_repository_it_is_the_highest_of_the_folders_that_are_built_together(tmp_path):
     for folder in ("", "all", "all/app"):
         _file(tmp_path / "x" / folder / "CMakeLists.txt")

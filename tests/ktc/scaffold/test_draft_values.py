@@ -438,3 +438,64 @@ def test_words_whose_bits_are_used_are_of_any_length(tmp_path: Path) -> None:
     program, _ = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
     assert program.workload is not None and program.workload.arg("words").init == "bits"
     assert program.apply("raise").verify(device="none").ok
+
+
+LETTERS = """
+__global__ void count(const char* text, int* bins, int n) {
+  __shared__ int mine[7];
+  if (threadIdx.x < 7) mine[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&mine[(text[i] - 'a') / 4], 1);
+  __syncthreads();
+  if (threadIdx.x < 7) atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
+}
+int main() {
+  int n = 1 << 16;
+  std::vector<char> h(n);
+  std::generate(begin(h), end(h), []() { return 'a' + rand() % 26; });
+  char* text; int* bins;
+  cudaMemcpy(text, h.data(), n, cudaMemcpyHostToDevice);
+  count<<<(n + 255) / 256, 256>>>(text, bins, n);
+}
+"""
+
+
+def test_bytes_that_choose_counters_are_those_that_the_host_draws(tmp_path):
+    """No others have a counter: the source would write before its first one."""
+    source = tmp_path / "k.cu"
+    source.write_text(LETTERS)
+    program = ktc.load(str(source))
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert 'init = "ints"\nrange = [97, 122]       # guessed: what the host fills it with' in text
+    assert not [d for d in todo if "run at" in d or "multiple" in d]
+
+
+RUNNING = """
+__global__ void running(int n, const float* in, int channels, int plane, int size, float* out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const float* x = in + i / plane * channels * plane + i % plane;
+  float* y = out + i / plane * channels * plane + i % plane;
+  int after = size / 2, head = 0;
+  float sum = 0;
+  while (head < after && head < channels) { sum += x[head * plane]; ++head; }
+  while (head < channels + after) {
+    if (head < channels) sum += x[head * plane];
+    if (head - size >= 0) sum -= x[(head - size) * plane];
+    y[(head - after) * plane] = sum;
+    ++head;
+  }
+}
+void go(const float* in, int batch, int channels, int plane, int size, float* out) {
+  int n = batch * plane;
+  running<<<(n + 127) / 128, 128>>>(n, in, channels, plane, size, out);
+}
+"""
+
+
+def test_a_length_that_nothing_shows_is_a_window_where_others_have_a_defect():
+    """One of more than twice as many channels makes the source write before the first row."""
+    d = draft(ktc.loads(RUNNING).kernel)
+    assert d.roles.windows == {"size": "window"} and not [x for x in d.doubts if "run at" in x]
+    assert {s["size"] for _, s, _ in d.scenarios} == {3, 4}

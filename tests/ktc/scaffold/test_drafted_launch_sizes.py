@@ -366,3 +366,30 @@ void go(float* y, const float* x, int n) { pairs<<<(n + 127) / 128, 128>>>(y, x,
     assert [x for x in todo if x.startswith("n: ")] == [
         "n: that it is a multiple of 32: other values leave something undone"
     ]
+
+
+def test_an_extent_of_the_block_leaves_room_for_those_that_are_numbers() -> None:
+    source = """
+    __global__ void k(float* y, const float* x, int h, int w) {
+        int i = blockIdx.y * blockDim.y + threadIdx.y, j = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < h && j < w) y[(threadIdx.z * h + i) * w + j] = 2 * x[(threadIdx.z * h + i) * w + j];
+    }
+    void go(float* y, const float* x, int c, int h, int w) {
+        dim3 block(16, 16, c), grid((w + 15) / 16, (h + 15) / 16);
+        k<<<grid, block>>>(y, x, h, w);
+    }"""
+    d = draft(ktc.loads(source).kernel)
+    assert d.roles.fixed["c"] == 4 and d.shapes["y"] is not None and not d.doubts
+
+
+def test_a_distance_of_pointers_is_a_size() -> None:
+    """... of types that nothing says either: those of a template of the host."""
+    source = """
+    template <typename T> __global__ void k(T* y, int n) { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] = 1; }
+    template <typename T> void go(T* begin, T* end) {
+        T* last = end;
+        int n = last - begin;
+        k<<<(n + 63) / 64, 64>>>(begin, n);
+    }"""
+    d = draft(ktc.loads(source, template={"T": "float"}).kernel)
+    assert d.roles.sizes == ("n",) and _shapes(d) == {"y": ("n",)} and not d.doubts

@@ -90,6 +90,8 @@ class Calls(Overloads):
         )
         if rows and absolute and not qualifier:  # ``::max`` is the language's own, whatever namespaces have
             entities = [e for e in entities if not e.namespace]
+        elif rows and not qualifier and not any(isinstance(a, RecordVal) for a in args):
+            entities = [e for e in entities if self._is_visible(e)]
         if entities or rows:
             self._whole(name)
         if entities and not (rows and not self._any_viable(entities, targs, args, node)):
@@ -106,6 +108,11 @@ class Calls(Overloads):
         extra = self.source.why_unknown(qualifier)
         self.fail("E-SEMA-CALL", f"unknown function '{'::'.join((*qualifier, name))}'{extra}", node,
                   hint="define it in the file, add the folder of its header, or rewrite the call")  # fmt: skip
+
+    def _is_visible(self, e: Entity) -> bool:
+        """Whether a name that stands alone here can mean ``e``: one of a namespace around, or one that is used."""
+        around = e.namespace == self.scope.namespace[: len(e.namespace)]
+        return around or "::".join(e.namespace) in self.program.using or e.namespace[-1] in self.program.using
 
     def _own_method(self, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
         """``name(...)`` in a method: another one of the object, or a static one of a class around its class."""

@@ -248,6 +248,37 @@ def test_elements_of_arrays_are_followed(cu, body, grid) -> None:
     assert (launch and print_expr(launch.grid[0])) == grid
 
 
+def test_what_a_condition_chose_before_is_known_where_it_holds(cu) -> None:
+    """... or does not, and what it asks of has not changed."""
+    choice = "int b = 8, g = 1; if (!fast) { b = 64; g = n / b; } else g = ask(n);"
+    texts = {
+        "if (!fast) { %s }": ("n / 64", "64"),
+        "if (fast) return; %s": ("n / 64", "64"),
+        "if (fast) { b = 16; } if (!fast) { g = m; %s }": ("m", "64"),
+        "fast = n > 3; if (!fast) { %s }": ("g", "b"),
+    }
+    for text, (grid, block) in texts.items():
+        body = f"{choice} {text % 'k<<<g, b>>>(p, n, m);'}"
+        launch = cu(KERNEL + f"void go(float* p, int n, int m, bool fast) {{ {body} }}").launch
+        assert (print_expr(launch.grid[0]), print_expr(launch.block[0])) == (grid, block)
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "block"),
+    [
+        ("if (n > 64) { b = 64; g = m / b; } else { b = 32; g = m; }", "n > 64 ? m / 64 : m", "n > 64 ? 64 : 32"),
+        ("if (n > 64) { g = m / b; b = 64; }", "n > 64 ? m / 8 : 1", "n > 64 ? 64 : 8"),
+        ("if (g > 64) { g = 2; b = 64; }", "1", "8"),
+        ("if (n > 64) { int t = b; b = g; g = t; }", "g", "n > 64 ? 1 : 8"),
+        ("if (n > 64) { b = g; g = m; }", "n > 64 ? m : 1", "n > 64 ? 1 : 8"),
+        ("if (n > 64) { in >> b; g = b; } else g = b;", "g", "b"),
+    ],
+)
+def test_what_a_branch_changes_is_what_it_was_before_in_its_condition_and_values(cu, body, grid, block) -> None:
+    launch = cu(KERNEL + f"void go(float* p, int n, int m) {{ int g = 1, b = 8; {body} k<<<g, b>>>(p, n, m); }}").launch
+    assert (print_expr(launch.grid[0]), print_expr(launch.block[0])) == (grid, block)
+
+
 @pytest.mark.parametrize(
     "body",
     [

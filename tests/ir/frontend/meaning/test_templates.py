@@ -348,3 +348,35 @@ def test_an_array_that_a_template_takes_by_reference_stays_one(execute):
         float x[2] = {1, 9}; o[0] = q[1].z + q[1].at; o[1] = room(q); o[2] = last(x, 2); }
     void h(float* o) { k<<<1, 1>>>(o); }"""
     assert execute(text, {"o": np.zeros(3, np.float32)})["o"].tolist() == [8, 3, 9]
+
+
+def test_a_template_that_a_class_declares_names_its_other_instances(execute):
+    """... inside itself too, down to its partial specialisation."""
+    text = """
+    template <int N> struct Shape {
+        int at[N];
+        template <const int K, const int D> struct Digits {
+            __device__ static void of(int i, int* d, const int* at) {
+                d[K] = i % at[K];
+                Digits<K - 1, D>::of(i / at[K], d, at);
+            }
+        };
+        template <const int D> struct Digits<0, D> {
+            __device__ static void of(int i, int* d, const int* at) { d[0] = i; }
+        };
+        __device__ void digits(int i, int* d) const { Digits<N - 1, N>::of(i, d, at); }
+    };
+    __global__ void k(int* out, int n) {
+        Shape<3> s{{9, 3, 4}}; int d[3]; s.digits(n, d);
+        for (int i = 0; i < 3; ++i) out[i] = d[i];
+    }"""
+    assert execute(text, {"out": np.zeros(3, np.int32), "n": 31})["out"].tolist() == [2, 1, 3]
+
+
+def test_functions_of_namespaces_that_are_not_used_hide_none_of_the_language_s(execute):
+    text = """
+    namespace lib { struct Box { float v; __device__ Box(float x) : v(x + 100) {} };
+        __device__ float fabsf(Box b) { return b.v; } __device__ int min(Box a, Box b) { return 7; } }
+    namespace app { __global__ void k(float* out) { out[0] = fabsf(-2.f); out[1] = min(lib::Box(1), lib::Box(2)); } }
+    """
+    assert execute(text, {"out": np.zeros(2, np.float32)})["out"].tolist() == [2, 7]

@@ -153,3 +153,15 @@ def test_deep_macros_that_multiply_stop_early(soon: Callable[..., None]) -> None
         assert e.value.message == "macro expansion grows without limit"
 
     soon(run, 2)
+
+
+def test_names_may_have_dollars() -> None:
+    """... as GCC and nvcc allow; a dollar behind a name makes it another."""
+    text = "#define ADD(a$, __b$) a$ + x_##__b$\n#define N 3\nADD(N$, y$) N N$x\n"
+    out = preprocess(text, "k.cu").text
+    assert re.sub(r"(?m)^#line.*$", "", out).split() == ["N$", "+", "x_y$", "3", "N$x"]
+
+
+def test_the_compiler_is_gcc_on_a_64_bit_machine_with_the_low_byte_first() -> None:
+    text = "#if __GNUC__ >= 5 && __SIZEOF_POINTER__ == 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__\nyes\n#endif\n"
+    assert expanded(text) == ["yes"]

@@ -65,3 +65,17 @@ def test_a_name_whose_declaration_does_not_parse_is_refused_there() -> None:
     with pytest.raises(KtcError) as refused:
         load(text, name="k.cu")
     assert refused.value.loc is not None and refused.value.loc.line == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("#if defined(GRID)\n#elif defined(BLOCK)\n#else\n#error choose\n#endif\n", "-D GRID or -D BLOCK"),
+        ("#ifdef A\n#endif\n#ifndef TILE\n#error choose\n#endif\n", "-D TILE"),
+        ("#if N == 0\n#error choose\n#endif\n", "-D NAME=VALUE"),
+    ],
+)
+def test_what_leads_around_an_error_is_said(text: str, hint: str) -> None:
+    with pytest.raises(KtcError) as refused:
+        load(text + "__global__ void k(float* y) { y[0] = 1; }", name="k.cu")
+    assert refused.value.hint.endswith(f"another branch with {hint}")

@@ -51,3 +51,49 @@ def test_attributes_behind_a_declarator_are_of_its_variable_alone(cu):
     printed = print_kernel(cu(text))
     assert "g: f32* align 8" in printed and "h: f32* symbol" in printed
     assert "array a: shared f32[4] align 16" in printed and "array b: shared f32[2, 4] align 32" in printed
+
+
+def test_a_method_that_cannot_be_read_is_an_error_of_its_calls_alone(execute, cu):
+    text = """
+    struct Layer {
+        int size;
+        void reserve() { pool.reset(new Unknown[size]); }
+        __device__ int twice() const { return 2 * size; }
+        __device__ int odd() const { return size @ 2; }
+    };
+    __global__ void k(int* out, int n) { Layer layer{n}; out[0] = layer.%s(); }"""
+    assert execute(text % "twice", {"out": np.zeros(1, np.int32), "n": 4})["out"].tolist() == [8]
+    with pytest.raises(KtcError, match="6:50"):
+        cu(text % "odd")
+
+
+def test_the_type_of_a_typedef_may_be_a_template_that_is_not_known(execute):
+    text = """
+    template <typename T> struct Registry { typedef Ptr<Layer<T> > (*Creator)(const Parameter&); int count; };
+    __global__ void k(int* out) { Registry<int> r{3}; out[0] = r.count; }"""
+    assert execute(text, {"out": np.zeros(1, np.int32)})["out"].tolist() == [3]
+
+
+def test_attributes_may_stand_before_a_constructor_or_a_conversion(execute):
+    text = """
+    struct S {
+        int v;
+        inline __attribute__((always_inline)) __device__ S(int x) : v(x + 1) {}
+        __device__ __attribute__((always_inline)) operator int() const { return 2 * v; }
+        [[nodiscard]] __device__ int get() const { return v; }
+    };
+    __global__ void k(int* out, int n) { S s(n); out[0] = s; out[1] = s.get(); }"""
+    assert execute(text, {"out": np.zeros(2, np.int32), "n": 4})["out"].tolist() == [10, 5]
+
+
+def test_a_friend_that_is_a_template_and_cannot_be_read_is_the_host_s(execute):
+    text = """
+    template <int n> struct Shape;
+    template <int n> inline std::ostream& operator<<(std::ostream& os, const Shape<n>& shape);
+    template <int n> struct Shape {
+        int at[n];
+        template <int m> friend std::ostream& operator<<(std::ostream& os, const Shape<m>& shape);
+        template <int m> friend unknown::stream& operator>>(unknown::stream& is, Shape<m>& shape);
+    };
+    __global__ void k(int* out) { Shape<2> s; s.at[1] = 7; out[0] = s.at[1]; }"""
+    assert execute(text, {"out": np.zeros(1, np.int32)})["out"].tolist() == [7]
