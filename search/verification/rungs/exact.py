@@ -148,15 +148,25 @@ def _leave_out_meaningless(job: Job) -> bool:
     """Leave out instances that no caller asks for: those that the host asserts against and on which the original has a
     defect; and those on which it races, where it does not on most others, some at least as large, for two threads then
     write one element because sizes do not belong together (a stride, and how far apart rows lie). The latter is what is
-    returned: whether a race is one of sizes."""
-    meant = [i for i in job.instances if not _is_asserted_against(job, i, job.defects_for(i.sizes))]
-    job.instances = meant or job.instances
-    racing = [i for i in job.instances if _races(job.defects_for(i.sizes))]
-    rest = [i for i in job.instances if i not in racing]
-    if not racing or len(rest) < len(racing) or max(i.cost for i in rest) < min(i.cost for i in racing):
+    returned: whether a race is one of sizes.
+
+    The original is followed no further than for its length (:func:`_followed`): what it does after that is seen where
+    an instance is run after all (:func:`_try`)."""
+    seen = [(i, _followed(job, i)) for i in job.instances]
+    meant = [(i, run) for i, run in seen if run is None or not _is_asserted_against(job, i, _defects(run))]
+    seen = meant or seen
+    racing = [i for i, run in seen if run is not None and _races(run.findings)]
+    clean = [i for i, run in seen if i not in racing and (run is None or run.ended)]
+    job.instances = [i for i, _ in seen]
+    if not racing or len(clean) < len(racing) or max(i.cost for i in clean) < min(i.cost for i in racing):
         return False
-    job.instances = rest
+    job.instances = [i for i in job.instances if i not in racing]
     return True
+
+
+def _defects(result: RunResult) -> list[Finding]:
+    """What was found in a run, but for that it was cut short."""
+    return [f for f in result.findings if f.kind != "fuel" or f.certain]
 
 
 def _is_asserted_against(job: Job, instance: Instance, findings: Iterable[Finding]) -> bool:
@@ -221,12 +231,18 @@ def _unsure(job: Job) -> bool:
     return bool(job.coverage.unreached) or hangs_on_data(job.coverage)
 
 
+def _followed(job: Job, instance: Instance) -> RunResult | None:
+    """The original's run, as far as its statements are worth counting; None where the domain does not have it."""
+    try:
+        return job.oracle.run(instance.sizes, job.domains[0], "exact", STEPS)
+    except KtcError:
+        return None  # said when the instance is run
+
+
 def _length(job: Job, instance: Instance) -> int:
     """Statements of the original, as far as they are worth counting."""
-    try:
-        return job.oracle.run(instance.sizes, job.domains[0], "exact", STEPS).steps
-    except KtcError:
-        return 0  # the domain does not have it: said when the instance is run
+    followed = _followed(job, instance)
+    return 0 if followed is None else followed.steps
 
 
 @dataclass(frozen=True)
