@@ -14,7 +14,7 @@ from ctypes import c_float
 from typing import Any, TypeAlias
 
 from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
-from .types import BOOL, F32, I32, SCALARS, Scalar, is_signed_integer
+from .types import BOOL, F32, F64, I32, SCALARS, Scalar, is_signed_integer
 from .walk import map_expr
 
 
@@ -207,6 +207,8 @@ def fold_node(e: Expr) -> Expr:
         if is_const(e.x) and (e.to.is_int or e.to.kind == "bool") and _fits(int(e.x.value), e.to):  # type: ignore[attr-defined]
             v = e.x.value  # type: ignore[attr-defined]
             return Const(bool(v) if e.to.kind == "bool" else int(v), e.to)
+        if e.to == F32 and (number := _number(e.x)) is not None:
+            return Const(c_float(number).value, F32)
         if isinstance(e.x, Select) and e.to.is_float:
             then, orelse = (_unwidened(arm, e.to) for arm in (e.x.a, e.x.b))
             return e if then is None or orelse is None else Select(e.x.cond, then, orelse)
@@ -222,6 +224,15 @@ def fold_node(e: Expr) -> Expr:
             bits = int(e.args[0].value) & ((1 << of.bits) - 1)  # type: ignore[attr-defined]
             return Const(BIT_FUNCS[e.fn](bits, of.bits), e.ty)
     return e
+
+
+def _number(e: Expr) -> float | None:
+    """The double that ``e`` says, if it is one, and no less than the least number of 32 bits, or zero, in size."""
+    sign, e = (-1.0, e.x) if isinstance(e, Unary) and e.op == "-" else (1.0, e)
+    if not isinstance(e, Const) or e.ty != F64 or not math.isfinite(float(e.value)):
+        return None
+    near = c_float(e.value).value
+    return sign * float(e.value) if math.isfinite(near) and (near != 0.0 or e.value == 0) else None
 
 
 def _unwidened(e: Expr, t: Scalar) -> Expr | None:

@@ -44,3 +44,20 @@ def test_a_choice_that_is_widened_to_be_rounded_back_is_one_of_floats(choice: st
     assert isinstance(store, Store)
     again = kernel.with_(body=(dataclasses.replace(store, value=simplify(store.value)),))
     assert f"y[0] = {folded or choice}" in print_kernel(again)
+
+
+@pytest.mark.parametrize(
+    ("number", "folded"),
+    [
+        ("f32(0.1_f64)", "0.1"),
+        ("f32(-(1.70141e+38_f64))", "-1.70141e+38"),
+        ("f32(1e+40_f64)", None),
+        ("f32(1e-60_f64)", None),
+    ],
+)
+def test_a_double_that_is_rounded_to_a_float_is_the_float(number: str, folded: str | None) -> None:
+    kernel = parse_kernel(f"kernel k(y: f32*)\n  launch grid(1) block(1)\n  y[0] = {number}\n")
+    (store,) = kernel.body
+    assert isinstance(store, Store)
+    again = kernel.with_(body=(dataclasses.replace(store, value=simplify(store.value)),))
+    assert f"y[0] = {folded or number}" in print_kernel(again)

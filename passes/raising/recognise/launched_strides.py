@@ -19,7 +19,7 @@ from ktc.ir.analysis.defs import expand
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import cast, fold_node, i32
+from ktc.ir.fold import cast, fold_node, i32, mul
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Alloc,
@@ -45,7 +45,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Scalar
+from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -79,19 +79,35 @@ def _from_own_index(s: For, launch: Launch) -> For:
     t, step, hi = j.type, loop_step(s), upper_bound(s.cond, s.var)
     form = linear_form(index, {s.var})
     own = without_casts(form.rest) if form is not None else None
-    if form is None or step is None or hi is None or not isinstance(t, Scalar) or not isinstance(own, HwIndex):
+    if form is None or own is None or step is None or hi is None or not isinstance(t, Scalar):
         return s
-    end = upper_bound(guard.cond, j)
-    if end is None or own.level not in ("thread", "block") or not same(hi, end):
+    end, among = upper_bound(guard.cond, j), _numbered(own, launch)
+    if end is None or among is None or not same(hi, end):
         return s
-    sizes = launch.block if own.level == "thread" else launch.grid
-    whole = same(step, sizes[AXES.index(own.axis)]) and same(s.init, i32(0)) and same(form.coeff(s.var), i32(1))
+    whole = same(step, among) and same(s.init, i32(0)) and same(form.coeff(s.var), i32(1))
     if not whole or s.var in used_in(then) | used(guard.cond) or j in assigned(then):
         return s
-    if behind and (own.level != "block" or not all(isinstance(b, Barrier) for b in behind)):
+    by_blocks = isinstance(own, HwIndex) and own.level == "block"
+    if behind and not (by_blocks and all(isinstance(b, Barrier) for b in behind)):
         return s  # a block that has no part in a round has nobody to wait for
     then_on = fold_node(Binary("+", Var(j), cast(step, t)))
     return dataclasses.replace(s, var=j, init=cast(own, t), cond=guard.cond, step=then_on, body=(*then, *behind))
+
+
+def _numbered(own: Expr, launch: Launch) -> Expr | None:
+    """How many there are of what ``own`` numbers from 0 on: the threads of a block, the blocks, or all threads of an
+    axis; None if it is something else."""
+    found = {x for x in walk_expr(own) if isinstance(x, HwIndex)}
+    if isinstance(own, HwIndex):
+        sizes = {"thread": launch.block, "block": launch.grid}.get(own.level)
+        return sizes[AXES.index(own.axis)] if sizes else None
+    axes = {x.axis for x in found}
+    if {x.level for x in found} != {"thread", "block"} or len(axes) != 1:
+        return None
+    k = AXES.index(axes.pop())
+    of = {x.level: x for x in found}
+    number = Binary("+", Binary("*", cast(of["block"], I32), cast(launch.block[k], I32)), cast(of["thread"], I32))
+    return mul(cast(launch.block[k], I32), cast(launch.grid[k], I32)) if same(own, number) else None
 
 
 def started_in_place(body: Body) -> Body:

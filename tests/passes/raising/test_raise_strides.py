@@ -52,6 +52,15 @@ __global__ void k(float* __restrict__ o, const float* __restrict__ a, unsigned n
 }
 void go(float* o, const float* a, unsigned n) { k<<<16, 256>>>(o, a, n); }
 """
+ROUNDS = """
+__global__ void k(float* __restrict__ o, const float* __restrict__ a, size_t n) {
+  for (int b = 0; b < n; b += blockDim.x * gridDim.x) {
+    int i = b + blockDim.x * blockIdx.x + threadIdx.x;
+    if (i < n) o[i] = 2 * a[i];
+  }
+}
+void go(float* o, const float* a, size_t n) { k<<<n < 4096 ? n : 4096, 256>>>(o, a, n); }
+"""
 APART = """
 __global__ void k(float* __restrict__ o, const float* __restrict__ a, int n, int c, int h, int w) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n * h * w; i += gridDim.x * blockDim.x) {
@@ -104,10 +113,11 @@ void go(float* o, const float* a, int rows) { k<<<4, 32>>>(o, a, rows); }
         ),
         (WHILE, ["par i in 0..n @ [thread.x 256, block.x (n + 255) / 256, seq]"]),
         (NAMED, ["par i: u32 in 0_u32..n @ [thread.x 256, block.x 16, seq]"]),
+        (ROUNDS, ["par i in 0..n @ [thread.x 256, block.x n < 4096_u64 ? n : 4096_u64, seq]"]),
         (APART, ["par i in 0..n * h * w @ [thread.x 256, block.x (n * h * w + 255) / 256, seq]"]),
         (SUMMED, ["par r in 0..rows @ [block.x rows < 1024 ? rows : 1024, seq]", "reduce(+)"]),
     ],
-    ids=["rows", "guarded", "while", "named", "taken-apart", "summed"],
+    ids=["rows", "guarded", "while", "named", "rounds", "taken-apart", "summed"],
 )
 def test_what_a_launch_shares_out_is_one_loop(source: str, loops: list[str]) -> None:
     text = print_kernel(applied(load(source, name="source.cu"), "raise"))
