@@ -5,6 +5,7 @@ from __future__ import annotations
 from ktc.ir.analysis.defs import MAX_DEPTH, integer_constants
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import total
+from ktc.ir.fold import cast, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Expr, Knob, Select, Sym, Var, i32
 from ktc.ir.types import Array, scalar_of
@@ -84,6 +85,20 @@ class Facts:
             return False
         first = total(form.rest, self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
         return self.decide.divisible(first, j.extent)
+
+    def steps(self, e: Expr, j: Jam) -> tuple[int, Expr] | None:
+        """By how many elements ``e`` grows from lane to lane of ``j``, and what it is for the first lane; None if it
+        does not grow so."""
+        form = linear_form(self.resolve(e), {j.owner})
+        c = None if form is None else form.coeffs.get(j.owner)
+        n = None if c is None else self.decide.value(c)
+        if form is None or n is None or j.var in self.variation.of(form.rest):
+            return None
+        return n, total(form.rest, mul(self.resolve(self.starts[j.owner]), cast(i32(n), form.rest.type)))
+
+    def begins_vector(self, buffer: Sym, first: Expr, j: Jam) -> bool:
+        """Whether a vector of the lanes of ``j`` may begin at the element ``first`` of ``buffer``."""
+        return self.decide.divisible(first, j.extent) and self.aligned(buffer, j.extent)
 
     def _is_one(self, stride: Expr) -> bool:
         n = self.decide.value(stride)

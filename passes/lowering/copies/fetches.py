@@ -20,18 +20,20 @@ from ktc.ir.storage import is_private, is_shared
 from ktc.ir.walk import all_exprs
 from ktc.passes.lowering.distribution.levels import Jam
 from ktc.passes.lowering.distribution.loads import is_memory_load
+from ktc.passes.lowering.distribution.record_loads import Records
 from ktc.passes.lowering.distribution.scope import Scope, guard_of
 
 
 @dataclass(frozen=True)
 class Group:
     """Consecutive statements that vary along the same jams. ``vec``: the lane jam of a group of whole-vector loads;
-    ``predicated``: each is one condition and one access."""
+    ``predicated``: each is one condition and one access; ``records``: the records that lanes load whole."""
 
     dims: frozenset[Sym]
     body: Body
     vec: Jam | None = None
     predicated: bool = False
+    records: Records | None = None
 
 
 def in_two(g: Group, scope: Scope) -> list[Group]:

@@ -51,6 +51,7 @@ from ktc.passes.lowering.lowering_state import State
 
 from .levels import Jam
 from .loads import extract_loads, guarded_load, hoist_loads, is_memory_load
+from .record_loads import emit_records, records_of
 from .scope import Guard, Scope, guard_of, nest
 
 MAX_HELD = 32
@@ -74,7 +75,10 @@ def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
     out: list[Stmt] = []
     for k, g in enumerate(groups):
         later = used_after | used_in(tuple(s for h in groups[k + 1 :] for s in h.body))
-        out += _emit_vector_loads(g, scope, st) if g.vec else _emit_group(g, later, scope, st)
+        if g.records is not None:
+            out += emit_records(g.records, scope.ordered(g.dims), scope, st)
+        else:
+            out += _emit_vector_loads(g, scope, st) if g.vec else _emit_group(g, later, scope, st)
     return tuple(out)
 
 
@@ -185,9 +189,17 @@ def _lane_jam(init: Expr | None, scope: Scope, st: State) -> Jam | None:
 
 def _group(run: Body, scope: Scope, st: State) -> list[Group]:
     groups: list[Group] = []
+    records = {id(part): r for r in records_of(run, scope, st) for part in r.parts}
+    begun: set[int] = set()
     for s in run:
         st.depth.setdefault(s.sym, len(scope.jams)) if isinstance(s, Decl | Alloc) else None
         dims = _dims(s, scope, st)
+        whole = records.get(id(s))
+        if whole is not None:
+            if id(whole) not in begun:
+                groups.append(Group(dims - {whole.jam.var}, whole.parts, whole.jam, records=whole))
+            begun.add(id(whole))
+            continue
         vec = None
         if isinstance(s, Decl):
             vec = _lane_jam(s.init, scope, st)
@@ -196,7 +208,7 @@ def _group(run: Body, scope: Scope, st: State) -> list[Group]:
             if vec is not None:
                 dims -= {vec.var}
         last = groups[-1] if groups else None
-        if last is not None and last.dims == dims and last.vec == vec:
+        if last is not None and last.records is None and (last.dims, last.vec) == (dims, vec):
             groups[-1] = Group(dims, (*last.body, s), vec)
         else:
             groups.append(Group(dims, (s,), vec))
