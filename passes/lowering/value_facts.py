@@ -5,7 +5,7 @@ from __future__ import annotations
 from ktc.ir.analysis.defs import MAX_DEPTH, integer_constants
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import total
-from ktc.ir.fold import cast, mul
+from ktc.ir.fold import binary
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Expr, Knob, Select, Sym, Var, i32
 from ktc.ir.types import Array, scalar_of
@@ -94,7 +94,7 @@ class Facts:
         n = None if c is None else self.decide.value(c)
         if form is None or n is None or j.var in self.variation.of(form.rest):
             return None
-        return n, total(form.rest, mul(self.resolve(self.starts[j.owner]), cast(i32(n), form.rest.type)))
+        return n, total(form.rest, binary("*", self.resolve(self.starts[j.owner]), i32(n)))
 
     def begins_vector(self, buffer: Sym, first: Expr, j: Jam) -> bool:
         """Whether a vector of the lanes of ``j`` may begin at the element ``first`` of ``buffer``."""
