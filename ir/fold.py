@@ -251,7 +251,7 @@ def _real(e: Expr) -> float | None:
         case Cast(x=x):
             v = _real(x)
         case Unary(op="-", x=x):
-            v = None if (value := _real(x)) is None else -value
+            v = None if (positive := _real(x)) is None else -positive
         case Binary(op="+" | "-" | "*" | "/" as op, a=a, b=b):
             left, right = _real(a), _real(b)
             if left is not None and right is not None and not (op == "/" and right == 0):
