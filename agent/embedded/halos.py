@@ -83,7 +83,8 @@ def _in_registers(rows: int, cols: int, f: Filter, arrays: Sequence[str]) -> str
     *above, x = (axis.name for axis in f.nest)
     tiled, sizes, spread = [x], [cols], [f"{x}=[vec {cols}]" if cols > 1 else f"{x}=[seq]"]
     layered = len(above) > 1
-    across = f"thread.x {'$TX:(32,64,16,128)' if above else '$TX:(128,256,64,512)'}, block.{'z' if layered else 'x'}"
+    widths = "$TX:(16,32,8,64)" if layered else "$TX:(32,64,16,128)" if above else "$TX:(128,256,64,512)"
+    across = f"thread.x {widths}, block.{'z' if layered else 'x'}"
     spread.append(f"{x}_tile=[{across}]")
     down = "thread.y $TY:(4,8,2,1), block.y"
     if above and rows > 1:
