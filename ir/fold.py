@@ -7,8 +7,6 @@ a choice between values that are widened only to be rounded back is one between 
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Mapping
 from ctypes import c_float
 from typing import Any, TypeAlias
@@ -212,8 +210,6 @@ def fold_node(e: Expr) -> Expr:
         if isinstance(e.x, Select) and e.to.is_float:
             then, orelse = (_unwidened(arm, e.to) for arm in (e.x.a, e.x.b))
             return e if then is None or orelse is None else Select(e.x.cond, then, orelse)
-        if e.to.is_int and (real := _real(e.x)) is not None and _fits(int(real), e.to):
-            return Const(int(real), e.to)
     if isinstance(e, Call) and e.fn in INT_FUNCS and all(is_const(a) for a in e.args):
         args = [a.value for a in e.args]  # type: ignore[attr-defined]
         if isinstance(e.ty, Scalar) and not (e.fn == "cdiv" and args[1] == 0) and _fits(INT_FUNCS[e.fn](*args), e.ty):
@@ -245,35 +241,6 @@ def _unwidened(e: Expr, t: Scalar) -> Expr | None:
     if isinstance(e, Const) and t == F32 and c_float(e.value).value == e.value:
         return Const(e.value, t)
     return None
-
-
-def _real(e: Expr) -> float | None:
-    """The value of ``e``, floats made of constants by arithmetic that rounds as IEEE says; None for anything else, and
-    where that is no finite number."""
-    t = e.type
-    if not isinstance(t, Scalar) or t.name not in ("f32", "f64"):
-        return None
-    v: float | None = None
-    match e:
-        case Const(value=value):
-            v = float(value)
-        case Cast(x=Const(value=value) as x) if isinstance(x.type, Scalar) and x.type.is_int:
-            v = float(value)
-        case Cast(x=x):
-            v = _real(x)
-        case Unary(op="-", x=x):
-            v = None if (real := _real(x)) is None else -real
-        case Binary(op="+" | "-" | "*" | "/" as op, a=a, b=b):
-            left, right = _real(a), _real(b)
-            if left is not None and right is not None and not (op == "/" and right == 0):
-                v = {"+": left + right, "-": left - right, "*": left * right}.get(op) if op != "/" else left / right
-    if v is None or not math.isfinite(v) or (t.name == "f32" and abs(v) > LARGEST_F32):
-        return None
-    return struct.unpack("f", struct.pack("f", v))[0] if t.name == "f32" else v
-
-
-LARGEST_F32 = 3.0e38
-"""Numbers beyond it are left alone: rounding may take them to infinity."""
 
 
 def _chained(e: Binary, inner: Binary) -> Expr:

@@ -16,11 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
+from ktc.ir.arith.loop_extents import upper_bounds
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import If, Par, Select
+from ktc.ir.walk import all_exprs, walk
 
 from .nest_shapes import Idea
+from .trials import after
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ TILES = (
 LINES = (Tile(1, 512, "", "vec 4, thread.x 128"), Tile(1, 1024, "", "vec 4, thread.x 256"))
 """The same of a filter over a line: 33 instructions a result of 9 taps, over 75."""
 
-WINDOWS = ((1, 4), (4, 4), (8, 4), (8, 1))
-"""Rows and columns of results of a thread with a window of its own."""
+WINDOWS = ((4, 4), (8, 1), (8, 4), (1, 4))
+"""Rows and columns of results of a thread with a window of its own; of a filter along rows alone, the last."""
 
 MOST_TAPS = 11
 """Turns of a loop over a filter that are still written out, of a nest of such loops."""
@@ -64,11 +68,31 @@ def register_windows(raised: Kernel, applies: Callable[[str], bool]) -> Iterator
         if not all(a.pattern(x.name) == "unit" for a in f.reads):
             continue
         down = bool(above) and any(_moves_as(a, above[-1], loop) for a in f.reads for loop in f.loops)
-        for rows, cols in WINDOWS if down else WINDOWS[:1]:
+        apart: str | None = None
+        unrolled = "".join(f" | {step}" for step in _unrolled(f.loops))
+        for rows, cols in WINDOWS if down else WINDOWS[-1:]:
             for arrays in dict.fromkeys((tuple(f.arrays), *((a,) for a in f.arrays))):
-                if applies(steps := _in_registers(rows, cols, f, arrays)):
-                    yield steps, "a window in a thread's registers, loaded once by wide accesses", WINDOW_GAIN
+                steps = _in_registers(rows, cols, f, arrays)
+                if apart is None and (asks := _asks_about_edges(raised, steps, x)) is not None:
+                    apart = f" | split-edges{{loop={x.name}_tile}}" if asks else ""
+                ways = dict.fromkeys((f"{steps}{apart or ''}{unrolled}", steps + unrolled))
+                found = next((script for script in ways if applies(script)), "")
+                if found:
+                    yield found, "a window in a thread's registers, loaded once by wide accesses", WINDOW_GAIN
                     break
+
+
+def _asks_about_edges(raised: Kernel, steps: str, x: Axis) -> bool | None:
+    """Whether threads ask, after ``steps``, where the edges are when they have loaded their windows over ``x``; None
+    where the steps do not apply."""
+    done = after(raised, steps)
+    if done is None:
+        return None
+    tiles = (s for s in walk(done.body) if isinstance(s, Par) and s.var.name == f"{x.name}_tile")
+    nests = tuple(s for tile in tiles for s in tile.body if isinstance(s, Par))
+    clipped = any(len(upper_bounds(s.hi)) > 1 for s in walk(nests) if isinstance(s, Par))
+    chosen = any(isinstance(e, Select) for e in all_exprs(nests))
+    return clipped or chosen or any(isinstance(s, If) for s in walk(nests))
 
 
 def _moves_as(a: Access, neighbour: Axis, loop: Axis) -> bool:
@@ -83,7 +107,8 @@ def _in_registers(rows: int, cols: int, f: Filter, arrays: Sequence[str]) -> str
     *above, x = (axis.name for axis in f.nest)
     tiled, sizes, spread = [x], [cols], [f"{x}=[vec {cols}]" if cols > 1 else f"{x}=[seq]"]
     layered = len(above) > 1
-    across = f"thread.x {'$TX:(32,64,16,128)' if above else '$TX:(128,256,64,512)'}, block.{'z' if layered else 'x'}"
+    widths = "$TX:(16,32,8,64)" if layered else "$TX:(32,64,16,128)" if above else "$TX:(128,256,64,512)"
+    across = f"thread.x {widths}, block.{'z' if layered else 'x'}"
     spread.append(f"{x}_tile=[{across}]")
     down = "thread.y $TY:(4,8,2,1), block.y"
     if above and rows > 1:
@@ -94,7 +119,7 @@ def _in_registers(rows: int, cols: int, f: Filter, arrays: Sequence[str]) -> str
     spread += [f"{z}=[block.x]" for z in above[:-1]]
     tile = f"tile{{loops={','.join(tiled)} sizes={','.join(map(str, sizes))}}}"
     held = [f"register-window{{array={a} loop={x}_tile}}" for a in arrays]
-    return " | ".join([tile, f"map{{{' '.join(spread)}}}", *held, *_unrolled(f.loops)])
+    return " | ".join([tile, f"map{{{' '.join(spread)}}}", *held])
 
 
 def _unrolled(loops: Sequence[Axis]) -> list[str]:

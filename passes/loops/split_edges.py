@@ -17,7 +17,8 @@ them under a condition on the tile, that condition joins the others, and the com
 There ``min`` and ``max`` of integers, choices and the ends of loops are decided as well, and numbers made of distances
 that have become loop counters (``f32(k - x)``) are made of these.
 
-The condition is one of the block: its threads take one side together. Index arithmetic is taken not to wrap. What is
+The condition is one of the block: its threads take one side together. Where a thread runs the iterations of a tile
+alone, it is the thread's. Index arithmetic is taken not to wrap. What is
 not decided stays as it is, in both copies.
 """
 
@@ -66,12 +67,11 @@ from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.tile_comparisons import Tile, chosen_by, outcomes
-from ktc.passes.shared.tiles import is_blocked
 
 
 @dataclass(frozen=True)
 class Arguments:
-    loop: Loop = required("the innermost loop over blocks, whose iterations are tiles")
+    loop: Loop = required("the innermost loop over blocks, or one over threads, whose iterations are tiles")
 
 
 class SplitEdges(Pass[Arguments]):
@@ -81,7 +81,7 @@ class SplitEdges(Pass[Arguments]):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         """One for each loop over tiles with comparisons that are decided in most of them."""
-        tiles = [s for s in walk(kernel.body) if isinstance(s, Par) and is_blocked(s)]
+        tiles = [s for s in walk(kernel.body) if isinstance(s, Par)]
         doc = "only tiles at the edges ask where the edges are"
         return [Site(self.step(loop=place_of(kernel, s)), doc) for s in tiles if allowed(_split, kernel, s)]
 
@@ -94,7 +94,7 @@ class SplitEdges(Pass[Arguments]):
 
 
 def _split(kernel: Kernel, loop: Par) -> Par:
-    inside = _Interior(Tile(kernel, chosen_by(kernel, loop, "E-EDGES-LOOP")))
+    inside = _Interior(Tile(kernel, chosen_by(kernel, loop, "E-EDGES-LOOP", threads=True)))
     body = inside.body(loop.body)
     if not inside.decided:
         why = f"no comparison in '{loop.var.name}' comes out alike for all iterations of a tile"

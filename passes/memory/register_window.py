@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, For, Load, Par, Reduce, Scan, Stmt, Sym, While, bodies
+from ktc.ir.nodes import Alloc, Body, For, Load, Par, Stmt, Sym, While, bodies
 from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used_in, walk
 from ktc.passes.core.argument_kinds import Arrays, Loop
@@ -44,16 +44,13 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
-from ktc.passes.shared.tiles import Path, paths
+from ktc.passes.shared.tiles import Path, paths, shared_inside
 
 from .region_reads import only_read, reading, region_of, written_over
 from .window_loads import ACCESS_BYTES, window
 
 MOST_BYTES = 512
 """Bytes of a window at most: half the registers that a thread can have."""
-
-LEVELS = frozenset({"vec", "unroll", "seq"})
-"""Levels of loops that one thread runs."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,7 @@ def _windowed(kernel: Kernel, buffer: Sym, path: Path) -> Kernel:
 
 def _is_one_threads(loop: Par, path: Path) -> None:
     """Each iteration of ``loop`` is run by one thread, alone; or it is refused."""
-    inside = [s for s in walk(loop.body) if isinstance(s, Par | Reduce | Scan)]
-    apart = next((s for s in inside if not {lv.kind for lv in s.dist} <= LEVELS), None)
+    apart = shared_inside(loop)
     if apart is not None:
         why = f"threads share '{apart.var.name}', inside '{loop.var.name}', among them"
         raise Refusal("E-WINDOW-LOOP", why, places(apart, loop), "stage-shared copies what a block reads")

@@ -16,6 +16,7 @@ from ktc.ir.analysis.footprint import Footprint, Loop, Tap
 from ktc.ir.arith.affine import Index, linear_form, mentions
 from ktc.ir.arith.comparisons import follows
 from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.enclosures import is_integer
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.loop_extents import upper_bounds
 from ktc.ir.arith.polynomial import (
@@ -140,7 +141,7 @@ def _bounds(loops: Sequence[Loop]) -> list[Expr]:
 def _may_not_run(c: Expr) -> bool:
     """Whether ``c`` is to be evaluated only where the source does: it reads memory, or divides by what may be zero."""
     for x in walk_expr(c):
-        divides = isinstance(x, Binary) and x.op in ("/", "%") and not is_const(x.b)
+        divides = isinstance(x, Binary) and x.op in ("/", "%") and is_integer(x.type) and not is_const(x.b)
         if divides or isinstance(x, Load | WarpOp | Raw) or (isinstance(x, Call) and x.effects != "pure"):
             return True
     return False

@@ -8,19 +8,19 @@ it is least at their ends; what is left depends on the tile and the parameters. 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ktc.ir.analysis.order import places
+from ktc.ir.analysis.order import pinned, places
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, plus, polynomial, scaled
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, Load, Par, Sym, Var
+from ktc.ir.nodes import Binary, Expr, Load, Par, Stmt, Sym, Var
 from ktc.ir.types import I32, I64, Scalar
 from ktc.ir.walk import used, walk, walk_expr
 from ktc.passes.core.refusals import Refusal
 
-from .tiles import is_blocked, paths
+from .tiles import is_blocked, paths, shared_inside
 
 SIDES: Mapping[str, tuple[tuple[bool, int, int], ...]] = {
     "<": ((True, 1, -1), (False, -1, 0)),
@@ -42,7 +42,7 @@ def outcomes(op: str, a: Polynomial, b: Polynomial) -> Iterator[tuple[bool, Poly
 
 @dataclass
 class Tile:
-    """A tile of ``kernel`` that ``tiles``, the variables of loops over blocks, choose; ``ends``: the least and the
+    """A tile of ``kernel`` that ``tiles``, the variables of the loops around it, choose; ``ends``: the least and the
     largest values of the variables of loops inside, outermost first."""
 
     kernel: Kernel
@@ -76,14 +76,25 @@ class Tile:
         return p
 
 
-def chosen_by(kernel: Kernel, loop: Par, code: str) -> set[Sym]:
+def chosen_by(kernel: Kernel, loop: Par, code: str, threads: bool = False) -> set[Sym]:
     """The variables of ``loop`` and the loops around it, of which an iteration is a tile; refused with ``code`` unless
-    it is the innermost of loops over blocks alone."""
+    it is the innermost of loops over blocks alone or, with ``threads``, one of whose iterations, loops themselves, each
+    is run by one thread alone."""
     around = next(p for p in paths(kernel.body) if p[-1] is loop)
+    if threads and _is_of_threads(loop, around):
+        return {s.var for s in around if isinstance(s, Par)}
     if not all(map(is_blocked, around)) or any(map(is_blocked, walk(loop.body))):
         why = f"'{loop.var.name}' is not the innermost of loops over blocks alone"
         raise Refusal(code, why, places(loop), "tile makes such loops")
     return {s.var for s in around if isinstance(s, Par)}
+
+
+def _is_of_threads(loop: Par, around: Sequence[Stmt]) -> bool:
+    """Whether threads share out the iterations of ``loop``, which are loops that one thread runs, and meet in none."""
+    spread = all(isinstance(s, Par) and not any(lv.kind == "vec" for lv in s.dist) for s in around)
+    if not spread or not any(lv.kind == "thread" for lv in loop.dist) or pinned(loop.body) is not None:
+        return False
+    return any(isinstance(s, Par) for s in walk(loop.body)) and shared_inside(loop) is None
 
 
 __all__ = ["Tile", "chosen_by", "outcomes"]

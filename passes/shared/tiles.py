@@ -29,6 +29,7 @@ from ktc.ir.nodes import (
     Par,
     Raw,
     Reduce,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -57,6 +58,17 @@ def paths(body: Body, above: Path = ()) -> Iterator[Path]:
 def is_blocked(s: Stmt) -> bool:
     """Whether ``s`` is a loop over blocks alone: what is inside happens once a block."""
     return isinstance(s, Par) and bool(s.dist) and all(lv.kind in ("block", "cluster") for lv in s.dist)
+
+
+def shared_inside(s: Par) -> Par | Reduce | Scan | None:
+    """The first loop in ``s`` whose iterations threads share out, or whose parts they put together; None where each
+    iteration of ``s`` is run by one thread, alone."""
+    inside = (x for x in walk(s.body) if isinstance(x, Par | Reduce | Scan))
+    return next((x for x in inside if not {lv.kind for lv in x.dist} <= OF_ONE_THREAD), None)
+
+
+OF_ONE_THREAD = frozenset({"vec", "unroll", "seq"})
+"""Levels of loops that one thread runs."""
 
 
 def trips(s: Par) -> Expr:

@@ -104,6 +104,26 @@ def test_loops_that_are_not_the_blocks() -> None:
     assert refused(kernel, "split-edges{loop=i}").code == "E-EDGES-LOOP"
 
 
+BY_FOUR = "tile{loops=q sizes=4} | map{q=[unroll 4] q_tile=[thread.x 8, block.x]} | split-edges{loop=q_tile}"
+
+
+@pytest.mark.parametrize("text", [MIRRORED, CLAMPED, PADDED, ENDS, INNER])
+def test_tiles_of_one_thread(text: str) -> None:
+    before = parse_kernel(text)
+    done = applied(before, BY_FOUR)
+    assert "par q_tile in 0..cdiv(n, 4) @ [thread.x 8, block.x]\n    if " in body_of(done)
+    assert differs(before, done, SIZES) is None
+
+
+def test_tiles_in_which_threads_meet_are_not_split() -> None:
+    """Half of a block would wait for the other half."""
+    meets = parse_kernel(
+        f"{HEAD}  par b in 0..n @ [thread.y 2, block.x]\n    par q in b * 8..b * 8 + 8 @ [thread.x 8]\n"
+        "      y[q] = q > 0 ? x[q - 1] : 0.0\n"
+    )
+    assert refused(meets, "split-edges{loop=b}").code == "E-EDGES-LOOP"
+
+
 def test_sites() -> None:
     (site,) = split_edges.SplitEdges().sites(applied(parse_kernel(CLAMPED), "tile{loops=q sizes=8}"))
     assert str(site.step) == "split-edges{loop=q_tile}"
