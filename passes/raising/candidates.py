@@ -18,6 +18,7 @@ from ktc.passes.raising.check.invented_arguments import invented_sizes
 from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
 from ktc.passes.raising.lanes.vector_sums import sums_of_parts
+from ktc.passes.raising.lanes.whole_places import at_whole_places
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
@@ -112,7 +113,7 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
         for rims in (False, True):
             plain, staged = destaged(filled, sizes, rims=rims)
             if staged:
-                plain = without_equal_ways(resolved(without_dead(plain), ranges))
+                plain = at_whole_places(without_equal_ways(resolved(without_dead(plain), ranges)), kernel)
                 plain = guarded(unswitched(joined(plain, ranges)))
                 yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
             if not any(s.untested for s in staged):
