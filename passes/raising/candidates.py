@@ -197,11 +197,11 @@ def _guess(
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:
-    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole; as
-    it is where both put loops over all blocks beside what is one block's."""
-    first = opened(body, launch, parts=True)
-    forms = [first, *([opened(body, launch, parts=False)] if first != body and left_as_threads(first) else [])]
-    yield from [form for form in forms if not mixed(form, launch)] or [body]
+    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole,
+    then as it is: without those that put loops over all blocks beside what is one block's."""
+    forms = opened(body, launch, parts=True), opened(body, launch, parts=False), body
+    apart = [f for k, f in enumerate(forms) if f not in forms[:k] and not mixed(f, launch)]
+    yield from apart or [body]
 
 
 def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:
