@@ -7,6 +7,7 @@ a choice between values that are widened only to be rounded back is one between 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from ctypes import c_float
 from typing import Any, TypeAlias

@@ -18,6 +18,7 @@ from ktc.passes.raising.check.invented_arguments import invented_sizes
 from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
 from ktc.passes.raising.lanes.vector_sums import sums_of_parts
+from ktc.passes.raising.lanes.whole_places import at_whole_places
 from ktc.passes.raising.normalise.block_shapes import shapes
 from ktc.passes.raising.normalise.idle_threads import without_idle
 from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
@@ -112,7 +113,7 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
         for rims in (False, True):
             plain, staged = destaged(filled, sizes, rims=rims)
             if staged:
-                plain = without_equal_ways(resolved(without_dead(plain), ranges))
+                plain = at_whole_places(without_equal_ways(resolved(without_dead(plain), ranges)), kernel)
                 plain = guarded(unswitched(joined(plain, ranges)))
                 yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
             if not any(s.untested for s in staged):
@@ -196,11 +197,11 @@ def _guess(
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:
-    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole; as
-    it is where both put loops over all blocks beside what is one block's."""
-    first = opened(body, launch, parts=True)
-    forms = [first, *([opened(body, launch, parts=False)] if first != body and left_as_threads(first) else [])]
-    yield from [form for form in forms if not mixed(form, launch)] or [body]
+    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole,
+    then as it is: without those that put loops over all blocks beside what is one block's."""
+    forms = opened(body, launch, parts=True), opened(body, launch, parts=False), body
+    apart = [f for k, f in enumerate(forms) if f not in forms[:k] and not mixed(f, launch)]
+    yield from apart or [body]
 
 
 def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:

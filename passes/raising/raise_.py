@@ -300,6 +300,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.lanes.exchanged_lanes import lanes_apart
     from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
+    from ktc.passes.raising.lanes.vector_counters import counting_parts
+    from ktc.passes.raising.lanes.whole_places import at_whole_places
     from ktc.passes.raising.normalise.block_shapes import deals_out
     from ktc.passes.raising.normalise.exchanged_elements import exchanged_apart
     from ktc.passes.raising.normalise.extremes import with_extremes
@@ -310,7 +312,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
     from ktc.passes.raising.normalise.single_rounds import with_own_rounds, without_single_rounds
-    from ktc.passes.raising.normalise.straight import versioned
+    from ktc.passes.raising.normalise.straight import counted, versioned
     from ktc.passes.raising.normalise.strided_rounds import by_elements
     from ktc.passes.raising.normalise.thread_numbers import with_whole_numbers
     from ktc.passes.raising.normalise.tidy import tidied
@@ -342,7 +344,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
             whole = with_chosen_values(with_extremes(with_first_elements(with_same_rounds(whole), known)))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
-            body = with_numbers(from_own_index(closed_forms(body), known), numbers)
+            body = at_whole_places(counting_parts(counted(closed_forms(body))), kernel)
+            body = with_numbers(from_own_index(body, known), numbers)
             for guess in some(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:
                     guess = dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))

@@ -15,12 +15,13 @@ from itertools import combinations_with_replacement
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.integer_casts import without_index_casts
-from ktc.ir.fold import add, cast, cdiv, evaluate, mul, simplify, sub
+from ktc.ir.fold import add, cast, cdiv, evaluate, is_const, mul, simplify, sub
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, If, Sym, Var, While, fresh
+from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, HwIndex, If, Sym, Var, While, fresh
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import map_body, walk, walk_expr
+from ktc.ir.walk import all_exprs, map_body, walk, walk_expr
 from ktc.passes.raising.raise_report import Region
+from ktc.passes.raising.recognise.coordinates import AXES
 
 from .huge_launches import Numbers
 from .small_launches import least_statements
@@ -51,10 +52,11 @@ def with_sizes(kernel: Kernel, constants: Iterable[int], derived: bool = True) -
     if not sizes:
         return None
     known = dict(_derived(sizes) if derived else ()) | {n: Var(s) for n, s in sizes.items()}
+    threads = {id(e) for e in _threads_before(kernel)}
 
     def general(e: Expr) -> Expr:
         if isinstance(e, Const) and isinstance(t := e.type, Scalar) and t.is_int and t.bits >= 32 and e.value in known:
-            return cast(known[int(e.value)], t)
+            return e if id(e) in threads else cast(known[int(e.value)], t)
         return e
 
     body = map_body(kernel.body, lambda s: s, general)
@@ -63,6 +65,18 @@ def with_sizes(kernel: Kernel, constants: Iterable[int], derived: bool = True) -
     params = tuple(Param(s, range=(1, n), host=True) for n, s in sizes.items())
     numbers = {s: Const(n, I32) for n, s in sizes.items()}
     return kernel.with_(body=body, params=(*kernel.params, *params), launch=launch), numbers
+
+
+def _threads_before(kernel: Kernel) -> Iterator[Expr]:
+    """What block indices are multiplied by to number threads: the extent of a block, whatever else has that number."""
+    assert kernel.launch is not None
+    extents = {a: evaluate(n, kernel.knob_values) or 0 for a, n in zip(AXES, kernel.launch.block)}
+    for e in all_exprs(kernel.body):
+        if isinstance(e, Binary) and e.op == "*":
+            sides = without_index_casts(e.a), without_index_casts(e.b)
+            for at, by in (sides, sides[::-1]):
+                if isinstance(at, HwIndex) and at.level == "block" and is_const(by, int(extents[at.axis])):
+                    yield by
 
 
 def rounds(kernel: Kernel) -> Iterator[int]:

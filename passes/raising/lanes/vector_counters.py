@@ -3,12 +3,15 @@
 before                                          after
     for i in tx * 8..d step 8 * threads             for i in tx..cdiv(d, 8) step threads
       var v: f16x8 = x[i +: 8]                        var v: f16x8 = x[i * 8 +: 8]
+
+Sources that take their elements one by one, or by their bytes, deal out several at once in the same way.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from math import gcd
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.counted_loops import loop_step
@@ -17,6 +20,7 @@ from ktc.ir.fold import add, cast, cdiv, i32, lt, mul
 from ktc.ir.nodes import Body, Expr, For, Par, Stmt, Sym, Var, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, substitute, walk
+from ktc.passes.raising.recognise.coordinates import depends_on_thread
 from ktc.passes.shared.loop_bounds import upper_bound
 
 from .wide_accesses import lanes_in
@@ -26,6 +30,12 @@ def counting_vectors(body: Body) -> Body:
     """``body`` with its loops over vectors counting these, also where the first element has a name."""
     named = definitions(body)
     return map_body(body, lambda s: _counted(s, named) if isinstance(s, For) else s)
+
+
+def counting_parts(body: Body) -> Body:
+    """``body`` with its loops over what threads take at once counting these, whether or not an access says how much."""
+    named = definitions(body)
+    return map_body(body, lambda s: _by_parts(s, named) if isinstance(s, For) else s)
 
 
 def one_by_one(body: Body) -> Body:
@@ -44,10 +54,23 @@ def one_by_one(body: Body) -> Body:
 
 
 def _counted(s: For, named: Mapping[Sym, Expr]) -> Stmt:
-    count = lanes_in(s.body)
     inner = any(isinstance(x, For) and lanes_in(x.body) for x in walk(s.body))
+    return s if inner else _counting(s, lanes_in(s.body), named)
+
+
+def _by_parts(s: For, named: Mapping[Sym, Expr]) -> Stmt:
+    step, first = loop_step(s), expand(s.init, named)
+    if step is None or not depends_on_thread(first):
+        return s
+    if lanes_in(s.body):
+        return _counted(s, named)
+    return _counting(s, gcd(*polynomial(first).values(), *polynomial(expand(step, named)).values()), named)
+
+
+def _counting(s: For, count: int, named: Mapping[Sym, Expr]) -> Stmt:
+    """``s``, which begins and steps by multiples of ``count``, one by one; as it is where it does not."""
     hi, step, t = upper_bound(s.cond, s.var), loop_step(s), s.var.type
-    if count < 2 or inner or hi is None or step is None or s.var in assigned(s.body) or not isinstance(t, Scalar):
+    if count < 2 or hi is None or step is None or s.var in assigned(s.body) or not isinstance(t, Scalar):
         return s
     first, stride = _over(expand(s.init, named), count), _over(expand(step, named), count)
     if first is None or stride is None:
@@ -67,4 +90,4 @@ def _over(e: Expr, count: int) -> Expr | None:
     return from_polynomial({f: k // count for f, k in p.items()}, e.type)
 
 
-__all__ = ["counting_vectors", "one_by_one"]
+__all__ = ["counting_parts", "counting_vectors", "one_by_one"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import reduce
 
 from ktc.ir.analysis.accumulators import is_identity
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
-from ktc.ir.fold import cast, fold_node, i32, simplify
+from ktc.ir.fold import cast, fold_node, i32, mul, simplify
 from ktc.ir.nodes import (
     Acc,
     AddrOf,
@@ -199,7 +200,7 @@ def _last_copies(s: Reduce) -> Reduce:
 
 def _strided(s: Stmt) -> Stmt | Body:
     """Threads that share out a loop: ``par t { for (i = lo + t; i < hi; i += T) B }`` is ``par i in lo..hi { B }``."""
-    if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
+    if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _over_threads(s):
         before, loop = s.body[:-1], s.body[-1]
         bounds = _bounds(loop, s)
         if bounds is None or s.var in used_in(before) | used_in(loop.body) or _carries(loop):
@@ -209,7 +210,7 @@ def _strided(s: Stmt) -> Stmt | Body:
         shared = Par(loop.var, *bounds, (*s.dist, Level("seq")), loop.body, loc=loop.loc,
                      comments=(*s.comments, *loop.comments), tags=frozenset({f"loop:{loop.var.name}"}))  # fmt: skip
         return (*before, shared)
-    if isinstance(s, Reduce) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
+    if isinstance(s, Reduce) and s.body and isinstance(s.body[-1], For) and _over_threads(s):
         strided = _strided_reduce(s)
         return (over_elements(s) or s) if strided is s else strided
     return s
@@ -224,16 +225,16 @@ def _settled(s: Stmt, loop: For) -> bool:
     return not read & changed and not any(isinstance(x, Raw | WarpOp | Call) for x in walk_expr(s.init))
 
 
-def _one_thread_level(s: Par | Reduce) -> bool:
-    return len(s.dist) == 1 and s.dist[0].kind == "thread" and simplify(s.lo) == i32(0)
+def _over_threads(s: Par | Reduce) -> bool:
+    return bool(s.dist) and all(lv.kind == "thread" for lv in s.dist) and simplify(s.lo) == i32(0)
 
 
 def _bounds(loop: For, s: Par | Reduce) -> tuple[Expr, Expr] | None:
     start, step, hi = linear_form(loop.init, {s.var}), loop_step(loop), upper_bound(loop.cond, loop.var)
-    t, n = loop.var.type, s.dist[0].n
-    if start is None or step is None or hi is None or not isinstance(t, Scalar) or n is None or s.var in used(hi):
+    t, extents = loop.var.type, [lv.n for lv in s.dist if lv.n is not None]
+    if start is None or step is None or hi is None or not isinstance(t, Scalar) or s.var in used(hi):
         return None
-    if not same(start.coeff(s.var), i32(1)) or not same(step, n):
+    if len(extents) < len(s.dist) or not same(start.coeff(s.var), i32(1)) or not same(step, reduce(mul, extents)):
         return None
     return cast(simplify(start.rest), t), hi
 

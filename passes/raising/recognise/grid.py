@@ -28,7 +28,9 @@ def candidates(body: Body, launch: Launch) -> Iterator[Body]:
     Raises:
         Blocked: when nothing can be guessed.
     """
-    yield from _as_loops(started_in_place(counted(body)), launch)
+    started = started_in_place(counted(body))
+    yield from _as_loops(started, launch)
+    yield from _as_phases(started, launch)
     body, coords = inline_thread_values(body, launch)
     if coords:
         yield from _elements(body, coords, launch)
@@ -45,6 +47,17 @@ def _as_loops(body: Body, launch: Launch) -> Iterator[Body]:
         grid_loop = None
     if grid_loop is not None:
         yield without_implied(block_loops(grid_loop, launch))
+
+
+def _as_phases(body: Body, launch: Launch) -> Iterator[Body]:
+    """The form of a body that is several loops over the threads of the whole grid, one after another."""
+    loops = [s for s in body if not isinstance(s, Decl)]
+    if len(loops) < 2 or not all(isinstance(s, For) and strided(s, launch) is not None for s in loops):
+        return
+    try:
+        yield from _blocks(inline_thread_values(body, launch)[0], launch)
+    except Blocked:
+        return
 
 
 # ------------------------------------------------------------------------------------------------ one element a thread

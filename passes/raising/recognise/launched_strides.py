@@ -111,19 +111,22 @@ def _numbered(own: Expr, launch: Launch) -> Expr | None:
 
 
 def started_in_place(body: Body) -> Body:
-    """``i = global id; for (k = i; ..) ..`` -> ``for (k = global id; ..) ..``, where nothing else reads ``i``."""
+    """``i = global id; for (k = i; ..) ..`` -> ``for (k = global id; ..) ..``, where only loops begin at ``i``."""
     out = list(body)
     for d in [s for s in body if isinstance(s, Decl) and s.init is not None]:
-        k = next((k for k, s in enumerate(out) if isinstance(s, For) and d.sym in used(s.init)), None)
-        if k is None or d.sym in assigned(body):
+        if d.sym in assigned(body) or not any(isinstance(x, HwIndex) for x in walk_expr(d.init)):  # type: ignore[arg-type]
             continue
-        loop = out[k]
-        assert isinstance(loop, For) and d.init is not None
-        begun = dataclasses.replace(loop, init=substitute_expr(loop.init, {d.sym: d.init}))
-        rest = [s for s in (*out[:k], begun, *out[k + 1 :]) if s is not d]
-        if d.sym not in used_in(tuple(rest)) and any(isinstance(x, HwIndex) for x in walk_expr(d.init)):
+        rest = [_begun(s, d) for s in out if s is not d]
+        if any(isinstance(s, For) and d.sym in used(s.init) for s in out) and d.sym not in used_in(tuple(rest)):
             out = rest
     return tuple(out)
+
+
+def _begun(s: Stmt, d: Decl) -> Stmt:
+    """``s``, if it is a loop, beginning at what ``d`` names."""
+    if not isinstance(s, For) or d.init is None:
+        return s
+    return dataclasses.replace(s, init=substitute_expr(s.init, {d.sym: d.init}))
 
 
 def shared_out(body: Body, launch: Launch) -> Body:

@@ -115,6 +115,8 @@ class _Parts:
 
     def _loops(self, s: Stmt) -> Body | None:
         found = _read((s,), self.launch)
+        if found is None and isinstance(s, For) and strided(s, self.launch) is not None and self._is_closed((s,), ()):
+            return self._alone((s,))
         if found is not None or not isinstance(s, If) or not self.facts.is_uniform(s.cond):
             return found
         ways = self.of(s.then), self.of(s.orelse)
@@ -124,10 +126,15 @@ class _Parts:
         return (dataclasses.replace(s, then=then, orelse=orelse),)
 
     def _closed(self, own: Sequence[Stmt], after: Body) -> bool:
-        """Whether what threads keep in ``own`` is of no use ``after`` it; none of its loops is dealt out as those that
-        are opened, for it was refused as one."""
+        """Whether what threads keep in ``own`` is of no use ``after`` it, and none of its loops is dealt out as those
+        that are opened: it keeps more than it shows."""
         if any(isinstance(x, For) and strided(x, self.launch) is not None for x in walk(tuple(own))):
             return False
+        return self._is_closed(own, after)
+
+    @staticmethod
+    def _is_closed(own: Sequence[Stmt], after: Body) -> bool:
+        """Whether all that ``own`` leaves behind is in memory, but for what nothing ``after`` it asks for."""
         mine = set(declared(tuple(own)))
         kept = {v for v in assigned(tuple(own)) if not hasattr(v.type, "space") or is_local_array(v)}
         leaves = any(isinstance(x, Break | Continue | Return) for x in own)

@@ -283,6 +283,28 @@ def test_a_constant_is_made_smaller_for_a_second_block_to_be_run() -> None:
     assert "0..64" in print_kernel(outcome.kernel)
 
 
+MATCH = """
+#define LENGTH 64
+__global__ void match(const float* a, const float* b, int* best) {
+  int i = threadIdx.x + 64 * blockIdx.x, found = -1;
+  float most = 0;
+  for (int j = 0; j < 4096; j++) {
+    float sum = 0;
+    for (int k = 0; k < LENGTH; k++) sum += a[i * LENGTH + k] * b[j * LENGTH + k];
+    if (sum > most) { most = sum; found = j; }
+  }
+  best[i] = found;
+}
+void host(const float* a, const float* b, int* best) { match<<<64, 64>>>(a, b, best); }
+"""
+
+
+def test_a_size_that_a_block_happens_to_have_is_not_the_blocks() -> None:
+    """``LENGTH`` is made smaller for the check, and a thread's number is what it is at any length."""
+    outcome = Raise().run(load(MATCH, name="source.cu"))
+    assert isinstance(outcome, Result) and "par i in 0..4096 @ [thread.x 64, block.x]" in print_kernel(outcome.kernel)
+
+
 @pytest.mark.parametrize("change", [("p[j] - p[i]", "p[j] - o[i + 1]"), ("o[i] = best", "o[i / 2] = best")])
 def test_a_race_is_one_at_any_size(change: tuple[str, str]) -> None:
     assert NEAREST.count(change[0]) == 1

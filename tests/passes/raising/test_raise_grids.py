@@ -165,3 +165,23 @@ def test_a_loop_over_the_grid_that_asks_for_its_block_is_one_of_each_thread() ->
 def test_phases_that_other_blocks_would_have_to_wait_for_are_refused() -> None:
     outcome = Raise().run(load(phases(other="a[r]"), name="k.cu"))
     assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-CHECK" and "race: a[" in outcome.why
+
+
+TWICE = """
+__global__ void k(float *y, const float *x, int n) {
+  int first = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int i = first; i < n; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];
+  for (int i = first; i < n; i += gridDim.x * blockDim.x) y[i] = y[PLACE] * y[i] + 1;
+}
+void run(float *y, const float *x, int n) { k<<<(n + 63) / 64, 64>>>(y, x, n); }
+"""
+
+
+def test_loops_that_begin_at_one_place_are_several_loops_over_the_grid() -> None:
+    outcome, wrong = raised(TWICE.replace("PLACE", "i"))
+    assert loops(outcome) == [("i", ["thread.x", "block.x"])] * 2 and not wrong
+
+
+def test_loops_over_the_grid_that_would_have_to_wait_are_refused() -> None:
+    outcome = Raise().run(load(TWICE.replace("PLACE", "n - 1 - i"), name="k.cu"))
+    assert isinstance(outcome, Refused) and "race: y[" in outcome.why

@@ -159,3 +159,30 @@ def test_an_item_a_thread_is_a_loop_like_any_other() -> None:
     x = np.arange(1, 4001, dtype=np.float32)
     sizes = [{"width": 8 * rows, "heads": heads, "rows": rows} for heads, rows in ((1, 1), (3, 2), (31, 3), (32, 4))]
     agree(kernel, form, sizes, {"x": x, "y": np.zeros(2000, np.float32)})
+
+
+SORTED = """
+__global__ void sort(float* o, const float* x, int rows, int n) {
+  for (int j = threadIdx.x; j < rows; j += blockDim.x)
+    for (int s = 0; s < n; s++) o[j * n + s] = x[j * n + s];
+  for (int j = threadIdx.x; j < rows; j += blockDim.x) {
+    SECOND
+  }
+}
+void go(float* o, const float* x, int rows, int n) { sort<<<1, 32>>>(o, x, rows, n); }
+"""
+LEAST_FIRST = """
+    int least = 0;
+    for (int t = 1; t < n; t++) if (o[j * n + t] < o[j * n + least]) least = t;
+    float v = o[j * n + least]; o[j * n + least] = o[j * n]; o[j * n] = v;
+"""
+
+
+def test_loops_over_the_same_rows_are_two_though_one_picks_its_places_by_their_values() -> None:
+    _, form, left = raised(SORTED.replace("SECOND", LEAST_FIRST))
+    assert [(s.var.name, len(s.dist)) for s in form.body if isinstance(s, Par)] == [("j", 2), ("j", 2)] and not left
+
+
+def test_a_loop_in_which_a_row_waits_for_one_before_stays_with_its_threads() -> None:
+    _, form, left = raised(SORTED.replace("SECOND", "if (j >= 32) o[j * n] += o[(j - 32) * n];"))
+    assert len(form.body) == 1 and any("a loop over the threads" in n for n in left)

@@ -1,0 +1,56 @@
+"""Places that a source rounds down to whole vectors, and that are at whole vectors anyway.
+
+before, n a multiple of 2                              after
+    for i in 2 * tx..n step 512                            for i in 2 * tx..n step 512
+      var v: f16x2 = x[(row * n + i >> 1) * 2 +: 2]          var v: f16x2 = x[row * n + i +: 2]
+
+``((half2*)x)[i / 2]`` is such a place. Index arithmetic is taken not to wrap, and what is promised of sizes to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.polynomial import multiple_of
+from ktc.ir.fold import cast, is_const, mul
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Body, Const, Expr, Sym, Var
+from ktc.ir.types import Scalar
+from ktc.ir.walk import keep, map_body
+
+
+def at_whole_places(body: Body, kernel: Kernel) -> Body:
+    """``body``, of ``kernel``, without this rounding."""
+    named = definitions(body)
+    divisors: dict[Expr, int] = {Var(p.sym): p.divisible_by for p in kernel.params if p.divisible_by > 1}
+    return map_body(body, keep, lambda e: _unrounded(e, named, divisors))
+
+
+def _unrounded(e: Expr, named: Mapping[Sym, Expr], divisors: Mapping[Expr, int]) -> Expr:
+    if not isinstance(e, Binary) or e.op != "*" or not isinstance(e.type, Scalar):
+        return e
+    for part, by in ((e.a, e.b), (e.b, e.a)):
+        found = _quotient(without_index_casts(part))
+        if found is None or not is_const(by):
+            continue
+        whole, of = found
+        assert isinstance(by, Const)
+        if of > 1 and int(by.value) % of == 0 and multiple_of(expand(whole, named), of, divisors):
+            return mul(cast(whole, e.type), Const(int(by.value) // of, e.type))
+    return e
+
+
+def _quotient(e: Expr) -> tuple[Expr, int] | None:
+    """What ``e`` divides, and by which number."""
+    if not isinstance(e, Binary) or e.op not in ("/", ">>") or not is_const(e.b):
+        return None
+    assert isinstance(e.b, Const)
+    n = int(e.b.value)
+    if e.op == "/":
+        return (e.a, n) if n > 0 else None
+    return (e.a, 1 << n) if 0 <= n < 32 else None
+
+
+__all__ = ["at_whole_places"]
