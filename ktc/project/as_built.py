@@ -21,6 +21,7 @@ from ktc.ir.frontend.dialects.dialect import dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.support.kept_results import kept
 from ktc.ir.verifier import check
 from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
 
@@ -109,6 +110,11 @@ def kernels_as_built(
 
 def readings(spec: SourceSpec) -> list[Reading]:
     """Ways to read the file of ``spec``, the likeliest first; the last is by itself with nothing added."""
+    key = ("readings", spec.kernel, tuple(spec.defines.items()), tuple(spec.include_dirs))
+    return kept(key, lambda: _readings(spec))
+
+
+def _readings(spec: SourceSpec) -> list[Reading]:
     file = spec.kernel
     root = project_root(file)
     flags = build_flags(file, root)
