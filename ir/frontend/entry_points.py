@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError, Loc
@@ -43,6 +42,7 @@ from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity, Program, index_program
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.support.collector import collector_at_rest
+from ktc.ir.support.kept_results import kept
 from ktc.ir.types import Scalar
 from ktc.ir.verifier import check
 
@@ -207,19 +207,6 @@ def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:
     return {p.name: spell(bindings[p.name]) for p in entity.params or ()}
 
 
-_UNITS: ContextVar[dict[tuple, Unit] | None] = ContextVar("units", default=None)
-
-
-@contextmanager
-def units_kept() -> Iterator[None]:
-    """Inside, a file that is read again in the same way is not parsed again: for work during which no file changes."""
-    token = _UNITS.set({})
-    try:
-        yield
-    finally:
-        _UNITS.reset(token)
-
-
 def parse_unit(
     path_or_text: str,
     name: str | None,
@@ -229,13 +216,10 @@ def parse_unit(
     dialect: str | None = None,
 ) -> Unit:
     """Preprocess, parse and index a file or text; ``find`` looks for headers that are in none of the folders."""
-    kept = _UNITS.get() if find is None else None
-    if kept is None:
+    if find is not None:
         return _parsed(path_or_text, name, defines, include_dirs, find, dialect)
-    key = (path_or_text, name, tuple((defines or {}).items()), include_dirs, dialect)
-    if key not in kept:
-        kept[key] = _parsed(path_or_text, name, defines, include_dirs, find, dialect)
-    return kept[key]
+    key = ("unit", path_or_text, name, tuple((defines or {}).items()), include_dirs, dialect)
+    return kept(key, lambda: _parsed(path_or_text, name, defines, include_dirs, None, dialect))
 
 
 def _parsed(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.kept_results import results_kept
 
 from .command_parser import Argument, Option, parameters
 from .output import note
@@ -155,9 +156,7 @@ def load_program(
 
     ``instantiate``: a template kernel that nobody gave arguments for gets the first that lead to a kernel, and says so.
     """
-    from ktc.ir.frontend.entry_points import units_kept
-
-    with units_kept():
+    with results_kept():
         return _loaded(kernel, name, template, variant, define, include, workload, dialect, beside, instantiate)
 
 

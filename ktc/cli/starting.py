@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.kept_results import results_kept
 
 from .command_parser import Argument, Option
 from .options import OUTPUT, Define, Include, Json, Template, preprocessing, usage
@@ -54,13 +55,12 @@ def _of_library() -> list[dict]:
 
 def _of_file(file: str, **how: Any) -> list[dict]:
     from ktc.ir.frontend import load
-    from ktc.ir.frontend.entry_points import units_kept
     from ktc.project.as_built import kernels_as_built
 
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     rows = []
-    with units_kept():
+    with results_kept():
         found, notes = kernels_as_built(file, **how)
     for text in notes:
         note(text)
@@ -75,6 +75,7 @@ def _of_file(file: str, **how: Any) -> list[dict]:
     return rows
 
 
+@results_kept()
 def init(
     file: Annotated[
         str, Argument(metavar="FILE", help="A CUDA source; with --from, the one that has the kernels.")

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from ktc.ir.frontend.dialects.dialect import dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.support.kept_results import kept
 from ktc.ir.verifier import check
 from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
 
@@ -52,10 +54,14 @@ def as_built(spec: SourceSpec) -> SourceSpec:
     if Path(spec.kernel).suffix.lower() not in UNITS | HEADERS or not os.path.isfile(spec.kernel):
         return spec
     ways = readings(spec)
-    if len(ways) == 1:
-        return _by(spec, ways[0], spec.name)
-    second: SourceSpec | None = None
-    for way in ways:
+    first = next(ways)
+    own = first if first.file == spec.kernel else None
+    if own is not None and not (own.folders or own.macros or _units(spec)):
+        return _by(spec, own, spec.name)
+    second = latest = None
+    for way in chain([first], ways):
+        own = own or (way if way.file == spec.kernel else None)
+        latest = None
         name = spec.name if spec.name or way.file == spec.kernel else _only_kernel(spec, way)
         there = _by(spec, way, name)
         if way.file != spec.kernel and name is None:
@@ -74,10 +80,11 @@ def as_built(spec: SourceSpec) -> SourceSpec:
             if e.code == "E-TEMPLATE-MISSING" and second is None and _has_instance(there):
                 second = there  # whose arguments a caller may choose
             continue
-        if kernel.launch is not None or way is ways[-1]:
+        if kernel.launch is not None:
             return there
-        second = second or there
-    return second or _by(spec, next(w for w in ways if w.file == spec.kernel), spec.name)
+        second, latest = second or there, there
+    assert own is not None
+    return latest or second or _by(spec, own, spec.name)
 
 
 def _has_instance(spec: SourceSpec) -> bool:
@@ -107,17 +114,28 @@ def kernels_as_built(
     return best or (list_kernels(file, defines=defines, include_dirs=tuple(include_dirs)), ())
 
 
-def readings(spec: SourceSpec) -> list[Reading]:
-    """Ways to read the file of ``spec``, the likeliest first; the last is by itself with nothing added."""
-    file = spec.kernel
-    root = project_root(file)
+def readings(spec: SourceSpec) -> Iterator[Reading]:
+    """Ways to read the file of ``spec``, the likeliest first; the last is by itself with nothing added. Each is worked
+    out when it is asked for."""
+    file, root, units = spec.kernel, project_root(spec.kernel), _units(spec)
     flags = build_flags(file, root)
-    alone = _completed(spec, file, root, flags)
-    units = [_by_unit(spec, u, root, flags) for u in units_including(file, root)]
-    first = [u for u in units if has_launch(u.file)] if not has_launch(file) else []
-    bare = Reading(file, notes=() if alone.folders or alone.macros else alone.notes)
-    ways = [*first, alone, *(u for u in units if u not in first), bare]
-    return list(dict.fromkeys(ways))
+    launching = [u for u in units if has_launch(u)] if not has_launch(file) else []
+    seen: set[Reading] = set()
+
+    def ways() -> Iterator[Reading]:
+        yield from (_by_unit(spec, u, root, flags) for u in launching)
+        yield (alone := _completed(spec, file, root, flags))
+        yield from (_by_unit(spec, u, root, flags) for u in units if u not in launching)
+        yield Reading(file, notes=() if alone.folders or alone.macros else alone.notes)
+
+    for way in ways():
+        if way not in seen:
+            seen.add(way)
+            yield way
+
+
+def _units(spec: SourceSpec) -> list[str]:
+    return kept(("units", spec.kernel), lambda: units_including(spec.kernel, project_root(spec.kernel)))
 
 
 def _by_unit(spec: SourceSpec, unit: str, root: str, flags: BuildFlags) -> Reading:
@@ -129,6 +147,11 @@ def _by_unit(spec: SourceSpec, unit: str, root: str, flags: BuildFlags) -> Readi
 def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Reading:
     """``file`` with the folders of the project ``root`` that hold the headers that it lacks, those of the build before
     others, and with the build's macros that it mentions."""
+    key = ("completed", file, spec.kernel, tuple(spec.defines.items()), tuple(spec.include_dirs))
+    return kept(key, lambda: _looked_for(spec, file, root, flags))
+
+
+def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Reading:
     folders: dict[str, str] = {}
     macros: dict[str, str] = {}
     stops: list[str] = []

@@ -51,6 +51,7 @@ WORDS: dict[str, str] = {
     r"__nv_atomic_\w+": "nv_atomic",
     rf"(make_)?{_ONE}": "vector1",
     r"flashinfer::vec_t|namespace\s+flashinfer": "flashinfer",
+    r"PtrStep(Sz)?(b|f|i|us)?|PtrSz": "opencv",
     r"gpuAtomicAdd|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",
 }
 """Library files without a namespace, by the names that bring them in."""
@@ -58,6 +59,7 @@ WORDS: dict[str, str] = {
 DEFINES: dict[str, str] = {
     "torch": r"\bnamespace\s+c10\b|\bclass\s+Tensor\b",
     "cutlass": r"\bnamespace\s+cutlass\b",
+    "opencv": r"\bstruct\s+PtrStep\b",
     "flashinfer": r"\bstruct\s+vec_t\b",
     "vector1": rf"\w[\s*&]+{_ONE}\s*[=;,)\[{{:]|\b[)}}]\s*{_ONE}\s*;",
 }
