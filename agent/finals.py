@@ -36,6 +36,12 @@ CLOSE = 1.1
 """What the search timed at more than so many times the fastest that has met the original does not become faster in a
 duel."""
 
+DUEL_LAUNCHES = 12
+"""Launches that a duel makes at least: five pairs that are timed, and those whose results are compared."""
+
+NOTHING_FASTER = "nothing was faster when the time limit was over (--time-limit)"
+TOO_LATE = "a duel would take longer than twice the time limit (--time-limit)"
+
 LOOKS_S = 0.1
 """Who waits for several verdicts looks for so long at one."""
 
@@ -160,13 +166,21 @@ def _least(met: Sequence[Winner]) -> float:
 def _unchanged(run: Run, scenario: Scenario, original: Finalist) -> Comparison:
     """The original against itself. Where it takes longer than a duel may, the time that the search began with: what
     other scenarios have won is no less for that."""
-    try:
-        return kept(run.lab.compare(original.candidate, {}, scenario))
-    except KtcError as error:
-        run.notes.append(f"{scenario.name}: the original is timed once: {error.message}")
-        low, high = original.interval or (original.seconds, original.seconds)
-        once = Timed(original.seconds, low, high)
-        return Comparison(once, once, (1.0, 1.0, 1.0))
+    why = TOO_LATE
+    if _may_duel(run, scenario):
+        try:
+            return kept(run.lab.compare(original.candidate, {}, scenario))
+        except KtcError as error:
+            why = error.message
+    run.notes.append(f"{scenario.name}: the original is timed once: {why}")
+    low, high = original.interval or (original.seconds, original.seconds)
+    once = Timed(original.seconds, low, high)
+    return Comparison(once, once, (1.0, 1.0, 1.0))
+
+
+def _may_duel(run: Run, scenario: Scenario) -> bool:
+    """Whether a duel of ``scenario``, where launches take what the original's do, ends within twice the time limit."""
+    return DUEL_LAUNCHES * run.finalists[scenario.name][0].seconds <= run.seconds_left + run.time_limit
 
 
 def _fastest(run: Run, met: Sequence[Winner]) -> Winner | None:
@@ -214,11 +228,17 @@ def held_out(
         if left <= 0:
             run.notes.append(f"{s.name} is not compared: the time limit was over twice (--time-limit)")
             continue
+        if run.seconds_left <= 0 and not any(r.script for r in results):
+            run.notes.append(f"{s.name} is not compared: {NOTHING_FASTER}")
+            continue
         run.tell("held_out", scenario=s.name)
         try:
             measure_original(run, s, left)
         except KtcError as error:  # the sizes that were tuned for have their result
             run.notes.append(f"{s.name} is left out: {error.message}")
+            continue
+        if not _may_duel(run, s):
+            run.notes.append(f"{s.name} is not compared: {TOO_LATE}")
             continue
 
         def apart(pair: tuple[Scenario, ScenarioResult], s: Scenario = s) -> float:

@@ -18,8 +18,10 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.raising.check.run_length import statements
 from ktc.search.verification.floats.accuracy import is_float
 from ktc.search.verification.floats.special_values import SpecialRows
+from ktc.search.verification.instances.sizes import scalars_of
 
 from .sharing.shared_runs import SharedRuns
 from .verdict import Failure
@@ -193,6 +195,9 @@ UNSAID = ("", "normal", "uniform", "ints")
 MEANING = 20_000
 """Statements that the original may take to show that it has a meaning for a kind of data."""
 
+FORESEEN = 2
+"""What is reckoned from sizes may be so many times what a run takes, where threads leave a loop early."""
+
 TOLERATED = frozenset({"race", "redundant-store", "misaligned"})
 """Findings that say nothing about data."""
 
@@ -332,11 +337,20 @@ class Oracle:
     def has_meaning_for(self, sizes: Mapping[str, int], data: str | SpecialRows) -> bool:
         """Whether the original does nothing undefined on that kind of data, or endless."""
         key = (tuple(sizes.items()), data)
+        if key not in self._meaning and self._is_foreseen_too_long(sizes):
+            self._meaning[key] = False
         if key not in self._meaning:
             args = self.inputs(sizes, data)
             found = run(self.launched, args, domain="float", fuel=MEANING, undefined=self.undefined).findings
             self._meaning[key] = all(f.kind in TOLERATED for f in found)
         return self._meaning[key]
+
+    def _is_foreseen_too_long(self, sizes: Mapping[str, int]) -> bool:
+        """Whether sizes alone say that a run takes far more than :data:`MEANING`, whatever the data."""
+        if self.original.launch is None or not self.original.is_spmd:
+            return False
+        far = FORESEEN * MEANING
+        return statements(self.original, scalars_of(self.workload, dict(sizes)), far) > far
 
     def run(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL) -> RunResult:
         """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""

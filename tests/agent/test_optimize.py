@@ -16,6 +16,7 @@ from ktc.agent.optimize import optimize
 from ktc.agent.planner import Proposal
 from ktc.agent.planners import Ensemble
 from ktc.agent.report import Timed, table, with_interval
+from ktc.agent.state import Run
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from ktc.search.bounds.speed_of_light import Bound
@@ -216,6 +217,36 @@ def test_once_the_time_limit_is_over_other_scenarios_are_left_out(work, tmp_path
     assert [r.name for r in report.scenarios] == ["few"] and {at for _, at, _ in lab.measured} == {"few"}
     assert "many is left out: the time limit was over (--time-limit)" in report.notes
     assert any(n.startswith("unseen is not compared: the time limit was over twice") for n in report.notes)
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_sizes_nobody_tuned_for_wait_for_a_gain_once_the_time_is_over(work, tmp_path, monkeypatch, found):
+    """``over`` after the first scenario's search."""
+    over = []
+    monkeypatch.setattr(Run, "seconds_left", property(lambda self: -1.0 if over else 100.0))
+
+    def device(script, knobs, scenario):
+        over.extend([1] * bool(script))
+        return 1e-3 if script and found else 2e-3
+
+    report, _, _ = run(work, tmp_path, Fixed(WIDE), FakeLab(device), time_limit=100.0, budget=2)
+    assert ("unseen" in [r.name for r in report.scenarios]) == found
+    said = "unseen is not compared: nothing was faster when the time limit was over (--time-limit)"
+    assert (said in report.notes) != found
+
+
+@pytest.mark.parametrize("time_limit", [60.0, math.inf])
+def test_launches_that_a_duel_has_no_time_for_make_none(work, tmp_path, time_limit):
+    """20 s a launch of the original, where nothing is faster."""
+    lab = FakeLab(lambda script, knobs, scenario: 20.0)
+    report, _, _ = run(work, tmp_path, Fixed(WIDE), lab, time_limit=time_limit)
+    late = time_limit < math.inf
+    assert [r.name for r in report.scenarios] == ["few", "many"] + ["unseen"] * (not late)
+    assert all(r.before.median == 20.0 for r in report.scenarios)
+    assert ({at for script, at in lab.compared if not script} == set()) == late
+    said = "a duel would take longer than twice the time limit (--time-limit)"
+    assert (f"many: the original is timed once: {said}" in report.notes) == late
+    assert (f"unseen is not compared: {said}" in report.notes) == late
 
 
 def test_an_original_has_the_seconds_that_the_time_limit_leaves(work, tmp_path):

@@ -123,6 +123,12 @@ class Witnesses:
     def _farthest(self, order: Order, pos, ids, beside: list[Beside]) -> None:
         """Of these accesses and those ``beside`` one of them, the two of each place that lie farthest apart."""
         self._slots(2)
+        if len(beside) == len(self.who) and len(pos) >= FEW:
+            outer = self._outer(order, pos, ids, beside)
+            if outer is not None:
+                self._renew(pos[~outer], ids[~outer], order.now)
+                pos, ids = pos[outer], ids[outer]
+                beside = [Beside(b.who[outer], b.when[outer], b.held[outer]) for b in beside]
         now = np.full(len(ids), order.now, np.int64)
         places = np.concatenate([*(pos[b.held] for b in beside), pos])
         who = np.concatenate([*(b.who[b.held] for b in beside), ids])
@@ -131,10 +137,30 @@ class Witnesses:
         for slot, these in enumerate((line, line[::-1])):
             self.who[slot][places[these]] = who[these]
             self.when[slot][places[these]] = when[these]
-            mine = self.who[slot][pos] == ids
-            self.when[slot][pos[mine]] = order.now
+        self._renew(pos, ids, order.now)
         one = self.who[0][pos] == self.who[1][pos]
         self.who[1][pos[one]] = -1
+
+    def _outer(self, order: Order, pos, ids, beside: list[Beside]) -> np.ndarray | None:
+        """The accesses to places at which one of these does not lie between the two that are remembered, both of them
+        beside it; None if that is most. Of the other places the two stay the farthest apart."""
+        at = order.line(ids)
+        last, first = ((b.held, order.line(b.who), b.who == ids) for b in beside)
+        within = ((last[0] & (at < last[1])) | last[2]) & ((first[0] & (at > first[1])) | first[2])
+        if 2 * count_true(within) < len(within):
+            return None
+        beyond = pos[~within]
+        if not len(beyond):
+            return ~within
+        low = int(pos.min())
+        outer = np.zeros(int(pos.max()) - low + 1, bool)
+        outer[beyond - low] = True
+        return outer[pos - low]
+
+    def _renew(self, pos, ids, now: int) -> None:
+        """What remembered accesses were made by those who make these are as of ``now``."""
+        for who, when in zip(self.who, self.when):
+            when[pos[who[pos] == ids]] = now
 
 
 def _runs(pos: np.ndarray) -> np.ndarray | None:

@@ -35,6 +35,8 @@ MANY = 30_000
 FEW_ROUNDS = 24
 """Loops of so many rounds stay as they are: warps, trees, tiles."""
 
+SCALING = frozenset({"*", "/", "<<", ">>"})
+
 
 def of_any_size(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
     """``kernel`` with a parameter for each constant that makes its loops long, and these constants; None where runs are
@@ -80,10 +82,11 @@ def _threads_before(kernel: Kernel) -> Iterator[Expr]:
 
 
 def rounds(kernel: Kernel) -> Iterator[int]:
-    """Constants that say how often loops go round."""
+    """Constants that say how often loops go round. Those whose counter is multiplied or divided (``stride >>= 1``) go
+    round few times whatever they go to."""
     named = definitions(kernel.body)
     for s in walk(kernel.body):
-        if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.op in COMPARISONS:
+        if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.op in COMPARISONS and not _is_scaled(s):
             yield from _large(expand(e, named) for e in (s.cond.a, s.cond.b, s.init))
         elif isinstance(s, While):
             yield from _compared(expand(s.cond, named))
@@ -96,6 +99,12 @@ def bounds(kernel: Kernel) -> Iterator[int]:
     for s in walk(kernel.body):
         if isinstance(s, If):
             yield from _compared(expand(s.cond, named))
+
+
+def _is_scaled(loop: For) -> bool:
+    """Whether each round multiplies or divides the counter of ``loop``."""
+    step = without_index_casts(loop.step)
+    return isinstance(step, Binary) and step.op in SCALING
 
 
 def _compared(cond: Expr) -> Iterator[int]:

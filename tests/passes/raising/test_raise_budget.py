@@ -15,11 +15,11 @@ from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
 from ktc.passes.raising.check import chosen_sets, exact_check
 from ktc.passes.raising.check import work_budget as check
-from ktc.passes.raising.check.constant_sizes import of_any_size
+from ktc.passes.raising.check.constant_sizes import LONG, of_any_size
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.check.invented_arguments import MOST_ELEMENTS, buffers
 from ktc.passes.raising.check.run_length import statements
-from ktc.passes.raising.check.small_launches import launched
+from ktc.passes.raising.check.small_launches import launched, least_statements
 from ktc.passes.raising.check.work_budget import Budget
 from ktc.passes.raising.raise_ import Raise
 from tests.passes.raising.reduction_sources import TREE_BACKWARDS, UNROLLED_WARP
@@ -303,6 +303,32 @@ def test_a_size_that_a_block_happens_to_have_is_not_the_blocks() -> None:
     """``LENGTH`` is made smaller for the check, and a thread's number is what it is at any length."""
     outcome = Raise().run(load(MATCH, name="source.cu"))
     assert isinstance(outcome, Result) and "par i in 0..4096 @ [thread.x 64, block.x]" in print_kernel(outcome.kernel)
+
+
+SHUFFLES = """
+__global__ void k(float* o, const float* x, int n) {
+  float v = 0.f;
+  for (int i = threadIdx.x; i < n; i += 32)
+    for (int r = 0; r < ROUNDS; ++r) {
+      v += x[i] * r; v *= .5f; v += 1.f; v *= .5f; v += 2.f; v *= .5f; v += 3.f; v *= .5f; v += 4.f; v *= .5f;
+      v -= x[i] * r; v *= .5f; v += 1.f; v *= .5f; v += 2.f; v *= .5f; v += 3.f; v *= .5f; v += 4.f; v *= .5f;
+    }
+  for (int i = FIRST; i LESS; i STEP) v += __shfl_xor_sync(0xffffffff, v, i);
+  if (threadIdx.x == 0) o[0] = v;
+}
+void host(float* o, const float* x, int n) { k<<<1, 32>>>(o, x, n); }
+"""
+"""Long at the smallest sizes, where each of twenty statements goes round 20 times."""
+
+
+@pytest.mark.parametrize("first, less, step", [("1", "< 32", "*= 2"), ("1", "< 64", "<<= 1"), ("32", "> 0", "/= 2")])
+def test_an_end_that_few_rounds_go_to_is_no_size(first: str, less: str, step: str) -> None:
+    text = SHUFFLES.replace("FIRST", first).replace("LESS", less).replace("STEP", step)
+    counted = text.replace(step, "+= 1" if first == "1" else "-= 1")
+    for form, found in ((text, False), (counted, True)):
+        form = form.replace("ROUNDS", "20")
+        assert least_statements(load(form, name="source.cu")) > LONG
+        assert (of_any_size(load(form, name="source.cu")) is not None) == found
 
 
 @pytest.mark.parametrize("change", [("p[j] - p[i]", "p[j] - o[i + 1]"), ("o[i] = best", "o[i / 2] = best")])

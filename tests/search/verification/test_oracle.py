@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ktc.ir.workload import ArgSpec
+from ktc.search.verification import oracle as oracles
 from ktc.search.verification.instances.instances import Instance
 from ktc.search.verification.job import Job
 from ktc.search.verification.oracle import Oracle
 from ktc.search.verification.rungs import exact
 from tests.ir.interp.interp_samples import ROWS_TREE, kernel
-from tests.search.verification.gate_samples import ROWS
+from tests.search.verification.gate_samples import ROWS, _workload, scalar
 
 SIZES = {"n": 3, "d": 300}
 
@@ -44,3 +46,31 @@ def test_an_instance_that_is_too_long_is_not_run_to_its_end(monkeypatch) -> None
     job = Job(k, k.with_(name="same"), o, chosen, ROWS)
     assert exact.exact(job).status == "pass"
     assert 40 <= min(asked) <= 2 * steps and len(job.coverage.tried) >= exact.LEAST
+
+
+ROUNDS = """kernel k(y: f32*, x: f32 const*, n: i32 range 1..64)
+  launch grid((n + 31) / 32) block(32)
+  let i: i32 = i32(blockIdx.x) * 32 + i32(threadIdx.x)
+  if i < n
+    var v: f32 = 0.0
+    for k in 0..{0}
+      v = v * 0.5 + x[i]
+    y[i] = v
+"""
+WORK = _workload(
+    "k", (ArgSpec("y", "f32", "out", ("n",)), ArgSpec("x", "f32", "in", ("n",)), scalar("n", "n")), {"n": 9}
+)
+
+
+def test_what_is_long_whatever_the_data_is_not_run_for_each_kind_of_data(monkeypatch) -> None:
+    runs: list[int] = []
+    run = oracles.run
+    monkeypatch.setattr(oracles, "run", lambda *a, **more: runs.append(1) or run(*a, **more))
+    for rounds, means_something, made in (
+        (100, True, 1),
+        (oracles.MEANING, False, 1),
+        (100 * oracles.MEANING, False, 0),
+    ):
+        runs.clear()
+        o = Oracle(kernel(ROUNDS.format(rounds)), WORK, None, 0)
+        assert (o.has_meaning_for({"n": 9}, "plain"), len(runs)) == (means_something, made)
