@@ -5,10 +5,12 @@ before, n a multiple of 2                              after
       var v: f16x2 = x[(row * n + i >> 1) * 2 +: 2]          var v: f16x2 = x[row * n + i +: 2]
 
 ``((half2*)x)[i / 2]`` is such a place. Index arithmetic is taken not to wrap, and what is promised of sizes to hold.
+Places alone are written anew: how far a loop goes on is compared with what the launch says of its threads.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from ktc.ir.analysis.defs import definitions, expand
@@ -16,16 +18,26 @@ from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import multiple_of
 from ktc.ir.fold import cast, is_const, mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Const, Expr, Sym, Var
+from ktc.ir.nodes import Binary, Body, Const, Expr, Load, Stmt, Store, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import keep, map_body
+from ktc.ir.walk import map_body, map_expr
 
 
 def at_whole_places(body: Body, kernel: Kernel) -> Body:
     """``body``, of ``kernel``, without this rounding."""
     named = definitions(body)
     divisors: dict[Expr, int] = {Var(p.sym): p.divisible_by for p in kernel.params if p.divisible_by > 1}
-    return map_body(body, keep, lambda e: _unrounded(e, named, divisors))
+
+    def place(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(map_expr(i, lambda e: _unrounded(e, named, divisors)) for i in index)
+
+    def expr(e: Expr) -> Expr:
+        return dataclasses.replace(e, index=place(e.index)) if isinstance(e, Load) else e
+
+    def stmt(s: Stmt) -> Stmt:
+        return dataclasses.replace(s, index=place(s.index)) if isinstance(s, Store) else s
+
+    return map_body(body, stmt, expr)
 
 
 def _unrounded(e: Expr, named: Mapping[Sym, Expr], divisors: Mapping[Expr, int]) -> Expr:

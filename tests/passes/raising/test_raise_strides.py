@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -188,3 +189,12 @@ def test_pairs_of_rows_of_pairs_are_elements() -> None:
 def test_pairs_of_rows_of_any_length_are_rounded_down() -> None:
     outcome = Raise().run(load(PAIRS.replace("SIZE", "n"), name="source.cu"))
     assert not isinstance(outcome, Result) or "/ 2" in print_kernel(outcome.kernel)
+
+
+def test_threads_of_whole_blocks_are_counted_as_the_launch_says() -> None:
+    """Of as many blocks as there are whole ones in ``n``, which is a multiple of a block."""
+    source = WHILE.replace("(n + 255) / 256", "n / 256")
+    kernel = load(source, name="source.cu")
+    whole = (dataclasses.replace(p, divisible_by=256) if p.sym.name == "n" else p for p in kernel.params)
+    text = print_kernel(applied(kernel.with_(params=tuple(whole)), "raise"))
+    assert "par i in 0..n @ [thread.x 256, block.x n / 256, seq]" in text, text
