@@ -23,9 +23,10 @@ PLATFORM = {
     "CMAKE_CROSSCOMPILING": "0", "CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SIZEOF_VOID_P": "8",
     **dict.fromkeys(("CMAKE_SYSTEM_PROCESSOR", "CMAKE_HOST_SYSTEM_PROCESSOR"), "x86_64"),
     **dict.fromkeys(("CMAKE_C_COMPILER_ID", "CMAKE_CXX_COMPILER_ID"), "GNU"),
+    **dict.fromkeys(("CUDA_FOUND", "CUDAToolkit_FOUND", "HAVE_CUDA"), "1"),
     **dict.fromkeys(("CMAKE_CURRENT_SOURCE_DIR", "CMAKE_CURRENT_LIST_DIR"), "."),
 }  # fmt: skip
-"""Variables that CMake sets."""
+"""Variables that CMake or its modules set, where CUDA is there."""
 
 _TRUE = frozenset({"ON", "YES", "TRUE", "Y"})
 _FALSE = frozenset({"", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND"})

@@ -62,6 +62,7 @@ CONDITIONS = {
     "if(FOUND_IT)\n%s\nelse()\nadd_definitions(-DB)\nendif()": {},
     "if(FOUND_IT)\nset(KIND gpu)\nendif()\nif(KIND STREQUAL gpu)\n%s\nendif()": {},
     "if(A AND (B OR C))\nendif()\nif(D)\n%s\nendif()": {},
+    "if(CUDA_FOUND OR NOT HAVE_CUDA)\n%s\nendif()": {"A": "1"},
     "function(f)\n%s\nendfunction()": {},
     'cmake_dependent_option(FAST doc ON "UNIX;NOT MSVC" OFF)\nif(FAST)\n%s\nendif()': {"A": "1"},
     'set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -O3 -DC=2")\nset(OTHER "-DD")': {"C": "2"},
