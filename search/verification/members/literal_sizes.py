@@ -70,6 +70,9 @@ WIDEST = 512
 
 LARGEST_TRIED = 64
 
+LARGEST_BUFFER = 1 << 22
+"""Elements of a buffer at which the source is still tried: with more, each run takes seconds."""
+
 MOST_WORK = 200_000
 """What one run of the original may take, in statements of few threads (:attr:`ktc.ir.interp.RunResult.work`)."""
 
@@ -301,6 +304,10 @@ def _shaped(general: General, variant: str | None, seed: int, step: int) -> Work
     choices = {a.name: list(_shapes(a, numbers)) for a in work.args if a.role != "scalar"}
     first = _sized(work, numbers, {n: c[0] for n, c in choices.items()}, step)
     usual = {n: v for n, v in first.scenarios[0].sizes.items() if n not in numbers}
+    least = {**usual, **tried[0]}
+    for name, (shape, *_) in choices.items():
+        if (elements := math.prod(size_expressions.evaluate(e, least) for e in shape)) > LARGEST_BUFFER:
+            return f"'{name}' has {elements:,} elements with smaller numbers, too"
     touched: dict[str, list[int]] = {n: [] for n in choices}
     try:
         for sizes in tried:

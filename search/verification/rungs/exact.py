@@ -58,6 +58,8 @@ class _Progress:
     """Extra instances are being tried, as far as they are not too long for the original already."""
     most: int = MORE_STEPS
     """Statements of the candidate in the extra instance that is tried."""
+    lengths: dict[int, int] = field(default_factory=dict)
+    """Statements of the original, as far as they are worth counting, by the ``id`` of a usual instance."""
 
     def fuel(self) -> int:
         """Statements of the original beyond which an instance is not worth running: what is foreseen for it then costs
@@ -119,8 +121,9 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     done = {}
     job.announce(job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
     progress.raceless = _leave_out_meaningless(job)
-    shortest = sorted(job.instances, key=lambda i: _length(job, i))
-    likely = [i for n, i in enumerate(shortest) if n < LEAST or _length(job, i) <= STEPS]
+    lengths = progress.lengths = {id(i): _length(job, i) for i in job.instances}
+    shortest = sorted(job.instances, key=lambda i: lengths[id(i)])
+    likely = [i for n, i in enumerate(shortest) if n < LEAST or lengths[id(i)] <= STEPS]
     job.announce([*_likely(job, likely, _sanitized_runs), *_likely(job, likely, _other_runs)])
     for instance in shortest:
         failure, rest = _first(job, instance, progress)
@@ -273,6 +276,8 @@ def _others(job: Job, instance: Instance, domains: tuple[str, ...], progress: _P
 
 
 def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, first: bool = False) -> _Tried:
+    if first and not progress.affordable(progress.lengths.get(id(instance), 0)):
+        return _Tried(ran=False)
     try:
         want = job.oracle.run(instance.sizes, domain, "exact", progress.fuel() if first or progress.larger else FUEL)
         if (progress.larger and endless(want)) or (progress.raceless and _races(want.findings)):

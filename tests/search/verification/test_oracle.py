@@ -29,23 +29,26 @@ def test_a_run_that_was_cut_short_is_no_answer_to_a_larger_question() -> None:
     assert o.run(SIZES, "int", "exact", fuel=20).steps == 21 and o.run(SIZES, "int", "exact") is whole
 
 
-def test_an_instance_that_is_too_long_is_not_run_to_its_end(monkeypatch) -> None:
-    """What is left of the budget after the first few instances limits the original's statements too."""
+def test_an_instance_that_is_too_long_is_run_for_its_length_alone(monkeypatch) -> None:
+    """What is left of the budget after the first few instances is less than its length: it is not asked for again."""
     k, o = kernel(ROWS_TREE), oracle()
     steps = o.run(SIZES, "int", "exact").steps
     monkeypatch.setattr(exact, "STEPS", 4 * steps + 40)
+    monkeypatch.setattr(exact, "_extra", lambda job: ())
     asked: list[int] = []
     run = o.run
 
     def noted(sizes, domain, data, fuel=1 << 30):
-        asked.append(fuel)
+        if domain == "int" and sizes["d"] == 4000:
+            asked.append(fuel)
         return run(sizes, domain, data, fuel)
 
     monkeypatch.setattr(o, "run", noted)
     chosen = [Instance({**SIZES, "d": 300 + j}, 300 + j) for j in range(5)] + [Instance({"n": 3, "d": 4000}, 4000)]
     job = Job(k, k.with_(name="same"), o, chosen, ROWS)
     assert exact.exact(job).status == "pass"
-    assert 40 <= min(asked) <= 2 * steps and len(job.coverage.tried) >= exact.LEAST
+    assert set(asked) == {exact.STEPS} and len(job.coverage.tried) >= exact.LEAST
+    assert all(i.sizes["d"] < 4000 for i in job.coverage.tried)
 
 
 ROUNDS = """kernel k(y: f32*, x: f32 const*, n: i32 range 1..64)
@@ -68,7 +71,7 @@ def test_what_is_long_whatever_the_data_is_not_run_for_each_kind_of_data(monkeyp
     monkeypatch.setattr(oracles, "run", lambda *a, **more: runs.append(1) or run(*a, **more))
     for rounds, means_something, made in (
         (100, True, 1),
-        (oracles.MEANING, False, 1),
+        (3 * oracles.MEANING // 4, False, 1),
         (100 * oracles.MEANING, False, 0),
     ):
         runs.clear()

@@ -124,6 +124,12 @@ def test_a_number_that_data_know_too_is_no_size():
     assert "is outside its" in verdict.reason
 
 
+def test_a_buffer_that_smaller_numbers_do_not_make_smaller_is_not_tried():
+    """Of a number of elements that is no product of the sizes."""
+    found = generalised(parse_kernel(ROWS), workload(x="5000011"), None, 0)
+    assert found == "'x' has 5,000,011 elements with smaller numbers, too"
+
+
 def test_many_numbers_are_not_told_apart():
     more = "".join(f"    for k{n} in 0..{n}\n      s += x[k{n}]\n" for n in (300, 500, 700))
     verdict = judged(large(ROWS.replace("    y[i] = s", more + "    y[i] = s")), workload("32768", "33554432"))
