@@ -79,12 +79,11 @@ def _with_enough_threads(original: Kernel, sizes: Sequence[Sizes]) -> tuple[str,
 
 
 def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
-    """The step that binds strides of ``raised`` which are 1 at all of ``sizes``, and flags that choose between loop
+    """The steps that bind strides of ``raised`` which are 1 at all of ``sizes``, and flags that choose between loop
     nests, or what is done to an element, and sizes of windows, which are the same at all of them, and the kernel then;
-    '' and ``raised`` where there is none."""
+    '' and ``raised`` where there are none. Windows are gone over whole, where edges clip them."""
     from ktc.passes.mapping.lane_strides import strides
     from ktc.passes.scalar.nest_flags import nest_flags
-    from ktc.passes.scalar.window_sizes import tap_counts, window_sizes
 
     moved = (p for kernel in _taken_apart(raised) for p in strides(kernel))
     bound = {p.name: 1 for p in moved if all(at.get(p.name) == 1 for at in sizes)}
@@ -92,12 +91,26 @@ def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
         values = {at.get(name) for at in sizes}
         value = values.pop() if len(values) == 1 else None
         bound |= {} if value is None else {name: int(value)}
+    before, whole = wherever(raised, "unclip")
+    taps = _window_sizes(whole, bound, sizes) if before else {}
+    if taps:
+        step, known = _bound(whole, bound | taps)
+        return f" | {before.removesuffix(' | ')}{step}", known
+    return _bound(raised, bound | _window_sizes(raised, bound, sizes))
+
+
+def _window_sizes(raised: Kernel, bound: Mapping[str, int], sizes: Sequence[Sizes]) -> dict[str, int]:
+    """Sizes of windows in ``raised``, and what else says where they lie, that are the same at all of ``sizes``, where
+    the parameters ``bound`` have these values."""
+    from ktc.passes.scalar.window_sizes import tap_counts, window_sizes
+
+    out: dict[str, int] = {}
     for kernel in _taken_apart(raised):
         counts = tap_counts(kernel, sizes)
-        written, known = _bound(raised, bound | {name: n for each in counts.values() for name, n in each.items()})
+        written, known = _bound(raised, {**bound, **{name: n for each in counts.values() for name, n in each.items()}})
         for form in _taken_apart(known) if written and counts else ():
-            bound |= window_sizes(form, counts, sizes)
-    return _bound(raised, bound)
+            out |= window_sizes(form, counts, sizes)
+    return out
 
 
 def _bound(raised: Kernel, values: Mapping[str, int]) -> tuple[str, Kernel]:

@@ -48,7 +48,8 @@ LINES = (Tile(1, 512, "", "vec 4, thread.x 128"), Tile(1, 1024, "", "vec 4, thre
 """The same of a filter over a line: 33 instructions a result of 9 taps, over 75."""
 
 WINDOWS = ((4, 4), (8, 1), (8, 4), (1, 4))
-"""Rows and columns of results of a thread with a window of its own; of a filter along rows alone, the last."""
+"""Rows and columns of results of a thread with a window of its own; of a filter along rows alone, the last. Rows of
+layers are short, and of any length: those of one column come first there."""
 
 MOST_TAPS = 11
 """Turns of a loop over a filter that are still written out, of a nest of such loops."""
@@ -70,7 +71,8 @@ def register_windows(raised: Kernel, applies: Callable[[str], bool]) -> Iterator
         down = bool(above) and any(_moves_as(a, above[-1], loop) for a in f.reads for loop in f.loops)
         apart: str | None = None
         unrolled = "".join(f" | {step}" for step in _unrolled(f.loops))
-        for rows, cols in WINDOWS if down else WINDOWS[-1:]:
+        shapes = sorted(WINDOWS, key=lambda shape: shape[1]) if len(above) > 1 else WINDOWS
+        for rows, cols in shapes if down else WINDOWS[-1:]:
             for arrays in dict.fromkeys((tuple(f.arrays), *((a,) for a in f.arrays))):
                 steps = _in_registers(rows, cols, f, arrays)
                 if apart is None and (asks := _asks_about_edges(raised, steps, x)) is not None:

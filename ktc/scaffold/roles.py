@@ -39,7 +39,7 @@ from .given_values import definitions, loaded, reached
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
 from .integer_values import bins, marks, origins, powers
-from .windows import counted_windows, halves_of, host_windows, names_in, spelled, squares, taps
+from .windows import clipped_windows, counted_windows, halves_of, host_windows, names_in, spelled, squares, taps
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
@@ -112,7 +112,10 @@ def roles_of(k: Kernel) -> Roles:
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
-    told = (*counted_windows(k, sources), *taps(k, sources), *host_windows(k), *squares(k, sources))
+    told = (
+        *counted_windows(k, sources), *taps(k, sources), *clipped_windows(k, sources), *host_windows(k),
+        *squares(k, sources),
+    )  # fmt: skip
     windows = {n: kind for n, kind in told if n in named}
     divisors = frozenset(whole | parts) & {*named} - {*windows}
     by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]

@@ -194,6 +194,28 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
                     yield from ((scale.name, "step"),) if scale is not None and scale in params else ()
 
 
+def clipped_windows(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
+    """Parameters of windows that an end clips, ``min(start + window, height)`` with ``start = y * step - border``, with
+    what they are: pools, averages and normalisations go over what is left of a window."""
+    params = {p.sym for p in k.params}
+    for e in all_exprs(k.body):
+        if not isinstance(e, Call) or e.fn != "min":
+            continue
+        for end in (x for x in map(without_casts, e.args) if isinstance(x, Binary) and x.op == "+"):
+            for start, window in ((end.a, end.b), (end.b, end.a)):
+                start = without_casts(start)
+                began = map(without_casts, sources.get(start.sym, ()) if isinstance(start, Var) else ())
+                first = next((x for x in began if isinstance(x, Binary) and x.op in "*-"), None)
+                if first is None or not _name(window, params):
+                    continue
+                yield from ((n, "window") for n in _name(window, params))
+                if first.op == "-":
+                    yield from ((n, "border") for n in _name(first.b, params))
+                steps = without_casts(first.a) if first.op == "-" else first
+                sides = (steps.a, steps.b) if isinstance(steps, Binary) and steps.op == "*" else ()
+                yield from ((n, "step") for x in sides for n in _name(x, params))
+
+
 def _bound(s: For, params: set[Sym]) -> tuple[str, str] | None:
     """The parameter that ``s`` goes up to, and whether it is a window or, where ``s`` starts at its negative, a border;
     None where it ends elsewhere."""

@@ -44,6 +44,7 @@ ROWS: dict[str, str] = {
     "unroll-and-jam": "loops.unroll_and_jam:UnrollAndJam",
     "peel": "loops.peel:Peel",
     "unpeel": "loops.unpeel:Unpeel",
+    "unclip": "loops.unclip:Unclip",
     "narrow": "loops.narrow:Narrow",
     "enough-threads": "loops.enough_threads:EnoughThreads",
     "skip-masked": "loops.skip_masked:SkipMasked",

@@ -55,7 +55,7 @@ def window_sizes(kernel: Kernel, counts: Mapping[str, Mapping[str, int]], sizes:
                 continue  # rows of as many elements lie side by side
             if (_number(step, fixed) or 0) <= turns:
                 found |= {**counts[loop.name], **{s.name: fixed[s] for s in {*used(step), *_offsets(a, fixed)}}}
-    return found
+    return dict(sorted(found.items()))
 
 
 def _fixed(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[Sym, int]:

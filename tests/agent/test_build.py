@@ -181,3 +181,23 @@ def test_pitches_of_rows_whose_elements_a_bound_stride_puts_side_by_side_are_mul
     usual = [{"n": n, "w": 64, "s": 1, "back": 0, "mode": 128, "blocks": n} for n in (300, 20)]
     start = Builder(parse_kernel(text), sizes=usual).start
     assert start.endswith("specialize{s=1 back=0} | divisible-by{mode=4}")
+
+
+CLIPPED = """\
+kernel pool(y: f32* restrict, x: f32 const* restrict, n: i32, w: i32, size: i32, pad: i32)
+  launch grid((n + 255) / 256) block(256)
+  let i: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if i < n
+    let s: i32 = i - pad
+    var t: f32 = 0.0
+    for h in max(s, 0)..min(s + size, n)
+      t += x[h]
+    y[i] = t
+"""
+
+
+def test_windows_of_one_size_are_counted_on_from_the_start() -> None:
+    sizes = [{"n": 1 << k, "w": 4, "size": 3, "pad": 1} for k in (12, 16)]
+    start = Builder(parse_kernel(CLIPPED), sizes=sizes).start
+    assert start == "raise | unclip{loop=h} | specialize{pad=1 size=3}"
+    assert Builder(parse_kernel(CLIPPED), sizes=[*sizes, {"n": 64, "w": 4, "size": 5, "pad": 1}]).start == "raise"

@@ -132,28 +132,31 @@ class Coverage:
                     yield from self._one_of(maker, there, name, least + BEYOND * maker.step[name], least)
 
     def _sizes_together(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
-        """For every loop that no size alone makes go round twice, behind a guard about another one, the least at which
-        all of them together do; before it what is cheaper, with more than a second round."""
+        """For every loop that no size alone makes go round twice, behind a guard about another one, or in tiles that no
+        edge touches, the least at which all of them together do, for the first thread or else the last block's; before
+        it what is cheaper, with more than a second round."""
         for k, s in enumerate(self._first.loops if base else ()):
+            for follow in (self._first, self._last):
 
-            def reaches(sizes: Mapping[str, int], k: int = k) -> bool:
-                return self._first.reaches(k, self._scalars(sizes))
+                def reaches(sizes: Mapping[str, int], k: int = k, follow: FirstThread = follow) -> bool:
+                    return follow.reaches(k, self._scalars(sizes))
 
-            def is_missing(s: Stmt = s) -> bool:
-                return id(s) in (self.once or {})
+                def is_missing(s: Stmt = s) -> bool:
+                    return id(s) in (self.once or {})
 
-            if not is_missing() or any(reaches(i.sizes) for i in self.tried):
-                continue
-            least = least_together(reaches, maker, base)
-            if least is None:
-                continue
-            made = (maker.make({n: v + more * maker.step[n] for n, v in least.items()}) for more in (BEYOND, 0))
-            found = next((m for m in made if m is not None), None)
-            for other in somewhat_larger(reaches, maker, least, base):
-                if is_missing() and (found is None or other.cost < found.cost):
-                    yield other
-            if found is not None and is_missing():
-                yield found
+                if not is_missing() or any(reaches(i.sizes) for i in self.tried):
+                    continue
+                least = least_together(reaches, maker, base)
+                if least is None:
+                    continue
+                made = (maker.make({n: v + more * maker.step[n] for n, v in least.items()}) for more in (BEYOND, 0))
+                found = next((m for m in made if m is not None), None)
+                for other in somewhat_larger(reaches, maker, least, base):
+                    if is_missing() and (found is None or other.cost < found.cost):
+                        yield other
+                if found is not None and is_missing():
+                    yield found
+                break
 
     def sizes_below_rounds(self, maker: Maker) -> Iterator[Instance]:
         """For every loop, sizes of which its first round leaves almost nothing: what the later copies of a thread's

@@ -146,6 +146,24 @@ void go(const float* x, float* y, int w, int h, int n, int size, int reach) {
   blur<<<(w * h * n + 127) / 128, 128>>>(x, y, w, h, n, size, reach);
 }
 """
+CLIPPED_POOL = """
+__global__ void pool(const float* x, float* y, int n, int h, int w, int oh, int ow, int k, int step, int pad) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int q = i % ow, p = i / ow % oh, c = i / ow / oh;
+  int r0 = p * step - pad, c0 = q * step - pad;
+  int r1 = min(r0 + k, h), c1 = min(c0 + k, w);
+  r0 = max(r0, 0);
+  c0 = max(c0, 0);
+  float m = -1e30f;
+  for (int r = r0; r < r1; ++r)
+    for (int s = c0; s < c1; ++s) m = fmaxf(m, x[(c * h + r) * w + s]);
+  y[i] = m;
+}
+void go(const float* x, float* y, int n, int h, int w, int oh, int ow, int k, int step, int pad) {
+  pool<<<(n + 127) / 128, 128>>>(x, y, n, h, w, oh, ow, k, step, pad);
+}
+"""
 TWO_COUNTS = """
 __global__ void count(int cols, int first, int rest, const unsigned char* d, float* o) {
   int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -326,6 +344,12 @@ def test_windows_around_digits_of_a_flat_index_and_on_both_sides_are_small() -> 
     d = drafted(TAPS_OF_DIGITS)
     assert dict(d.roles.windows) == {"size": "window", "reach": "border"}
     assert all(sizes["size"] < 10 and sizes["reach"] < 10 for _, sizes, _ in d.scenarios)
+
+
+def test_windows_that_edges_clip_are_small() -> None:
+    d = drafted(CLIPPED_POOL)
+    assert dict(d.roles.windows) == {"k": "window", "step": "step", "pad": "border"}
+    assert all(sizes["k"] < 10 and sizes["pad"] < 10 for _, sizes, _ in d.scenarios)
 
 
 def test_two_sizes_of_the_launcher_stay_two(tmp_path: Path) -> None:

@@ -76,3 +76,32 @@ def test_the_loop_of_a_tile_goes_round_a_few_times_and_not_as_often_as_may_be(ke
     found = [dict(i.sizes) for i in coverage.sizes_for_loops(maker)]
     rounds = [i["w"] // i["h"] // 16 for i in found]
     assert any(n >= 3 for n in rounds) and max(rounds) <= 2 * RING, found
+
+
+INSIDE = """\
+kernel inside(y: f32*, x: f32 const*, w: i32, h: i32)
+  launch grid((w + 7) / 8, (h + 3) / 4) block(8, 4)
+  let q: i32 = i32(blockIdx.x) * 8 + i32(threadIdx.x)
+  let p: i32 = i32(blockIdx.y) * 4 + i32(threadIdx.y)
+  if p > 0 && q > 0 && p + 1 < h && q + 1 < w
+    var s: f32 = 0.0
+    for a in 0..3
+      s += x[(p + a - 1) * w + q]
+    y[p * w + q] = s
+"""
+PLANE = Workload(
+    Path("w.toml"), Path("k.cu"), "inside",
+    (ArgSpec("y", "f32", "out", ("h", "w")), ArgSpec("x", "f32", "in", ("h", "w")), _scalar("w"), _scalar("h")),
+    (Scenario("usual", {"w": 768, "h": 512}),), {"": {}},
+)  # fmt: skip
+
+
+def test_a_loop_that_no_edge_touches_is_entered_in_the_last_block():
+    """The first thread of the first block is at an edge, whatever the sizes."""
+    kernel = parse_kernel(INSIDE)
+    maker = Maker((kernel, kernel), PLANE, SECOND_ROUND * MAX_ELEMENTS)
+    coverage = Coverage(kernel, PLANE)
+    coverage.once = {id(s): s for s in walk(kernel.body) if isinstance(s, For)}
+    found = [i.sizes for i in coverage._sizes_together(maker, {"w": 3, "h": 3})]
+    assert found and all(i["w"] > 9 and i["h"] > 5 for i in found), found
+    assert min(i["w"] * i["h"] for i in found) < 400
