@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
@@ -12,7 +12,24 @@ from ktc.ir.fact_origins import is_alone
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Barrier, Body, Decl, Expr, For, Load, Par, Reduce, Return, Stmt, Sym, While, bodies
+from ktc.ir.nodes import (
+    Assign,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    Load,
+    Par,
+    Reduce,
+    Return,
+    Stmt,
+    Sym,
+    While,
+    bodies,
+)
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, mentions, used, used_in, walk
@@ -54,7 +71,19 @@ def threads_left(body: Body) -> str:
         if returns:
             place = next((x.loc for x in returns if x.loc is not None), s.loc)
             return f"{place}: a return that ends the thread's other iterations as well: 'continue' would end its own"
+        left = next(_leaving(s.body), None) if isinstance(s, Par | Reduce) else None
+        if left is not None:
+            return f"{left.loc}: '{'break' if isinstance(left, Break) else 'continue'}' in a loop that has no order"
     return ""
+
+
+def _leaving(body: Body) -> Iterator[Stmt]:
+    """The ``break`` and ``continue`` of ``body`` that belong to no loop in it."""
+    for s in body:
+        if isinstance(s, Break | Continue):
+            yield s
+        elif not isinstance(s, For | While):
+            yield from (x for b in bodies(s) for x in _leaving(b))
 
 
 def unchecked(never_run: Iterable[Stmt]) -> tuple[Region, ...]:

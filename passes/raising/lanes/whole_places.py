@@ -4,7 +4,8 @@ before, n a multiple of 2                              after
     for i in 2 * tx..n step 512                            for i in 2 * tx..n step 512
       var v: f16x2 = x[(row * n + i >> 1) * 2 +: 2]          var v: f16x2 = x[row * n + i +: 2]
 
-``((half2*)x)[i / 2]`` is such a place. Index arithmetic is taken not to wrap, and what is promised of sizes to hold.
+``((half2*)x)[i / 2]`` is such a place. What is promised of sizes is taken to hold. Vectors are powers of two: a number
+that wraps is a multiple of one where it would have been.
 Places alone are written anew: how far a loop goes on is compared with what the launch says of its threads.
 """
 
@@ -49,7 +50,7 @@ def _unrounded(e: Expr, named: Mapping[Sym, Expr], divisors: Mapping[Expr, int])
             continue
         whole, of = found
         assert isinstance(by, Const)
-        if of > 1 and int(by.value) % of == 0 and multiple_of(expand(whole, named), of, divisors):
+        if of > 1 and not of & (of - 1) and int(by.value) % of == 0 and multiple_of(expand(whole, named), of, divisors):
             return mul(cast(whole, e.type), Const(int(by.value) // of, e.type))
     return e
 

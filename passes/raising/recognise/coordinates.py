@@ -7,15 +7,18 @@ constants that depend on the thread are substituted into their uses.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import (
+    Assign,
     Binary,
     Body,
     Call,
+    Const,
     Continue,
     Decl,
     Expr,
@@ -29,6 +32,7 @@ from ktc.ir.nodes import (
     Var,
     WarpOp,
     While,
+    fresh,
 )  # fmt: skip
 from ktc.ir.types import BOOL, U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
@@ -111,7 +115,9 @@ def returns_to_guards(body: Body) -> Body:
 
 
 def continues_to_guards(body: Body) -> Body:
-    """The same of ``continue`` in the bodies of loops."""
+    """The same of ``continue`` in the bodies of loops; where it stands in one way of several, a flag says whether the
+    rest is reached: ``if (c) { A; if (d) continue; } rest`` -> ``if (c) { A; if (d) on = false; } if (on) { rest }``.
+    """
 
     def on(s: Stmt) -> Stmt:
         return dataclasses.replace(s, body=_to_guards(s.body, Continue)) if isinstance(s, For | While) else s
@@ -132,6 +138,8 @@ def _to_guards(body: Body, leave: type[Stmt]) -> Body:
             ways = (*s.then, *rest), s.orelse
         elif not rest:
             ways = s.then, s.orelse
+        elif leave is Continue:
+            return (*body[:k], *_flagged(s, rest))
         else:
             continue
         then, orelse = (_to_guards(way, leave) for way in ways)
@@ -139,6 +147,29 @@ def _to_guards(body: Body, leave: type[Stmt]) -> Body:
             return (*body[:k], dataclasses.replace(s, then=then, orelse=orelse))
         return (*body[:k], If(negate(s.cond), orelse, loc=s.loc, comments=s.comments)) if orelse else body[:k]
     return body
+
+
+def _flagged(s: If, rest: Body) -> Body:
+    """``s``, some ways through which continue with the loop, and ``rest`` where they do not."""
+    on = fresh("on", BOOL)
+
+    def off(x: Stmt) -> Stmt | Body:
+        return (Assign(on, Const(False, BOOL), loc=x.loc), x) if isinstance(x, Continue) else x
+
+    then, orelse = (_to_guards(_outside_loops(way, off), Continue) for way in (s.then, s.orelse))
+    guarded = If(Var(on), _to_guards(rest, Continue), loc=s.loc)
+    return Decl(on, Const(True, BOOL), loc=s.loc), dataclasses.replace(s, then=then, orelse=orelse), guarded
+
+
+def _outside_loops(body: Body, change: Callable[[Stmt], Stmt | Body]) -> Body:
+    """``body`` with ``change`` made to its statements, but for those of loops in it."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, If):
+            s = dataclasses.replace(s, then=_outside_loops(s.then, change), orelse=_outside_loops(s.orelse, change))
+        made = change(s)
+        out += made if isinstance(made, tuple) else (made,)
+    return tuple(out)
 
 
 def _leaves(body: Body, leave: type[Stmt]) -> bool:

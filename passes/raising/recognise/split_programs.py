@@ -49,6 +49,8 @@ class Emitter:
                 home.setdefault(sym, key)
             for sym in bare:
                 home[sym] = key
+            if seg.scan is not None:
+                home[seg.scan.acc.sym] = key
         rows: dict[Sym, Sym] = {}
         self.shape = tuple(n for _, _, n in reversed(self.team.axes)) or (i32(1),)  # a block of one thread has a row
         for sym, keys in where.items():

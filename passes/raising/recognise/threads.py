@@ -63,6 +63,9 @@ from .statement_kinds import (
 )  # fmt: skip
 from .strided_loops import strided
 
+MEETINGS = ((has_block_barrier, "a barrier"), (has_warp_op, "a warp operation"))
+"""What threads come together at, and how it is called."""
+
 LARGEST = 1024
 """Threads of the largest block."""
 
@@ -176,7 +179,7 @@ class ThreadLoops:
     def _must_agree(self, s: If | For | While) -> None:
         control = (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,)
         if (isinstance(s, For) and s.var in self.facts.varying) or not all(self.facts.is_uniform(e) for e in control):
-            what = "a barrier" if has_block_barrier(s) else "a warp operation"
+            what = next((name for has, name in MEETINGS if has(s)), "a memory fence")
             raise Left("E-RAISE-DIVERGENT", f"{what} stands under control that differs between threads", s.loc)
 
     def _once(self, s: Stmt) -> Body | None:

@@ -60,3 +60,27 @@ def test_a_scan_made_of_a_tree_says_that_it_reassociates() -> None:
     """Its sums come in another order than the steps of the source: bits may differ, as those of a reduction."""
     outcome = Raise().run(load(source(DOUBLE_BUFFER, SUM), name="source.cu"))
     assert isinstance(outcome, Result) and "reassociates" in outcome.kernel.flags
+
+
+ONE_WAY = """
+#include <cub/block/block_scan.cuh>
+__global__ void offsets(int* out, int* all, const int* x, int n) {
+  using Scan = cub::BlockScan<int, 128>;
+  __shared__ typename Scan::TempStorage temp;
+  if (blockIdx.x % 2) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = -1;
+    return;
+  }
+  int count = threadIdx.x < n ? x[threadIdx.x] : 0, before;
+  Scan(temp).ExclusiveSum(count, before);
+  if (threadIdx.x < n) all[threadIdx.x] = before;
+}
+void run(int* out, int* all, const int* x, int n) { offsets<<<2, 128>>>(out, all, x, n); }
+"""
+
+
+def test_a_scan_that_some_blocks_do_brings_its_own_result() -> None:
+    outcome = Raise().run(load(ONE_WAY, name="source.cu"))
+    assert isinstance(outcome, Result), outcome
+    scans = [s for s in walk(outcome.kernel.body) if isinstance(s, Scan)]
+    assert len(scans) == 1 and not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body))
