@@ -3,23 +3,54 @@ function of the file by reference, and those that a stream is read into (``in >>
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import QualName
+from ktc.ir.frontend.syntax.cxx_ast import IfConstexpr, QualName, RangeFor
 from ktc.ir.frontend.syntax.reference_arguments import Positions
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
-from ktc.ir.frontend.syntax.variable_uses import base_name, mutated
+from ktc.ir.frontend.syntax.variable_uses import base_name
 
 from .host_assignments import key_of
 
+STATEMENTS = (c_ast.Compound, c_ast.If, c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Switch, c_ast.Case, c_ast.Default,
+              IfConstexpr, RangeFor)  # fmt: skip
+"""Statements that have statements inside."""
 
-def changed_names(item: Any, by_reference: Positions) -> frozenset[str]:
+Inside = dict[int, tuple[Any, frozenset[str]]]
+"""What is changed inside of statements, by identity, each with the statement."""
+
+
+def changed_names(item: Any, by_reference: Positions, known: Inside) -> frozenset[str]:
     """The variables that ``item`` changes, as far as the file shows; ``by_reference``: see
-    :func:`~ktc.ir.frontend.syntax.reference_arguments.reference_positions`."""
-    return mutated(item) | {n for x in _handed_out(item, by_reference) if (n := base_name(x)) is not None}
+    :func:`~ktc.ir.frontend.syntax.reference_arguments.reference_positions`. ``known`` is looked at, and added to."""
+    return _changed_inside(item, by_reference, known) | _names(_extracted(item))
+
+
+def _changed_inside(item: Any, by_reference: Positions, known: Inside) -> frozenset[str]:
+    if id(item) in known:
+        return known[id(item)][1]
+    found, stack = set[str](), [item]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, c_ast.Assignment):
+            found |= _names([n.lvalue])
+        elif isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--", "&"):
+            found |= _names([n.expr])
+        found |= _names([*_passed(n, by_reference), *_read_into(n)])
+        for c in children(n):
+            if isinstance(c, STATEMENTS):
+                found |= _changed_inside(c, by_reference, known)
+            else:
+                stack.append(c)
+    known[id(item)] = item, frozenset(found)
+    return known[id(item)][1]
+
+
+def _names(places: Iterable[Any]) -> frozenset[str]:
+    return frozenset(n for x in places if (n := base_name(x)) is not None)
 
 
 def _handed_out(item: Any, by_reference: Positions) -> list[Any]:

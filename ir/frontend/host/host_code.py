@@ -224,7 +224,7 @@ class _Walk:
                 unknown(env, name)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
                 read = c_ast.If(item.cond, None, None)
-                for name in changed_names(read, self.lowering.by_reference) & {k.partition(".")[0] for k in env}:
+                for name in changed_names(read, self.lowering.by_reference, {}) & {k.partition(".")[0] for k in env}:
                     unknown(env, name)  # if (!(in >> n)) return;
                 self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
                 env.update(decided(refuted(env, item.cond), item.cond, False))
@@ -241,10 +241,7 @@ class _Walk:
 
     def _mutated(self, item: Any) -> frozenset[str]:
         """The variables that a statement changes; every look at the host code asks it of every statement."""
-        known = self.lowering.program.host_mutated
-        if id(item) not in known:
-            known[id(item)] = item, changed_names(item, self.lowering.by_reference)
-        return known[id(item)][1]
+        return changed_names(item, self.lowering.by_reference, self.lowering.program.host_mutated)
 
     def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
         launch = (item if isinstance(item, LaunchNode) else as_launch(item, env)) if self.launches else None

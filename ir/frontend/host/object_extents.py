@@ -59,7 +59,8 @@ class ObjectExtents:
         """The object whose number of elements ``node`` asks for; '' if it is something else."""
         if not isinstance(node, c_ast.FuncCall) or not isinstance(node.name, c_ast.StructRef):
             return ""
-        asks = node.name.field.name in COUNTS and not (node.args is not None and node.args.exprs)
+        field = node.name.field
+        asks = isinstance(field, c_ast.ID) and field.name in COUNTS and not (node.args is not None and node.args.exprs)
         return str(node.name.name.name) if asks and isinstance(node.name.name, c_ast.ID) else ""
 
     def product(self, name: str) -> Any:

@@ -254,7 +254,7 @@ class HostWalk(HostCalls):
         """The variables that some statements change."""
         found = set[str]()
         for part in parts:
-            found |= changed_names(part, self.lowering.by_reference)
+            found |= changed_names(part, self.lowering.by_reference, self.lowering.program.host_mutated)
             for n in descendants(part):
                 if isinstance(n, c_ast.FuncCall) and called(n) == "swap" and n.args is not None:
                     found |= {p for a in n.args.exprs if (p := path_of(a)) is not None}

@@ -576,3 +576,8 @@ def test_a_variable_that_a_call_is_given_the_address_of_is_not_what_it_began_as(
     __global__ void k(const int* x, float* o, int m) {{ if (threadIdx.x < m) o[threadIdx.x] = x[threadIdx.x]; }}
     void go(const int* x, float* o, int n) {{ int m = 0; {way} k<<<(m + 255) / 256, 256>>>(x, o, m); }}""").launch
     assert print_expr(launch.grid[0]) == "(m + 255) / 256" and not launch.given
+
+
+def test_a_method_of_a_base_class_by_its_name_is_no_number_of_elements(cu) -> None:
+    text = "void go(float* p, Tensor& t, int m) { int n = t.Base::numel(); k<<<(n + 31) / 32, 32>>>(p, n, m); }"
+    assert print_expr(cu(KERNEL + text).launch.grid[0]) == "(n + 31) / 32"
