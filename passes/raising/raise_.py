@@ -42,7 +42,7 @@ from ktc.passes.raising.check.host_sized_launches import (
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
 from ktc.passes.raising.recognise.block import Blocked
-from ktc.passes.raising.recognise.statement_kinds import Left
+from ktc.passes.raising.recognise.statement_kinds import Left, refuse_waiting_blocks
 
 if TYPE_CHECKING:
     from ktc.ir.interp.sanitizer.findings import Finding
@@ -327,6 +327,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
 
     from .tried_forms import some
 
+    refuse_waiting_blocks(kernel.body, launch)
     kernel, launch = with_joined_grid(kernel, launch)
     kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
     blocked: Blocked | Left | None = None

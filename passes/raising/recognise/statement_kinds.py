@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.uniformity import Uniformity
 from ktc.ir.diagnostics import Loc
-from ktc.ir.fold import fold_node
+from ktc.ir.fold import fold_node, is_const, simplify
+from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -65,6 +66,18 @@ def has_warp_op(s: Stmt) -> bool:
     return any(isinstance(e, WarpOp) for x in stmt_exprs(s) for e in walk_expr(x)) or any(
         has_warp_op(x) for b in bodies(s) for x in b
     )
+
+
+def refuse_waiting_blocks(body: Body, launch: Launch) -> None:
+    """Nothing, where ``body`` is launched as one block, or its blocks do not wait for each other.
+
+    Raises:
+        Left: otherwise; a loop over blocks has no place at which all of its iterations have come as far.
+    """
+    barrier = next((s for s in walk(body) if isinstance(s, Barrier) and s.scope == "grid"), None)
+    if barrier is not None and any(not is_const(simplify(n), 1) for n in launch.grid):
+        what = "blocks wait for each other here, and iterations of a loop over blocks do not"
+        raise Left("E-RAISE-BARRIER", what, barrier.loc)
 
 
 def threads_in(e: Expr) -> set[str]:

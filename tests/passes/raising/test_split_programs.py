@@ -9,6 +9,8 @@ from ktc.ir.frontend.entry_points import load
 from ktc.ir.nodes import Alloc, Assign, Binary, Const, Decl, Store, Var, fresh
 from ktc.ir.types import F32, Array, Scalar
 from ktc.ir.walk import walk
+from ktc.passes.core.base import Refused
+from ktc.passes.raising.raise_ import Raise
 from ktc.passes.raising.recognise.items import Segment, Team
 from ktc.passes.raising.recognise.split_programs import Emitter
 from ktc.passes.raising.recognise.statement_kinds import Left
@@ -58,3 +60,27 @@ def test_what_threads_meet_at_under_their_own_control_has_its_name(meet: str, sa
     assert kernel.launch is not None
     with pytest.raises(Left, match=said):
         ThreadLoops(Team((("x", "tx", i32(64)),)), kernel.launch).raised(kernel.body)
+
+
+WAVE = """
+#include <cooperative_groups.h>
+__global__ void k(float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  auto all = cooperative_groups::this_grid();
+  for (int t = 1; t < n; t++) {
+    if (i + 1 < n) y[t * n + i] = y[(t - 1) * n + i] + y[(t - 1) * n + i + 1];
+    all.sync();
+  }
+}
+void run(float* y, int n) {
+  void* args[] = {&y, &n};
+  cudaLaunchCooperativeKernel((void*)k, BLOCKS, 64, args);
+}
+"""
+
+
+def test_blocks_that_wait_for_each_other_are_no_loop_over_blocks() -> None:
+    kernel = load(WAVE.replace("BLOCKS", "(n + 63) / 64"), name="source.cu")
+    outcome = Raise().run(kernel)
+    assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BARRIER"
+    assert outcome.why.startswith("blocks wait for each other here") and outcome.locs[0].line == 8
