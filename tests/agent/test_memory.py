@@ -1,5 +1,6 @@
 """The knowledge base: nearest features, no names, merging, damage."""
 
+import dataclasses
 import json
 import sqlite3
 from functools import cache
@@ -36,6 +37,13 @@ def memory(tmp_path):
     for name in ("stream", "rows", "reduction", "stencil"):
         m.add(Lesson("cuda", "H", features(facts_of(name)), f"script for {name}", {"V": 4}, 2.0))
     return m
+
+
+def test_a_loop_that_ends_before_it_begins_is_no_long_one():
+    """As between a constant and a smaller size."""
+    seen = facts_of("rows")
+    before = dataclasses.replace(seen, loops=tuple(dataclasses.replace(x, trip=-8) for x in seen.loops))
+    assert features(before)["log_trip"] == 0.0 < features(seen)["log_trip"]
 
 
 @pytest.mark.parametrize("name", ["stream", "rows", "reduction", "stencil"])
