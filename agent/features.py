@@ -27,7 +27,7 @@ def features(f: KernelFacts) -> dict[str, float]:
         "serial": float(sum(x.kind in ("for", "while") for x in f.loops)),
         "rows": float(sum(bool(x.levels) and all(v.startswith("block") for v in x.levels) for x in f.loops)),
         "log_bytes": math.log2(max(1, f.bytes)),
-        "log_trip": math.log2(max([1, *trips])),
+        "log_trip": math.log2(max(trips, default=1)),
         "log_intensity": math.log2(max(f.intensity, 2**-6)),
         "reuse": min(8.0, math.log2(max(1.0, f.reuse))),
         "elem_bytes": float(max((b.elem_bytes for b in f.buffers), default=4)),

@@ -56,7 +56,9 @@ class Counts:
         return dims[e.level]["xyz".index(e.axis)] if e.level in dims else Const(0, e.type)
 
     def trip(self, axis: Axis) -> int | None:
-        return self.value(axis.trip)
+        """Iterations of ``axis``: none where its end lies below its beginning; None where that is not known."""
+        n = self.value(axis.trip)
+        return n if n is None else max(0, n)
 
     def times(self, axes: tuple[Axis, ...]) -> int:
         """Iterations of all ``axes`` together; unknown ones count once, and say nothing where another has none."""
