@@ -196,7 +196,7 @@ MEANING = 20_000
 """Statements that the original may take to show that it has a meaning for a kind of data."""
 
 FORESEEN = 2
-"""What is reckoned from sizes may be so many times what a run takes, where threads leave a loop early."""
+"""What is reckoned from sizes is so many times :data:`MEANING` before a run on ordinary data is asked."""
 
 TOLERATED = frozenset({"race", "redundant-store", "misaligned"})
 """Findings that say nothing about data."""
@@ -236,6 +236,7 @@ class Oracle:
         self._numbers: Numbers = ()
         self._others: OrderedDict[tuple[Numbers, bool], Oracle] = OrderedDict()
         self._meaning: dict[Any, bool] = {}
+        self._long: dict[tuple[tuple[str, int], ...], bool] = {}
         self.launched = _as_launched(original)
         self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
         self.shared: SharedRuns | None = None  # where other processes leave runs of this original, and look for them
@@ -346,11 +347,20 @@ class Oracle:
         return self._meaning[key]
 
     def _is_foreseen_too_long(self, sizes: Mapping[str, int]) -> bool:
-        """Whether sizes alone say that a run takes far more than :data:`MEANING`, whatever the data."""
+        """Whether sizes say that a run takes far more than :data:`MEANING`, and one on ordinary data does: what is
+        reckoned from sizes may be several times what is run, where threads leave early."""
         if self.original.launch is None or not self.original.is_spmd:
             return False
-        far = FORESEEN * MEANING
-        return statements(self.original, scalars_of(self.workload, dict(sizes)), far) > far
+        key = tuple(sizes.items())
+        if key not in self._long:
+            far = FORESEEN * MEANING
+            self._long[key] = (
+                statements(self.original, scalars_of(self.workload, dict(sizes)), far) > far
+                and not run(
+                    self.launched, self.inputs(sizes, "plain"), domain="float", fuel=MEANING, undefined=self.undefined
+                ).ended
+            )
+        return self._long[key]
 
     def run(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL) -> RunResult:
         """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""

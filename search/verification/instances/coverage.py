@@ -20,7 +20,7 @@ from ktc.ir.nodes import For, Stmt
 from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 from ktc.search.verification.integers.first_thread import ENTERING, FIRST, LAST, LATE, MIDDLE, FirstThread, followed
-from ktc.search.verification.integers.ranges import Interval, elements_of, single_rounds
+from ktc.search.verification.integers.ranges import Interval, single_rounds
 from ktc.search.verification.integers.reaching import Does, arguments, least_value, rounds
 
 from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, open_axes, single_axes
@@ -289,17 +289,15 @@ class Coverage:
 
 
 def promised(workload: Workload) -> dict[str, Interval]:
-    """What is known of the integer arguments and truths: their ranges or numbers, and that sizes are at least one; and
-    of the integers in arrays: the ranges that they are drawn from."""
+    """What is known of the integer arguments and truths: their ranges or numbers, and that sizes are at least one.
+
+    Not of the integers in arrays: what they are drawn from is no promise that nothing else is ever passed."""
     out: dict[str, Interval] = {}
     sizes = {n for s in workload.scenarios for n in s.sizes}
     for a in workload.args:
-        if a.dtype.startswith(("f", "bf", "e")):
+        if a.role != "scalar" or a.dtype.startswith(("f", "bf", "e")):
             continue
-        if a.role != "scalar":
-            if a.span and all(isinstance(v, int) for v in a.span):
-                out[elements_of(a.name)] = (a.span[0], a.span[1])
-        elif a.range is not None and all(isinstance(v, int) for v in a.range):
+        if a.range is not None and all(isinstance(v, int) for v in a.range):
             out[a.name] = (int(a.range[0]), int(a.range[1]))
         elif isinstance(a.value, int):
             out[a.name] = (int(a.value), int(a.value))

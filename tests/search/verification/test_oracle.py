@@ -70,10 +70,19 @@ def test_what_is_long_whatever_the_data_is_not_run_for_each_kind_of_data(monkeyp
     run = oracles.run
     monkeypatch.setattr(oracles, "run", lambda *a, **more: runs.append(1) or run(*a, **more))
     for rounds, means_something, made in (
-        (100, True, 1),
-        (3 * oracles.MEANING // 4, False, 1),
-        (100 * oracles.MEANING, False, 0),
+        (100, True, 3),
+        (3 * oracles.MEANING // 4, False, 3),
+        (100 * oracles.MEANING, False, 1),  # on ordinary data, for what is reckoned from sizes may be too much
     ):
         runs.clear()
         o = Oracle(kernel(ROUNDS.format(rounds)), WORK, None, 0)
-        assert (o.has_meaning_for({"n": 9}, "plain"), len(runs)) == (means_something, made)
+        assert [o.has_meaning_for({"n": 9}, data) for data in ("plain", "special", "peaks")] == [means_something] * 3
+        assert len(runs) == made
+
+
+def test_a_run_that_ends_early_has_a_meaning_however_long_its_sizes_say_it_is() -> None:
+    """Each thread leaves its loop after a round."""
+    text = ROUNDS.format(100 * oracles.MEANING).replace(
+        "      v = v", "      if x[i] < 1e+30\n        break\n      v = v"
+    )
+    assert Oracle(kernel(text), WORK, None, 0).has_meaning_for({"n": 9}, "plain")

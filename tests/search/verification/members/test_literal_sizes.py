@@ -99,7 +99,7 @@ def test_of_two_products_the_one_that_the_source_touches_is_the_shape():
 def test_a_number_that_is_a_tile_as_well_stays_one():
     """128 is an eighth of 1024, and the threads of a block: at other sizes it has to stay what it is."""
     text = ROWS.replace("i32(blockDim.x)", "128")
-    verdict = judged(text, script="raise | distribute{loop=tx map=[thread.x 64, seq]}")
+    verdict = judged(text, script="raise | distribute{loop=i map=[thread.x 64, block.x]}")
     assert verdict.status == "TESTED", verdict
     assert "* 128 +" in str_of(general(text).at({"size_2048": 96, "size_1024": 8}))
 
