@@ -55,6 +55,12 @@ TOO_SLOW = "E-ORIGINAL-SLOW"
 """The code of the error about an original that gives no answer in time."""
 
 
+BEYOND = (
+    "an index goes beyond what a buffer has there, at these sizes or at those that were run before: correct the shapes, "
+    "sizes, range and init of {workload}"
+)
+"""What a device's complaint about an address comes from, as a rule: sizes that do not belong together."""
+
 _FAULTS = {
     INTERNAL: (
         "E-INTERNAL",
@@ -218,6 +224,13 @@ def _seeds(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]
     return [k for k in found if set(k) == names]
 
 
+def fault_of(status: str, why: str) -> tuple[str, str, str]:
+    """The code of an original that was not timed, what it does, and what its owner can do about it."""
+    beyond = any(word in why.lower() for word in ("illegal", "misaligned", "invalid address"))
+    hint = BEYOND if beyond else "another --device may run it"
+    return _FAULTS.get(status, ("E-ORIGINAL", "does not run", hint))
+
+
 def measure_original(run: Run, scenario: Scenario, seconds: float = math.inf) -> None:
     """The time to beat: the original, printed by the same backend, as the first finalist; ``seconds``: how many there
     are for that (few are not too few for a first look).
@@ -231,7 +244,7 @@ def measure_original(run: Run, scenario: Scenario, seconds: float = math.inf) ->
     tuned = run.lab.tune(identity, scenario, 1, (), max(seconds, FIRST_LOOK_S))
     if not tuned.ranked:
         _, status, why = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
-        code, what, hint = _FAULTS.get(status, ("E-ORIGINAL", "does not run", "another --device may run it"))
+        code, what, hint = fault_of(status, why)
         where = {"scenario": scenario.name, "workload": run.work.path, "device": run.lab.device.name}
         message = f"the original kernel {what} on {scenario.name}: {why}"
         raise KtcError(code, message, hint=hint.format_map(where), exit_code=EXIT_BUG if status == INTERNAL else 1)
