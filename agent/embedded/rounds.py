@@ -56,7 +56,7 @@ TOO_SLOW = "E-ORIGINAL-SLOW"
 
 
 BEYOND = (
-    "an index goes beyond what a buffer has there, at these sizes or at those that were run before: correct the shapes, "
+    "an index goes beyond what a buffer has, at these sizes or at those that were run before: correct the shapes, "
     "sizes, range and init of {workload}"
 )
 """What a device's complaint about an address comes from, as a rule: sizes that do not belong together."""
