@@ -151,8 +151,7 @@ def _length(kernel: Kernel, sweep: Par | Reduce, f: KernelFacts) -> int:
 class Nest:
     """A loop and the loops inside it by name, ``sweeps`` by those of their variables; ``across``: whether the outer one
     moves by one element; ``idle``: whether one thread of a block does all that each of its iterations does; ``unit``:
-    whether what takes the lanes, the loops inside or
-    else the outer one, moves by one element in some accesses."""
+    whether what takes the lanes, the loops inside or else the outer one, moves by one element in some accesses."""
 
     outer: str
     inside: tuple[str, ...]

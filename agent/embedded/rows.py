@@ -25,6 +25,7 @@ from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.core.script import Script
+from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.shared.serial_sums import counted_to
 
 from .nest_shapes import Shape, shape_of
@@ -161,9 +162,6 @@ def parts_of_rows(nest: Kernel) -> Iterator[tuple[str, Kernel]]:
     before, split = wherever(done, "split-range")
     if before:
         yield f"{steps} | {before}", split
-
-
-AXES = "xyz"
 
 
 def is_spread(nest: Kernel) -> bool:

@@ -23,6 +23,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Load, Par, Reduce
 from ktc.ir.types import Scalar
 from ktc.passes.core.places import place_of
+from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.tensor.contractions import Product, products
 
 from .nest_shapes import Idea
@@ -159,9 +160,6 @@ TURNED = ("transpose=yes vec={lanes}", "transpose=yes", "")
 AS_IT_IS = ("vec={lanes}", "")
 """Ways of a factor into shared memory, best first; lanes: elements that a load takes at most."""
 
-WIDEST = 16
-"""Bytes of a thread's widest load."""
-
 
 def layout_of(kernel: Kernel, p: Product) -> Layout:
     """The loop along which what is stored moves by one element lies across the threads."""
@@ -173,7 +171,7 @@ def layout_of(kernel: Kernel, p: Product) -> Layout:
     turn = bool(stored) and all(a.pattern(p.rows.var.name) == "unit" for a in stored)
     factors = tuple((x.buffer.name, ways(x)) for x in (p.a, p.b))
     down, across = (p.cols, p.rows) if turn else (p.rows, p.cols)
-    lanes = min(WIDEST // x.type.bytes for x in (p.a, p.b) if isinstance(x.type, Scalar))
+    lanes = min(ACCESS_BYTES // x.type.bytes for x in (p.a, p.b) if isinstance(x.type, Scalar))
     return Layout(down, across, factors[::-1] if turn else factors, lanes)
 
 

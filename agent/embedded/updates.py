@@ -65,11 +65,11 @@ def repeated_updates(raised: Kernel, units: int, facts: Sequence[KernelFacts], a
             continue
         if not any(s.var == loop.var for s in loops(summed)):
             old = {s.var for s in loops(kernel)}
-            whole = "".join(f" | {step}" for step in _joins(summed, old))
-            joined = after(summed, whole[3:]) if whole else None
+            whole = " | ".join(map(str, _joins(summed, old)))
+            joined = after(summed, whole) if whole else None
             ideas = _sums(summed, units, alone, old)
             if joined is not None and not _takes_apart(joined, old):
-                ideas = chain(_sums(joined, units, alone + whole, old), ideas)
+                ideas = chain(_sums(joined, units, f"{alone} | {whole}", old), ideas)
         else:
             ideas = _beside(kernel, loop, units, facts)
         for idea, why, gain in ideas:

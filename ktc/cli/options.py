@@ -140,6 +140,7 @@ def preprocessing(define: list[str], include: list[str]) -> dict[str, Any]:
     }
 
 
+@results_kept()
 def load_program(
     kernel: str,
     name: str,
@@ -156,22 +157,6 @@ def load_program(
 
     ``instantiate``: a template kernel that nobody gave arguments for gets the first that lead to a kernel, and says so.
     """
-    with results_kept():
-        return _loaded(kernel, name, template, variant, define, include, workload, dialect, beside, instantiate)
-
-
-def _loaded(
-    kernel: str,
-    name: str,
-    template: list[str],
-    variant: str,
-    define: list[str],
-    include: list[str],
-    workload: str,
-    dialect: Dialect,
-    beside: bool,
-    instantiate: bool,
-) -> Program:
     from ktc import api
 
     how: dict[str, Any] = {

@@ -77,24 +77,27 @@ class Facts:
         if choice is not None:
             values = (map_expr(e, lambda x, v=v: v if x == choice else x) for v in (choice.a, choice.b))  # type: ignore[misc]
             return all(self._counts(v, j) for v in values)
-        form = linear_form(e, {j.owner})
-        if form is None:
+        found = self._stride(e, j)
+        if found is None or not self._is_one(found[0]):
             return False
-        c = form.coeffs.get(j.owner)
-        if c is None or not self._is_one(c) or j.var in self.variation.of(form.rest):
-            return False
-        first = total(form.rest, self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
+        first = total(found[1], self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
         return self.decide.divisible(first, j.extent)
+
+    def _stride(self, e: Expr, j: Jam) -> tuple[Expr, Expr] | None:
+        """What each step of the owner of ``j`` adds to ``e``, and the rest of ``e``, which is the same for all lanes;
+        None where it is no such sum."""
+        form = linear_form(e, {j.owner})
+        c = None if form is None else form.coeffs.get(j.owner)
+        return None if form is None or c is None or j.var in self.variation.of(form.rest) else (c, form.rest)
 
     def steps(self, e: Expr, j: Jam) -> tuple[int, Expr] | None:
         """By how many elements ``e`` grows from lane to lane of ``j``, and what it is for the first lane; None if it
         does not grow so."""
-        form = linear_form(self.resolve(e), {j.owner})
-        c = None if form is None else form.coeffs.get(j.owner)
-        n = None if c is None else self.decide.value(c)
-        if form is None or n is None or j.var in self.variation.of(form.rest):
+        found = self._stride(self.resolve(e), j)
+        n = None if found is None else self.decide.value(found[0])
+        if found is None or n is None:
             return None
-        return n, total(form.rest, binary("*", self.resolve(self.starts[j.owner]), i32(n)))
+        return n, total(found[1], binary("*", self.resolve(self.starts[j.owner]), i32(n)))
 
     def begins_vector(self, buffer: Sym, first: Expr, j: Jam) -> bool:
         """Whether a vector of the lanes of ``j`` may begin at the element ``first`` of ``buffer``."""

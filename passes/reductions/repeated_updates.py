@@ -227,7 +227,8 @@ def _check_values(loop: Par, u: Update) -> None:
         raise Refusal("E-UPDATES-VALUE", why, places(u.atomic))
     conditional = (f for f in u.frames if is_conditional(u, f))
     summed = (s for f in conditional for s in f.before if isinstance(s, Reduce))
-    if any(sums_up(hidden := s, needs(u)) for s in summed):
+    hidden = next((s for s in summed if sums_up(s, needs(u))), None)
+    if hidden is not None:
         why = f"what '{u.atomic.buffer.name}' is updated with is summed up under a condition that changes in the loop"
         raise Refusal("E-UPDATES-VALUE", why, places(hidden, u.atomic))
     chosen = [f for f in u.frames[1:] if u.is_chosen(f)]

@@ -40,7 +40,7 @@ from ktc.passes.core.refusals import Refusal, Refused, attempted
 from ktc.passes.loops.tile import counted
 
 WORDS = (F32, I32, U32, F64)
-"""Types of elements that lie in memory as they are summed, and of which four are a vector."""
+"""Types of elements that lie in memory as they are summed."""
 
 
 @dataclass(frozen=True)
