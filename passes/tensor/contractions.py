@@ -145,8 +145,8 @@ def _operands(
     changing = assigned(s.body) | set(declared(s.body)) | {s.var}
     loads = _words(value, changing) if plain else _converted(value)
     if len(loads) != 2:
-        what = "combines no two words of memory" if plain else "is no product of two converted elements"
-        raise Refusal("E-TENSOR-TYPE", f"what is summed {what}: (float)a[..] * (float)b[..]", locs)
+        why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
+        raise Refusal("E-TENSOR-TYPE", why, locs)
     written = assigned(s.body) - ({init.buffer} if isinstance(init, Load) else set())
     if {x.buffer for x in loads} & written:
         raise Refusal("E-TENSOR-OPERAND", "the loop writes a factor", locs)
