@@ -91,6 +91,7 @@ class Observation:
     ``rules`` are what models learnt from kernels like this one, each with its record. ``precedent``: how many schedules
     that won on other kernels are better precedents here than that of a script (None: it won nowhere), where any won.
     ``scenario``: the sizes to plan for and what others there are, in words; ``elsewhere``: the fastest there so far.
+    ``extents``: how many elements each buffer has at those sizes.
     """
 
     kernel: Kernel
@@ -111,6 +112,7 @@ class Observation:
     precedent: Callable[[str], int | None] | None = None
     scenario: str = ""
     elsewhere: tuple[str, ...] = ()
+    extents: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def sites(self) -> tuple[Site, ...]:

@@ -6,7 +6,7 @@ blocks alone, a tile for each block that counts) and which distributions experts
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from ktc.ir.analysis.planner_facts import KernelFacts
@@ -22,7 +22,7 @@ from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import PARALLEL, places_of
 from ktc.passes.core.refusals import allowed
 from ktc.passes.core.script import DistSpec, Script, Step
-from ktc.passes.reductions.privatize_atomics import most_of
+from ktc.passes.reductions.privatize_atomics import MOST_BINS, most_of
 from ktc.passes.reductions.recurrences import recognised
 
 from .nest_shapes import RESIDENT, Idea
@@ -41,9 +41,16 @@ BUSY = 2
 """Blocks a compute unit, fewer than which leave it waiting for memory."""
 
 
-def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = (), has_warps: bool = True) -> Iterator[Idea]:
+def carried(
+    raised: Kernel,
+    units: int,
+    facts: Sequence[KernelFacts] = (),
+    has_warps: bool = True,
+    extents: Mapping[str, int] | None = None,
+) -> Iterator[Idea]:
     """What applies to ``raised`` on a device of ``units`` compute units, most promising first. ``facts``: of ``raised``
-    at the sizes it is tuned for; ``has_warps``: whether threads of a block share memory and run side by side."""
+    at the sizes it is tuned for; ``has_warps``: whether threads of a block share memory and run side by side;
+    ``extents``: elements of the buffers that callers pass, as far as they are known."""
     yield from scans(raised, units, facts)
     if has_warps:
         yield from ordered_rows(raised)
@@ -53,7 +60,7 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = (), has_w
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)
     yield from shared_columns(raised)
-    yield from counts(raised, units, facts)
+    yield from counts(raised, units, facts, extents or {})
 
 
 def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
@@ -177,8 +184,11 @@ def shared_columns(raised: Kernel) -> Iterator[Idea]:
             yield " | ".join((across, *each)), f"each column's sum {why}", gain
 
 
-def counts(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
-    """Atomics: on one element, a reduction; on elements that the data choose, counts of each block's own."""
+def counts(
+    raised: Kernel, units: int, facts: Sequence[KernelFacts] = (), extents: Mapping[str, int] | None = None
+) -> Iterator[Idea]:
+    """Atomics: on one element, a reduction; on elements that the data choose, counts of each block's own, where a block
+    has room for as many as the array has."""
     yield from ((str(s.step), s.doc, 10.0) for s in PASSES["warp-aggregate"].sites(raised))
     before, kernel = _counted_anew(raised)
     for p in (s for s in walk(kernel.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
@@ -186,11 +196,14 @@ def counts(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Ite
         if len(atomics) != 1 or used(atomics[0].index[0]) <= {p.var}:
             continue
         i, array = p.var.name, atomics[0].buffer.name
-        bins = min(BYTE, most_of(atomics[0].index[0]) + 1)
+        bins = min((extents or {}).get(array, BYTE), most_of(atomics[0].index[0]) + 1)
+        if bins > MOST_BINS:
+            continue
         chunks = _chunks(kernel, p, units, facts)
         tile = f"tile{{loops={i} sizes=$CHUNK:({','.join(map(str, chunks))})}}"
         spread = f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}"
-        for copies, why in (("$C:(1,32)", "a bank a lane"), ("$C:(1,4)", "few copies")):
+        for most, why in ((32, "a bank a lane"), (4, "few copies")):
+            copies = f"$C:(1,{min(most, MOST_BINS // bins)})" if 2 * bins <= MOST_BINS else "1"
             private = f"privatize-atomics{{array={array} bins={bins} copies={copies}}}"
             yield f"{before}{tile} | {spread} | {private}", f"each block counts in shared memory, {why}", 50.0
 

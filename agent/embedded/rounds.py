@@ -291,6 +291,7 @@ def _plain_view(run: Run, scenario: Scenario) -> Observation:
         precedent=known.place if known else None,
         scenario=_in_words(run, scenario),
         elsewhere=tuple(_elsewhere(run, scenario)),
+        extents=run.work.extents(scenario.sizes),
     )
 
 

@@ -125,7 +125,7 @@ class Rules:
         beside = [] if rows else list(lanes(raised, able, o.facts))
         for steps, why, gain in beside:
             yield Proposal(f"raise | {steps}", why, gain, self.name)
-        for steps, why, gain in carried(raised, units, o.facts, gpu):
+        for steps, why, gain in carried(raised, units, o.facts, gpu, o.extents):
             if o.attempt(script := f"raise | {steps}") is None:
                 yield Proposal(script, why, gain, self.name)
         without = frozenset({LONG} if beside else ())
@@ -206,7 +206,7 @@ class Rules:
                     yield from self._rules(o, given[1], f"{before}{given[0]} | ")
         if before:
             gpu = o.device.profile.startswith(GPUS)
-            for steps, why, gain in carried(plain, max(1, o.device.compute_units), o.facts, gpu):
+            for steps, why, gain in carried(plain, max(1, o.device.compute_units), o.facts, gpu, o.extents):
                 if o.attempt(script := f"raise | {before}{steps}") is None:
                     yield Proposal(script, why, gain, self.name)
 

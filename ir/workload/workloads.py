@@ -286,17 +286,20 @@ class Workload:
             return values
         return marked(values.whole() if isinstance(values, Repeated) else values, a.mark, a.name, seed)
 
-    def call_bytes(self, sizes: Mapping[str, int], variant: str | None = None) -> int:
-        """Of all arrays of a call at ``sizes``."""
+    def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """How many elements the arrays of a call at ``sizes`` have, by name."""
         from . import size_expressions
-        from .input_data import numpy_dtype
 
         there = [a for a in self.args if a.role != "scalar" and not a.is_null(sizes)]
-        return sum(
-            math.prod(size_expressions.evaluate(n, sizes) for n in a.shape)
-            * numpy_dtype(self.dtype(a, variant)).itemsize
-            for a in there
-        )
+        return {a.name: math.prod(size_expressions.evaluate(n, sizes) for n in a.shape) for a in there}
+
+    def call_bytes(self, sizes: Mapping[str, int], variant: str | None = None) -> int:
+        """Of all arrays of a call at ``sizes``."""
+        from .input_data import numpy_dtype
+
+        elements = self.extents(sizes)
+        there = [a for a in self.args if a.name in elements]
+        return sum(elements[a.name] * numpy_dtype(self.dtype(a, variant)).itemsize for a in there)
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
         """Values of the scalar arguments, host ones too, at ``sizes``."""

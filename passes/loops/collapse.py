@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith.counted_loops import loop_step
@@ -32,7 +33,7 @@ from ktc.ir.fold import add, cast, is_const, lt, mul, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, Call, Const, Decl, Expr, For, If, Level, Par, Reduce, Scan, Var
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, used, used_in, walk
+from ktc.ir.walk import assigned, substitute, used, used_in, walk
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -93,8 +94,13 @@ def _levels(blocks: Par, threads: Par, *more: Level) -> tuple[Level, ...]:
 
 
 def _strided(kernel: Kernel, blocks: Par, threads: Par) -> Par | None:
-    """``for i = b * T + t; i < n; i += B * T``."""
-    if len(threads.body) != 1 or not isinstance(loop := threads.body[0], For) or not isinstance(loop.var.type, Scalar):
+    """``for i = b * T + t; i < n; i += B * T``, behind names for what does not change."""
+    *named, last = threads.body
+    names = definitions(tuple(named))
+    if not all(isinstance(s, Decl) and s.sym in names for s in named) or assigned((last,)) & names.keys():
+        return None
+    (loop,) = substitute((last,), {s: expand(e, names) for s, e in names.items()})
+    if not isinstance(loop, For) or not isinstance(loop.var.type, Scalar):
         return None
     hi, step, t = upper_bound(loop.cond, loop.var), loop_step(loop), loop.var.type
     moving = assigned(loop.body) | {loop.var, blocks.var, threads.var}

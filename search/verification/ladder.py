@@ -42,6 +42,7 @@ from ktc.search.verification.members.literal_sizes import (
     takes_long,
 )
 from ktc.search.verification.members.member_runs import MemberRuns
+from ktc.search.verification.members.wider_data import learn_from_wider_data
 from ktc.search.verification.rungs.exact import announce_first
 from ktc.search.verification.rungs.float_rungs import float_runs
 from ktc.search.verification.rungs.in_place import in_place
@@ -229,6 +230,7 @@ def _climb(
         missing = not_exercised(judged)
         if missing and judged.instances:
             learn_from_smaller_knobs(judged, not_exercised)
+            learn_from_wider_data(judged, not_exercised)
             missing = not_exercised(judged)
         rungs += [Rung("coverage", "unknown", missing)] if missing else []
     unknown = next((r for r in rungs if r.status == "unknown"), None)

@@ -78,7 +78,7 @@ def learn_from_smaller_knobs(job: Job, missing: Missing) -> None:
         runs.append(next((run for run in others if run is not None and _exercises(run, first, job)), None))
         if runs[-1] is None:
             return
-    _learn(job, [run for run in runs if run is not None])
+    learn(job, [run for run in runs if run is not None])
 
 
 def _used(kernel: Kernel) -> list[str]:
@@ -152,7 +152,7 @@ def _having_learnt(job: Job, run: Job) -> Job:
     """``job`` as it would be if all that ``run`` exercises counted."""
     learnt = copy.copy(job)
     learnt.coverage = dataclasses.replace(job.coverage, outcomes=dict(job.coverage.outcomes))
-    _learn(learnt, [run])
+    learn(learnt, [run])
     return learnt
 
 
@@ -195,7 +195,7 @@ def _several(run: Job) -> set[int]:
     return {k for found in every for k, n in enumerate(found) if n > 1}
 
 
-def _learn(job: Job, runs: list[Job]) -> None:
+def learn(job: Job, runs: list[Job]) -> None:
     """Adds what all ``runs`` exercise."""
     mine = job.coverage
     found = [_new(run, job) for run in runs]
@@ -208,4 +208,4 @@ def _learn(job: Job, runs: list[Job]) -> None:
     mine.several |= axes
 
 
-__all__ = ["learn_from_smaller_knobs"]
+__all__ = ["learn", "learn_from_smaller_knobs"]

@@ -40,3 +40,11 @@ def test_how_many_blocks_count_is_open_again() -> None:
 def test_blocks_count_more_where_there_is_more_to_count() -> None:
     assert "$CHUNK:(2048,16384,131072,1048576)" in proposed(BLOCKS, n=1 << 30, m=1000)[0]
     assert "$CHUNK:(2048)}" in proposed(BLOCKS, n=100, m=1000)[0]
+
+
+def test_a_block_counts_as_many_elements_as_the_array_has() -> None:
+    kernel = parse_kernel(BLOCKS.replace("u8 const", "i32 const"))
+    ideas = [s for s, _, _ in counts(kernel, 100, extents={"count": 7})]
+    assert len(ideas) == 2 and all("privatize-atomics{array=count bins=7 copies=" in s for s in ideas)
+    assert all(s.endswith("bins=8192 copies=1}") for s, _, _ in counts(kernel, 100, extents={"count": 8192}))
+    assert list(counts(kernel, 100, extents={"count": 8193})) == []
