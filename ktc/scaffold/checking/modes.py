@@ -1,7 +1,9 @@
 """What flags are in trial runs: of the numbers that the kernel tells from each other, those with which it reaches most.
 
 A caller may pass another mode than the one that was guessed. Buffers that are long enough for the mode that reaches
-furthest are so for all, so that verification can try them.
+furthest are so for all, so that verification can try them. Where a flag says what the elements of a ``void*`` are, it
+is the mode in which they are of the type that the parameter is taken to have: halves that are read as floats are no
+data.
 """
 
 from __future__ import annotations
@@ -10,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ktc.ir.analysis.compared_numbers import compared_numbers
+from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.types import BOOL
+from ktc.ir.nodes import Body, Cast, Const, Expr, If, Stmt
+from ktc.ir.types import BOOL, scalar_of
+from ktc.ir.walk import map_body, stmt_exprs, substitute, walk, walk_expr
 
 from ..probe import Prober
 from ..roles import Roles
@@ -23,8 +28,8 @@ MOST_FLAGS, MOST_NUMBERS = 6, 4
 def modes(k: Kernel, roles: Roles) -> dict[str, int]:
     """The number of each flag with which a run reaches more than with 1, other flags staying as they are: each is asked
     once more when all have been, as a mode may show only where another flag is 0."""
-    found: dict[str, int] = {}
     flags = [*_flags(k, roles).items()]
+    found = _well_typed(k, roles, dict(flags))
     most = _reached(k, roles, found) if flags else 0
     for name, numbers in flags * 2:
         if name in found:
@@ -45,6 +50,44 @@ def _flags(k: Kernel, roles: Roles) -> dict[str, list[int]]:
         if s.name not in roles.fixed
     }
     return {name: found[:MOST_NUMBERS] for name, found in [*numbers.items()][:MOST_FLAGS] if found}
+
+
+def _well_typed(k: Kernel, roles: Roles, flags: Mapping[str, list[int]]) -> dict[str, int]:
+    """The numbers of the flags that say what elements are, in the mode in which they are of the parameters' types; what
+    helps most is told first, as other flags may be about the same elements."""
+    found: dict[str, int] = {}
+    wrong = _mistyped(k, roles, found)
+    while wrong:
+        open_ = ((name, n) for name, numbers in flags.items() if name not in found for n in numbers)
+        left = {(name, n): _mistyped(k, roles, {**found, name: n}) for name, n in open_}
+        (name, number), least = min(left.items(), key=lambda x: x[1], default=(("", 0), wrong))
+        if least >= wrong:
+            break
+        found[name], wrong = number, least
+    return found
+
+
+def _mistyped(k: Kernel, roles: Roles, numbers: Mapping[str, int]) -> int:
+    """In how many places floats of one width are read or written as those of another, with flags of ``numbers`` (those
+    that have none are 1)."""
+    flags = [p.sym for p in k.params if p.sym.name in roles.flags or p.sym.type == BOOL]
+    known = {**roles.numbers, **numbers}
+    body = substitute(k.body, {s: Const(known.get(s.name, 1), s.type) for s in flags})  # type: ignore[arg-type]
+    left = (e for s in walk(map_body(body, _taken)) for e in stmt_exprs(s))
+    return sum(_is_mistyped(x) for e in left for x in walk_expr(simplify(e)))
+
+
+def _taken(s: Stmt) -> Stmt | Body:
+    """The branch that is taken, where the condition is known."""
+    cond = simplify(s.cond) if isinstance(s, If) else None
+    return s if not isinstance(s, If) or not isinstance(cond, Const) else s.then if cond.value else s.orelse
+
+
+def _is_mistyped(e: Expr) -> bool:
+    if not isinstance(e, Cast) or e.style != "bit":
+        return False
+    old, new = scalar_of(e.x.type), scalar_of(e.type)
+    return old.is_float and new.is_float and old.bits != new.bits
 
 
 def _reached(k: Kernel, roles: Roles, numbers: Mapping[str, int]) -> int:

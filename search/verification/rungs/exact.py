@@ -52,8 +52,8 @@ class _Progress:
     spent: int = 0
     ratio: float = 1.0
     unsupported: dict[str, str] = field(default_factory=dict)
-    raceless: bool = False
-    """Sizes at which the original races are no sizes for it."""
+    has_order: bool = False
+    """Sizes at which the original's results hang on the order of threads, or on what memory held, are none for it."""
     larger: bool = False
     """Extra instances are being tried, as far as they are not too long for the original already."""
     most: int = MORE_STEPS
@@ -120,7 +120,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     """
     done = {}
     job.announce(job.planned("original", i, job.domains[0], "exact", fuel=STEPS) for i in job.instances)
-    progress.raceless = _leave_out_meaningless(job)
+    progress.has_order = _leave_out_meaningless(job)
     lengths = progress.lengths = {id(i): _length(job, i) for i in job.instances}
     shortest = sorted(job.instances, key=lambda i: lengths[id(i)])
     likely = [i for n, i in enumerate(shortest) if n < LEAST or lengths[id(i)] <= STEPS]
@@ -149,21 +149,22 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
 
 def _leave_out_meaningless(job: Job) -> bool:
     """Leave out instances that no caller asks for: those that the host asserts against and on which the original has a
-    defect; and those on which it races, where it does not on most others, some at least as large, for two threads then
-    write one element because sizes do not belong together (a stride, and how far apart rows lie). The latter is what is
-    returned: whether a race is one of sizes.
+    defect; and those on which nothing says what its results are, where something does on most others, some at least as
+    large: two threads write one element because sizes do not belong together (a stride, and how far apart rows lie), or
+    a last warp that is not whole reads a partial sum that nobody wrote. The latter is what is returned: whether that is
+    a matter of sizes.
 
     The original is followed no further than for its length (:func:`_followed`): what it does after that is seen where
     an instance is run after all (:func:`_try`)."""
     seen = [(i, _followed(job, i)) for i in job.instances]
     meant = [(i, run) for i, run in seen if run is None or not _is_asserted_against(job, i, _defects(run))]
     seen = meant or seen
-    racing = [i for i, run in seen if run is not None and _races(run.findings)]
-    clean = [i for i, run in seen if i not in racing and (run is None or run.ended)]
+    undefined = [i for i, run in seen if run is not None and _is_undefined(run.findings)]
+    clean = [i for i, run in seen if i not in undefined and (run is None or run.ended)]
     job.instances = [i for i, _ in seen]
-    if not racing or len(clean) < len(racing) or max(i.cost for i in clean) < min(i.cost for i in racing):
+    if not undefined or len(clean) < len(undefined) or max(i.cost for i in clean) < min(i.cost for i in undefined):
         return False
-    job.instances = [i for i in job.instances if i not in racing]
+    job.instances = [i for i in job.instances if i not in undefined]
     return True
 
 
@@ -176,8 +177,9 @@ def _is_asserted_against(job: Job, instance: Instance, findings: Iterable[Findin
     return any(findings) and not is_launched(job.original, job.workload, instance.sizes)
 
 
-def _races(findings: Iterable[Finding]) -> bool:
-    return any(f.kind == "race" for f in findings)
+def _is_undefined(findings: Iterable[Finding]) -> bool:
+    """Whether nothing says what a run's results are: they hang on the order of threads, or on what memory held."""
+    return any(f.kind in ("race", "uninitialised") for f in findings)
 
 
 def _likely(
@@ -280,7 +282,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         return _Tried(ran=False)
     try:
         want = job.oracle.run(instance.sizes, domain, "exact", progress.fuel() if first or progress.larger else FUEL)
-        if (progress.larger and endless(want)) or (progress.raceless and _races(want.findings)):
+        if (progress.larger and endless(want)) or (progress.has_order and _is_undefined(want.findings)):
             return _Tried(ran=False)
         if _is_asserted_against(job, instance, want.findings):
             return _Tried(ran=False)

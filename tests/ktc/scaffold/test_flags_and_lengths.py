@@ -81,3 +81,32 @@ def test_rows_of_a_batch_are_as_long_as_a_buffer_says_and_what_they_hang_on_is_f
         "a": ("n", "p", "width"), "b": ("n", "q", "width"), "rows": ("n",), "columns": ("n",), "out": ("n", "p"),
     }  # fmt: skip
     assert 'range = [0, "p"]' in text and 'range = [0, "q"]' in text and "norm: its value" in todo
+
+
+EITHER = """\
+#include <cuda_fp16.h>
+__global__ void scale(const void* x, void* y, int n, bool more, bool floats_in, bool floats_out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float v = floats_in ? ((const float*)x)[i] : __half2float(((const half*)x)[i]);
+  if (!floats_out) {
+    half* h = (half*)y;
+    h[i] = __float2half(more ? __half2float(h[i]) + v : v);
+  } else {
+    float* f = (float*)y;
+    f[i] = more ? f[i] + v : v;
+  }
+}
+void run(const void* x, void* y, int n, bool more, bool a, bool b) {
+  scale<<<(n + 255) / 256, 256>>>(x, y, n, more, a, b);
+}
+"""
+
+
+def test_flags_say_what_elements_a_buffer_is_taken_to_have(tmp_path: Path) -> None:
+    """Halves are no floats, whatever reaches further; a flag that asks something else stays as it is."""
+    shapes, text, _ = drafted(tmp_path, EITHER)
+    assert shapes == {"x": ("n",), "y": ("n",)}
+    x = "f32" if 'name = "x"\ndtype = "f32"' in text else "f16"
+    assert scalar("floats_in", "bool", "1" if x == "f32" else "0") in text
+    assert scalar("floats_out", "bool", "0") in text and scalar("more", "bool", "1") in text

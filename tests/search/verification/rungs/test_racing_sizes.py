@@ -1,4 +1,5 @@
-"""Sizes at which the original races, for they do not belong together, are not held against a candidate."""
+"""Sizes at which nothing says what the original's results are, as they race or hang on memory that nobody wrote, are not
+held against a candidate."""
 
 from __future__ import annotations
 
@@ -65,3 +66,36 @@ def test_sizes_that_the_host_asserts_against_are_not_held_against_a_candidate() 
     for other, host, status in ((2, "assert(n * n <= m);", "TESTED"), (3, "", "REJECTED")):
         place = f"i / (n * n <= m ? 1 : {other})"
         assert verify(add(place, host=host), add(place, thread=BACKWARDS), few).status == status
+
+
+LAST_OF_FOUR = """
+__global__ void last(float* y, const float* x, int n, int m) {
+  __shared__ float kept[8];
+  int t = threadIdx.x, i = blockIdx.x * 32 + t;
+  if (i < n && (t % 4 == 3 || (i == n - 1 && n % 4 != LEFT))) kept[t / 4] = x[i];
+  __syncthreads();
+  if (i < n) y[i] = kept[t / 4];
+}
+void go(float* y, const float* x, int n, int m) { last<<<(n + 31) / 32, 32>>>(y, x, n, m); }
+"""
+"""Where the last four elements are not whole, nobody may have written what is read."""
+
+DIRECTLY = """
+__global__ void last(float* y, const float* x, int n, int m) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  if (i < n) y[i] = x[min(i / 4 * 4 + 3, n - 1)];
+}
+void go(float* y, const float* x, int n, int m) { last<<<(n + 31) / 32, 32>>>(y, x, n, m); }
+"""
+ROWS = replace(
+    SIZES,
+    kernel_name="last",
+    args=(ArgSpec("y", "f32", "out", ("n",)), ArgSpec("x", "f32", "in", ("n",)), *SIZES.args[2:]),
+)
+
+
+@pytest.mark.parametrize(("left", "status"), [("1", "TESTED"), ("(n % 4)", "REJECTED")])
+def test_memory_that_nobody_wrote_at_some_sizes_is_not_compared(left: str, status: str) -> None:
+    """Where that is so at most sizes, these are compared: they are not what is wrong."""
+    verdict = verify(load(LAST_OF_FOUR.replace("LEFT", left), name="k.cu"), load(DIRECTLY, name="k.cu"), ROWS)
+    assert verdict.status == status
