@@ -76,7 +76,7 @@ def _of_process(p: Process, program: float, scale: float) -> Iterator[Candidate]
         if f.symbol == g.symbol or not shared or not (a.times.count and b.times.count):
             continue
         each = a.times.total / a.times.count + b.times.total / b.times.count
-        traffic = shared / c.write + shared / c.read + c.launch_s if c.read and c.write else each
+        traffic = c.moving(shared, shared) + c.launch_s if c.read and c.write else each
         saved = min(each, traffic)
         yield Candidate(f.kernel, g.kernel, s.count, shared, each * s.count, saved * s.count * scale, program)
 

@@ -162,7 +162,7 @@ def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | N
     instructions = _instructions(counts) * (1 + SPILLS * max(0.0, 1 - most / registers))
     c = m.ceilings
     terms = {
-        "memory": read / c.read + written / c.write,
+        "memory": c.moving(read, written),
         "cache": left * SECTOR / (CACHE_OVER_MEMORY * c.read),
         "load-store": asked / (SECTORS_A_CYCLE * per_cycle),
         "latency": left * LATENCY_S / max(1.0, in_flight),

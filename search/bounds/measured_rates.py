@@ -1,9 +1,8 @@
-"""Rates that a device reaches on kernels with nothing in their way: a copy, a read, multiplications and additions; and
-how long the least launches take."""
+"""Rates that a device reaches on kernels with nothing in their way: a copy, a read, a fill, multiplications and
+additions; and how long the least launches take."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,14 @@ kernel read4(out: f32* restrict align 16, in: f32 const* restrict align 16, n: i
 """
 """Its sums of ones are no 1.5: nothing is stored, and no compiler knows."""
 
+FILL = """
+kernel fill4(out: f32* restrict align 16, in: f32 const* restrict align 16, n: i32)
+  launch grid(cdiv(n, 1024)) block(256)
+  let i: i32 = ((blockIdx.x * blockDim.x + threadIdx.x) * 4_u32) as i32
+  if i + 3 < n
+    out[i +: 4] = f32x4{1.0, 2.0, 3.0, 4.0}
+"""
+
 CHAINS, ROUNDS = 8, 512
 
 FMA = (
@@ -66,7 +73,7 @@ kernel trip1(out: f32* restrict, in: f32 const* restrict, n: i32)
 """What almost every kernel has to do at least."""
 
 
-KERNELS = (COPY, READ, FMA, STORE, TRIP)
+KERNELS = (COPY, READ, FILL, FMA, STORE, TRIP)
 
 
 def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) -> Rates:
@@ -81,11 +88,11 @@ def measure_rates(runtime: Runtime, megabytes: int = 0, budget_s: float = 0.05) 
     threads = min(n, max(1, runtime.device.compute_units) * 2048 * 8) // 256 * 256
     zero, one = np.float32(0), np.float32(1)
     wide: dict[str, Any] = {"out": runtime.full(n, zero), "in": runtime.full(n, one), "n": n}
-    memory = Rates(2 * 4 * n / _seconds(runtime, COPY, wide, budget_s), 4 * n / _seconds(runtime, READ, wide, budget_s))
+    copy, read, fill = (_seconds(runtime, text, wide, budget_s) for text in (COPY, READ, FILL))
     narrow: dict[str, Any] = {"out": runtime.full(threads, zero), "in": runtime.full(threads, zero), "n": threads}
     flops = 2 * CHAINS * ROUNDS * threads / _seconds(runtime, FMA, narrow, budget_s)
     store, trip = (_seconds(runtime, text, narrow, budget_s) for text in (STORE, TRIP))
-    return replace(memory, f32_flops=flops, launch_s=min(store, trip), trip_s=trip)
+    return Rates(8 * n / copy, 4 * n / read, flops, (), min(store, trip), trip, 4 * n / fill)
 
 
 def _seconds(runtime: Runtime, text: str, args: dict[str, Any], budget_s: float) -> float:

@@ -22,10 +22,10 @@ class CacheRates:
 
 @dataclass(frozen=True)
 class Rates:
-    """Attained rates, per second: bytes of a copy (read plus written) and of a read, operations in 32-bit floats (a
-    fused multiplication and addition being two). 0: not measured. ``near``: of data that caches hold, where that was
-    measured, the smallest footprint first. ``launch_s``: seconds of the least launch, which only stores
-    a number; ``trip_s``: of one that reads it first."""
+    """Attained rates, per second: bytes of a copy (read plus written), of a read and of a fill (written, nothing read),
+    operations in 32-bit floats (a fused multiplication and addition being two). 0: not measured. ``near``: of data that
+    caches hold, where that was measured, the smallest footprint first. ``launch_s``: seconds of the least launch, which
+    only stores a number; ``trip_s``: of one that reads it first."""
 
     copy_bytes: float = 0.0
     read_bytes: float = 0.0
@@ -33,6 +33,7 @@ class Rates:
     near: tuple[CacheRates, ...] = ()
     launch_s: float = 0.0
     trip_s: float = 0.0
+    fill_bytes: float = 0.0
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Rates:
@@ -70,4 +71,4 @@ class Rates:
             for both in ((self.launch_s, other.launch_s), (self.trip_s, other.trip_s))
         )
         return Rates(max(self.copy_bytes, other.copy_bytes), max(self.read_bytes, other.read_bytes), flops,
-                     near or self.near, launch, trip)  # fmt: skip
+                     near or self.near, launch, trip, max(self.fill_bytes, other.fill_bytes))  # fmt: skip

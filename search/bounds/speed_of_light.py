@@ -41,8 +41,9 @@ units for as many others beside those (Intel's ports 0, 1 and 5; AMD's pipes for
 class Ceilings:
     """Attainable rates (0: unknown) and where they come from.
 
-    ``read``, ``write``: bytes/s; a copy of N bytes read and N written takes N / read + N / write. ``rates``: operations
-    a second by unit: f32, f64, f16, matrix (additions and multiplications), special, issue (instructions of a lane).
+    ``read``, ``write``: bytes/s; a copy of N bytes read and N written takes N / read + N / write. ``fill``: bytes/s of
+    what is written beyond as much as is read, as memory need not turn around. ``rates``: operations a second
+    by unit: f32, f64, f16, matrix (additions and multiplications), special, issue (instructions of a lane).
     ``launch_s``: seconds of the least launch; ``trip_s``: of the least that reads what it computes with.
     """
 
@@ -52,6 +53,14 @@ class Ceilings:
     launch_s: float = 0.0
     source: str = ""
     trip_s: float = 0.0
+    fill: float = 0.0
+
+    def moving(self, read: float, written: float) -> float:
+        """Seconds to read and write so many bytes; 0 where the rates are not known."""
+        if not self.read or not self.write:
+            return 0.0
+        beyond = max(written - read, 0.0)
+        return read / self.read + (written - beyond) / self.write + beyond / (self.fill or self.write)
 
 
 _UNITS = {
@@ -111,12 +120,14 @@ def ceilings(device: DeviceInfo, measured: Rates | None = None, footprint: int =
     copy = _lower(m.copy_bytes, table)
     read = max(copy, _lower(m.read_bytes, table) if m.read_bytes else copy)
     slower = 2 / copy - 1 / read if copy else 0.0
+    write = 1 / slower if slower else 0.0
+    fill = max(write, _lower(m.fill_bytes, table)) if m.fill_bytes else write
     issue = flops / 2 * (ISSUED_BY_CORES if device.is_cpu else 1)
     rates = {"f32": flops, "f16": 2 * flops, "special": flops / 2 / LANES_PER_SPECIAL, "issue": issue}
     rates |= {"f64": peaks.f64_flops, "matrix": max(peaks.f16_matrix_flops, flops)} if peaks else {"matrix": flops}
     source = (peaks.source if peaks else "no datasheet entry") + ("; measured" if m.copy_bytes else "")
     launch = m.launch_s or _launch_floor(device)
-    return Ceilings(read, 1 / slower if slower else 0.0, rates, launch, source, m.trip_s)
+    return Ceilings(read, write, rates, launch, source, m.trip_s, fill)
 
 
 def _launch_floor(device: DeviceInfo) -> float:
@@ -135,7 +146,7 @@ def bound(work: Work, c: Ceilings) -> Bound:
     o = work.operations
     terms = {"launch": max(c.launch_s, c.trip_s) if work.bytes_in else c.launch_s}
     if c.read and c.write:
-        terms["memory"] = work.bytes_in / c.read + work.bytes_out / c.write
+        terms["memory"] = c.moving(work.bytes_in, work.bytes_out)
     counts = {name: getattr(o, name) for name in ("f32", "f64", "f16", "matrix", "special")}
     counts["issue"] = o.f32 / 2 + o.special + o.compare / 2
     for name, n in counts.items():

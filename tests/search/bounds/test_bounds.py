@@ -1,5 +1,6 @@
 """The speed of light: bytes, operations, ceilings, alarms; and how many buffers make a measurement cold."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,15 @@ def test_a_copy_takes_the_time_of_a_copy_and_a_read_that_of_a_read():
     c = ceilings(H200, Rates(copy_bytes=4.0e12, read_bytes=4.5e12))
     assert bound(Work(4 << 30, 4 << 30), c).seconds == pytest.approx((8 << 30) / 4.0e12)
     assert bound(Work(8 << 30, 0), c).seconds == pytest.approx((8 << 30) / 4.5e12)
+
+
+def test_what_is_written_beyond_what_is_read_takes_the_time_of_a_fill():
+    c = ceilings(H200, Rates(copy_bytes=4.0e12, read_bytes=4.5e12, fill_bytes=4.4e12))
+    assert bound(Work(0, 8 << 30), c).seconds == pytest.approx((8 << 30) / 4.4e12)
+    assert bound(Work(1 << 30, 3 << 30), c).seconds == pytest.approx((2 << 30) / 4.0e12 + (2 << 30) / 4.4e12)
+    assert bound(Work(3 << 30, 1 << 30), c) == bound(Work(3 << 30, 1 << 30), replace(c, fill=0.0))
+    assert ceilings(H200, Rates(copy_bytes=4.0e12, fill_bytes=3.0e12)).fill == 4.0e12
+    assert Rates(fill_bytes=2.0).better(Rates(fill_bytes=3.0)).fill_bytes == 3.0
 
 
 def test_a_launch_takes_what_one_that_does_nothing_was_seen_to_take() -> None:

@@ -1,4 +1,4 @@
-"""Sizes at which nothing says what the original's results are, as they race or hang on memory that nobody wrote, are not
+"""Sizes at which nothing says what the original's results are, for it races or reads memory that nobody wrote, are not
 held against a candidate."""
 
 from __future__ import annotations
