@@ -79,14 +79,15 @@ def _with_enough_threads(original: Kernel, sizes: Sequence[Sizes]) -> tuple[str,
 
 
 def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
-    """The steps that bind strides of ``raised`` which are 1 at all of ``sizes``, and flags that choose between loop
-    nests, or what is done to an element, and sizes of windows, which are the same at all of them, and the kernel then;
-    '' and ``raised`` where there are none. Windows are gone over whole, where edges clip them."""
+    """The steps that bind strides and dilations of ``raised`` which are 1 at all of ``sizes``, and flags that choose
+    between loop nests, or what is done to an element, and sizes of windows, which are the same at all of them, and the
+    kernel then; '' and ``raised`` where there are none. Windows are gone over whole, where edges clip them."""
+    from ktc.passes.loops.tighten import dilations
     from ktc.passes.mapping.lane_strides import strides
     from ktc.passes.scalar.nest_flags import nest_flags
 
-    moved = (p for kernel in _taken_apart(raised) for p in strides(kernel))
-    bound = {p.name: 1 for p in moved if all(at.get(p.name) == 1 for at in sizes)}
+    moved = {p.name for kernel in _taken_apart(raised) for p in strides(kernel)} | dilations(raised)
+    bound = {name: 1 for name in sorted(moved) if all(at.get(name) == 1 for at in sizes)}
     for name in nest_flags(raised):
         values = {at.get(name) for at in sizes}
         value = values.pop() if len(values) == 1 else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.language import parse_script
@@ -109,3 +110,19 @@ class Expectations:
             yield p
             best = best if time is None else min(best, time)
         waiting += [p for _, p in sorted(late, key=lambda x: x[0])]
+
+
+def behind(o: Observation, before: str, kernel: Kernel) -> tuple[Observation, Callable[[Proposal], Proposal]]:
+    """The observation as a planner sees it that begins where the steps ``before``, each with a bar behind it, have led
+    to ``kernel`` from the raised kernel; and a proposal of such a planner as one for ``o``."""
+
+    def whole(script: str) -> str:
+        first, bar, more = script.partition(" | ")
+        return f"{first} | {before}{more}" if bar else f"{first} | {before.removesuffix(' | ')}"
+
+    seen = tuple(facts(kernel, f.sizes) for f in o.facts)
+    there = replace(
+        o, raised=kernel, facts=seen, attempt=lambda script: o.attempt(whole(script)),
+        built=lambda script: Expectations(o).kernel(whole(script)), runs=lambda script: o.runs(whole(script)),
+    )  # fmt: skip
+    return there, lambda p: replace(p, script=whole(p.script))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain, islice
 
-from ktc.agent.expectations import Expectations
+from ktc.agent.expectations import Expectations, behind
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.relief import urgency
 from ktc.driver.printing import exchanges_lanes, prints_loops
@@ -81,16 +81,25 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from self._refinements(o, 0, EARLY if not _on_a_cpu(o) else REFINING_ON_A_CPU)
         waiting: list[Proposal] = []
-        if o.raised is not None and _on_a_cpu(o):
-            yield from self._on_cores(o, o.raised)
-        elif o.raised is not None:
-            yield from Expectations(o).hopeful(self._on_gpu(o, o.raised), waiting)
+        before, kernel = wherever(o.raised, "tighten") if o.raised is not None else ("", None)
+        if before and kernel is not None:  # no schedule is better off with iterations that do nothing
+            there, whole = behind(o, before, kernel)
+            yield from map(whole, self._structural(there, waiting))
+            waiting[:] = map(whole, waiting)
+        yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
         for place in range(REFINED):
             yield from self._refinements(o, place, refining)
         if o.raised is None or not _on_a_cpu(o):
             yield from self._sites(o)
         yield from waiting
+
+    def _structural(self, o: Observation, waiting: list[Proposal]) -> Iterator[Proposal]:
+        """Ideas from the structure of the raised kernel; those of which little is expected are put off."""
+        if o.raised is not None and _on_a_cpu(o):
+            yield from self._on_cores(o, o.raised)
+        elif o.raised is not None:
+            yield from Expectations(o).hopeful(self._on_gpu(o, o.raised), waiting)
 
     def _on_gpu(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """Ideas from structure, what experts would try first in front."""

@@ -45,6 +45,7 @@ ROWS: dict[str, str] = {
     "peel": "loops.peel:Peel",
     "unpeel": "loops.unpeel:Unpeel",
     "unclip": "loops.unclip:Unclip",
+    "tighten": "loops.tighten:Tighten",
     "narrow": "loops.narrow:Narrow",
     "enough-threads": "loops.enough_threads:EnoughThreads",
     "skip-masked": "loops.skip_masked:SkipMasked",

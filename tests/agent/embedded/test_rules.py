@@ -531,3 +531,24 @@ def test_rows_of_two_inputs_side_by_side_are_two_loops() -> None:
     assert scripts[0].startswith(f"{nest} | split-range{{loop=j within=yes}} | distribute{{loop=j.* map=[vec $V"), (
         scripts
     )
+
+
+SCATTERED = """
+kernel k(y: f32* restrict noalias, x: f32 const* restrict noalias, n: i32, taps: i32, s: i32 range 1..8)
+  launch grid(cdiv(n, 256)) block(256)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    var sum: f32 = 0.0
+    for k: i32 = 0; k < taps; k + 1
+      let at: i32 = i - k
+      if at >= 0 && at % s == 0
+        sum += x[at / s]
+    y[i] = sum
+"""
+
+
+def test_no_schedule_goes_through_iterations_that_do_nothing():
+    builder, o = observe(SCATTERED, {"n": 1 << 20, "taps": 16, "s": 4})
+    ideas = Rules().propose(o, 4)
+    assert len(ideas) == 4 and all(p.script.startswith("raise | tighten{loop=k}") for p in ideas)
+    assert all(isinstance(builder.build(p), Candidate) for p in ideas)
