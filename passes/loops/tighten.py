@@ -82,7 +82,7 @@ class Left:
 
 
 def dilations(kernel: Kernel) -> set[str]:
-    """The parameters by which a counter is multiplied where a remainder leaves iterations of its loop out: once bound to
+    """The parameters by which a counter is multiplied where a remainder leaves iterations of its loop out: bound to
     1, they do not stand in the way."""
     params, found = {p.sym for p in kernel.params} - assigned(kernel.body), set[str]()
     for loop in (s for s in walk(kernel.body) if isinstance(s, For) and s.body):

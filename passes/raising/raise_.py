@@ -178,6 +178,7 @@ class Raise(Pass[NoArguments]):
         from ktc.passes.raising.check.work_budget import is_unchecked
 
         from .lanes.lane_loops import vectors_kept
+        from .normalise.row_starts import from_row_starts
         from .raise_report import assumed_apart, defective, threads_left, unchecked
         from .staging.registers import KEPT as KEPT_IN_REGISTERS
         from .tried_forms import apart, by_work_left, some
@@ -199,6 +200,7 @@ class Raise(Pass[NoArguments]):
             except (Blocked, Left) as b:
                 blocked = blocked or b
                 break
+            guess = dataclasses.replace(guess, body=from_row_starts(guess.body))
             given = (*kernel.assumptions, *guess.facts)
             params = _moved_in_words(kernel, dict(guess.aligned), dict(guess.flat))
             raised, said = kernel.with_(body=guess.body, assumptions=given, params=params), guess.regions
