@@ -18,12 +18,13 @@ from .checking.modes import modes
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_equal_extents
+from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, unfollowed
-from .host_steps import middles
+from .host_steps import in_rounds, middles
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
@@ -62,7 +63,7 @@ def draft(k: Kernel) -> Draft:
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
     free = unfollowed(k, d.roles)
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
-    places = middles(k, d.roles)
+    places = {**middles(k, d.roles), **in_rounds(k, d.roles)}
     d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
     d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
     said = Prober(k, d.roles)
@@ -79,6 +80,7 @@ def draft(k: Kernel) -> Draft:
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.shapes = by_strides(d)
+    d.parts = used_parts(k, seen, d.names, d.roles.quotients)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = observed_roles(d, probe, seen)
     bits = read_from_bits(k)

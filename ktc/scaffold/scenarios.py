@@ -15,7 +15,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from .model import Draft
 from .probe import Prober, Seen
 from .roles import buffers_of
-from .windows import USUAL
+from .windows import USUAL, names_in
 
 TARGETS = {"small": (1 << 18, 1 << 21), "medium": (1 << 23, 1 << 25), "large": (1 << 27, 1 << 32)}
 """Bytes of all buffers and scalars moved by all threads, at most, by scenario. Small fits a GPU's first-level caches,
@@ -214,9 +214,10 @@ def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]
     """The most that each size may be: ``largest`` doubled while all elements and threads have numbers of 32 bits.
 
     Most kernels compute them so. Wider ranges allow products that wrap, and whatever might is refused for it. Sizes
-    that decide whether the source comes to the launch are as large as that allows.
+    that decide whether the source comes to the launch are as large as that allows; those that a buffer of a fixed
+    length has to have room for stay as they are.
     """
-    most, held = dict(largest), set[str]()
+    most, held = dict(largest), {n for part, _ in d.parts for f in part.factors for n in names_in(f)}
     while max((v for n, v in most.items() if n not in held), default=MOST_SIZE) < MOST_SIZE:
         more = {n: v if n in held else 2 * v for n, v in most.items()}
         if not probe.leads(more) and (bound := [n for n in probe.deciding() if n in {*most} - held]):

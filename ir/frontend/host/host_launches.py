@@ -120,6 +120,7 @@ class HostLaunch:
             computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
             reached = tuple(substitute_expr(e, computed) for e in self._reached(effects))
             first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
+            rounds = tuple(self._rounds(effects))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
@@ -129,7 +130,7 @@ class HostLaunch:
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
         together = same_memory(self._pairs(), self.site.env)
         told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
-                "filled": tuple(self._filled())}  # fmt: skip
+                "filled": tuple(self._filled()), "rounds": rounds}  # fmt: skip
         return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def _inlined(self, parts: Any, effects: list) -> Any:
@@ -214,6 +215,20 @@ class HostLaunch:
                 continue
             if sym not in used(e):
                 yield sym.name, e
+
+    def _rounds(self, effects: list) -> Iterator[tuple[str, Expr, Expr, Expr]]:
+        """Integer parameters that are counters of loops around the launch, with their values there: the least, where
+        they end, and how far apart they are."""
+        for name, r in self.site.rounds.items():
+            sym = self.known.get(name)
+            if sym is None:
+                continue
+            try:
+                least, end, step = self._inlined([self._int(x) for x in (r.least, r.end, r.step)], effects)
+            except KtcError:
+                continue
+            if not any(sym in used(e) for e in (least, end, step)):
+                yield sym.name, integer_form(least), integer_form(end), integer_form(step)
 
     def _asserted(self, effects: list, told: Collection[str]) -> Iterator[tuple[str, Expr]]:
         """Integer parameters, none of those ``told``, that the host asserts to be numbers, or what others are:
@@ -345,11 +360,11 @@ class HostLaunch:
         """An integer at file scope that the host sets: the parameter that it is passed for, or a number of its own.
 
         Raises:
-            KtcError: E-LAUNCH-EXPR, it is no integer, or another variable is made of it: that is a number then, as
-                several that nobody knows say less than one.
+            KtcError: E-LAUNCH-EXPR, it is no integer, or it is not passed and another variable is made of it: that is a
+                number then, as several that nobody knows say less than one.
         """
         t = self.lowering.resolve(decl.type)
-        if self.busy or not isinstance(t, Scalar) or not t.is_int:
+        if not isinstance(t, Scalar) or not t.is_int or (self.busy and name not in self.known):
             raise self._refuse(self.node, None)
         return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
 

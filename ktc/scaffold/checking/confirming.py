@@ -100,7 +100,8 @@ def _grains(d: Draft) -> dict[str, int]:
 def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: int) -> bool:
     """Whether what is left of the size ``name`` when it is divided by ``by`` is done as well as the whole parts are:
     by a block more, however that is counted, by a loop over all blocks, by a loop for the rest. Nothing is promised of
-    such a size."""
+    such a size. What is left where there is no rest (beyond the place where the launch works) may be left in
+    proportion."""
     for rest in {1, by - 1}:
         sizes = {**even, name: even[name] + rest}
         if _defect(d, probe, sizes):
@@ -111,9 +112,10 @@ def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, b
         seen, before = probe.look(sizes, fills), probe.look(even, fills)
         if seen is None or before is None:
             return False
-        grown = [b for b in d.shapes if _elements(d, b, sizes) > _elements(d, b, even)]
-        done = [_elements(d, b, sizes) - seen.extent(b) <= _elements(d, b, even) - before.extent(b) for b in grown]
-        if not grown or not all(done):
+        whole, larger = d.elements(even), d.elements(sizes)
+        grown = [b for b in d.shapes if larger[b] > whole[b]]
+        left = {b: (whole[b] - before.extent(b)) * larger[b] / whole[b] for b in grown}  # as much of the larger one
+        if not grown or any(larger[b] - seen.extent(b) > left[b] for b in grown):
             return False
     return True
 
