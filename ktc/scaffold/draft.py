@@ -23,7 +23,7 @@ from .extents.flat_indices import with_whole_rows
 from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
-from .guarded_launches import guarded, unfollowed
+from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
@@ -69,7 +69,7 @@ def draft(k: Kernel) -> Draft:
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
-    for found_room in (of_one_block(k), of_arrays(k), longest_rows(k, d.roles.sizes, meanings)):
+    for found_room in (of_one_block(k), of_arrays(k), longest_rows(k, d.roles.sizes, meanings), most_apart(d.roles)):
         room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
     d.roles = replace(d.roles, room=room)
     d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
@@ -80,7 +80,7 @@ def draft(k: Kernel) -> Draft:
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.shapes = by_strides(d)
-    d.parts = used_parts(k, seen, d.names, d.roles.quotients)
+    d.parts = used_parts(k, Prober(k, d.roles, d.ties), seen, d.names)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = observed_roles(d, probe, seen)
     bits = read_from_bits(k)
@@ -189,7 +189,7 @@ def _looks(d: Draft, coarsest: int) -> tuple[Prober, list[Seen]]:
 def _units(d: Draft) -> list[int]:
     """What sizes are multiples of at most in the first probes, from the coarsest that makes them short; just one where
     no size makes them any shorter. The last with which grids differ will do, too: if all probes have the same grid,
-    what grows with it looks like a constant."""
+    what grows with it looks like a constant. One that leaves no launch at all is no shorter."""
     units = [d.roles.coarsest, *COARSEST]
     lengths: list[float] = []
     before = 0
@@ -198,8 +198,8 @@ def _units(d: Draft) -> list[int]:
         probes = probe.sizes()
         if k > before and lengths[before] <= ENOUGH and probes and not probe.grids_differ(probes):
             return units[before:]
-        lengths.append(max((probe.length(sizes) for sizes in probes), default=0.0))
-        if lengths[-1] <= USUAL:
+        lengths.append(max((probe.length(sizes) for sizes in probes), default=max(lengths, default=0.0)))
+        if probes and lengths[-1] <= USUAL:
             return units[k:]
         if probe.grids_differ(probes):
             before = k

@@ -58,6 +58,16 @@ def work_of(seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str])
     return Work(math.exp(x[0]), {n: min(max(p, 0.0), 3.0) for n, p in zip(names, x[1:])})
 
 
+def _more(d: Draft, probe: Prober, seen: Sequence[Seen]) -> list[Seen]:
+    """Where there are as many sizes as probes, which any law goes through: the first with each size twice as large."""
+    if len(seen) > len(d.names):
+        return []
+    first = seen[0].sizes
+    twice = [{**first, n: 2 * first[n]} for n in d.names if n in d.roles.sizes]
+    looks = (probe.look(sizes) for sizes in twice if probe.launches(sizes) and d.possible(sizes))
+    return [s for s in looks if s is not None]
+
+
 def grown(
     start: Mapping[str, int],
     limits: tuple[int, int],
@@ -130,7 +140,7 @@ def busied(idle_at: Mapping[str, int], busy_at: Mapping[str, int], idle: Callabl
 def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     """Scenarios of each of ``TARGETS`` for ``d``, one held out, an odd one; and the most of each size."""
     widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
-    work = work_of([(s.sizes, s.accesses) for s in seen], d.names) if seen else Work(1.0, {})
+    work = work_of([(s.sizes, s.accesses) for s in (*seen, *_more(d, probe, seen))], d.names) if seen else Work(1.0, {})
     allowed_at = [s.sizes for s in seen[:1]] or probe.sizes()[:1]
     start = {n: allowed_at[0].get(n, 64) if allowed_at else 64 for n in d.names}
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}

@@ -3,7 +3,7 @@
     for (x = 0; x < n; x++) if (cdf[x] >= u[i]) break;          the first that is no less
     while (lo < hi) { .. if (keys[mid] < x[i]) lo = mid + 1; else hi = mid; }
 
-With numbers in no order the first search ends after two elements, wherever the table ends, and the second means nothing.
+Of numbers in no order the first search ends after two elements, wherever the table does, and the second means nothing.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from .model import Draft
 from .plain_integers import TRUTH_VALUES, counted, values_compared
 from .probe import values_told
 from .roles import access_role, buffers_of
-from .searched_tables import searched
 from .scenarios import MOST_SIZE
+from .searched_tables import searched
 from .shapes import Extent
 from .windows import names_in
 

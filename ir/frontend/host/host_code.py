@@ -276,7 +276,8 @@ class _Walk:
         if isinstance(item, c_ast.For | c_ast.While | c_ast.DoWhile) and not _runs_once(item):
             env = dict(env)
             for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
-                unknown(env, name)  # an earlier iteration may have changed it
+                for key in changed_keys(item, name, self.lowering.by_reference):
+                    unknown(env, key)  # an earlier iteration may have changed it
         for c in _children(item):
             if self._wanted(c):
                 outer = self.under, self.reached, self.first, self.rounds

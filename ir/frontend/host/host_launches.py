@@ -118,7 +118,7 @@ class HostLaunch:
             given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
             computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
-            reached = tuple(substitute_expr(e, computed) for e in self._reached(effects))
+            reached = tuple(substitute_expr(integer_form(e), computed) for e in self._reached(effects))
             first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
             rounds = tuple(self._rounds(effects))
             effects.clear()

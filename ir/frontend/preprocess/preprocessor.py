@@ -28,6 +28,7 @@ from ktc.ir.frontend.input_limits import (
 )
 from ktc.ir.frontend.meaning.constants import NAMED
 
+from .asked_headers import ASKED, with_answers
 from .header_macros import macros_of
 from .if_conditions import BadCondition, condition_value
 from .pp_lines import grouped, pieces
@@ -115,6 +116,11 @@ def _usual_place(folder: str, include: str) -> str:
     return next((os.path.normpath(p) for p in places if os.path.isfile(os.path.join(p, include))), "")
 
 
+def is_below(path: str, root: str) -> bool:
+    """Whether ``path`` is ``root`` or below it, both without symbolic links."""
+    return os.path.commonpath([path, root]) == root
+
+
 class _Pcpp(pcpp.Preprocessor):
     def __init__(self, roots: tuple[str, ...], out: Preprocessed, find: Finder | None) -> None:
         self._uneven = False  # a macro's text has brackets that do not match
@@ -135,6 +141,15 @@ class _Pcpp(pcpp.Preprocessor):
         except BadCondition as e:
             self.on_error(tokens[0].source, tokens[0].lineno, str(e))
             return _Value(0)
+
+    def evalexpr(self, tokens):
+        return super().evalexpr(with_answers(tokens, self._is_there, self.t_INTEGER))
+
+    def _is_there(self, header: str) -> bool:
+        """Whether ``header``, which stands in quotation marks, lies where the source may include it from."""
+        folders = (os.path.dirname(os.path.abspath(self.source or "")), *self.path)
+        there = (os.path.realpath(os.path.join(d, header)) for d in folders)
+        return any(os.path.isfile(p) and any(is_below(p, root) for root in self._roots) for p in there)
 
     def group_lines(self, input, abssource):
         return grouped(input, abssource, self.macros.keys())
@@ -188,7 +203,7 @@ class _Pcpp(pcpp.Preprocessor):
 
     def on_file_open(self, is_system_include, includepath):
         real = os.path.realpath(includepath)
-        allowed = any(os.path.commonpath([real, root]) == root for root in self._roots)
+        allowed = any(is_below(real, root) for root in self._roots)
         if not allowed or not os.path.isfile(real):
             raise FileNotFoundError(includepath)
         self._found.discard(includepath)
@@ -268,7 +283,7 @@ def preprocess(
     pp.bytes_read = len(text)
     for name, value in {**dialect.macros, **(defines or {})}.items():
         pp.define(f"{name} {value}")
-    pp.define("__has_include(x) 0")
+    pp.define(f"{ASKED}(x) 0")
     for d in (here, *include_dirs):
         pp.add_path(d)
     pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given
