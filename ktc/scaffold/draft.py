@@ -20,6 +20,7 @@ from .drafted_launches import counted, guessed, needs_launch, of_the_block, smal
 from .extents.accessors import with_equal_extents
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
+from .extents.host_lengths import lengthened
 from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
@@ -90,6 +91,7 @@ def draft(k: Kernel) -> Draft:
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
+    d.shapes = lengthened(d, probe, seen)
     seen = with_windows(d, probe, seen)
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)

@@ -73,7 +73,7 @@ class Preprocessed:
     missing: list[str] = field(default_factory=list)
     outside: dict[str, str] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
-    """Headers in angle brackets that no folder has: most are a compiler's own."""
+    """Headers in angle brackets, or called as those of a compiler, that no folder has: most are a compiler's own."""
     values: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     defined: frozenset[str] = frozenset()
@@ -194,7 +194,7 @@ class _Pcpp(pcpp.Preprocessor):
             folder = os.path.dirname(there) if os.path.isfile(there) else _usual_place(curdir, includepath)
             if folder:
                 self._out.outside[includepath] = folder
-        elif is_system_include:
+        else:
             self._out.dropped.append(includepath)
         for name, value in macros_of(includepath).items():
             if name.partition("(")[0] not in self.macros:
