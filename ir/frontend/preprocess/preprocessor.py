@@ -29,9 +29,9 @@ from ktc.ir.frontend.input_limits import (
 from ktc.ir.frontend.meaning.constants import NAMED
 
 from .asked_headers import ASKED, with_answers
-from .header_macros import macros_of
+from .header_macros import macros_of, stand_in
 from .if_conditions import BadCondition, condition_value
-from .pp_lines import grouped, pieces
+from .pp_lines import grouped, has_other_side, pieces
 from .pp_output import rendered
 from .pp_tokens import Lexer, Token
 from .source_text import Comments, read_source
@@ -98,6 +98,9 @@ class Preprocessed:
         theirs = [h for h in self.dropped if not set(qualifier).isdisjoint(h.split("/")[:-1])]
         return self.why_missing or (f"; <{'>, <'.join(theirs[:3])}> was not found" if theirs else "")
 
+
+NOWHERE = "/<stand-in>/"
+"""The folder of texts that take the place of headers."""
 
 USUAL_FOLDERS = ("include", "inc", "includes", "src", "common", "Common", "")
 """Where a project keeps headers, in a folder above a source."""
@@ -187,6 +190,8 @@ class _Pcpp(pcpp.Preprocessor):
             self._found.add(path)  # not offered again unless it could be opened
             self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
             return folder
+        if not is_malformed and stand_in(includepath) is not None:
+            return NOWHERE
         if not is_system_include and not is_library(includepath):
             if includepath not in self._out.missing:
                 self._out.missing.append(includepath)
@@ -202,6 +207,10 @@ class _Pcpp(pcpp.Preprocessor):
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
     def on_file_open(self, is_system_include, includepath):
+        if includepath.startswith(NOWHERE):
+            if (instead := stand_in(includepath.removeprefix(NOWHERE))) is None:
+                raise FileNotFoundError(includepath)
+            return io.StringIO(instead)
         real = os.path.realpath(includepath)
         allowed = any(is_below(real, root) for root in self._roots)
         if not allowed or not os.path.isfile(real):
@@ -215,6 +224,8 @@ class _Pcpp(pcpp.Preprocessor):
             raise KtcError("E-PP-SIZE", f"included files exceed {MAX_SOURCE_BYTES >> 20} MiB", Loc(includepath, 1))
         self._out.comments.scan(text, os.path.abspath(includepath))
         self._out.sources[os.path.abspath(includepath)] = text
+        if has_other_side(text):
+            self.auto_pragma_once_enabled = False  # pcpp would take it for one to be read once
         return io.StringIO(text)
 
     def on_unknown_macro_in_expr(self, ident):
