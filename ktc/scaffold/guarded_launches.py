@@ -118,8 +118,9 @@ def most_apart(roles: Roles) -> dict[str, int]:
     for that to be at least 1."""
     most: dict[str, int] = {}
     for text in roles.apart:
-        (name, *others) = dict.fromkeys(names_in(text))
-        if others or name not in roles.sizes or _value_at(text, name, 1) < 1 or _value_at(text, name, FAR) >= 1:
+        names = [*dict.fromkeys(names_in(text))]
+        name = names[0] if len(names) == 1 else ""
+        if name not in roles.sizes or _value_at(text, name, 1) < 1 or _value_at(text, name, FAR) >= 1:
             continue
         low, high = 1, FAR
         while high - low > 1:

@@ -110,8 +110,8 @@ _CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|else|elif|endif)\b", 
 
 
 def has_other_side(text: str) -> bool:
-    """Whether the guard that a header begins with has an ``#else``, which is what a second inclusion gets: such a header
-    is not to be read only once."""
+    """Whether the guard that a header begins with has an ``#else``, which is what a second inclusion gets: such a
+    header is not to be read only once."""
     depth = 0
     for m in _CONDITIONAL.finditer(text):
         if depth == 0 and m[1] != "ifndef":

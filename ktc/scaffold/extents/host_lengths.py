@@ -58,8 +58,7 @@ def _lengths(d: Draft, probe: Prober) -> dict[str, Extent]:
         text = spelled(elements, params) if elements is not None else None
         if not text:
             continue
-        meaning = {n: str(probe.meaning(n)) for n in names_in(text)}
-        text = NAME.sub(lambda m: m[0] if meaning[m[0]] == m[0] else f"({meaning[m[0]]})", text)
+        text = _in_sizes(text, probe)
         factors = text.strip("()").split(" * ")
         whole = all(f.isidentifier() for f in factors)
         length = Extent(tuple(factors) if whole else (f"({text})",), exact=True)
@@ -70,6 +69,12 @@ def _lengths(d: Draft, probe: Prober) -> dict[str, Extent]:
         except KtcError:
             continue
     return out
+
+
+def _in_sizes(text: str, probe: Prober) -> str:
+    """``text`` with what parameters are in the place of those that are no sizes of their own."""
+    meaning = {n: str(probe.meaning(n)) for n in names_in(text)}
+    return NAME.sub(lambda m: m[0] if meaning[m[0]] == m[0] else f"({meaning[m[0]]})", text)
 
 
 def _over(e: Expr, width: int) -> Expr | None:
