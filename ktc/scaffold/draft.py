@@ -78,6 +78,7 @@ def draft(k: Kernel) -> Draft:
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
+    d.positive = probe.positive
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.shapes = by_strides(d)
@@ -94,7 +95,7 @@ def draft(k: Kernel) -> Draft:
     d.shapes = lengthened(d, probe, seen)
     seen = with_windows(d, probe, seen)
     confirm(d, probe, seen)
-    d.positive = needs_positive(d, probe, seen)
+    d.positive = d.positive or needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
     as_launched(d, blocks)
     closed(d, whole)

@@ -102,6 +102,7 @@ class Prober:
         self.kernel, self.roles = kernel, roles
         self.work = 0.0  # what its probes have cost
         self.endless = False  # whether one did not end
+        self.positive = False  # whether one stored something only when all numbers were above 0
         self.refused: KtcError | None = None  # why the first could not be run
         self.access: dict[str, str] = {}  # roles of buffers, where runs have shown more than the source says
         self.ties = {**roles.tied, **(ties or {})}
@@ -287,14 +288,16 @@ class Prober:
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
         """A probe; None if the interpreter cannot run it or it does not end.
 
-        Where data decides how much is stored, it is looked at with numbers above 0 and with numbers below it, too; and
-        where truths decide what is done, with all of them true, all false, and each alone the one or the other; where
-        tables are searched, with all of their numbers below what is looked for, and all above.
+        Where data decides how much is stored, or whether anything is, it is looked at with numbers above 0 and with
+        numbers below it, too; where truths decide what is done, with all of them true, all false, and each alone the one
+        or the other; where tables are searched, with all of their numbers below what is looked for, and all above.
         """
         known = fills or {}
         found = self._run(sizes, known, -3.0)
-        for least in (0.5, -7.0) if self.counters and found is not None else ():
-            found = found and found.joined(self._run(sizes, known, least))
+        idle = found is not None and not found.run.stored
+        for least in (0.5, -7.0) if (self.counters or idle) and found is not None else ():
+            found = found and found.joined(again := self._run(sizes, known, least))
+            self.positive |= idle and least > 0 and again is not None and bool(again.run.stored)
         masks = [b for b in self.masks if b not in known]
         for truths in _truths(masks) if found is not None else ():
             found = found and found.joined(self._run(sizes, {**known, **truths}, -3.0))

@@ -285,8 +285,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     if content is not None and not (content.most == TRUTHS and (words or span is not None)):
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
-        last = plain(f"{most}") if content.kind == "offsets" else below
-        least = int(init == "index" and divides(d.kernel, p.sym))
+        last = plain(f"{most}") if content.kind == "offsets" or content.first else below
+        least = max(content.first, int(init == "index" and divides(d.kernel, p.sym)))
         lines += [f'init = "{init}"', f'range = [{least}, "{last}"]']
         guesses.append("range")
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
