@@ -289,8 +289,8 @@ class Prober:
         """A probe; None if the interpreter cannot run it or it does not end.
 
         Where data decides how much is stored, or whether anything is, it is looked at with numbers above 0 and with
-        numbers below it, too; where truths decide what is done, with all of them true, all false, and each alone the one
-        or the other; where tables are searched, with all of their numbers below what is looked for, and all above.
+        numbers below it, too; where truths decide what is done, with all of them true, all false, and each alone the
+        one or the other; where tables are searched, with all of their numbers below what is looked for, and all above.
         """
         known = fills or {}
         found = self._run(sizes, known, -3.0)

@@ -187,7 +187,7 @@ void go(const float* from, float* to, int n, int height, int total, int blocks) 
 
 
 def test_blocks_that_overlap_by_a_number_of_rounds_keep_some_elements_of_their_own() -> None:
-    """As a choice between differences of the host's own numbers, the number of rounds had no value that fits a block."""
+    """As a choice between differences of numbers of the host, the rounds had no value that leaves a block elements."""
     d = draft(ktc.loads(PYRAMID).kernel)
     assert "rounds" in d.names and "total" not in d.names
     assert d.roles.room["rounds"] == 31 and all(0 < s["rounds"] < 32 for _, s, _ in d.scenarios)
