@@ -23,8 +23,8 @@ class Draft:
     sizes, or a number. ``given``: sizes that are constants of the source, with their values. ``limits``: how many
     values an index buffer may hold, where that is a number. ``positive``: with numbers of both signs some results are
     no numbers, or nothing is stored. ``races``: threads race at the sizes of the probes, which its author is told;
-    whether they do at others says nothing of those. ``parts``: how much of buffers of a fixed length sizes need, and how
-    long those are.
+    whether they do at others says nothing of those. ``parts``: how much of buffers of a fixed length sizes need, and
+    how long those are.
     """
 
     kernel: Kernel

@@ -12,6 +12,7 @@ import numpy as np
 from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
 
+from .contents import fills_at
 from .model import Draft
 from .probe import Prober, Seen
 from .roles import buffers_of
@@ -166,8 +167,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     def idle(sizes: Mapping[str, int]) -> bool:
         if offsets or not legal(sizes):  # offsets mean something in buffers of their length alone
             return False
-        shapes = d.elements(sizes)
-        return probe.idle(sizes, {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents})
+        return probe.idle(sizes, fills_at(d.contents, probe, sizes, d.elements(sizes)))
 
     if not probe.leads(start) and seen:
         start |= {n: v for n, v in seen[0].sizes.items() if n not in windows}

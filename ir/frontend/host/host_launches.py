@@ -41,6 +41,7 @@ from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
 from .same_memory import same_memory
 from .struct_arguments import Member, members, told, unchosen
+from .tensor_accessors import asked_as
 
 
 class HostLaunch:
@@ -155,7 +156,9 @@ class HostLaunch:
         self.known: dict[str, Sym] = {}
         for whole, p, a in self._members():
             if isinstance(a, c_ast.ID):
-                self.known.setdefault(a.name + p.sym.name[len(whole) :], p.sym)
+                member = p.sym.name[len(whole) :]
+                for name in (member, *asked_as(member)):
+                    self.known.setdefault(a.name + name, p.sym)
         for p, a in self._pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr

@@ -106,6 +106,7 @@ struct THCDeviceTensor {
 // The first thread gets what `op` makes of the values of the first `count` threads.
 template <typename T, typename Op> __device__ T reduceBlock(T* shared, int count, T value, Op op, T init) {
   if (count == 0) return init;
+  __syncthreads();
   if (threadIdx.x < count) shared[threadIdx.x] = value;
   __syncthreads();
   if (threadIdx.x < 32) {

@@ -13,6 +13,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import Binary, Const, Expr
 from ktc.ir.types import I64, scalar_of
 
+from ..contents import fills_at
 from ..model import Draft
 from ..probe import Prober, Seen
 from ..shapes import Extent
@@ -43,8 +44,7 @@ def _odd(d: Draft, probe: Prober, even: Mapping[str, int]) -> list[Seen]:
     for more in ODD:
         sizes = {n: v + more * (n in own) for n, v in even.items()}
         if probe.launches(sizes):
-            shapes = d.elements(sizes)
-            fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+            fills = fills_at(d.contents, probe, sizes, d.elements(sizes))
             found += [s] if (s := probe.look(sizes, fills)) is not None else []
     return found
 

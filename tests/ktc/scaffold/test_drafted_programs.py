@@ -256,3 +256,47 @@ def test_an_extent_that_a_loop_assigns_is_its_counter() -> None:
     d = draft(k)
     assert d.names == ["cols"] and "cols - 1" in str(d.tied("i"))
     assert not any("before its first element" in doubt for doubt in d.doubts)
+
+
+def test_sizes_are_as_large_as_shared_memory_of_their_length_asks_for() -> None:
+    """At a size below that of a block its threads went beyond the array, and the draft was said to be defective."""
+    d = draft(
+        ktc.loads("""
+    __global__ void total(const int* x, int* sum, int n) {
+      extern __shared__ int kept[];
+      int i = blockIdx.x * blockDim.x + threadIdx.x, mine = i < n ? x[i] : 0;
+      kept[threadIdx.x] = mine;
+      __syncthreads();
+      for (int s = blockDim.x / 2; s > 0; s /= 2) {
+        if (threadIdx.x < s) kept[threadIdx.x] += kept[threadIdx.x + s];
+        __syncthreads();
+      }
+      if (threadIdx.x == 0) sum[blockIdx.x] = kept[0];
+    }
+    void go(const int* x, int* sum, int n) { total<<<(n + 255) / 256, 256, n * sizeof(int)>>>(x, sum, n); }
+    """).kernel
+    )
+    assert not any("run at" in doubt for doubt in d.doubts)
+    assert max(d.least.get("n", 1), d.steps.get("n", 1)) >= 256 and all(s["n"] >= 256 for _, s, _ in d.scenarios)
+
+
+LABELLED = """
+__global__ void loss(const float* weight, const float* x, const long* label, const float* total, float* y, int n,
+                     int c) {
+  if (total[0] <= 0.0f) return;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = -weight[label[i] - 1] * x[i * c + label[i] - 1] / total[0];
+}
+void go(const float* w, const float* x, const long* l, const float* t, float* y, int n, int c) {
+  loss<<<(n + 127) / 128, 128>>>(w, x, l, t, y, n, c);
+}
+"""
+
+
+def test_labels_that_are_counted_from_one_and_a_guard_that_asks_for_positive_numbers(tmp_path: Path) -> None:
+    """A label of 0 reads before the first class; and with a total below 0 nothing was seen at all."""
+    (tmp_path / "k.cu").write_text(LABELLED)
+    program, told = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
+    assert program.workload is not None and not any("run at" in t for t in told)
+    label, total, weight = (program.workload.arg(n) for n in ("label", "total", "weight"))
+    assert label.range == (1, "c") and weight.shape == ("c",) and total.init == "uniform"
