@@ -79,6 +79,9 @@ class Launch:
     ``together``: the names of buffers for which it passes the same memory, in groups. ``first``: counters of loops of
     the host that the extents depend on, with what they are in the first round: the launch is that of this round.
     ``filled``: buffers of integers with the least and the largest number that the host is seen to put into them.
+    ``rounds``: parameters that are counters of loops of the host around the launch, with the least value, where they
+    end (which they do not come to) and the step from one to the next. ``allocated``: buffers with the bytes that the
+    host allocates for them beside the launch.
 
     Extents of blocks that are numbers have the type i32, whatever type the source's host code has for them: lanes and
     warps are counted in it.
@@ -96,6 +99,8 @@ class Launch:
     together: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
     first: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
     filled: tuple[tuple[str, int, int], ...] = field(default=(), compare=False)
+    rounds: tuple[tuple[str, Expr, Expr, Expr], ...] = field(default=(), compare=False)
+    allocated: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         block = tuple(cast(n, I32) if isinstance(n, Const) else n for n in self.block)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BLOCK = 4194301  # the largest prime below 2^22
 
-WHOLE = frozenset({"arange", "offsets", "distinct", "distinct-rows"})
+WHOLE = frozenset({"arange", "offsets", "sorted", "distinct", "distinct-rows"})
 """Contents that mean something as a whole, by their order or by differing: never repeated."""
 
 _PLAIN = {
@@ -298,6 +298,13 @@ def _offsets(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     return values
 
 
+def _sorted(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
+    """Random numbers in ascending order: a table that is searched."""
+    import numpy as np
+
+    return np.sort(_uniform(rng, n, bounds, floating))
+
+
 def _arange(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     import numpy as np
 
@@ -317,6 +324,7 @@ INITS: dict[str, Callable[[Any, int, Any, bool], Any]] = {
     "zeros": _zeros,
     "arange": _arange,
     "offsets": _offsets,
+    "sorted": _sorted,
     "poison": _poison,
 }
 """How an argument can be filled: name -> (generator, count, bounds, is float) -> values."""

@@ -161,7 +161,7 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
         for _ in range(ROUNDS if root else 1):
             given = {**macros, **spec.defines}
             read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
-            lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, os.path.join(d, h))}
+            lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, _place(d, h))}
             more = {d: h for h, d in lacking.items() if d not in folders}
             mentioned = {n: v for n, v in flags.macros.items() if n not in given and _mentions(read, n)}
             stops = [f"the #error of {at} is passed over, as headers are missing" for at in read.passed_over]
@@ -190,6 +190,12 @@ def _elsewhere(read: Preprocessed, flags: BuildFlags, tree: Tree | None) -> Iter
             folder = tree.only(header)
         if folder:
             yield header, folder
+
+
+def _place(folder: str, header: str) -> str:
+    """Where the ``header`` is that is relative to ``folder`` or, named with a way up, ``../common.h``, lies in it."""
+    path = os.path.join(folder, header)
+    return path if os.path.isfile(path) else os.path.join(folder, os.path.basename(header))
 
 
 def _mentions(read: Preprocessed, name: str) -> bool:

@@ -11,13 +11,15 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ktc.project.source_trees import read_bytes
 
 from .cmake_files import commands
 from .project_roots import is_within
+
+CMAKE = "CMakeLists.txt"
 
 MAX_HOPS = 8
 """Variables inside variables that are followed."""
@@ -48,8 +50,35 @@ def build_flags(source: str, root: str) -> BuildFlags:
         for name, read in READERS.items():
             file = folder / name
             if file.is_file() and is_within(root, str(file)):
-                return _flags(str(file), root, [*read(read_bytes(str(file)).decode("utf-8", "replace"))])
+                flags = _flags(str(file), root, [*read(_text(file))])
+                return _inherited(flags, folder, root) if name == CMAKE else flags
     return BuildFlags()
+
+
+def _inherited(flags: BuildFlags, folder: Path, root: str) -> BuildFlags:
+    """``flags`` of the CMakeLists.txt in ``folder`` with those of the files above that add it to their build, directly
+    or by another."""
+    child = folder
+    for above in folder.parents:
+        file = above / CMAKE
+        if not is_within(root, str(above)):
+            break
+        if not file.is_file() or not is_within(root, str(file)) or child not in _added(above, _text(file)):
+            continue
+        more = _flags(str(file), root, [*_of_cmake(_text(file))])
+        folders = tuple(dict.fromkeys((*flags.folders, *more.folders)))
+        flags, child = replace(flags, folders=folders, macros={**more.macros, **flags.macros}), above
+    return flags
+
+
+def _added(folder: Path, text: str) -> set[Path]:
+    """The folders that the CMakeLists.txt of ``folder`` adds to its build."""
+    named = (words[0] for command, words in commands(text) if command == "add_subdirectory" and words)
+    return {Path(os.path.normpath(folder / name)) for name in named}
+
+
+def _text(file: Path) -> str:
+    return read_bytes(str(file)).decode("utf-8", "replace")
 
 
 def _flags(file: str, root: str, words: list[str]) -> BuildFlags:
@@ -136,7 +165,7 @@ def _of_cmake(text: str) -> Iterator[str]:
 
 
 READERS: dict[str, Callable[[str], Iterator[str]]] = {
-    "Makefile": _of_make, "makefile": _of_make, "GNUmakefile": _of_make, "CMakeLists.txt": _of_cmake,
+    "Makefile": _of_make, "makefile": _of_make, "GNUmakefile": _of_make, CMAKE: _of_cmake,
 }  # fmt: skip
 """Build files by name, the first that a folder has is read, with what takes flags out of their text."""
 

@@ -61,12 +61,23 @@ class Content:
     row: tuple[int, int] = (1, 0)
     """How long rows are of which just one element is an index, and which; other numbers are what they are."""
 
+    first: int = 0
+    """The least index: 1 where they are counted from 1, as labels of Lua are."""
+
     def fill(self, size: int, elements: int) -> Fill:
         if self.kind.startswith("distinct"):
-            return distinct(size)
+            return lambda n: distinct(size)(n) + self.first
+        last = constant(max(size, 1) - 1 + self.first)
         if self.row[0] > 1:
-            return in_rows(constant(max(size, 1) - 1), *self.row)
-        return constant(max(size, 1) - 1) if self.kind == "index" else offsets(size, elements)
+            return in_rows(last, *self.row)
+        return last if self.kind == "index" else offsets(size, elements)
+
+
+def fills_at(
+    contents: Sequence[Content], probe: Prober, sizes: Mapping[str, int], elements: Mapping[str, int]
+) -> dict[str, Fill]:
+    """What the buffers of ``contents`` hold at these sizes, where they have so many ``elements``."""
+    return {c.buffer: c.fill(probe.value(c.name, sizes), elements[c.buffer]) for c in contents}
 
 
 def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]:
@@ -83,6 +94,7 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
         new = [c for p in asked if p.sym.name not in fills and (c := _content(k, p, probe, before, fills))]
         if not new:
             break
+        new = [replace(c, first=1) if _from_one(c, probe, before, fills) else c for c in new]
         found += new
         plain = before
         for c in new:
@@ -110,6 +122,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         or t.kind == "bool"
         or p.init
         or name in probe.filled
+        or name in probe.searched
     ):
         return None
     if access_role(p, k) == "out" or name in counters(k):
@@ -218,6 +231,14 @@ def _deciding(k: Kernel) -> set[str]:
 def _behind(exprs: Iterable[Expr], sources: Mapping[Sym, list[Expr]]) -> set[str]:
     """The buffers that the expressions depend on, through variables."""
     return {x.buffer.name for x in made_of(exprs, sources) if isinstance(x, Load)}
+
+
+def _from_one(c: Content, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> bool:
+    """Whether indices are counted from 1: with 0 there is read before the first element of something, with 1 not."""
+    if c.kind != "index" or c.most == TRUTHS or all(low >= 0 for low, _ in before.reach.values()):
+        return False
+    one = _at(1, c.buffer, probe, before, fills)
+    return any(low < 0 <= one.reach[b][0] for b, (low, _) in before.reach.items() if b in one.reach)
 
 
 def _further(before: Seen, after: Seen | None) -> bool:

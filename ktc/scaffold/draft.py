@@ -13,17 +13,19 @@ from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
-from .checking.confirming import confirm, needs_positive, with_windows
+from .checking.confirming import confirm, large_enough, needs_positive, with_windows
 from .checking.modes import modes
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_equal_extents
+from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
+from .extents.host_lengths import lengthened
 from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
-from .guarded_launches import guarded, unfollowed
-from .host_steps import middles
+from .guarded_launches import guarded, most_apart, unfollowed
+from .host_steps import in_rounds, middles
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
@@ -62,13 +64,13 @@ def draft(k: Kernel) -> Draft:
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
     free = unfollowed(k, d.roles)
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
-    places = middles(k, d.roles)
+    places = {**middles(k, d.roles), **in_rounds(k, d.roles)}
     d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
     d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
-    for found_room in (of_one_block(k), of_arrays(k), longest_rows(k, d.roles.sizes, meanings)):
+    for found_room in (of_one_block(k), of_arrays(k), longest_rows(k, d.roles.sizes, meanings), most_apart(d.roles)):
         room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
     d.roles = replace(d.roles, room=room)
     d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
@@ -76,9 +78,11 @@ def draft(k: Kernel) -> Draft:
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
+    d.positive = probe.positive
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.shapes = by_strides(d)
+    d.parts = used_parts(k, Prober(k, d.roles, d.ties), seen, d.names)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = observed_roles(d, probe, seen)
     bits = read_from_bits(k)
@@ -88,9 +92,10 @@ def draft(k: Kernel) -> Draft:
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
-    seen = with_windows(d, probe, seen)
+    d.shapes = lengthened(d, probe, seen)
+    seen = large_enough(d, probe, with_windows(d, probe, seen))
     confirm(d, probe, seen)
-    d.positive = needs_positive(d, probe, seen)
+    d.positive = d.positive or needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
     as_launched(d, blocks)
     closed(d, whole)
@@ -187,7 +192,7 @@ def _looks(d: Draft, coarsest: int) -> tuple[Prober, list[Seen]]:
 def _units(d: Draft) -> list[int]:
     """What sizes are multiples of at most in the first probes, from the coarsest that makes them short; just one where
     no size makes them any shorter. The last with which grids differ will do, too: if all probes have the same grid,
-    what grows with it looks like a constant."""
+    what grows with it looks like a constant. One that leaves no launch at all is no shorter."""
     units = [d.roles.coarsest, *COARSEST]
     lengths: list[float] = []
     before = 0
@@ -196,8 +201,8 @@ def _units(d: Draft) -> list[int]:
         probes = probe.sizes()
         if k > before and lengths[before] <= ENOUGH and probes and not probe.grids_differ(probes):
             return units[before:]
-        lengths.append(max((probe.length(sizes) for sizes in probes), default=0.0))
-        if lengths[-1] <= USUAL:
+        lengths.append(max((probe.length(sizes) for sizes in probes), default=max(lengths, default=0.0)))
+        if probes and lengths[-1] <= USUAL:
             return units[k:]
         if probe.grids_differ(probes):
             before = k

@@ -56,7 +56,8 @@ def needs_launch(k: Kernel) -> str:
         return "the source has no <<<>>> of this kernel that can be followed to its sizes"
     fixed = not any(used(e) for e in k.launch.grid) and any(not is_const(e, 1) for e in k.launch.grid)
     threads = math.prod(int(evaluate(e, {}) or 1) for e in (*k.launch.grid, *k.launch.block))
-    bounds = _bounds(k, _block(k, set("xyz"))) if fixed and (threads > HUGE or not strides_by_grids(k)) else ()
+    shared_out = strides_by_grids(k) or _strides_by(k, threads)
+    bounds = _bounds(k, _block(k, set("xyz"))) if fixed and (threads > HUGE or not shared_out) else ()
     if any(each > 1 for _, (_, each) in bounds):
         return "the source launches a fixed number of blocks; this grid follows the guards"
     return ""
@@ -68,6 +69,15 @@ def strides_by_grids(k: Kernel) -> bool:
     Blocks that are only counted row by row, ``blockIdx.x + blockIdx.y * gridDim.x``, do not go on.
     """
     return any(_strides(e) for s in walk(k.body) for e in stmt_exprs(s))
+
+
+def _strides_by(k: Kernel, threads: int) -> bool:
+    """Whether a loop goes on by a number that is that of the ``threads`` of the launch: with others it would do
+    elements twice, or leave some out."""
+    loops = [s for s in walk(k.body) if isinstance(s, For)]
+    steps = [without_casts(s.step) for s in loops]
+    by = [x for e in steps if isinstance(e, Binary) and e.op == "+" for x in (e.a, e.b)]
+    return any(evaluate(x, k.knob_values) == threads for x in by)
 
 
 def _strides(e: Expr) -> bool:

@@ -17,6 +17,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, For, HwIndex, Sym, Var
 from ktc.ir.walk import all_exprs, used, walk
+from ktc.ir.workload import size_expressions
 from ktc.passes.shared.loop_bounds import upper_bound
 
 from .drafted_launches import compared_with, strides_by_grids
@@ -112,6 +113,32 @@ def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
     return found, apart
 
 
+def most_apart(roles: Roles) -> dict[str, int]:
+    """The sizes that the distance of blocks is a number less of, ``16 - 2 * border``, with the most that they may be
+    for that to be at least 1."""
+    most: dict[str, int] = {}
+    for text in roles.apart:
+        names = [*dict.fromkeys(names_in(text))]
+        name = names[0] if len(names) == 1 else ""
+        if name not in roles.sizes or _value_at(text, name, 1) < 1 or _value_at(text, name, FAR) >= 1:
+            continue
+        low, high = 1, FAR
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _value_at(text, name, middle) >= 1 else (low, middle)
+        most[name] = min(low, most.get(name, low))
+    return most
+
+
+FAR = 1 << 16
+"""More than blocks are threads apart."""
+
+
+def _value_at(text: str, name: str, n: int) -> int:
+    """The formula ``text`` over the one size ``name`` where that is ``n``."""
+    return size_expressions.evaluate(text, {name: n})
+
+
 def unfollowed(k: Kernel, roles: Roles) -> list[str]:
     """The host's numbers of blocks among ``roles.sizes`` of which neither the host's code nor the guards say what they
     are, although guards leave some threads without work: too few blocks leave elements to nobody."""
@@ -139,4 +166,4 @@ def _is(extent: Expr, count: Sym, known: Mapping[str, int], each: int) -> bool:
     return all(m is not None and 0 <= m - -(-n // each) <= 1 for n, m in zip(tried, made))
 
 
-__all__ = ["guarded", "unfollowed"]
+__all__ = ["guarded", "most_apart", "unfollowed"]

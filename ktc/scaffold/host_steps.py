@@ -2,7 +2,7 @@
 
 ``eliminate(a, n, k)`` works on what lies beyond row ``k`` of ``n``: threads with ``j > k && j < n`` do something. As a
 size of its own ``k`` would be as large as ``n``, where nothing is left to do. What makes a place: each comparison with
-it leaves less to do as it grows. A draft puts it in the middle.
+it leaves less to do as it grows; or the host counts it, in a loop around the launch. A draft puts it in the middle.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from .bounding import values
 from .given_values import definitions
 from .inner_strides import accesses
 from .roles import Roles
+from .windows import spelled
 
 Signs = dict[Sym, int]
 
@@ -59,6 +60,25 @@ def middles(k: Kernel, roles: Roles) -> dict[str, str]:
         if ends and all(signs[s] > 0 for signs in mine):
             out[params[s]] = f"{ends[0]} / 2"
     return out
+
+
+def in_rounds(k: Kernel, roles: Roles) -> dict[str, str]:
+    """The sizes among ``roles`` that the launch passes the counter of a loop of the host for, with the middle of the
+    values that this has, whatever the kernel does with it."""
+    known = {p.sym for p in k.params if p.sym.name in {*roles.sizes, *roles.tied, *roles.fixed}}
+    out: dict[str, str] = {}
+    for name, *values_of in k.launch.rounds if k.launch is not None else ():
+        least, end, step = (spelled(e, known) for e in values_of)
+        if name in roles.sizes and least and end and step:
+            out[name] = _middle(least, end, step)
+    return out
+
+
+def _middle(least: str, end: str, step: str) -> str:
+    """The value in the middle of those from ``least`` on, below ``end``, that are ``step`` apart."""
+    length = end if least == "0" else f"({end} - {least})"
+    half = f"{length} / 2" if step == "1" else f"{length} / (2 * {step}) * {step}"
+    return half if least == "0" else f"{least} + {half}"
 
 
 def _ends(mine: Sequence[Signs], told: Sequence[Signs]) -> Iterator[Sym]:
@@ -124,4 +144,4 @@ def _signs(e: Expr, sign: int, sources: Mapping[Sym, Expr]) -> Iterator[tuple[Sy
             yield from ((s, 0) for s in used(x))
 
 
-__all__ = ["middles"]
+__all__ = ["in_rounds", "middles"]

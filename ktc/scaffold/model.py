@@ -22,8 +22,9 @@ class Draft:
     ``doubts`` are for the author to look at; ``ties`` are integers that are no size of their own: what they equal, in
     sizes, or a number. ``given``: sizes that are constants of the source, with their values. ``limits``: how many
     values an index buffer may hold, where that is a number. ``positive``: with numbers of both signs some results are
-    no numbers. ``races``: threads race at the sizes of the probes, which its author is told; whether they do at others
-    says nothing of those.
+    no numbers, or nothing is stored. ``races``: threads race at the sizes of the probes, which its author is told;
+    whether they do at others says nothing of those. ``parts``: how much of buffers of a fixed length sizes need, and
+    how long those are.
     """
 
     kernel: Kernel
@@ -36,6 +37,7 @@ class Draft:
     races: bool = False
     access: dict[str, str] = field(default_factory=dict)  # what runs have shown buffers to be: out, inout
     shapes: dict[str, Extent | None] = field(default_factory=dict)
+    parts: tuple[tuple[Extent, int], ...] = ()
     steps: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
@@ -71,8 +73,11 @@ class Draft:
         return [n for n in ties if isinstance(self.tied(n), int) and n not in self.limits]
 
     def possible(self, sizes: Mapping[str, int]) -> bool:
-        """Whether there are as many values at ``sizes`` as must differ in a row, and room in rows of a fixed length."""
+        """Whether there are as many values at ``sizes`` as must differ in a row, and room in rows and in buffers of a
+        fixed length."""
         if any(sizes.get(n, 0) > room for n, room in self.roles.room.items()):
+            return False
+        if any(part.value(sizes) > length for part, length in self.parts):
             return False
         rows = [c for c in self.contents if c.kind == "distinct-rows"]
         extents = {c.name: e.factors[-1:] for c in rows if (e := self.shapes.get(c.buffer)) is not None}

@@ -14,7 +14,7 @@ import numpy as np
 from ktc.ir.interp import RunResult
 from ktc.ir.types import scalar_of
 
-from .contents import TRUTHS
+from .contents import TRUTHS, fills_at
 from .integer_values import mark_of
 from .model import Draft
 from .probe import Fill, Prober, Seen
@@ -47,7 +47,7 @@ def _run(d: Draft, probe: Prober, sizes: Mapping[str, int], buffer: str, *, mixe
     ``mixed``: with :func:`_mixed` contents.
     """
     shapes = d.elements(sizes)
-    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+    fills = fills_at(d.contents, probe, sizes, shapes)
     result = probe.exact(sizes, shapes, fills | _mixed(d, fills) if mixed else fills, undefined=(buffer,))
     return None if result is None or any(f.kind in ("fuel", "out-of-bounds") for f in result.findings) else result
 

@@ -29,6 +29,7 @@ from ktc.passes.raising.check.run_length import statements
 from .indices import most_threads
 from .integer_values import counters, divides
 from .roles import Roles, access_role, buffers_of, lanes_of
+from .searched_tables import searched
 from .windows import NAME, PROBED, names_in
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ MOST_SHARED = 48 << 10
 
 FUEL, SHORT_FUEL = 20_000, 1_000
 """Statements of a run; of one that only asks whether anything is stored."""
+
+FAR_AWAY = 100
+"""A number above all that the buffers of a probe hold."""
 
 WORK = 1 << 27
 """Statements of a probe times its threads, from which on it takes more than a second."""
@@ -98,6 +102,7 @@ class Prober:
         self.kernel, self.roles = kernel, roles
         self.work = 0.0  # what its probes have cost
         self.endless = False  # whether one did not end
+        self.positive = False  # whether one stored something only when all numbers were above 0
         self.refused: KtcError | None = None  # why the first could not be run
         self.access: dict[str, str] = {}  # roles of buffers, where runs have shown more than the source says
         self.ties = {**roles.tied, **(ties or {})}
@@ -105,6 +110,11 @@ class Prober:
 
         self.differences = [n for n, text in self.ties.items() if "-" in str(text)]
         """Those of them from which something is taken off."""
+
+        self.computed = [
+            p.sym.name for p in kernel.params if {*names_in(str(self.ties.get(p.sym.name, "")))} & self._numbers()
+        ]
+        """Parameters that are computed from sizes."""
 
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
         self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
@@ -115,6 +125,9 @@ class Prober:
         self.divisors = {s.name for s in whole if divides(kernel, s)}
         self.filled = {n: span for n, span in values_told(kernel).items() if span[0]}
         """Integers that do not begin at 0 say where something is only as the host has them."""
+
+        self.searched = searched(kernel)
+        """Tables that are searched, which are read to their ends only if what is looked for is at neither."""
 
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
         self.reached: tuple[Expr, ...] = ()
@@ -203,8 +216,11 @@ class Prober:
         return fit[k % len(fit)] if fit else sizes
 
     def grids_differ(self, probes: Sequence[Mapping[str, int]]) -> bool:
-        """Whether launches of these sizes do not all have the same grid, where that depends on sizes at all."""
-        return not self.open_grid or len({geometry_of(self.kernel, self.scalars(s)).grid for s in probes}) > 1
+        """Whether launches of these sizes do not all have the same grid, where that depends on sizes at all, nor the
+        same number for a parameter that is computed from sizes: of ``(n + 16383) / 16384`` small sizes show one."""
+        if self.open_grid and len({geometry_of(self.kernel, self.scalars(s)).grid for s in probes}) < 2:
+            return False
+        return all(len({self.value(n, s) for s in probes}) > 1 for n in self.computed)
 
     def _free(self) -> list[str]:
         return [n for n in self.roles.sizes if n not in self.ties]
@@ -272,16 +288,22 @@ class Prober:
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
         """A probe; None if the interpreter cannot run it or it does not end.
 
-        Where data decides how much is stored, it is looked at with numbers above 0 and with numbers below it, too; and
-        where truths decide what is done, with all of them true, all false, and each alone the one or the other.
+        Where data decides how much is stored, or whether anything is, it is looked at with numbers above 0 and with
+        numbers below it, too; where truths decide what is done, with all of them true, all false, and each alone the
+        one or the other; where tables are searched, with all of their numbers below what is looked for, and all above.
         """
         known = fills or {}
         found = self._run(sizes, known, -3.0)
-        for least in (0.5, -7.0) if self.counters and found is not None else ():
-            found = found and found.joined(self._run(sizes, known, least))
+        idle = found is not None and not found.run.stored
+        for least in (0.5, -7.0) if (self.counters or idle) and found is not None else ():
+            found = found and found.joined(again := self._run(sizes, known, least))
+            self.positive |= idle and least > 0 and again is not None and bool(again.run.stored)
         masks = [b for b in self.masks if b not in known]
         for truths in _truths(masks) if found is not None else ():
             found = found and found.joined(self._run(sizes, {**known, **truths}, -3.0))
+        tables = [b for b, kind in self.searched.items() if kind == "sorted" and b not in known]
+        for number in (-FAR_AWAY, FAR_AWAY) if tables and found is not None else ():
+            found = found and found.joined(self._run(sizes, {**known, **dict.fromkeys(tables, constant(number))}, -3.0))
         return found
 
     def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:

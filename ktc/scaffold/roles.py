@@ -158,10 +158,19 @@ def _counted(e: Expr) -> set[Sym]:
 
 def _tied(k: Kernel) -> Iterator[tuple[str, str]]:
     """What the launch computes for parameters, where a workload can say it."""
-    for name, e in k.launch.passed if k.launch is not None else ():
+    passed = k.launch.passed if k.launch is not None else ()
+    mine = {p.sym for p in k.params}
+    for name, e in passed:
+        others = {s for n, x in passed if n != name for s in used(x)}
         text = spelled(e, used(e))
-        if text is not None:
+        if text is not None and not (_untold(text) and not used(e) & (mine | others)):
             yield name, text[1:-1] if text.startswith("(") and text.count("(") == 1 else text
+
+
+def _untold(text: str) -> bool:
+    """Whether ``text`` is a difference of several sizes, or a choice between them: ``n if n < total - t else total -
+    t``. Where nothing else is made of those, it says less of a parameter than that this is a size of its own."""
+    return len({*names_in(text)}) > 1 and (" - " in text or " if " in text)
 
 
 def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:

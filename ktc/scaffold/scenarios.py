@@ -12,10 +12,11 @@ import numpy as np
 from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
 
+from .contents import fills_at
 from .model import Draft
 from .probe import Prober, Seen
 from .roles import buffers_of
-from .windows import USUAL
+from .windows import USUAL, names_in
 
 TARGETS = {"small": (1 << 18, 1 << 21), "medium": (1 << 23, 1 << 25), "large": (1 << 27, 1 << 32)}
 """Bytes of all buffers and scalars moved by all threads, at most, by scenario. Small fits a GPU's first-level caches,
@@ -56,6 +57,16 @@ def work_of(seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str])
     a = np.array([[1.0, *(math.log(s[n]) for n in names)] for s, _ in rows])
     x = np.linalg.lstsq(a, np.array([math.log(n) for _, n in rows]), rcond=None)[0]
     return Work(math.exp(x[0]), {n: min(max(p, 0.0), 3.0) for n, p in zip(names, x[1:])})
+
+
+def _more(d: Draft, probe: Prober, seen: Sequence[Seen]) -> list[Seen]:
+    """Where there are as many sizes as probes, which any law goes through: the first with each size twice as large."""
+    if len(seen) > len(d.names):
+        return []
+    first = seen[0].sizes
+    twice = [{**first, n: 2 * first[n]} for n in d.names if n in d.roles.sizes]
+    looks = (probe.look(sizes) for sizes in twice if probe.launches(sizes) and d.possible(sizes))
+    return [s for s in looks if s is not None]
 
 
 def grown(
@@ -130,7 +141,7 @@ def busied(idle_at: Mapping[str, int], busy_at: Mapping[str, int], idle: Callabl
 def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     """Scenarios of each of ``TARGETS`` for ``d``, one held out, an odd one; and the most of each size."""
     widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
-    work = work_of([(s.sizes, s.accesses) for s in seen], d.names) if seen else Work(1.0, {})
+    work = work_of([(s.sizes, s.accesses) for s in (*seen, *_more(d, probe, seen))], d.names) if seen else Work(1.0, {})
     allowed_at = [s.sizes for s in seen[:1]] or probe.sizes()[:1]
     start = {n: allowed_at[0].get(n, 64) if allowed_at else 64 for n in d.names}
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
@@ -156,8 +167,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     def idle(sizes: Mapping[str, int]) -> bool:
         if offsets or not legal(sizes):  # offsets mean something in buffers of their length alone
             return False
-        shapes = d.elements(sizes)
-        return probe.idle(sizes, {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents})
+        return probe.idle(sizes, fills_at(d.contents, probe, sizes, d.elements(sizes)))
 
     if not probe.leads(start) and seen:
         start |= {n: v for n, v in seen[0].sizes.items() if n not in windows}
@@ -214,9 +224,10 @@ def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]
     """The most that each size may be: ``largest`` doubled while all elements and threads have numbers of 32 bits.
 
     Most kernels compute them so. Wider ranges allow products that wrap, and whatever might is refused for it. Sizes
-    that decide whether the source comes to the launch are as large as that allows.
+    that decide whether the source comes to the launch are as large as that allows; those that a buffer of a fixed
+    length has to have room for stay as they are.
     """
-    most, held = dict(largest), set[str]()
+    most, held = dict(largest), {n for part, _ in d.parts for f in part.factors for n in names_in(f)}
     while max((v for n, v in most.items() if n not in held), default=MOST_SIZE) < MOST_SIZE:
         more = {n: v if n in held else 2 * v for n, v in most.items()}
         if not probe.leads(more) and (bound := [n for n in probe.deciding() if n in {*most} - held]):

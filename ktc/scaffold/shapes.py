@@ -187,7 +187,8 @@ def _bounding(products: np.ndarray, factors: _Factors, most: float) -> Iterator[
     number that bounds every extent, or that and one element more."""
     extents, degree = factors.extents, products.shape[1]
     whole = factors.values[products].prod(axis=1)
-    ratio = extents / whole
+    with np.errstate(divide="ignore", invalid="ignore"):  # a factor may be 0 at some sizes: none of a shape
+        ratio = extents / whole
     alike = ratio.max(axis=1, initial=0) <= WORST * ratio.min(axis=1, initial=np.inf)
     products, whole = products[alike], whole[alike]
     composed = 2 * factors.composed[products].any(axis=1)

@@ -31,6 +31,7 @@ from .plain_integers import TRUTH_VALUES, counted, values_compared
 from .probe import values_told
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
+from .searched_tables import searched
 from .shapes import Extent
 from .windows import names_in
 
@@ -269,6 +270,10 @@ DIVISORS = 100
 """Integers that something is divided by are up to this."""
 
 
+NUMBERS = 10_000
+"""Integers of a table that is searched are up to this."""
+
+
 def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     """What the buffer ``p`` holds, as lines of a workload, and which of them are guesses."""
     name, role, lines, guesses = p.sym.name, d.role(p), list[str](), list[str]()
@@ -280,8 +285,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     if content is not None and not (content.most == TRUTHS and (words or span is not None)):
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
-        last = plain(f"{most}") if content.kind == "offsets" else below
-        least = int(init == "index" and divides(d.kernel, p.sym))
+        last = plain(f"{most}") if content.kind == "offsets" or content.first else below
+        least = max(content.first, int(init == "index" and divides(d.kernel, p.sym)))
         lines += [f'init = "{init}"', f'range = [{least}, "{last}"]']
         guesses.append("range")
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
@@ -291,6 +296,11 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         least, most = told[name]
         lines += ['init = "ints"', f"range = [{least}, {most}]"]
         guesses.append("range")
+    elif role != "out" and (order := searched(d.kernel).get(name)):
+        whole = scalar_of(p.sym.type).is_int
+        lines += [f'init = "{"ints" if whole and order == "uniform" else order}"']
+        lines += [f"range = [0, {NUMBERS}]"] if whole else []
+        guesses += ["range"] if whole else []
     elif name in counters(d.kernel) or counted(d.kernel, p):
         lines.append('init = "zeros"')
     elif role != "out" and span is not None:

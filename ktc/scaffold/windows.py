@@ -45,6 +45,12 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
         case Binary(op, a, b) if op in FORMULAS:
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
+        case Call("min" | "max" | "cdiv" as fn, args):
+            bare = [spelled(x, params, sources) for x in args]
+            return f"{fn}({', '.join(x for x in bare if x)})" if all(bare) else None
+        case Unary("!", x):
+            bare = spelled(x, params, sources)
+            return f"({bare} == 0)" if bare else None
         case Select(Binary("<=", n, one), Const(1), x) if is_const(without_casts(one), 1):
             bare = spelled(n, params, sources)
             return text if (text := spelled(x, params, sources)) == f"next_pow2({bare})" else None

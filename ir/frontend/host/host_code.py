@@ -16,13 +16,13 @@ from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, IfConstexpr
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
-from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .api_launches import API, as_launch
 from .asserted_sizes import asserted
 from .host_assignments import assign, choose, decided, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_lambdas import GenericLambda, generic_lambda
+from .launch_rounds import Rounds, rounds_of, started_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,8 @@ class Use:
     """The conditions of every other ``if`` that leads to it, outermost first."""
     first: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The counters of the loops around it that only their loops change, each with what it starts from."""
+    rounds: dict[str, Rounds] = field(default_factory=dict, compare=False, repr=False)
+    """Those of them that are counted up or down to an end that stays, each with the values that it has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,7 @@ class _Walk:
         self.under: tuple[tuple[Any, bool], ...] = ()
         self.reached: tuple[Condition, ...] = ()
         self.first: dict[str, Any] = {}
+        self.rounds: dict[str, Rounds] = {}
         self.arrays: dict[str, Any] = {}
         self.lambdas: dict[str, GenericLambda] = {}
         self.items: list[Any] = []
@@ -273,13 +276,16 @@ class _Walk:
         if isinstance(item, c_ast.For | c_ast.While | c_ast.DoWhile) and not _runs_once(item):
             env = dict(env)
             for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
-                unknown(env, name)  # an earlier iteration may have changed it
+                for key in changed_keys(item, name, self.lowering.by_reference):
+                    unknown(env, key)  # an earlier iteration may have changed it
         for c in _children(item):
             if self._wanted(c):
-                outer = self.under, self.reached, self.first
+                outer = self.under, self.reached, self.first, self.rounds
                 inner = dict(env)
                 if isinstance(item, c_ast.For) and c is item.stmt:
-                    self.first = {**self.first, **_started(item, self._mutated(item.stmt))}
+                    started = started_in(item, self._mutated(item.stmt))
+                    self.first = {**self.first, **started}
+                    self.rounds = {**self.rounds, **rounds_of(item, started, self._mutated(item.stmt))}
                 if isinstance(item, c_ast.If | IfConstexpr) and c in (item.iftrue, item.iffalse):
                     holds = c is item.iftrue
                     inner = decided((assumed if holds else refuted)(env, item.cond), item.cond, holds)
@@ -288,7 +294,7 @@ class _Walk:
                     else:
                         self.reached = (*self.reached, Condition(item.cond, holds, dict(env)))
                 self._find(c, inner, dict(declared))
-                self.under, self.reached, self.first = outer
+                self.under, self.reached, self.first, self.rounds = outer
 
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
@@ -322,28 +328,13 @@ class _Walk:
     ) -> None:
         place = self.lowering.place(launch or node)
         meant = dict(env), call, launch, dict(declared)
-        self.found.append(Use(self.function, node, place, *meant, self.under, self.reached, self.first))
+        self.found.append(Use(self.function, node, place, *meant, self.under, self.reached, self.first, self.rounds))
 
 
 def _runs_once(item: Any) -> bool:
     """Whether ``item`` is ``do { .. } while (0)``, as macros of several statements are written."""
     zero = isinstance(item, c_ast.DoWhile) and isinstance(item.cond, c_ast.Constant)
     return zero and item.cond.value in ("0", "false")
-
-
-def _started(loop: c_ast.For, changed: frozenset[str]) -> dict[str, Any]:
-    """What the counters of ``loop`` start from, of those that its body, which changes the variables ``changed``, leaves
-    alone; none that starts from a name with another meaning in the body."""
-    init = loop.init
-    if isinstance(init, c_ast.DeclList):
-        begun = {d.name: args[0] for d in init.decls if len(args := init_args(d.init)) == 1}
-    elif isinstance(init, c_ast.Assignment) and init.op == "=" and isinstance(init.lvalue, c_ast.ID):
-        begun = {init.lvalue.name: init.rvalue}
-    else:
-        return {}
-    inside = {x.name for x in descendants(loop.stmt) if isinstance(x, c_ast.Decl)} | changed
-    names = {n: {x.name for x in (e, *descendants(e)) if isinstance(x, c_ast.ID)} for n, e in begun.items()}
-    return {n: e for n, e in begun.items() if n not in inside and not names[n] & inside}
 
 
 def _has_numbers(declared: Any) -> bool:

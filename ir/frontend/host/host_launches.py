@@ -21,7 +21,7 @@ from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
-from ktc.ir.frontend.syntax.cxx_ast import Alias
+from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
@@ -29,6 +29,7 @@ from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym,
 from ktc.ir.types import BOOL, I32, U32, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
+from .allocated_lengths import allocated_bytes
 from .asserted_sizes import asserted_equal
 from .filled_values import values_filled
 from .host_assignments import with_elements
@@ -40,6 +41,7 @@ from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
 from .same_memory import same_memory
 from .struct_arguments import Member, members, told, unchosen
+from .tensor_accessors import asked_as
 
 
 class HostLaunch:
@@ -118,8 +120,9 @@ class HostLaunch:
             given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
             computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
-            reached = tuple(substitute_expr(e, computed) for e in self._reached(effects))
+            reached = tuple(substitute_expr(integer_form(e), computed) for e in self._reached(effects))
             first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
+            rounds, allocated = tuple(self._rounds(effects)), tuple(self._allocated(effects))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
@@ -129,7 +132,7 @@ class HostLaunch:
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
         together = same_memory(self._pairs(), self.site.env)
         told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
-                "filled": tuple(self._filled())}  # fmt: skip
+                "filled": tuple(self._filled()), "rounds": rounds, "allocated": allocated}  # fmt: skip
         return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def _inlined(self, parts: Any, effects: list) -> Any:
@@ -153,7 +156,9 @@ class HostLaunch:
         self.known: dict[str, Sym] = {}
         for whole, p, a in self._members():
             if isinstance(a, c_ast.ID):
-                self.known.setdefault(a.name + p.sym.name[len(whole) :], p.sym)
+                member = p.sym.name[len(whole) :]
+                for name in (member, *asked_as(member)):
+                    self.known.setdefault(a.name + name, p.sym)
         for p, a in self._pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
@@ -214,6 +219,33 @@ class HostLaunch:
                 continue
             if sym not in used(e):
                 yield sym.name, e
+
+    def _rounds(self, effects: list) -> Iterator[tuple[str, Expr, Expr, Expr]]:
+        """Integer parameters that are counters of loops around the launch, with their values there: the least, where
+        they end, and how far apart they are."""
+        for name, r in self.site.rounds.items():
+            sym = self.known.get(name)
+            if sym is None:
+                continue
+            try:
+                least, end, step = self._inlined([self._int(x) for x in (r.least, r.end, r.step)], effects)
+            except KtcError:
+                continue
+            if not any(sym in used(e) for e in (least, end, step)):
+                yield sym.name, integer_form(least), integer_form(end), integer_form(step)
+
+    def _allocated(self, effects: list) -> Iterator[tuple[str, Expr]]:
+        """Buffers with the bytes that the host function allocates for them, where that is made of the same values."""
+        for p, a in self._pairs():
+            while isinstance(a, c_ast.Cast | CxxCast):
+                a = a.expr
+            node = allocated_bytes(self.site.function.node, a.name) if isinstance(a, c_ast.ID) else None
+            if node is None or not isinstance(p.sym.type, Ptr):
+                continue
+            try:
+                yield p.sym.name, integer_form(self._inlined((self._int(node),), effects)[0])
+            except KtcError:
+                continue
 
     def _asserted(self, effects: list, told: Collection[str]) -> Iterator[tuple[str, Expr]]:
         """Integer parameters, none of those ``told``, that the host asserts to be numbers, or what others are:
@@ -345,11 +377,11 @@ class HostLaunch:
         """An integer at file scope that the host sets: the parameter that it is passed for, or a number of its own.
 
         Raises:
-            KtcError: E-LAUNCH-EXPR, it is no integer, or another variable is made of it: that is a number then, as
-                several that nobody knows say less than one.
+            KtcError: E-LAUNCH-EXPR, it is no integer, or it is not passed and another variable is made of it: that is a
+                number then, as several that nobody knows say less than one.
         """
         t = self.lowering.resolve(decl.type)
-        if self.busy or not isinstance(t, Scalar) or not t.is_int:
+        if not isinstance(t, Scalar) or not t.is_int or (self.busy and name not in self.known):
             raise self._refuse(self.node, None)
         return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
 

@@ -79,7 +79,22 @@ def _quotient(e: Expr) -> tuple[Expr, Expr] | None:
             return None
         n, d = b if e.op == "*" else (b[1], b[0])
         return _times(a[0], n), _times(a[1], d)
-    return _of_whole_numbers(e)
+    return _of_whole_numbers(e) or _and_halves(e)
+
+
+def _and_halves(e: Expr) -> tuple[Expr, Expr] | None:
+    """``e``, a quotient and a number of halves, as a quotient: ``(int)((float)n / (float)d + 0.5f)`` rounds to the
+    nearest."""
+    match e:
+        case Binary("+", a, b):
+            for quotient, number in ((a, b), (b, a)):
+                halves, of = float_value(number), _quotient(quotient)
+                if halves is not None and of is not None and (2 * halves).is_integer() and 0 < halves < 2**20:
+                    n, d = of
+                    more = _times(Const(int(2 * halves), I32), d)
+                    more = Cast(n.type, more, "implicit") if more.type != n.type else more
+                    return Binary("+", _times(Const(2, I32), n), more), _times(Const(2, I32), d)
+    return None
 
 
 def _of_whole_numbers(e: Expr) -> tuple[Expr, Expr] | None:

@@ -27,6 +27,7 @@ from ktc.ir.types import Scalar
 
 from .host_code import Condition, HostFunction, Use, assumed, host_functions, returned, uses
 from .host_types import HostTypes, deduced
+from .launch_rounds import Rounds
 
 MAX_HOPS = 4
 """How many local variables are followed from a launch to the kernel they stand for."""
@@ -54,6 +55,8 @@ class LaunchSite:
     """The conditions of every other ``if`` that leads to it, as a ``Use`` has them."""
     first: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What counters of the loops around it start from, as a ``Use`` has them."""
+    rounds: dict[str, Rounds] = field(default_factory=dict, compare=False, repr=False)
+    """The values of such counters, as a ``Use`` has them."""
 
     @property
     def template_args(self) -> list | None:
@@ -95,6 +98,7 @@ def _launches(lowering: KernelLowering, use: Use) -> Iterator[LaunchSite]:
             use.under,
             use.reached,
             use.first,
+            use.rounds,
         )
 
 

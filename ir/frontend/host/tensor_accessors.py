@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pycparser import c_ast
@@ -40,6 +40,15 @@ def accessor_member(tensor: Any, member: str, dimensions: int, extent: Extent) -
         return extent(tensor, k, dimensions)
     inner = [extent(tensor, j, dimensions) for j in range(k + 1, dimensions)]
     return functools.reduce(lambda a, b: c_ast.BinaryOp("*", a, b), inner) if inner else c_ast.Constant("int", "1")
+
+
+def asked_as(member: str) -> Iterator[str]:
+    """How launch expressions name what host code asks of an accessor's ``member``: ``x.getSize(0)`` is its
+    ``sizes_0``."""
+    told = re.fullmatch(r"_(sizes|strides)_(\d+)", member)
+    if told is not None:
+        methods = ("size", "getSize") if told[1] == "sizes" else ("stride", "getStride")
+        yield from (f"_{method}_{told[2]}" for method in methods)
 
 
 def method_call(of: Any, method: str, *args: int) -> c_ast.FuncCall:

@@ -52,6 +52,7 @@ WORDS: dict[str, str] = {
     rf"(make_)?{_ONE}": "vector1",
     r"flashinfer::vec_t|namespace\s+flashinfer": "flashinfer",
     r"PtrStep(Sz)?(b|f|i|us)?|PtrSz": "opencv",
+    r"THC(Numerics|Device(Sub)?Tensor|CeilDiv|RoundUp|State|udaTensor)|ScalarConvert|TH_INDEX_BASE": "thc",
     r"gpuAtomicAdd|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",
 }
 """Library files without a namespace, by the names that bring them in."""
@@ -61,6 +62,7 @@ DEFINES: dict[str, str] = {
     "cutlass": r"\bnamespace\s+cutlass\b",
     "opencv": r"\bstruct\s+PtrStep\b",
     "flashinfer": r"\bstruct\s+vec_t\b",
+    "thc": r"\b(struct|class)\s+(THCNumerics|THCDeviceTensor|ScalarConvert)\b",
     "vector1": rf"\w[\s*&]+{_ONE}\s*[=;,)\[{{:]|\b[)}}]\s*{_ONE}\s*;",
 }
 """What a text has that brings the library's own headers: then ours stays out of the way."""

@@ -58,8 +58,46 @@ MACROS: dict[str, dict[str, str]] = {
             "for (type i = ((int64_t)blockIdx.x) * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)",
         "CUDA_KERNEL_LOOP(i, n)": "CUDA_KERNEL_LOOP_TYPE(i, n, int)",
     },
+    r"(THC/)?THC\w*\.(cuh|h)": {
+        "TH_CONCAT_2_(x, y)": "x ## y",
+        "TH_CONCAT_2(x, y)": "TH_CONCAT_2_(x, y)",
+        "TH_CONCAT_3_(x, y, z)": "x ## y ## z",
+        "TH_CONCAT_3(x, y, z)": "TH_CONCAT_3_(x, y, z)",
+        "TH_CONCAT_4_(x, y, z, w)": "x ## y ## z ## w",
+        "TH_CONCAT_4(x, y, z, w)": "TH_CONCAT_4_(x, y, z, w)",
+        "TH_API": "extern",
+        "THC_API": "extern",
+        "THCTensor": "TH_CONCAT_3(TH, CReal, Tensor)",
+        "THCTensor_(NAME)": "TH_CONCAT_4(TH, CReal, Tensor_, NAME)",
+    },
 }  # fmt: skip
 """Macros by the beginning of the headers' paths."""
+
+STAND_INS: dict[str, str] = {
+    r"(THC/)?THCGenerateFloatTypes?\.h": """
+#ifdef THC_GENERIC_FILE
+#define real float
+#define accreal float
+#define Real Cuda
+#define CReal Cuda
+#define THC_REAL_IS_FLOAT
+#include THC_GENERIC_FILE
+#undef real
+#undef accreal
+#undef Real
+#undef CReal
+#undef THC_REAL_IS_FLOAT
+#undef THC_GENERIC_FILE
+#endif
+""",
+}
+"""Headers that do something where they are included, by their paths. Torch's compile a file once for each of its types:
+here once, for float."""
+
+
+def stand_in(header: str) -> str | None:
+    """What takes the place of ``header``, which was not found; None for most."""
+    return next((text for path, text in STAND_INS.items() if re.fullmatch(path, header)), None)
 
 
 def macros_of(header: str) -> dict[str, str]:

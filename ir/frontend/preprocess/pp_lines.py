@@ -105,3 +105,18 @@ def _opens(stack: list[Token]) -> bool:
 
 
 BLANKS = (SPACE, "CPP_LINECONT", "CPP_COMMENT")
+
+_CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE)
+
+
+def has_other_side(text: str) -> bool:
+    """Whether the guard that a header begins with has an ``#else``, which is what a second inclusion gets: such a
+    header is not to be read only once."""
+    depth = 0
+    for m in _CONDITIONAL.finditer(text):
+        if depth == 0 and m[1] != "ifndef":
+            return False
+        if m[1] in ("else", "elif") and depth == 1:
+            return True
+        depth += {"endif": -1, "else": 0, "elif": 0}.get(m[1], 1)
+    return False

@@ -28,9 +28,10 @@ from ktc.ir.frontend.input_limits import (
 )
 from ktc.ir.frontend.meaning.constants import NAMED
 
-from .header_macros import macros_of
+from .asked_headers import ASKED, with_answers
+from .header_macros import macros_of, stand_in
 from .if_conditions import BadCondition, condition_value
-from .pp_lines import grouped, pieces
+from .pp_lines import grouped, has_other_side, pieces
 from .pp_output import rendered
 from .pp_tokens import Lexer, Token
 from .source_text import Comments, read_source
@@ -72,7 +73,7 @@ class Preprocessed:
     missing: list[str] = field(default_factory=list)
     outside: dict[str, str] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
-    """Headers in angle brackets that no folder has: most are a compiler's own."""
+    """Headers in angle brackets, or called as those of a compiler, that no folder has: most are a compiler's own."""
     values: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     defined: frozenset[str] = frozenset()
@@ -98,6 +99,9 @@ class Preprocessed:
         return self.why_missing or (f"; <{'>, <'.join(theirs[:3])}> was not found" if theirs else "")
 
 
+NOWHERE = "/<stand-in>/"
+"""The folder of texts that take the place of headers."""
+
 USUAL_FOLDERS = ("include", "inc", "includes", "src", "common", "Common", "")
 """Where a project keeps headers, in a folder above a source."""
 
@@ -113,6 +117,11 @@ def _usual_place(folder: str, include: str) -> str:
         above.append(os.path.dirname(above[-1]))
     places = (os.path.join(up, sub) for up in above for sub in USUAL_FOLDERS)
     return next((os.path.normpath(p) for p in places if os.path.isfile(os.path.join(p, include))), "")
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether ``path`` is ``root`` or below it, both without symbolic links."""
+    return os.path.commonpath([path, root]) == root
 
 
 class _Pcpp(pcpp.Preprocessor):
@@ -135,6 +144,15 @@ class _Pcpp(pcpp.Preprocessor):
         except BadCondition as e:
             self.on_error(tokens[0].source, tokens[0].lineno, str(e))
             return _Value(0)
+
+    def evalexpr(self, tokens):
+        return super().evalexpr(with_answers(tokens, self._is_there, self.t_INTEGER))
+
+    def _is_there(self, header: str) -> bool:
+        """Whether ``header``, which stands in quotation marks, lies where the source may include it from."""
+        folders = (os.path.dirname(os.path.abspath(self.source or "")), *self.path)
+        there = (os.path.realpath(os.path.join(d, header)) for d in folders)
+        return any(os.path.isfile(p) and any(is_below(p, root) for root in self._roots) for p in there)
 
     def group_lines(self, input, abssource):
         return grouped(input, abssource, self.macros.keys())
@@ -172,6 +190,8 @@ class _Pcpp(pcpp.Preprocessor):
             self._found.add(path)  # not offered again unless it could be opened
             self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
             return folder
+        if not is_malformed and stand_in(includepath) is not None:
+            return NOWHERE
         if not is_system_include and not is_library(includepath):
             if includepath not in self._out.missing:
                 self._out.missing.append(includepath)
@@ -179,7 +199,7 @@ class _Pcpp(pcpp.Preprocessor):
             folder = os.path.dirname(there) if os.path.isfile(there) else _usual_place(curdir, includepath)
             if folder:
                 self._out.outside[includepath] = folder
-        elif is_system_include:
+        else:
             self._out.dropped.append(includepath)
         for name, value in macros_of(includepath).items():
             if name.partition("(")[0] not in self.macros:
@@ -187,8 +207,12 @@ class _Pcpp(pcpp.Preprocessor):
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
     def on_file_open(self, is_system_include, includepath):
+        if includepath.startswith(NOWHERE):
+            if (instead := stand_in(includepath.removeprefix(NOWHERE))) is None:
+                raise FileNotFoundError(includepath)
+            return io.StringIO(instead)
         real = os.path.realpath(includepath)
-        allowed = any(os.path.commonpath([real, root]) == root for root in self._roots)
+        allowed = any(is_below(real, root) for root in self._roots)
         if not allowed or not os.path.isfile(real):
             raise FileNotFoundError(includepath)
         self._found.discard(includepath)
@@ -200,6 +224,8 @@ class _Pcpp(pcpp.Preprocessor):
             raise KtcError("E-PP-SIZE", f"included files exceed {MAX_SOURCE_BYTES >> 20} MiB", Loc(includepath, 1))
         self._out.comments.scan(text, os.path.abspath(includepath))
         self._out.sources[os.path.abspath(includepath)] = text
+        if has_other_side(text):
+            self.auto_pragma_once_enabled = False  # pcpp would take it for one to be read once
         return io.StringIO(text)
 
     def on_unknown_macro_in_expr(self, ident):
@@ -268,7 +294,7 @@ def preprocess(
     pp.bytes_read = len(text)
     for name, value in {**dialect.macros, **(defines or {})}.items():
         pp.define(f"{name} {value}")
-    pp.define("__has_include(x) 0")
+    pp.define(f"{ASKED}(x) 0")
     for d in (here, *include_dirs):
         pp.add_path(d)
     pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given

@@ -217,8 +217,8 @@ def _in_names(texts: Sequence[str], length: str, passed: Mapping[str, str], elem
     ``texts``: the function, then the file around it, in which what a name stands for is looked up.
     """
     for _ in range(4):
-        length = _STATIC_CAST.sub("", _CAST.sub("", length))
         length = _SIZEOF.sub(lambda m: str(BYTES.get(m[1] or "", elem if not m[1] or "*" in m[1] else 0)), length)
+        length = _STATIC_CAST.sub("", _CAST.sub("", length))  # the parentheses of sizeof(int) are none
         try:
             unknown = names(length) - set(passed)
         except KtcError:

@@ -12,6 +12,7 @@ import numpy as np
 from ktc.ir.sequences import launch_extents
 from ktc.ir.walk import used
 
+from ..contents import fills_at
 from ..model import Draft
 from ..probe import Prober, Seen
 from ..windows import PROBED, names_in
@@ -25,6 +26,25 @@ WINDOWS = PROBED["window"]
 
 LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
+
+
+LARGER = (2, 4, 8)
+"""Times as large as in the probes sizes are tried where those have a defect."""
+
+
+def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
+    """``seen``, or the same at larger sizes, where runs have a defect only at smaller ones: shared memory that is as
+    long as a size holds the numbers of a block only from some size on."""
+    looked_at = [s.sizes for s in seen[:3] if d.possible(s.sizes)]
+    if any(e is None for e in d.shapes.values()) or not any(_defect(d, probe, sizes) for sizes in looked_at):
+        return seen
+    own = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows} - d.roles.divisors
+    for times in LARGER if own else ():
+        more = [{n: v * times if n in own else v for n, v in s.sizes.items()} for s in seen]
+        if not any(_defect(d, probe, sizes) for sizes in more[: len(looked_at)]):
+            found = [probe.look(sizes, fills_at(d.contents, probe, sizes, d.elements(sizes))) for sizes in more]
+            return [s for s in found if s is not None] or seen
+    return seen
 
 
 def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
@@ -100,7 +120,8 @@ def _grains(d: Draft) -> dict[str, int]:
 def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: int) -> bool:
     """Whether what is left of the size ``name`` when it is divided by ``by`` is done as well as the whole parts are:
     by a block more, however that is counted, by a loop over all blocks, by a loop for the rest. Nothing is promised of
-    such a size."""
+    such a size. What is left where there is no rest (beyond the place where the launch works) may be left in
+    proportion."""
     for rest in {1, by - 1}:
         sizes = {**even, name: even[name] + rest}
         if _defect(d, probe, sizes):
@@ -111,9 +132,10 @@ def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, b
         seen, before = probe.look(sizes, fills), probe.look(even, fills)
         if seen is None or before is None:
             return False
-        grown = [b for b in d.shapes if _elements(d, b, sizes) > _elements(d, b, even)]
-        done = [_elements(d, b, sizes) - seen.extent(b) <= _elements(d, b, even) - before.extent(b) for b in grown]
-        if not grown or not all(done):
+        whole, larger = d.elements(even), d.elements(sizes)
+        grown = [b for b in d.shapes if larger[b] > whole[b]]
+        left = {b: (whole[b] - before.extent(b)) * larger[b] / whole[b] for b in grown}  # as much of the larger one
+        if not grown or any(larger[b] - seen.extent(b) > left[b] for b in grown):
             return False
     return True
 
@@ -156,9 +178,7 @@ def needs_positive(d: Draft, probe: Prober, seen: Sequence[Seen]) -> bool:
 
 def _numbers(d: Draft, probe: Prober, sizes: Mapping[str, int], positive: bool) -> bool:
     """Whether all results of a run at ``sizes`` are finite."""
-    shapes = d.elements(sizes)
-    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
-    result = probe.exact(sizes, shapes, fills, positive)
+    result = probe.exact(sizes, d.elements(sizes), fills_at(d.contents, probe, sizes, d.elements(sizes)), positive)
     return result is None or all(np.isfinite(v).all() for v in result.outputs.values() if v.dtype.kind == "f")
 
 
@@ -171,8 +191,7 @@ def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
     shapes = d.elements(sizes)
     if min(shapes.values(), default=0) < 0:
         return "an array that is as long as its formula says would have less than no elements"
-    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
-    result = probe.exact(sizes, shapes, fills)
+    result = probe.exact(sizes, shapes, fills_at(d.contents, probe, sizes, shapes))
     if result is None:
         return "the interpreter cannot run it"
     passed_over = (*PASSED_OVER, "race") if d.races else PASSED_OVER

@@ -163,3 +163,14 @@ def test_a_header_that_one_folder_of_the_project_has_is_read_from_there(project)
     project(more__parts__rows_h="#define ROWS 4\n")
     with pytest.raises(KtcError, match="unknown name 'ROWS'"):
         api.load("src/k.cu")
+
+
+def test_a_header_that_is_named_with_a_way_up_is_read_where_it_is(project):
+    """The folder that it is in is not that from which the way up begins."""
+    project(
+        Makefile="all:\n\tnvcc part/kernels.cu\n",
+        sizes_h="#define TILE 64\ntypedef float real;\n",
+        part__kernels_cu='#include "../sizes.h"\n' + KERNELS
+        + "void run(real* p, int n) { scale<<<(n + TILE - 1) / TILE, TILE>>>(p, n); }\n",
+    )  # fmt: skip
+    assert api.load("part/kernels.cu").kernel.launch is not None

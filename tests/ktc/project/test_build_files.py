@@ -77,3 +77,18 @@ def test_cmake_s_conditions_hold_with_options_at_their_defaults_or_cannot_be_tol
 
 def test_a_project_without_build_files_gives_nothing(flags_of):
     assert flags_of()[1].macros == {} and flags_of()[1].folders == ()
+
+
+def test_a_folder_gets_what_the_files_above_say_that_add_it_to_their_build(tmp_path):
+    for name in ("inc", "a/b", "other"):
+        (tmp_path / "p" / name).mkdir(parents=True)
+    project = tmp_path / "p"
+    (project / "CMakeLists.txt").write_text(
+        "include_directories(inc)\nadd_definitions(-DN=4 -DM=1)\nadd_subdirectory(a)\n"
+    )
+    (project / "a" / "CMakeLists.txt").write_text("add_definitions(-DM=2)\nadd_subdirectory(b)\n")
+    (project / "a" / "b" / "CMakeLists.txt").write_text("add_library(k k.cu)\n")
+    (project / "other" / "CMakeLists.txt").write_text("add_library(k k.cu)\n")
+    flags = build_flags(str(project / "a" / "b" / "k.cu"), str(project))
+    assert flags.folders == (str(project / "inc"),) and flags.macros == {"N": "4", "M": "2"}
+    assert build_flags(str(project / "other" / "k.cu"), str(project)).folders == ()

@@ -428,7 +428,7 @@ def test_a_place_in_a_size_is_none_before_its_first(tmp_path: Path) -> None:
     program, _ = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
     assert program.workload is not None
     t = program.workload.arg("t")
-    assert t.value == "n / 2" and t.range is not None and t.range[0] == 0 and "range" in t.guessed
+    assert t.value == "(n - 1) / 2" and t.range is not None and t.range[0] == 0 and "range" in t.guessed
     assert program.apply("raise").verify(device="none").ok
 
 

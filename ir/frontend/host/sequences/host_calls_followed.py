@@ -8,6 +8,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.diagnostics import Loc
+from ktc.ir.frontend.host.host_api import ALLOCATORS, KNOWN, STATUS, Does, cuda_name, is_harmless
 from ktc.ir.frontend.host.host_code import LAUNCH, HostFunction, host_functions, words
 from ktc.ir.frontend.host.host_templates import HostInstances
 from ktc.ir.frontend.host.launch_sites import LaunchSite
@@ -19,7 +20,6 @@ from ktc.ir.frontend.syntax.cxx_ast import RefDecl
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.nodes import Expr, i32
 
-from .host_api import ALLOCATORS, KNOWN, STATUS, Does, cuda_name, is_harmless
 from .host_memories import Boundary, Event, HostPointer, Launching, Memory, Touching, Unseen
 from .host_syntax import behind_address, called, is_pointer, path_of
 from .host_values import HostValues, constant_of

@@ -11,6 +11,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.frontend.host.host_api import ALLOCATORS, STATUS
 from ktc.ir.frontend.host.host_changes import changed_names
 from ktc.ir.frontend.host.host_code import HostFunction
 from ktc.ir.frontend.host.launch_sites import LaunchSite
@@ -23,7 +24,6 @@ from ktc.ir.frontend.syntax.syntax_walk import children, contains, descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args, mutated
 from ktc.ir.nodes import i32
 
-from .host_api import ALLOCATORS, STATUS
 from .host_calls_followed import ENDS, HostCalls
 from .host_memories import Event
 from .host_syntax import called, path_of

@@ -311,6 +311,8 @@ def test_integers_of_the_file_that_the_host_sets_are_numbers_of_the_host(cu) -> 
         ("(size_t)ceil((float)n / 32.0)", 1000, 32),
         ("(unsigned)ceil((float)n / (float)block.x), 1", 1024, 4),
         ("(int)ceil(n / 256.0f)", 257, 2),
+        ("(int)(((float)n / (float)128) + 0.5)", 191, 1),
+        ("(int)(((float)n / (float)128) + 0.5)", 192, 2),
         ("ceil((double)n / (2.0 * 256))", 512, 1),
         ("(size_t)(ceil((float)n) / ((float)32))", 1000, 31),
         ("(int)floor(n * 2.0 / 256)", 1000, 7),
@@ -581,3 +583,65 @@ def test_a_variable_that_a_call_is_given_the_address_of_is_not_what_it_began_as(
 def test_a_method_of_a_base_class_by_its_name_is_no_number_of_elements(cu) -> None:
     text = "void go(float* p, Tensor& t, int m) { int n = t.Base::numel(); k<<<(n + 31) / 32, 32>>>(p, n, m); }"
     assert print_expr(cu(KERNEL + text).launch.grid[0]) == "(n + 31) / 32"
+
+
+ROUNDS = """
+__global__ void step(float* a, int n, int t) { a[n * t + threadIdx.x] = t; }
+int order;
+void go(float* a) {
+  float* held;
+  cudaMalloc((void**)&held, order * order * sizeof(float));
+  HEAD step<<<(order + 31) / 32, 32>>>(held, order, t);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "rounds"),
+    [
+        ("for (int t = 0; t < order - 1; t++)", ["0", "n - 1", "1"]),
+        ("for (int t = 1; t <= order; t += 4)", ["1", "n + 1", "4"]),
+        ("for (int t = order - 1; t >= 0; --t)", ["0", "n - 1 + 1", "1"]),
+        ("for (int t = 0; order > t; t = t + 2)", ["0", "n", "2"]),
+        ("for (int t = 1; t < order; t *= 2)", []),
+        ("for (int t = 0; t < order; t++, order--)", []),
+        ("int t = 3;", []),
+    ],
+)
+def test_the_values_of_a_counter_around_a_launch(head: str, rounds: list[str]) -> None:
+    launch = load(ROUNDS.replace("HEAD", head), name="k.cu").launch
+    assert launch is not None
+    assert [print_expr(e) for _, *values in launch.rounds for e in values] == rounds
+
+
+def test_a_variable_of_the_file_that_is_passed_is_the_parameter_wherever_others_are_made_of_it() -> None:
+    blocks = "int blocks; blocks = order / 8 + (!(order % 8) ? 0 : 1); int t = 0;"
+    k = load(ROUNDS.replace("HEAD", blocks).replace("(order + 31) / 32", "blocks"), name="k.cu")
+    assert k.launch is not None and not any(p.host for p in k.params)
+    assert [evaluate(k.launch.grid[0], {"n": n}) for n in (16, 17)] == [2, 3]
+
+
+def test_bytes_that_the_host_allocates_for_what_it_passes() -> None:
+    launch = load(ROUNDS.replace("HEAD", "int t = 0;"), name="k.cu").launch
+    assert launch is not None and [(b, evaluate(e, {"n": 10})) for b, e in launch.allocated] == [("a", 400)]
+    twice = ROUNDS.replace("HEAD", "int t = 0; if (t) cudaMalloc((void**)&held, 64);")
+    launch = load(twice, name="k.cu").launch
+    assert launch is not None and launch.allocated == ()
+
+
+def test_an_extent_that_a_loop_s_body_assigns_is_what_it_assigned() -> None:
+    host = """void f(float* p, int n, int m) {
+      dim3 grid, block(16, 2);
+      for (int i = 1; i < n; i++) { grid.x = i; k<<<grid, block>>>(p, n, i); }
+    }"""
+    assert dims(host, {"n": 100, "m": 7}) == (7, 1, 1, 16, 2, 1, None)
+
+
+def test_conditions_that_lead_to_a_launch_are_in_integers() -> None:
+    host = """void f(float* p, int n, int m) {
+      int blocks = (int)ceil((float)n / (2.0f * 64));
+      if (blocks > 1) k<<<blocks, 64>>>(p, n, m);
+    }"""
+    launch = load(KERNEL + host, name="k.cu").launch
+    assert launch is not None
+    assert [evaluate(e, {"n": n}) for e in launch.reached for n in (128, 129)] == [0, 1]

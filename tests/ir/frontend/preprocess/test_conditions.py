@@ -60,3 +60,29 @@ def test_an_error_in_a_branch_that_is_not_taken_is_none(condition: str, before: 
 
 def test_constants_of_stdint_are_typed() -> None:
     assert expanded("UINT64_C(0x1F) INT64_C(-2) UINT8_C(3)\n") == ["0x1FULL", "-2LL"]
+
+
+def test_a_header_of_the_project_that_is_there_can_be_asked_for(tmp_path) -> None:
+    (tmp_path / "sizes.h").write_text("#define TILE 64\n")
+    text = """
+#if defined __has_include
+#if __has_include ("sizes.h")
+#include "sizes.h"
+#endif
+#if __has_include("../secret.h") || __has_include("none.h") || __has_include(<sizes.h>)
+#define OTHER 1
+#endif
+#endif
+TILE OTHER
+"""
+    (tmp_path.parent / "secret.h").write_text("")
+    assert preprocess(text, str(tmp_path / "k.cu")).text.split()[-2:] == ["64", "OTHER"]
+
+
+def test_a_file_that_includes_itself_by_the_other_side_of_its_guard_is_read_again(tmp_path) -> None:
+    """As generic code is written: the first time it only says its own name, later it is compiled for a type."""
+    (tmp_path / "generic.h").write_text("#ifndef GENERIC\n#define GENERIC 1\n#else\nREAL f(REAL);\n#endif\n")
+    (tmp_path / "once.h").write_text("#ifndef ONCE\n#define ONCE\nint once;\n#endif\n")
+    text = '#include "once.h"\n#include "generic.h"\n#define REAL float\n#include "generic.h"\n#include "once.h"\n'
+    read = preprocess(text, str(tmp_path / "k.cu")).text
+    assert read.count("float f(float);") == 1 and read.count("int once;") == 1
