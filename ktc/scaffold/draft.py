@@ -15,6 +15,7 @@ from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
 from .checking.confirming import confirm, needs_positive, with_windows
 from .checking.modes import modes
+from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_equal_extents
@@ -88,7 +89,7 @@ def draft(k: Kernel) -> Draft:
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
-    seen = with_windows(d, probe, seen)
+    seen = without_stops(d, probe, with_windows(d, probe, seen))
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)

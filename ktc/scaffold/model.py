@@ -22,8 +22,8 @@ class Draft:
     ``doubts`` are for the author to look at; ``ties`` are integers that are no size of their own: what they equal, in
     sizes, or a number. ``given``: sizes that are constants of the source, with their values. ``limits``: how many
     values an index buffer may hold, where that is a number. ``positive``: with numbers of both signs some results are
-    no numbers. ``races``: threads race at the sizes of the probes, which its author is told; whether they do at others
-    says nothing of those.
+    no numbers. ``stops``: sizes above which the kernel stops itself, each with the largest that it may have. ``races``:
+    threads race at the sizes of the probes, which its author is told; whether they do at others says nothing of those.
     """
 
     kernel: Kernel
@@ -43,6 +43,7 @@ class Draft:
     work: float = 0.0  # of all probes of its shapes
     doubts: list[str] = field(default_factory=list)
     given: Mapping[str, int] = field(default_factory=dict)
+    stops: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:

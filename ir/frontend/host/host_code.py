@@ -299,8 +299,11 @@ class _Walk:
                 continue
             label = getattr(case, "expr", None)
             inner = dict(fallen) if open_ else _equal(env, item.cond, label) if label is not None else dict(env)
-            stmts = case.stmts or []
+            stmts, outer = case.stmts or [], self.reached
+            if label is not None and not open_:
+                self.reached = (*outer, Condition(c_ast.BinaryOp("==", item.cond, label, item.coord), True, dict(env)))
             self._block(stmts, inner, dict(declared))
+            self.reached = outer
             open_ = not (stmts and _leaves(stmts[-1]))
             changed = self._mutated(case) if open_ else frozenset[str]()
             for name in list(fallen):

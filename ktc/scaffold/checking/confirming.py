@@ -41,7 +41,7 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             if _defect(d, probe, s.sizes):
                 return
             break  # it is only a race: what sizes have to be can be asked nevertheless
-    own = [n for n in d.names if n in d.roles.sizes]
+    own = [n for n in d.names if n in d.roles.sizes and n not in d.stops]
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     by = {*d.roles.windows, *d.roles.divisors}  # of which 0 is no size
     odd = ({n: max(v + s * d.steps.get(n, 1), n in by) if n in own else v for n, v in even.items()} for s in (1, -1))

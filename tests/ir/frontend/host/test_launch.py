@@ -471,6 +471,9 @@ def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, 
         ("if (n > 9) { assert(n < 5); } k<<<n, 128>>>(p, n, m);", []),  # not on all ways to the launch
         ("k<<<n, 128>>>(p, n, m); assert(n < 5);", []),
         ("int s = n / m; assert(s == 3); if (s < 1) s = 1; k<<<n, 128>>>(p, s, m);", ["n_host / m == 3"]),
+        ("switch (n / 32) { case 1: break; case 4: k<<<n, 128>>>(p, n, m); break; }", ["n / 32 == 4"]),
+        ("switch (n / 32) { case 1: m = 1; case 4: k<<<n, 128>>>(p, n, m); break; }", []),  # 1 or 4
+        ("switch (n / 32) { default: k<<<n, 128>>>(p, n, m); }", []),
     ],
 )
 def test_what_is_asserted_before_a_launch_leads_to_it(body: str, reached: list[str]) -> None:
