@@ -18,7 +18,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.interp.corner_blocks import some_blocks
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Binary, Expr
+from ktc.ir.nodes import Binary, Expr, i32
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used, walk_expr
@@ -125,8 +125,8 @@ class Prober:
         self._sizes: list[dict[str, int]] | None = None
         if kernel.launch is not None:
             known = self._numbers()
-            leading = (e for e in kernel.launch.reached if {s.name for s in used(e)} <= known and not _is_rest(e))
-            self._settle(tuple(leading))
+            asked = (*kernel.launch.reached, *_spans(kernel.launch.grid))
+            self._settle(tuple(e for e in asked if {s.name for s in used(e)} <= known and not _is_rest(e)))
 
     def _numbers(self) -> set[str]:
         """The integers that the sizes of a probe say."""
@@ -373,6 +373,15 @@ def _is_rest(e: Expr) -> bool:
     does as well for those that they do."""
     round_ = {s.name: 1 << 20 for s in used(e)}
     return any(isinstance(x, Binary) and x.op == "%" for x in walk_expr(e)) and not fold.evaluate(e, round_)
+
+
+def _spans(grid: Sequence[Expr]) -> list[Expr]:
+    """That there is some block along axes that cover what lies between two numbers, ``(last - first + 127) / 128``."""
+
+    def between(e: Expr) -> bool:
+        return any(isinstance(x, Binary) and x.op == "-" and used(x.a) and used(x.b) for x in walk_expr(e))
+
+    return [Binary(">", e, i32(0)) for e in grid if between(e)]
 
 
 def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:

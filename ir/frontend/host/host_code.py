@@ -90,7 +90,9 @@ def _host_functions(program: Program) -> Iterator[HostFunction]:
         for e in entities:
             if _runs_on_host(e.node):
                 owner = e.namespace[-1] if e.namespace and e.namespace[-1] in program.records else ""
-                yield HostFunction(e, owner, len(e.params or ()) if owner else 0)
+                classes = program.records[owner] if owner else []
+                around = tuple(classes[0].node.items) if len(classes) == 1 else ()
+                yield HostFunction(e, owner, len(e.params or ()) if owner else 0, around)
     for name, entities in program.records.items():
         for e in entities:
             for m in e.node.items:

@@ -584,3 +584,36 @@ def test_a_variable_that_a_call_is_given_the_address_of_is_not_what_it_began_as(
 def test_a_method_of_a_base_class_by_its_name_is_no_number_of_elements(cu) -> None:
     text = "void go(float* p, Tensor& t, int m) { int n = t.Base::numel(); k<<<(n + 31) / 32, 32>>>(p, n, m); }"
     assert print_expr(cu(KERNEL + text).launch.grid[0]) == "(n + 31) / 32"
+
+
+ROWS = """
+__global__ void k(float* p, int n, int rows) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) p[blockIdx.y * n + i] = 0.f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "grid"),
+    [
+        ("struct Layer { int n, rows; void run(float* p) { LAUNCH } };", ["(n + 63) / 64", "rows"]),
+        ("struct Layer { int n, rows; void run(float* p); }; void Layer::run(float* p) { LAUNCH }",
+         ["(n + 63) / 64", "rows"]),
+        ("class Layer { int n; long rows = 0; static const int own = 5; void run(float* p) { LAUNCH } };",
+         ["(n + 63) / 64", "rows"]),
+    ],
+)  # fmt: skip
+def test_numbers_of_the_object_whose_method_launches(layer: str, grid: list[str]) -> None:
+    launch = "dim3 grid((n + 63) / 64, rows); k<<<grid, 64>>>(p, n, rows);"
+    k = load(ROWS + layer.replace("LAUNCH", launch), name="k.cu")
+    assert k.launch is not None
+    assert [print_expr(e) for e in k.launch.grid] == [*grid, "1"]
+
+
+def test_numbers_of_the_object_that_the_kernel_does_not_get() -> None:
+    run = "void run(float* p) { k<<<dim3(n / 64, batch * length), 64>>>(p, n, 1); }"
+    k = load(f"{ROWS}struct Layer {{ int n, batch, length; {run} }};", name="k.cu")
+    assert k.launch is not None
+    assert [print_expr(e) for e in k.launch.grid] == ["n / 64", "batch * length", "1"]
+    assert [p.sym.name for p in k.params if p.host] == ["batch", "length"]
