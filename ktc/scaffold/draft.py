@@ -13,6 +13,7 @@ from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
+from .checking.coarser_sizes import coarser
 from .checking.confirming import confirm, needs_positive, with_windows
 from .checking.modes import modes
 from .checking.stopped_sizes import without_stops
@@ -89,7 +90,7 @@ def draft(k: Kernel) -> Draft:
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
-    seen = without_stops(d, probe, with_windows(d, probe, seen))
+    seen = coarser(d, probe, without_stops(d, probe, with_windows(d, probe, seen)))
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)

@@ -47,7 +47,7 @@ def _run(d: Draft, probe: Prober, sizes: Mapping[str, int], buffer: str, *, mixe
     ``mixed``: with :func:`_mixed` contents.
     """
     shapes = d.elements(sizes)
-    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+    fills = d.fills(probe, sizes)
     result = probe.exact(sizes, shapes, fills | _mixed(d, fills) if mixed else fills, undefined=(buffer,))
     return None if result is None or any(f.kind in ("fuel", "out-of-bounds") for f in result.findings) else result
 
@@ -56,7 +56,7 @@ def _tells_apart(d: Draft, probe: Prober, sizes: Mapping[str, int], buffer: str)
     """Whether results differ with what ``buffer`` holds, where its elements differ from each other: of memory that
     holds one number everywhere, ``x[i] - x[0]`` is 0 whatever that is."""
     shapes = d.elements(sizes)
-    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+    fills = d.fills(probe, sizes)
     if buffer in fills:
         return False
     results = [probe.exact(sizes, shapes, {**fills, buffer: f}, undefined=()) for f in (_unsigned, _squares)]

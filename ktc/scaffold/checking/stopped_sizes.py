@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..model import Draft
-from ..probe import Fill, Prober, Seen
+from ..probe import Prober, Seen
 
 STOPS = frozenset({"trap", "null-pointer"})
 """Findings that are the kernel's own word that it must not be run so."""
@@ -36,7 +36,7 @@ def without_stops(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     d.stops = known
     d.roles = replace(d.roles, room={**d.roles.room, **known})
     allowed = [{**s.sizes, **known} for s in seen]
-    looks = [probe.look(at, _fills(d, probe, at)) for at in allowed]
+    looks = [probe.look(at, d.fills(probe, at)) for at in allowed]
     return [s for s in looks if s is not None] or seen
 
 
@@ -51,13 +51,8 @@ def _most(d: Draft, probe: Prober, sizes: Mapping[str, int], name: str) -> int:
 
 
 def _stops(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> bool:
-    result = probe.exact(sizes, d.elements(sizes), _fills(d, probe, sizes))
+    result = probe.exact(sizes, d.elements(sizes), d.fills(probe, sizes))
     return result is not None and any(f.kind in STOPS for f in result.findings)
-
-
-def _fills(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> dict[str, Fill]:
-    shapes = d.elements(sizes)
-    return {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
 
 
 __all__ = ["without_stops"]
