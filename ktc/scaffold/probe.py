@@ -26,6 +26,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
+from .given_values import floats_decide_stores
 from .indices import most_threads
 from .integer_values import counters, divides
 from .roles import Roles, access_role, buffers_of, lanes_of
@@ -108,7 +109,7 @@ class Prober:
 
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
         self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
-        self.counters = counters(kernel)
+        self.data_decides = bool(counters(kernel)) or floats_decide_stores(kernel)
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         whole = [p.sym for p in read if scalar_of(p.sym.type).is_int]
@@ -277,7 +278,7 @@ class Prober:
         """
         known = fills or {}
         found = self._run(sizes, known, -3.0)
-        for least in (0.5, -7.0) if self.counters and found is not None else ():
+        for least in (0.5, -7.0) if self.data_decides and found is not None else ():
             found = found and found.joined(self._run(sizes, known, least))
         masks = [b for b in self.masks if b not in known]
         for truths in _truths(masks) if found is not None else ():

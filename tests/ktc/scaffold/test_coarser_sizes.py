@@ -47,6 +47,7 @@ def test_memory_that_the_launch_does_not_give_bounds_nothing() -> None:
     assert not d.doubts
     assert max(s["n"] for _, s, _ in d.scenarios) >= 1024
 
+
 PACKED = """
 __global__ void dot(const float* x, const float* scale, float* y, int n) {
   const int group = 64;
