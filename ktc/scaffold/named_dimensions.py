@@ -41,8 +41,8 @@ _BY_NAME: tuple[tuple[str, Dimension], ...] = (
 )  # fmt: skip
 """The first row counts of which the name has the words, in a row: ``max_batch_seq_len`` is a length of sequences."""
 
-_UNITS = re.compile(r"token|elem|byte|stride|offset|_id_|ptr")
-"""Words of names that count or place something else per dimension: ``batch_tokens``, ``head_stride``."""
+_UNITS = re.compile(r"token|elem|byte|stride|offset|_id_|ptr|batch_n?head|batch_beam")
+"""Words of names that count or place something else: ``batch_tokens``, ``head_stride``, ``batch_heads``."""
 
 
 def dimension(name: str) -> Dimension | None:

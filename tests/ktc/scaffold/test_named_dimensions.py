@@ -38,7 +38,7 @@ def test_names_of_one_dimension(name: str, like: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["n", "rows", "batch_tokens", "head_stride", "header", "token_num", "vocab_offset", "k"]
+    "name", ["n", "rows", "batch_tokens", "head_stride", "batch_head_num", "header", "token_num", "vocab_offset", "k"]
 )
 def test_other_names(name: str) -> None:
     assert dimension(name) is None
