@@ -14,6 +14,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     COMPARISONS,
+    Alloc,
     Assign,
     Binary,
     Decl,
@@ -80,23 +81,26 @@ def of_one_block(k: Kernel) -> dict[str, int]:
 
 def of_arrays(k: Kernel) -> dict[str, int]:
     """The parameters that are the number of rounds of a loop which goes through an array of a fixed size in the body,
-    ``float best[100]``, with how many rounds there is room for."""
+    ``float best[100]``, with how many rounds there is room for. The launch's dynamic memory is no such array where it
+    gives none: another launch will."""
     sources, params = definitions(k), {p.sym for p in k.params}
+    none = k.launch is not None and k.launch.dynamic_shared is None
+    open_ = {s.sym for s in walk(k.body) if isinstance(s, Alloc) and s.dynamic and none}
     most: dict[str, int] = {}
     for s in walk(k.body):
         match s:
             case For(cond=Binary("<", Var(i), last)) if i == s.var and isinstance(n := spelled_out(last, sources), Var):
-                rooms = [room for x in s.body for room in _rounds(x, i)] if n.sym in params else []
+                rooms = [room for x in s.body for room in _rounds(x, i, open_)] if n.sym in params else []
                 most |= {n.sym.name: min([*rooms, most.get(n.sym.name, min(rooms))])} if rooms else {}
     return most
 
 
-def _rounds(s: Stmt, i: Sym) -> Iterator[int]:
-    """For how many values of ``i`` from 0 on the arrays that ``s`` itself touches have room."""
+def _rounds(s: Stmt, i: Sym, open_: set[Sym]) -> Iterator[int]:
+    """For how many values of ``i`` from 0 on the arrays that ``s`` itself touches have room, ``open_`` ones aside."""
     touched: list[Load | Store] = [s] if isinstance(s, Store) else []
     touched += [x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)] if isinstance(s, PLAIN) else []
     for x in touched:
-        shape = x.buffer.type.shape if isinstance(x.buffer.type, Array) else ()
+        shape = x.buffer.type.shape if isinstance(x.buffer.type, Array) and x.buffer not in open_ else ()
         for e, extent in zip(x.index, shape):
             form, n = linear_form(e, {i}), evaluate(extent, {})
             by, first = (None, None) if form is None else (evaluate(form.coeff(i), {}), evaluate(form.rest, {}))

@@ -73,13 +73,6 @@ class Content:
         return last if self.kind == "index" else offsets(size, elements)
 
 
-def fills_at(
-    contents: Sequence[Content], probe: Prober, sizes: Mapping[str, int], elements: Mapping[str, int]
-) -> dict[str, Fill]:
-    """What the buffers of ``contents`` hold at these sizes, where they have so many ``elements``."""
-    return {c.buffer: c.fill(probe.value(c.name, sizes), elements[c.buffer]) for c in contents}
-
-
 def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]:
     """Which integer buffers hold indices or offsets: what else is reached when they hold something else.
 

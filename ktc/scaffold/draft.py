@@ -13,8 +13,10 @@ from .any_sizes import with_any_sizes
 from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
+from .checking.coarser_sizes import coarser
 from .checking.confirming import confirm, large_enough, needs_positive, with_windows
 from .checking.modes import modes
+from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_equal_extents
@@ -94,6 +96,7 @@ def draft(k: Kernel) -> Draft:
             d.doubts.append(f"{b}: read before its first element")
     d.shapes = lengthened(d, probe, seen)
     seen = large_enough(d, probe, with_windows(d, probe, seen))
+    seen = coarser(d, probe, without_stops(d, probe, seen))
     confirm(d, probe, seen)
     d.positive = d.positive or needs_positive(d, probe, seen)
     scenarios(d, probe, seen)

@@ -8,6 +8,7 @@ from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Atomic, Binary, Decl, Expr, For, If, Load, Select, Store, Sym, Var, While
+from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk, walk_expr
 
 
@@ -86,6 +87,17 @@ def steering(k: Kernel) -> set[Sym]:
         wanted |= more
         left += more
     return wanted
+
+
+def floats_decide_stores(k: Kernel) -> bool:
+    """Whether floating-point numbers of a buffer decide if anything is stored: ``if (score[i] > 0) out[i] = x[i]``."""
+    sources, buffers = definitions(k), {p.sym for p in k.params if isinstance(p.sym.type, Ptr)}
+    numbers = {b for b in buffers if scalar_of(b.type).is_float}
+
+    def stores(s: If) -> bool:
+        return any(isinstance(x, Store | Atomic) and x.buffer in buffers for x in walk((s,)))
+
+    return any(isinstance(s, If) and stores(s) and symbols_behind([s.cond], sources) & numbers for s in walk(k.body))
 
 
 def _deciding(e: Expr) -> Iterable[Expr]:

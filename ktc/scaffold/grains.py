@@ -30,6 +30,7 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     """The sizes, of the kernel or its host code, that are divided by a number themselves, with that number (the least
     common multiple of several). ``fixed``: parameters that have one value; ``sources``: what variables are given."""
     out: dict[str, int] = {}
+    fixed = _constants(sources) | {**fixed}
     host = [*(e for _, e in k.launch.passed), *k.launch.grid, *k.launch.block] if k.launch is not None else []
     divisions = [*_divisions((*all_exprs(k.body), *host), fixed)]
     for e, by in (*divisions, *_covered(k, divisions, sources)):
@@ -72,6 +73,7 @@ def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     more than one, unless the bound is that many of such groups. Digits of what is loaded are no groups of elements."""
     params = {p.sym for p in k.params}
     bounds = list(_bounds(k))
+    fixed = _constants(sources) | {**fixed}
     out: dict[str, int] = {}
     for e, by in _divisions(all_exprs(k.body), fixed):
         variables = values(e, sources) - params
@@ -85,6 +87,12 @@ def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     return out
 
 
+def _constants(sources: Mapping[Sym, Sequence[Expr]]) -> dict[str, int]:
+    """The variables of the kernel that are a number: ``const int group_size = 128;``."""
+    numbers = ((s.name, without_casts(given[0])) for s, given in sources.items() if len(given) == 1)
+    return {n: int(e.value) for n, e in numbers if isinstance(e, Const) and isinstance(e.value, int)}
+
+
 def _passes(bound: Expr, s: Sym, params: set[Sym], by: int) -> bool:
     """Whether ``bound`` is more than one group of ``by`` elements at small sizes as well: ``n * 676`` at ``n`` of 2."""
     n = evaluate(bound, {p.name: 2 if p == s else 1 for p in params})
@@ -92,13 +100,24 @@ def _passes(bound: Expr, s: Sym, params: set[Sym], by: int) -> bool:
 
 
 def _divisions(exprs: Iterable[Expr], fixed: Mapping[str, int]) -> Iterator[tuple[Expr, int]]:
-    """(dividend, divisor) of the integer divisions by a number above 1; of ``n / 4 / 128`` also ``n`` by 512."""
+    """(dividend, divisor) of the integer divisions by a number above 1; of ``n / 4 / 128``, and ``(n / 4 + 127) / 128``
+    which counts the last part as well, also ``n`` by 512."""
     for e in (x for y in exprs for x in walk_expr(y)):
         whole, n = e, 1
         while (by := _divisor(whole, fixed)) is not None and 1 < n * by <= MOST:
             assert isinstance(whole, Binary)
             whole, n = without_casts(whole.a), n * by
             yield whole, n
+            whole = _rounded_up(whole, by)
+
+
+def _rounded_up(e: Expr, by: int) -> Expr:
+    """``x`` of ``x + (by - 1)``, which is divided by ``by``, however that is added up; ``e`` itself if it is none."""
+    x, added = e, 0
+    while isinstance(x, Binary) and x.op in "+-" and isinstance(n := without_casts(x.b), Const):
+        added += int(n.value) if x.op == "+" else -int(n.value)
+        x = without_casts(x.a)
+    return x if added == by - 1 else e
 
 
 def _divisor(e: Expr, fixed: Mapping[str, int]) -> int | None:

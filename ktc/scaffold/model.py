@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.workload import LaunchSpec
@@ -14,6 +15,9 @@ from .roles import Roles, access_role
 from .shapes import Extent, value_of
 from .windows import NAME, names_in
 
+if TYPE_CHECKING:
+    from .probe import Fill, Prober
+
 
 @dataclass
 class Draft:
@@ -22,9 +26,10 @@ class Draft:
     ``doubts`` are for the author to look at; ``ties`` are integers that are no size of their own: what they equal, in
     sizes, or a number. ``given``: sizes that are constants of the source, with their values. ``limits``: how many
     values an index buffer may hold, where that is a number. ``positive``: with numbers of both signs some results are
-    no numbers, or nothing is stored. ``races``: threads race at the sizes of the probes, which its author is told;
-    whether they do at others says nothing of those. ``parts``: how much of buffers of a fixed length sizes need, and
-    how long those are.
+    no numbers, or nothing is stored. ``stops``: sizes above which the kernel stops itself, each with the largest that
+    it may have; ``coarse``: those that are multiples of a number because runs at others have a defect. ``races``:
+    threads race at the sizes of the probes, which its author is told; whether they do at others says nothing of those.
+    ``parts``: how much of buffers of a fixed length sizes need, and how long those are.
     """
 
     kernel: Kernel
@@ -45,6 +50,8 @@ class Draft:
     work: float = 0.0  # of all probes of its shapes
     doubts: list[str] = field(default_factory=list)
     given: Mapping[str, int] = field(default_factory=dict)
+    stops: Mapping[str, int] = field(default_factory=dict)
+    coarse: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -92,3 +99,8 @@ class Draft:
     def elements(self, sizes: Mapping[str, int], unknown: int = 1 << 16) -> dict[str, int]:
         """Elements of each buffer at ``sizes``."""
         return {b: e.value(sizes) if e is not None else unknown for b, e in self.shapes.items()}
+
+    def fills(self, probe: Prober, sizes: Mapping[str, int]) -> dict[str, Fill]:
+        """What integer buffers hold at ``sizes``."""
+        shapes = self.elements(sizes)
+        return {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in self.contents}

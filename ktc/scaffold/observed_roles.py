@@ -14,7 +14,7 @@ import numpy as np
 from ktc.ir.interp import RunResult
 from ktc.ir.types import scalar_of
 
-from .contents import TRUTHS, fills_at
+from .contents import TRUTHS
 from .integer_values import mark_of
 from .model import Draft
 from .probe import Fill, Prober, Seen
@@ -36,7 +36,7 @@ def observed_roles(d: Draft, probe: Prober, seen: Sequence[Seen]) -> dict[str, s
             kept = [_keeps(result, p.sym.name) for result in runs if result is not None]
             if kept and len(kept) == len(sizes):
                 if not any(kept) and (mixed := _run(d, probe, sizes[0], p.sym.name, mixed=True)) is not None:
-                    kept.append(_keeps(mixed, p.sym.name))
+                    kept.append(_keeps(mixed, p.sym.name) or _tells_apart(d, probe, sizes[0], p.sym.name))
                 out[p.sym.name] = "inout" if any(kept) else "out"
     return out
 
@@ -47,9 +47,23 @@ def _run(d: Draft, probe: Prober, sizes: Mapping[str, int], buffer: str, *, mixe
     ``mixed``: with :func:`_mixed` contents.
     """
     shapes = d.elements(sizes)
-    fills = fills_at(d.contents, probe, sizes, shapes)
+    fills = d.fills(probe, sizes)
     result = probe.exact(sizes, shapes, fills | _mixed(d, fills) if mixed else fills, undefined=(buffer,))
     return None if result is None or any(f.kind in ("fuel", "out-of-bounds") for f in result.findings) else result
+
+
+def _tells_apart(d: Draft, probe: Prober, sizes: Mapping[str, int], buffer: str) -> bool:
+    """Whether results differ with what ``buffer`` holds, where its elements differ from each other: of memory that
+    holds one number everywhere, ``x[i] - x[0]`` is 0 whatever that is."""
+    shapes = d.elements(sizes)
+    fills = d.fills(probe, sizes)
+    if buffer in fills:
+        return False
+    results = [probe.exact(sizes, shapes, {**fills, buffer: f}, undefined=()) for f in (_unsigned, _squares)]
+    outputs = [r.outputs for r in results if r is not None]
+    if len(outputs) < len(results):
+        return False
+    return any(not np.array_equal(v, outputs[1][n], equal_nan=v.dtype.kind == "f") for n, v in outputs[0].items())
 
 
 def _mixed(d: Draft, fills: Mapping[str, Fill]) -> dict[str, Fill]:
@@ -80,6 +94,10 @@ def _signed(n: int) -> np.ndarray:
 
 def _unsigned(n: int) -> np.ndarray:
     return np.arange(n) % 7
+
+
+def _squares(n: int) -> np.ndarray:
+    return np.arange(n) ** 2 % 5
 
 
 def _large(n: int) -> np.ndarray:

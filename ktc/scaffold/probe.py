@@ -18,7 +18,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.interp.corner_blocks import some_blocks
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Binary, Expr
+from ktc.ir.nodes import Binary, Expr, i32
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used, walk_expr
@@ -26,6 +26,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
+from .given_values import floats_decide_stores
 from .indices import most_threads
 from .integer_values import counters, divides
 from .roles import Roles, access_role, buffers_of, lanes_of
@@ -118,7 +119,7 @@ class Prober:
 
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
         self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
-        self.counters = counters(kernel)
+        self.data_decides = bool(counters(kernel)) or floats_decide_stores(kernel)
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         whole = [p.sym for p in read if scalar_of(p.sym.type).is_int]
@@ -138,8 +139,8 @@ class Prober:
         self._sizes: list[dict[str, int]] | None = None
         if kernel.launch is not None:
             known = self._numbers()
-            leading = (e for e in kernel.launch.reached if {s.name for s in used(e)} <= known and not _is_rest(e))
-            self._settle(tuple(leading))
+            asked = (*kernel.launch.reached, *_spans(kernel.launch.grid))
+            self._settle(tuple(e for e in asked if {s.name for s in used(e)} <= known and not _is_rest(e)))
 
     def _numbers(self) -> set[str]:
         """The integers that the sizes of a probe say."""
@@ -295,7 +296,7 @@ class Prober:
         known = fills or {}
         found = self._run(sizes, known, -3.0)
         idle = found is not None and not found.run.stored
-        for least in (0.5, -7.0) if (self.counters or idle) and found is not None else ():
+        for least in (0.5, -7.0) if (self.data_decides or idle) and found is not None else ():
             found = found and found.joined(again := self._run(sizes, known, least))
             self.positive |= idle and least > 0 and again is not None and bool(again.run.stored)
         masks = [b for b in self.masks if b not in known]
@@ -395,6 +396,15 @@ def _is_rest(e: Expr) -> bool:
     does as well for those that they do."""
     round_ = {s.name: 1 << 20 for s in used(e)}
     return any(isinstance(x, Binary) and x.op == "%" for x in walk_expr(e)) and not fold.evaluate(e, round_)
+
+
+def _spans(grid: Sequence[Expr]) -> list[Expr]:
+    """That there is some block along axes that cover what lies between two numbers, ``(last - first + 127) / 128``."""
+
+    def between(e: Expr) -> bool:
+        return any(isinstance(x, Binary) and x.op == "-" and used(x.a) and used(x.b) for x in walk_expr(e))
+
+    return [Binary(">", e, i32(0)) for e in grid if between(e)]
 
 
 def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:

@@ -23,6 +23,7 @@ from ktc.ir.nodes import (
     Const,
     Expr,
     For,
+    HwIndex,
     If,
     Load,
     Select,
@@ -35,7 +36,7 @@ from ktc.ir.sequences import launch_extents
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
-from .given_values import definitions, loaded, reached
+from .given_values import definitions, loaded, made_of, reached
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
 from .integer_values import bins, marks, origins, powers
@@ -110,6 +111,8 @@ def roles_of(k: Kernel) -> Roles:
     hosts = dict.fromkeys(n for t in tied.values() for n in names_in(t) if n not in names)
     sources, params = definitions(k), {p.sym for p in k.params}
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
+    launched_by = {s.name for e in launch_extents(k) for s in used(e)} | {n for t in tied.values() for n in names_in(t)}
+    whole |= {s.name for s in _divisors(k, lambda e: _counts_blocks(e, sources))} - launched_by - {*tied}
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
     told = (
@@ -233,6 +236,11 @@ def _of_parameters(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]])
     return True
 
 
+def _counts_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
+    """Whether ``e`` is made of a block's number: ``blockIdx.x / beams`` where there is a block for each beam."""
+    return any(isinstance(x, HwIndex) and x.level == "block" for x in made_of([e], sources, places=False))
+
+
 def _is_integer(p: Param) -> bool:
     return isinstance(p.sym.type, Scalar) and p.sym.type.is_int and p.sym.type.kind != "bool"
 
@@ -294,8 +302,6 @@ def _ranges(e: Binary) -> bool:
 
 
 def _places(e: Expr) -> bool:
-    from ktc.ir.nodes import HwIndex
-
     return any(isinstance(x, Var | HwIndex) for x in walk_expr(e))
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
 
-from .contents import fills_at
 from .model import Draft
+from .named_dimensions import dimensions, proportions
 from .probe import Prober, Seen
 from .roles import buffers_of
 from .windows import USUAL, names_in
@@ -77,11 +77,12 @@ def grown(
     legal: Callable[[Mapping[str, int]], bool],
     fixed: Collection[str] = (),
     times: Mapping[str, int] = {},
+    most: Mapping[str, int] = {},
 ) -> dict[str, int]:
     """``start`` with its smallest size doubled again and again while bytes, work and launch allow it.
 
     What is ``fixed`` stays, and so does what brings neither memory nor work. ``times``: how many times as large as
-    others a size becomes.
+    others a size becomes; ``most``: how large at most, where that is less than for all.
     """
     sizes, open_ = dict(start), set(start) - set(fixed)
     while open_:
@@ -90,7 +91,7 @@ def grown(
         idle = size_bytes(more) <= size_bytes(sizes) and work(more) <= work(sizes) * NO_WORK
         if (
             not idle
-            and more[name] <= MOST
+            and more[name] <= most.get(name, MOST)
             and size_bytes(more) <= limits[0]
             and work(more) <= limits[1]
             and legal(more)
@@ -146,8 +147,10 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     start = {n: allowed_at[0].get(n, 64) if allowed_at else 64 for n in d.names}
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
     windows = {n: USUAL[kind] for n, kind in d.roles.windows.items() if n in start}
-    windows |= d.given
+    constants = {**d.given, **d.stops}
+    windows |= constants
     start |= windows | {n: COUNTERS for n in d.roles.few if n in start}
+    named = {n: x for n, x in dimensions(start).items() if n not in {*windows, *d.roles.few, *d.roles.halves}}
 
     def size_bytes(sizes: Mapping[str, int]) -> int:
         return sum(n * widths[b] for b, n in d.elements(sizes).items())
@@ -159,15 +162,22 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             return False
         return all(probe.value(n, sizes) > 0 for n in probe.differences)
 
-    fixed = d.roles.divisors | d.roles.halves | d.roles.few | {*d.given}
+    for name, dimension in named.items():
+        step = d.steps.get(name, 1)
+        if legal(sizes := {**start, name: max(dimension.least // step, 1) * step}):
+            start = sizes
+    fixed = (d.roles.divisors - {*named}) | d.roles.halves | d.roles.few | {*constants}
     usual = dict(start)
-    start = shrunk(start, TARGETS["small"], size_bytes, work, legal, {n: d.steps.get(n, 1) for n in {*start} - fixed})
+    open_ = {n: d.steps.get(n, 1) for n in {*start} - fixed}
+    rows = {n: by for n, by in open_.items() if n not in named or named[n].counts_rows}
+    for by in (rows, open_):  # fewer rows before shorter ones
+        start = shrunk(start, TARGETS["small"], size_bytes, work, legal, by)
     offsets = {c.name: c.buffer for c in d.contents if c.kind == "offsets" and c.name in start}
 
     def idle(sizes: Mapping[str, int]) -> bool:
         if offsets or not legal(sizes):  # offsets mean something in buffers of their length alone
             return False
-        return probe.idle(sizes, fills_at(d.contents, probe, sizes, d.elements(sizes)))
+        return probe.idle(sizes, d.fills(probe, sizes))
 
     if not probe.leads(start) and seen:
         start |= {n: v for n, v in seen[0].sizes.items() if n not in windows}
@@ -177,7 +187,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         start = alike
     if idle(start) and not idle(usual):
         start |= {n: usual[n] for n in busied(start, usual, idle)}
-    parts = dict.fromkeys(offsets, PART)
+    times = {n: v * (PART if n in offsets else 1) for n, v in proportions(start, named).items()}
 
     def full(sizes: Mapping[str, int]) -> bool:
         return all(2 * sizes[n] >= PART * (d.elements(sizes)[b] - 1) for n, b in offsets.items())
@@ -187,14 +197,15 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
 
     while not full(start):
         start |= {n: 2 * start[n] for n in offsets}
+    most = {n: x.most for n, x in named.items()}
     known: list[dict[str, int]] = []
     for name, limits in TARGETS.items():
         # threads that a guard sends home are work too: a grid of its own size is bounded
         allowed = partial(sensible, threads=min(limits[1], 1 << 31))
-        sizes = grown(start, limits, size_bytes, work, allowed, fixed, parts)
+        sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most)
         if idle(sizes) and not idle(start):
             fixed |= busied(sizes, start, idle)
-            sizes = grown(start, limits, size_bytes, work, allowed, fixed, parts)
+            sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))
@@ -202,10 +213,10 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     held = {n: max(g := d.steps.get(n, 1), v * 3 // 4 // g * g) for n, v in last.items()} | windows
     if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
-    most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
-    d.most = {n: min(v, d.roles.room.get(n, v)) for n, v in most.items()}
+    largest = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
+    d.most = {n: min(v, d.roles.room.get(n, v)) for n, v in largest.items()}
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
-    odd |= {n: v + (n not in d.given) for n, v in windows.items()}
+    odd |= {n: v + (n not in constants) for n, v in windows.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
 

@@ -8,9 +8,9 @@ from math import prod
 
 from ktc.ir.arith import Interval
 from ktc.ir.arith.integer_casts import without_index_casts
-from ktc.ir.fold import evaluate, i32
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Assume, Kernel, Launch
-from ktc.ir.nodes import Alloc, Body, Cast, Decl, Expr, HwIndex, Level, Par, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Body, Cast, Decl, Expr, HwIndex, Sym, Var, fresh
 from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import assigned, substitute, used, walk, without
@@ -27,6 +27,7 @@ from ktc.passes.raising.normalise.single_rounds import without_single_rounds
 from ktc.passes.raising.normalise.straight import counted, straightened
 from ktc.passes.raising.normalise.strided_rounds import by_elements
 from ktc.passes.raising.normalise.tidy import tidied, without_dead
+from ktc.passes.raising.recognise.axis_phases import in_phases, over_axis
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.exchange import Exchange
 from ktc.passes.raising.recognise.grid import block_loops, mixed
@@ -171,10 +172,7 @@ def _guess(
         domains = ("field",) if exchange.algebraic else domains
         online = exchange.online
     out = ThreadLoops(Team(tuple((a, names[a], sizes[a]) for a in team)), launch).raised(body)
-    for a in outer:
-        v = loop_vars[a]
-        out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
-    for form in _opened(out, launch) if team == ("x",) else (out,):
+    for form in _around(out, [(loop_vars[a], sizes[a], a) for a in outer], launch, team):
         body = tidied(block_loops(form, launch), sizes_of(launch))
         if variant.found and (busy := without_idle(guards_outward(body))) != body:
             body = tidied(busy, sizes_of(launch))
@@ -194,6 +192,16 @@ def _guess(
                 ended = tidied(ended, sizes_of(launch))
                 yield Guess(ended, regions + more + left_as_threads(ended), domains, online)
             yield Guess(form, regions + more + left_as_threads(form), domains, online)
+
+
+def _around(body: Body, outer: list[tuple[Sym, Expr, str]], launch: Launch, team: tuple[str, ...]) -> Iterator[Body]:
+    """``body``, which is that of a team, for each thread of the axes beside it; and, of one such axis, in phases."""
+    whole = body
+    for v, size, axis in outer:
+        whole = over_axis(whole, v, size, axis)
+    yield from _opened(whole, launch) if team == ("x",) else (whole,)
+    if len(outer) == 1 and (apart := in_phases(body, *outer[0])) is not None:
+        yield apart
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:

@@ -92,7 +92,9 @@ def _host_functions(program: Program) -> Iterator[HostFunction]:
         for e in entities:
             if _runs_on_host(e.node):
                 owner = e.namespace[-1] if e.namespace and e.namespace[-1] in program.records else ""
-                yield HostFunction(e, owner, len(e.params or ()) if owner else 0)
+                classes = program.records[owner] if owner else []
+                around = tuple(classes[0].node.items) if len(classes) == 1 else ()
+                yield HostFunction(e, owner, len(e.params or ()) if owner else 0, around)
     for name, entities in program.records.items():
         for e in entities:
             for m in e.node.items:
@@ -305,8 +307,11 @@ class _Walk:
                 continue
             label = getattr(case, "expr", None)
             inner = dict(fallen) if open_ else _equal(env, item.cond, label) if label is not None else dict(env)
-            stmts = case.stmts or []
+            stmts, outer = case.stmts or [], self.reached
+            if label is not None and not open_:
+                self.reached = (*outer, Condition(c_ast.BinaryOp("==", item.cond, label, item.coord), True, dict(env)))
             self._block(stmts, inner, dict(declared))
+            self.reached = outer
             open_ = not (stmts and _leaves(stmts[-1]))
             changed = self._mutated(case) if open_ else frozenset[str]()
             for name in list(fallen):

@@ -35,7 +35,7 @@ from .filled_values import values_filled
 from .host_assignments import with_elements
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
-from .host_variables import host_variables
+from .host_variables import host_variables, member_variables
 from .launch_math import as_written, float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
@@ -98,6 +98,8 @@ class HostLaunch:
             }
             for name, decl in host_variables(low.program):
                 scope.names[name] = LazyVal(partial(self._variable, name, decl))
+            for name, decl in member_variables(site.host.around):
+                scope.names[name] = LazyVal(partial(self._member, name, decl))
             for name in names | site.first.keys():
                 scope.names[name] = LazyVal(partial(self.value, name))
             scope.names.update(self.instance)
@@ -384,6 +386,17 @@ class HostLaunch:
         if not isinstance(t, Scalar) or not t.is_int or (self.busy and name not in self.known):
             raise self._refuse(self.node, None)
         return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
+
+    def _member(self, name: str, decl: Any) -> Value:
+        """An integer of the object whose method launches.
+
+        Raises:
+            KtcError: E-LAUNCH-EXPR, it is no integer.
+        """
+        t = self._type_of(decl.type)
+        if not isinstance(t, Scalar) or not t.is_int:
+            raise self._refuse(self.node, None)
+        return self._number(name, t)
 
     def _first(self, name: str) -> Value:
         """What the counter ``name`` of a loop around the launch is: in extents, what it starts from; elsewhere a number

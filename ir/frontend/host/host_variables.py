@@ -1,8 +1,9 @@
-"""Variables at file scope that the host sets: an option, a size that the command line gives."""
+"""Variables beyond functions that the host sets: at file scope, an option, a size that the command line gives; of the
+object whose method launches, the width of a layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pycparser import c_ast
@@ -19,10 +20,17 @@ def host_variables(program: Program) -> Iterator[tuple[str, Any]]:
             yield name, decl
 
 
+def member_variables(members: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """The name and the declaration of each variable of every object among the ``members`` of a class."""
+    for m in members:
+        if isinstance(m, c_ast.Decl) and m.name and not isinstance(m.type, c_ast.FuncDecl) and not _is_fixed(m):
+            yield m.name, m
+
+
 def _is_fixed(decl: c_ast.Decl) -> bool:
     """Whether it is a constant, or a variable of the device."""
     words = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
     return "constexpr" in words or "const" in qualifiers(decl.type) or any(w.startswith("__") for w in words)
 
 
-__all__ = ["host_variables"]
+__all__ = ["host_variables", "member_variables"]

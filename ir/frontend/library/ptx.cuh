@@ -62,6 +62,7 @@ __device__ unsigned int nctaid_x() { return gridDim.x; }
 __device__ unsigned int nctaid_y() { return gridDim.y; }
 __device__ unsigned int nctaid_z() { return gridDim.z; }
 __device__ void bar_sync() { __syncthreads(); }
+__device__ void trap() { __trap(); }
 __device__ void membar_cta() { __threadfence_block(); }
 __device__ void membar_gl() { __threadfence(); }
 __device__ void membar_sys() { __threadfence_system(); }

@@ -62,13 +62,14 @@ def _extent(machine: Machine, e: Expr, frame: Frame, act: Active) -> int:
 
 
 def _dynamic_dims(machine: Machine, sym: Sym, dims: tuple[int, ...], bytes_each: int) -> tuple[int, ...]:
-    """Dynamic shared arrays follow one another in the launch's bytes; one without an extent takes what is left."""
+    """Dynamic shared arrays follow one another in the launch's bytes; one without an extent takes what is left, and so
+    does one of a single element where nothing is: that is declared and, as in a launch with none of it, not touched."""
     state = machine.state
     if state.geometry is None:  # parallel form: the launch is not derived yet
         return dims
     start = -(-state.shared_used // bytes_each) * bytes_each
     total = state.geometry.dynamic_shared
-    if not dims or dims == (0,):
+    if not dims or dims == (0,) or (dims == (1,) and total == 0):
         dims = (max(total - start, 0) // bytes_each,)
     state.shared_used = start + int(np.prod(dims, dtype=np.int64)) * bytes_each
     if state.shared_used > total:

@@ -12,7 +12,6 @@ import numpy as np
 from ktc.ir.sequences import launch_extents
 from ktc.ir.walk import used
 
-from ..contents import fills_at
 from ..model import Draft
 from ..probe import Prober, Seen
 from ..windows import PROBED, names_in
@@ -36,13 +35,13 @@ def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     """``seen``, or the same at larger sizes, where runs have a defect only at smaller ones: shared memory that is as
     long as a size holds the numbers of a block only from some size on."""
     looked_at = [s.sizes for s in seen[:3] if d.possible(s.sizes)]
-    if any(e is None for e in d.shapes.values()) or not any(_defect(d, probe, sizes) for sizes in looked_at):
+    if any(e is None for e in d.shapes.values()) or not any(defect(d, probe, sizes) for sizes in looked_at):
         return seen
     own = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows} - d.roles.divisors
     for times in LARGER if own else ():
         more = [{n: v * times if n in own else v for n, v in s.sizes.items()} for s in seen]
-        if not any(_defect(d, probe, sizes) for sizes in more[: len(looked_at)]):
-            found = [probe.look(sizes, fills_at(d.contents, probe, sizes, d.elements(sizes))) for sizes in more]
+        if not any(defect(d, probe, sizes) for sizes in more[: len(looked_at)]):
+            found = [probe.look(sizes, d.fills(probe, sizes)) for sizes in more]
             return [s for s in found if s is not None] or seen
     return seen
 
@@ -55,42 +54,43 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     seen = [s for s in seen if d.possible(s.sizes)] or seen
     even = dict(seen[0].sizes)
     for s in seen[:3]:
-        if why := _defect(d, probe, s.sizes):
+        if why := defect(d, probe, s.sizes):
             d.doubts.append(f"run at {dict(s.sizes)}: {why}")
             d.races = True
-            if _defect(d, probe, s.sizes):
+            if defect(d, probe, s.sizes):
                 return
             break  # it is only a race: what sizes have to be can be asked nevertheless
-    own = [n for n in d.names if n in d.roles.sizes]
+    own = [n for n in d.names if n in d.roles.sizes and n not in d.stops]
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
+    d.steps |= d.coarse
     by = {*d.roles.windows, *d.roles.divisors}  # of which 0 is no size
     odd = ({n: max(v + s * d.steps.get(n, 1), n in by) if n in own else v for n, v in even.items()} for s in (1, -1))
     # one more may be left to nobody, one less asked for by all, and either may be for another launch
-    if any(not probe.leads(sizes) or _defect(d, probe, sizes) for sizes in odd):
+    if any(not probe.leads(sizes) or defect(d, probe, sizes) for sizes in odd):
         for name in own:
             steps = [n for n in STEPS if n <= even[name] and n % d.steps.get(name, 1) == 0]
             clean = (n for n in steps if _are_clean(d, probe, _multiples(probe, even, name, n)))
             d.steps[name] = next(clean, even[name])
         _joint_steps(d, probe, even, own)
-    if _defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
+    if defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
         for name in own:
             tried = sorted({*LEAST, *_first(probe, even, name, d.steps.get(name, 1))})
             sizes = [n for n in tried if n < even[name] and n % d.steps.get(name, 1) == 0]
-            d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
+            d.least[name] = next((n for n in sizes if not defect(d, probe, {**even, name: n})), even[name])
 
 
 def with_windows(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     """``seen`` with the sizes that are found to be windows as long as those are, where runs have a defect without:
     sizes that neither buffers nor the launch show, and that are no longer than what they are moved over."""
     looked_at = [s.sizes for s in seen[:3]]
-    if any(e is None for e in d.shapes.values()) or not any(_defect(d, probe, sizes) for sizes in looked_at):
+    if any(e is None for e in d.shapes.values()) or not any(defect(d, probe, sizes) for sizes in looked_at):
         return seen
     k = d.kernel
     shown = {n for e in d.shapes.values() if e is not None for text in e.shape for n in names_in(text)}
     shown |= {n for text in (*d.roles.tied.values(), *d.ties.values()) for n in names_in(str(text))}
     shown |= {s.name for e in launch_extents(k) for s in used(e)}
     for name in (n for n in d.names if n in d.roles.sizes and n not in shown):
-        if not any(_defect(d, probe, {**sizes, name: length}) for sizes in looked_at for length in WINDOWS):
+        if not any(defect(d, probe, {**sizes, name: length}) for sizes in looked_at for length in WINDOWS):
             d.roles = replace(d.roles, windows={**d.roles.windows, name: "window"}, halves=d.roles.halves | {name})
             return [replace(s, sizes={**s.sizes, name: WINDOWS[i % len(WINDOWS)]}) for i, s in enumerate(seen)]
     return seen
@@ -124,7 +124,7 @@ def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, b
     proportion."""
     for rest in {1, by - 1}:
         sizes = {**even, name: even[name] + rest}
-        if _defect(d, probe, sizes):
+        if defect(d, probe, sizes):
             return False
         fills = {
             c.buffer: c.fill(probe.value(c.name, sizes), n) for c in d.contents if (n := _elements(d, c.buffer, sizes))
@@ -145,7 +145,7 @@ def _elements(d: Draft, buffer: str, sizes: Mapping[str, int]) -> int:
 
 
 def _are_clean(d: Draft, probe: Prober, tried: Sequence[Mapping[str, int]]) -> bool:
-    return bool(tried) and not any(_defect(d, probe, s) for s in tried)
+    return bool(tried) and not any(defect(d, probe, s) for s in tried)
 
 
 def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> list[dict[str, int]]:
@@ -161,7 +161,7 @@ def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> 
 def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence[str]) -> None:
     """Larger steps where sizes that pass one by one do not pass together: a block takes 256 elements of all rows."""
     own = [n for n in own if n not in probe.deciding()]
-    while any(_defect(d, probe, {**even, **{n: m * d.steps[n] for n in own}}) for m in (3, 1)):
+    while any(defect(d, probe, {**even, **{n: m * d.steps[n] for n in own}}) for m in (3, 1)):
         open_ = [n for n in own if 2 * d.steps[n] <= even[n]]
         if not open_:
             return
@@ -178,11 +178,11 @@ def needs_positive(d: Draft, probe: Prober, seen: Sequence[Seen]) -> bool:
 
 def _numbers(d: Draft, probe: Prober, sizes: Mapping[str, int], positive: bool) -> bool:
     """Whether all results of a run at ``sizes`` are finite."""
-    result = probe.exact(sizes, d.elements(sizes), fills_at(d.contents, probe, sizes, d.elements(sizes)), positive)
+    result = probe.exact(sizes, d.elements(sizes), d.fills(probe, sizes), positive)
     return result is None or all(np.isfinite(v).all() for v in result.outputs.values() if v.dtype.kind == "f")
 
 
-def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
+def defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
     """The first thing that the sanitizer has against a run of these sizes; '' if it is clean."""
     if not probe.launches(sizes):
         return "no legal launch"
@@ -191,7 +191,7 @@ def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
     shapes = d.elements(sizes)
     if min(shapes.values(), default=0) < 0:
         return "an array that is as long as its formula says would have less than no elements"
-    result = probe.exact(sizes, shapes, fills_at(d.contents, probe, sizes, shapes))
+    result = probe.exact(sizes, shapes, d.fills(probe, sizes))
     if result is None:
         return "the interpreter cannot run it"
     passed_over = (*PASSED_OVER, "race") if d.races else PASSED_OVER

@@ -13,7 +13,6 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import Binary, Const, Expr
 from ktc.ir.types import I64, scalar_of
 
-from ..contents import fills_at
 from ..model import Draft
 from ..probe import Prober, Seen
 from ..shapes import Extent
@@ -44,7 +43,7 @@ def _odd(d: Draft, probe: Prober, even: Mapping[str, int]) -> list[Seen]:
     for more in ODD:
         sizes = {n: v + more * (n in own) for n, v in even.items()}
         if probe.launches(sizes):
-            fills = fills_at(d.contents, probe, sizes, d.elements(sizes))
+            fills = d.fills(probe, sizes)
             found += [s] if (s := probe.look(sizes, fills)) is not None else []
     return found
 

@@ -383,6 +383,7 @@ def test_roles_are_those_of_the_elements(tmp_path: Path) -> None:
         ("y[i] *= x[i];", "inout"),
         ("y[i] = (y[i] & x[i]) + 1;", "inout"),
         ("if (at[i] < 0) return; y[i] = f[at[i]];", "inout"),
+        ("y[i] -= y[0];", "inout"),
         ("y[i] = mask[i] ? x[i] : -x[i];", "out"),
     ],
 )

@@ -393,3 +393,20 @@ def test_a_distance_of_pointers_is_a_size() -> None:
     }"""
     d = draft(ktc.loads(source, template={"T": "float"}).kernel)
     assert d.roles.sizes == ("n",) and _shapes(d) == {"y": ("n",)} and not d.doubts
+
+
+PART = """
+__global__ void part(float* y, const float* x, int rows, int stride, int first, int last) {
+  int i = first + blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < last) y[blockIdx.y * stride + i] = 2.0f * x[blockIdx.y * stride + i];
+}
+void run(float* y, const float* x, int rows, int stride, int first, int last) {
+  part<<<dim3((last - first + 127) / 128, rows), 128>>>(y, x, rows, stride, first, last);
+}
+"""
+
+
+def test_what_a_launch_covers_ends_behind_where_it_begins() -> None:
+    d = draft(ktc.loads(PART).kernel)
+    assert not [x for x in d.doubts if "run" in x]
+    assert {name for name, _, _ in d.scenarios} >= {"small", "medium", "large"}

@@ -138,3 +138,37 @@ def test_blocks_above_each_other_still_add_theirs() -> None:
     text = print_kernel(outcome(ATOMIC).kernel)
     assert "par col in 0..cols @ [thread.x 32, block.x]" in text and "over ty in 0..4 @ [thread.y 4]" in text, text
     assert "atomic add out[col], s" in text and "shared" not in text, text
+
+
+TURNED = """
+__global__ void turned(const float* __restrict__ x, float* __restrict__ out, int rows, int cols) {
+  __shared__ float tile[32][32];
+  int col = blockIdx.x * 32 + threadIdx.x;
+  float s = 0.0f;
+  if (col < cols)
+    for (int r = threadIdx.y; r < rows; r += 32) s += x[r * cols + col];
+  tile[threadIdx.x][threadIdx.y] = s;
+  __syncthreads();
+  float sum = tile[threadIdx.y][threadIdx.x];
+  for (int i = 16; i > 0; i >>= 1) sum += __shfl_down_sync(0xffffffff, sum, i);
+  int mine = blockIdx.x * 32 + threadIdx.y;
+  if (threadIdx.x == 0 && mine < cols) out[mine] = sum;
+}
+void launch(const float* x, float* out, int rows, int cols) {
+  turned<<<(cols + 31) / 32, dim3(32, 32)>>>(x, out, rows, cols);
+}
+"""
+
+
+def test_a_tile_that_warps_add_up_the_other_way_round_is_made_by_all_of_them_first() -> None:
+    text = print_kernel(outcome(TURNED).kernel)
+    assert "reduce(+)" in text and "shfl" not in text, text
+    assert text.count("@ [thread.y 32") == 2, text
+
+
+def test_a_tile_that_is_added_up_the_same_way_round_is_another_sum() -> None:
+    """Each row of the tile has parts of all columns."""
+    found = Raise().run(
+        load(TURNED.replace("tile[threadIdx.y][threadIdx.x]", "tile[0][threadIdx.x]"), name="source.cu")
+    )
+    assert isinstance(found, Refused) or "tile[ty" not in print_kernel(found.kernel)

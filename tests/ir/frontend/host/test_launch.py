@@ -473,6 +473,9 @@ def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, 
         ("if (n > 9) { assert(n < 5); } k<<<n, 128>>>(p, n, m);", []),  # not on all ways to the launch
         ("k<<<n, 128>>>(p, n, m); assert(n < 5);", []),
         ("int s = n / m; assert(s == 3); if (s < 1) s = 1; k<<<n, 128>>>(p, s, m);", ["n_host / m == 3"]),
+        ("switch (n / 32) { case 1: break; case 4: k<<<n, 128>>>(p, n, m); break; }", ["n / 32 == 4"]),
+        ("switch (n / 32) { case 1: m = 1; case 4: k<<<n, 128>>>(p, n, m); break; }", []),  # 1 or 4
+        ("switch (n / 32) { default: k<<<n, 128>>>(p, n, m); }", []),
     ],
 )
 def test_what_is_asserted_before_a_launch_leads_to_it(body: str, reached: list[str]) -> None:
@@ -645,3 +648,36 @@ def test_conditions_that_lead_to_a_launch_are_in_integers() -> None:
     launch = load(KERNEL + host, name="k.cu").launch
     assert launch is not None
     assert [evaluate(e, {"n": n}) for e in launch.reached for n in (128, 129)] == [0, 1]
+
+
+ROWS = """
+__global__ void k(float* p, int n, int rows) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) p[blockIdx.y * n + i] = 0.f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "grid"),
+    [
+        ("struct Layer { int n, rows; void run(float* p) { LAUNCH } };", ["(n + 63) / 64", "rows"]),
+        ("struct Layer { int n, rows; void run(float* p); }; void Layer::run(float* p) { LAUNCH }",
+         ["(n + 63) / 64", "rows"]),
+        ("class Layer { int n; long rows = 0; static const int own = 5; void run(float* p) { LAUNCH } };",
+         ["(n + 63) / 64", "rows"]),
+    ],
+)  # fmt: skip
+def test_numbers_of_the_object_whose_method_launches(layer: str, grid: list[str]) -> None:
+    launch = "dim3 grid((n + 63) / 64, rows); k<<<grid, 64>>>(p, n, rows);"
+    k = load(ROWS + layer.replace("LAUNCH", launch), name="k.cu")
+    assert k.launch is not None
+    assert [print_expr(e) for e in k.launch.grid] == [*grid, "1"]
+
+
+def test_numbers_of_the_object_that_the_kernel_does_not_get() -> None:
+    run = "void run(float* p) { k<<<dim3(n / 64, batch * length), 64>>>(p, n, 1); }"
+    k = load(f"{ROWS}struct Layer {{ int n, batch, length; {run} }};", name="k.cu")
+    assert k.launch is not None
+    assert [print_expr(e) for e in k.launch.grid] == ["n / 64", "batch * length", "1"]
+    assert [p.sym.name for p in k.params if p.host] == ["batch", "length"]

@@ -1,0 +1,65 @@
+"""How long the dimensions of models are, by the field's names for them: a head has 64 or 128 elements, a layer some
+tens of heads, a vocabulary tens of thousands of words.
+
+Sizes of scenarios are chosen by it and nothing is concluded: a name that means something else gets another legal size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension of models: ``least`` in the smallest scenario, ``most`` in the largest. ``counts_rows``: it says how
+    many tokens there are, rather than what each of them has."""
+
+    least: int
+    most: int
+    counts_rows: bool = False
+
+
+ROWS, OTHERS = 4096, 16
+"""How large a size of any other name is beside dimensions at their ``most``: tokens or rows, which have no upper bound,
+where no dimension counts those; else a number of layers, of matrices side by side."""
+
+_BY_NAME: tuple[tuple[str, Dimension], ...] = (
+    (r"head_(dim|size)|headdim|(dim|size|units)_per_head|dim_head|d_head", Dimension(64, 128)),
+    (r"kv_head|head_kv", Dimension(2, 8)),
+    (r"n?head", Dimension(8, 32)),
+    (r"beam", Dimension(4, 8)),
+    (r"top_?k", Dimension(2, 8)),
+    (r"n?expert", Dimension(8, 128)),
+    (r"vocab(ulary)?", Dimension(512, 1 << 17)),
+    (r"(seq|sequence|query|context|prompt|src|tgt|trg|kv|q|k)_(len|length)|seqlen|max_(step|len|length)|step_num",
+     Dimension(16, 4096, True)),
+    (r"batch|bsz", Dimension(2, 64, True)),
+    (r"hidden|d_model|embd|(embed|emb|embedding|feature|model)_(dim|size)", Dimension(256, 8192)),
+    (r"inter(mediate)?(_dim|_size)?|ffn_dim", Dimension(512, 16384)),
+)  # fmt: skip
+"""The first row counts of which the name has the words, in a row: ``max_batch_seq_len`` is a length of sequences."""
+
+_UNITS = re.compile(r"token|elem|byte|stride|offset|_id_|ptr|batch_n?head|batch_beam")
+"""Words of names that count or place something else: ``batch_tokens``, ``head_stride``, ``batch_heads``."""
+
+
+def dimension(name: str) -> Dimension | None:
+    """What the parameter ``name`` is by its name: ``head_num``, ``numHeads`` and ``n_heads`` are a number of heads."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    plain = f"_{'_'.join(re.sub(r's$', '', w) if len(w) > 3 else w for w in words.split('_'))}_"
+    if _UNITS.search(plain):
+        return None
+    return next((d for pattern, d in _BY_NAME if re.search(rf"_({pattern})_", plain)), None)
+
+
+def dimensions(names: Iterable[str]) -> dict[str, Dimension]:
+    """Those of ``names`` that are dimensions of models."""
+    return {n: d for n in names if (d := dimension(n)) is not None}
+
+
+def proportions(names: Iterable[str], named: Mapping[str, Dimension]) -> dict[str, int]:
+    """How large sizes are beside each other, those that are ``named`` and all others."""
+    others = OTHERS if any(d.counts_rows for d in named.values()) else ROWS
+    return {n: named[n].most if n in named else others for n in names}

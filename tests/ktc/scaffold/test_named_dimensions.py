@@ -1,0 +1,54 @@
+"""Sizes that are called as dimensions of models are: scenarios have usual numbers of heads and elements in each."""
+
+from __future__ import annotations
+
+import pytest
+
+import ktc
+from ktc.scaffold import Draft, draft
+from ktc.scaffold.named_dimensions import dimension
+
+SPLIT = """
+__global__ void split(float* to, const float* from, int batch_size, int seq_len, int head_num, int size_per_head) {
+  int token = blockIdx.x, head = blockIdx.y, i = threadIdx.x;
+  int b = token / seq_len, s = token % seq_len;
+  to[((b * head_num + head) * seq_len + s) * size_per_head + i] = from[(token * head_num + head) * size_per_head + i];
+}
+void run(float* to, const float* from, int batch_size, int seq_len, int head_num, int size_per_head) {
+  dim3 grid(batch_size * seq_len, head_num);
+  split<<<grid, size_per_head>>>(to, from, batch_size, seq_len, head_num, size_per_head);
+}
+"""
+
+
+def drafted(source: str) -> Draft:
+    return draft(ktc.loads(source).kernel)
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("head_num", "numHeads"), ("n_heads", "nhead"), ("num_kv_heads", "head_kv"), ("size_per_head", "headDim"),
+        ("batch_size", "batch"), ("max_batch_seq_len", "seqlen"), ("hidden_dim", "hiddenSize"), ("topK", "top_k"),
+        ("expert_num", "num_experts"), ("vocabSize", "vocab_size"),
+    ],
+)  # fmt: skip
+def test_names_of_one_dimension(name: str, like: str) -> None:
+    assert dimension(name) == dimension(like) is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["n", "rows", "batch_tokens", "head_stride", "batch_head_num", "header", "token_num", "vocab_offset", "k"]
+)
+def test_other_names(name: str) -> None:
+    assert dimension(name) is None
+
+
+def test_scenarios_have_heads_as_models_do() -> None:
+    d = drafted(SPLIT)
+    sizes = {name: s for name, s, _ in d.scenarios}
+    assert {n: s["size_per_head"] for n, s in sizes.items() if n not in ("odd", "heldout")} == dict.fromkeys(
+        ("small", "medium", "large"), 64
+    )
+    assert all(8 <= sizes[n]["head_num"] <= 32 for n in ("small", "medium", "large"))
+    assert sizes["large"]["batch_size"] <= 64 and 256 <= sizes["large"]["seq_len"] <= 4096
