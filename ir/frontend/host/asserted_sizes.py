@@ -1,10 +1,12 @@
-"""What a host function asserts of sizes before it launches: ``assert(heads * 64 == channels)``.
+"""What a host function asserts of sizes before it launches: ``assert(heads * 64 == channels)``, or
+``if (heads * 64 != channels) throw error;``.
 
 A caller that passes anything else gets no launch, so that is what calls are like.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +26,10 @@ EQUALITIES = frozenset({"CHECK_EQ", "DCHECK_EQ", "TORCH_CHECK_EQ", "ASSERT_EQ", 
 """Macros whose first two arguments have to be equal."""
 
 
+ENDS = re.compile(r"(\w+_)?(abort|exit|terminate|panic)|throw|__assert_fail")
+"""Functions that end the program, and what leaves a function in the middle."""
+
+
 def asserted(statement: Any) -> Iterator[Any]:
     """The conditions that hold behind ``statement``, if it is a check."""
     if not isinstance(statement, c_ast.FuncCall) or statement.args is None:
@@ -39,15 +45,27 @@ def asserted_equal(function: Any) -> Iterator[tuple[Any, Any]]:
     """Pairs of expressions that a host function asserts to be equal, wherever in it that stands."""
     for x in descendants(function):
         for cond in asserted(x):
-            yield from _equalities(cond)
+            yield from _equalities(cond, True)
+        if isinstance(x, c_ast.If) and x.iffalse is None and ends(x.iftrue):
+            yield from _equalities(x.cond, False)
 
 
-def _equalities(cond: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "&&":
-        yield from _equalities(cond.left)
-        yield from _equalities(cond.right)
-    elif isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
+def ends(stmt: Any) -> bool:
+    """Whether the program ends at the end of ``stmt``, or the function is left as by an error."""
+    while isinstance(stmt, c_ast.Compound) and stmt.block_items:
+        stmt = stmt.block_items[-1]
+    return ENDS.fullmatch(function_of_call(stmt).rpartition("::")[2]) is not None
+
+
+def _equalities(cond: Any, holds: bool) -> Iterator[tuple[Any, Any]]:
+    """What is equal where ``cond`` holds, or does not."""
+    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
+        yield from _equalities(cond.expr, not holds)
+    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
+        yield from _equalities(cond.left, holds)
+        yield from _equalities(cond.right, holds)
+    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("==" if holds else "!="):
         yield cond.left, cond.right
 
 
-__all__ = ["asserted", "asserted_equal"]
+__all__ = ["asserted", "asserted_equal", "ends"]

@@ -250,6 +250,18 @@ def with_elements(node: Any, env: Env, declared: Env) -> Any:
     return replaced(node, held)
 
 
+def with_members(node: Any, name: str, env: Env) -> Any:
+    """A copy of an expression with what members of the variable ``name`` were assigned in their place:
+    ``block.y = 128 / block.x`` is made of what ``block.x`` holds, not of a whole that it is part of."""
+
+    def held(n: Any) -> Any | None:
+        key = key_of(n)
+        value = env.get(key) if key is not None and key.startswith(f"{name}.") else None
+        return with_members(value, name, env) if value is not None else None
+
+    return replaced(node, held)
+
+
 def _place(key: str) -> Any:
     name, _, member = key.partition(".")
     if member.isdigit():
@@ -266,4 +278,4 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
     return replaced(node, lambda n: by if key_of(n) == key else None)
 
 
-__all__ = ["assign", "choose", "current", "decided", "unknown", "with_elements"]
+__all__ = ["assign", "choose", "current", "decided", "unknown", "with_elements", "with_members"]

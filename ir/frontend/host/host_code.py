@@ -19,7 +19,7 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .api_launches import API, as_launch
-from .asserted_sizes import asserted
+from .asserted_sizes import asserted, ends
 from .host_assignments import assign, choose, decided, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_conditions import Condition, assumed, equal_there, parts_of, refuted
@@ -404,7 +404,7 @@ def _returns(stmt: Any) -> bool:
     """Whether a function is left at the end of ``stmt``."""
     while isinstance(stmt, c_ast.Compound) and stmt.block_items:
         stmt = stmt.block_items[-1]
-    return isinstance(stmt, c_ast.Return)
+    return isinstance(stmt, c_ast.Return) or ends(stmt)
 
 
 __all__ = ["HostFunction", "Use", "host_functions", "launching_functions", "uses"]

@@ -31,7 +31,7 @@ from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
 from .filled_values import values_filled
-from .host_assignments import with_elements
+from .host_assignments import with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_variables import host_variables
@@ -249,13 +249,13 @@ class HostLaunch:
             with self.lowering.scoped() as scope:
                 names = {n for n in c.env if "." not in n} - self.instance.keys()
                 scope.names.update({n: LazyVal(partial(there.value, n)) for n in names})
-                for cond in _parts(c.cond, c.holds):
+                for cond, holds in _parts(c.cond, c.holds):
                     try:
                         (e,) = self._inlined((self.lowering.condition(cond),), effects)
                     except KtcError:
                         continue
                     if used(e) and _closed(e):
-                        yield e if c.holds else Unary("!", e)
+                        yield e if holds else Unary("!", e)
 
     def _know_extents(self) -> None:
         """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
@@ -414,7 +414,7 @@ class HostLaunch:
         that is not known, or what it has ``begun`` with."""
         if key not in self.site.env:
             return begun
-        value = self.site.env[key]
+        value = with_members(self.site.env[key], key.partition(".")[0], self.site.env)
         return self._int(value) if value is not None else self._unknown(key.replace(".", "_"))
 
     def _unknown(self, name: str) -> Expr:
@@ -562,13 +562,15 @@ def _name_of(a: Any) -> str | None:
     return a.name if isinstance(a, c_ast.ID) else name_of_call(a) or name_of_member(a)
 
 
-def _parts(cond: Any, holds: bool) -> Iterator[Any]:
-    """The conditions that all hold where ``cond`` does, or none of which holds where it does not."""
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
+def _parts(cond: Any, holds: bool) -> Iterator[tuple[Any, bool]]:
+    """The conditions that hold, or do not, where ``cond`` ``holds``, or does not."""
+    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
+        yield from _parts(cond.expr, not holds)
+    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
         yield from _parts(cond.left, holds)
         yield from _parts(cond.right, holds)
     else:
-        yield cond
+        yield cond, holds
 
 
 def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
