@@ -15,6 +15,7 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 
 from .host_calls import function_of_call
+from .tensors.laid_out import extents_alike
 
 CHECKS = frozenset(
     {"assert", "CHECK", "DCHECK", "TORCH_CHECK", "TORCH_INTERNAL_ASSERT", "AT_ASSERT", "AT_ASSERTM", "FT_CHECK",
@@ -66,6 +67,8 @@ def _equalities(cond: Any, holds: bool) -> Iterator[tuple[Any, Any]]:
         yield from _equalities(cond.right, holds)
     elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("==" if holds else "!="):
         yield cond.left, cond.right
+    elif holds:
+        yield from extents_alike(cond)
 
 
 __all__ = ["asserted", "asserted_equal", "ends"]

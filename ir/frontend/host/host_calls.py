@@ -59,18 +59,23 @@ SIGNS = {"+": "plus", "-": "minus", "*": "times", "/": "by", "%": "mod"}
 
 
 def name_of_member(node: Any) -> str | None:
-    """The name for ``object.member``; None for anything else."""
+    """The name for ``object.member``, ``object.member[2]``; None for anything else."""
     base, parts = _member(node)
-    return "_".join([base, *parts]) if base and parts else None
+    return "_".join([base, *parts]) if base and not all(map(str.isdigit, parts)) else None
 
 
 def _member(base: Any) -> tuple[str, list[str]]:
     """The object's name and the members after it; '' for what is no such chain."""
     parts: list[str] = []
-    while isinstance(base, c_ast.StructRef):
-        if not isinstance(base.field, c_ast.ID):
+    while isinstance(base, c_ast.StructRef | c_ast.ArrayRef):
+        if isinstance(base, c_ast.StructRef):
+            step, fits = base.field, isinstance(base.field, c_ast.ID)
+        else:
+            step = base.subscript
+            fits = isinstance(step, c_ast.Constant) and step.value.isdigit()
+        if not fits:
             return "", []
-        parts.append(base.field.name)
+        parts.append(step.name if isinstance(step, c_ast.ID) else step.value)
         base = base.name
     return (base.name, parts[::-1]) if isinstance(base, c_ast.ID) else ("", [])
 

@@ -7,8 +7,10 @@ variable changed in a branch) becomes a host parameter of that name, if a launch
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -22,11 +24,11 @@ from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import Alias
-from ktc.ir.frontend.syntax.syntax_walk import descendants
+from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
 from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Unary, Var, VecMake, fresh, i32
-from ktc.ir.types import BOOL, I32, U32, Ptr, Scalar, Type, Vec
+from ktc.ir.types import BOOL, I32, I64, U32, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .asserted_sizes import asserted_equal
@@ -35,10 +37,10 @@ from .host_assignments import with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_variables import host_variables
-from .launch_math import as_written, float_value, integer_form
+from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
 from .object_extents import ObjectExtents
-from .same_memory import same_memory
+from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
 
 
@@ -77,7 +79,6 @@ class HostLaunch:
         self.in_extents = False
         """Whether extents are described."""
 
-        self.tensors: ObjectExtents | None = None
         self.extents: ObjectExtents | None = None
         """What objects' numbers of elements are, while what this launch passes is described."""
 
@@ -87,20 +88,7 @@ class HostLaunch:
         Raises:
             KtcError: E-LAUNCH-EXPR when a dimension is not an expression that can be followed.
         """
-        low, site = self.lowering, self.site
-        low.host_number = self._number
-        with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
-            scope.names.update(self.bindings)
-            names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
-                n for n in site.env if "." not in n
-            }
-            for name, decl in host_variables(low.program):
-                scope.names[name] = LazyVal(partial(self._variable, name, decl))
-            for name in names | site.first.keys():
-                scope.names[name] = LazyVal(partial(self.value, name))
-            scope.names.update(self.instance)
-            self._scope = scope
-            self._kernel_args()
+        with self._followed() as effects:
             given = (*self._constants(), *self._numbers())
             config = self.node.config
             self.in_grid = self.in_extents = True
@@ -120,17 +108,44 @@ class HostLaunch:
             computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
             reached = tuple(substitute_expr(e, computed) for e in self._reached(effects))
             first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
-            effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
         if isinstance(shared, Const) and shared.value == 0:
             shared = None
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
-        together = same_memory(self._pairs(), self.site.env)
+        together = same_memory(self.pairs(), self.site.env)
         told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
                 "filled": tuple(self._filled())}  # fmt: skip
         return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
+
+    def passed(self) -> tuple[tuple[str, Expr], ...]:
+        """What this launch computes for parameters, and what numbers of the host that it depends on are."""
+        with self._followed() as effects:
+            self._know_extents()
+            passed = tuple(self._passed(effects))
+            passed += tuple(self._counted(effects, {n for n, _ in passed}))
+            return passed + tuple(self._asserted(effects, {*dict(passed)}))
+
+    @contextmanager
+    def _followed(self) -> Iterator[list]:
+        """The scope in which expressions of the launch mean what they do at it; what following them does."""
+        low, site = self.lowering, self.site
+        low.host_number = self._number
+        with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
+            scope.names.update(self.bindings)
+            names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
+                n for n in site.env if "." not in n
+            }
+            for name, decl in host_variables(low.program):
+                scope.names[name] = LazyVal(partial(self._variable, name, decl))
+            for name in names | site.first.keys():
+                scope.names[name] = LazyVal(partial(self.value, name))
+            scope.names.update(self.instance)
+            self._scope = scope
+            self._kernel_args()
+            yield effects
+            effects.clear()
 
     def _inlined(self, parts: Any, effects: list) -> Any:
         """Expressions with the values put in that following host functions has given to their variables.
@@ -154,14 +169,33 @@ class HostLaunch:
         for whole, p, a in self._members():
             if isinstance(a, c_ast.ID):
                 self.known.setdefault(a.name + p.sym.name[len(whole) :], p.sym)
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
-            name = _name_of(a)
+            name = self._name_of(a)
             if name is not None and isinstance(p.sym.type, Scalar):
                 self.known.setdefault(name, p.sym)
+        asked = self.objects.laid_out
+        for name, sym in list(self.known.items()):
+            for same in asked.spellings.get(name, ()):
+                self.known.setdefault(same, sym)
+        for p, a in self.pairs() if asked.libraries else ():
+            if isinstance(p.sym.type, Ptr) and isinstance(elem := p.sym.type.elem, Scalar):
+                asked.points_to(memory_of(a, self.site.env) or "", elem.bits // 8)
 
-    def _pairs(self) -> Iterator[tuple[Param, Any]]:
+    @functools.cached_property
+    def objects(self) -> ObjectExtents:
+        """The tensors and vectors of the function that the launch is in."""
+        return ObjectExtents(self.site.function, self.site.env)
+
+    def _name_of(self, a: Any) -> str | None:
+        """The name, in launch expressions, of an argument that is a variable, a member of an object, or what a method
+        of one returns or is asked of a tensor; None for any other."""
+        if isinstance(a, c_ast.ID):
+            return str(a.name)
+        return self.objects.laid_out.named(a) or name_of_call(a) or name_of_member(a)
+
+    def pairs(self) -> Iterator[tuple[Param, Any]]:
         """Parameters with the argument that each is passed in, members of structs with what they are made of."""
         found = self._members()
         single = {p.sym.name: p for p in self.params if not p.host and p not in [x for _, x, _ in found]}
@@ -170,9 +204,7 @@ class HostLaunch:
 
     def _along(self, tensor: Any, k: int, dimensions: int) -> Any:
         """The extent of a tensor that is passed along dimension ``k``, of so many."""
-        if self.tensors is None:
-            self.tensors = ObjectExtents(self.site.function, self.site.env)
-        return self.tensors.along(tensor, k, dimensions)
+        return self.objects.along(tensor, k, dimensions)
 
     def _members(self) -> list[Member]:
         return members(self.params, self.whole, self.node.args)
@@ -180,10 +212,11 @@ class HostLaunch:
     def _passed(self, effects: list) -> Iterator[tuple[str, Expr]]:
         """Integer parameters that this launch computes, n * c * h * w, or passes what another one gets."""
         taken: set[Sym] = set()
-        for p, a in self._pairs():
+        passed_too = {p.sym for p in self.params if not p.host}
+        for p, a in self.pairs():
             if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
                 continue
-            name = _name_of(a)
+            name = self._name_of(a)
             mine = name is not None and self.known.get(name) == p.sym
             told = name in self.site.env or self._product(name or "") is not None
             if mine and (not told or self._is_constant(name or "")):
@@ -191,13 +224,14 @@ class HostLaunch:
             if mine:
                 del self.known[name or ""]  # what is behind its own name
             try:
-                e = integer_form(self._inlined((self._int(a),), effects)[0])
+                e = described(self._inlined((self._int(a),), effects)[0])
             except KtcError:
                 continue
             finally:
                 if mine:
                     self.known[name or ""] = p.sym
-            if isinstance(e, Const) or p.sym in used(e) or used(e) & taken or (mine and isinstance(e, Var)):
+            own = mine and isinstance(e, Var) and e.sym not in passed_too  # a number of the host by another name
+            if isinstance(e, Const) or p.sym in used(e) or used(e) & taken or own:
                 continue
             taken.add(p.sym)
             yield p.sym.name, e
@@ -209,7 +243,7 @@ class HostLaunch:
             if node is None or sym.name in taken:
                 continue
             try:
-                e = integer_form(self._inlined((self._int(node),), effects)[0])
+                e = described(self._inlined((self._int(node),), effects)[0])
             except KtcError:
                 continue
             if sym not in used(e):
@@ -220,7 +254,7 @@ class HostLaunch:
         ``assert(heads * 64 == channels)``."""
         computed, taken = {*told}, set[Sym]()
         for a, b in asserted_equal(self.site.function.node):
-            for name, other in ((_name_of(a), b), (_name_of(b), a)):
+            for name, other in ((self._name_of(a), b), (self._name_of(b), a)):
                 sym = self.known.get(name or "")
                 if sym is None or sym.name in computed or sym in taken:
                     continue
@@ -228,7 +262,7 @@ class HostLaunch:
                     self.known[same] = sym  # another name for it, of which nothing else is known
                     continue
                 try:
-                    e = integer_form(self._inlined((self._int(other),), effects)[0])
+                    e = described(self._inlined((self._int(other),), effects)[0])
                 except KtcError:
                     continue
                 if sym in used(e) or any(s.name in computed for s in used(e)):
@@ -260,7 +294,7 @@ class HostLaunch:
     def _know_extents(self) -> None:
         """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
         parameter that it is passed as."""
-        self.extents = ObjectExtents(self.site.function, self.site.env)
+        self.extents = self.objects
         for name, sym in list(self.known.items()):
             node = self.extents.product(name)
             if isinstance(node, c_ast.ID):
@@ -276,7 +310,7 @@ class HostLaunch:
     def _constants(self) -> Iterator[tuple[str, int]]:
         """Integer parameters and truths that this launch passes a constant for; members of other structs are sizes."""
         fixed = {*self.whole, *unchosen(self._members(), self.site.env)}
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             plain = isinstance(_unsigned(a), c_ast.Constant)
             t = p.sym.type
@@ -302,7 +336,7 @@ class HostLaunch:
 
     def _filled(self) -> Iterator[tuple[str, int, int]]:
         """Buffers of integers with the least and the largest number that the host puts into them."""
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             elem = p.sym.type.elem if isinstance(p.sym.type, Ptr) else None
             whole = isinstance(elem, Scalar) and elem.is_int
             if whole and (span := values_filled(self.lowering, self.site.function, a)) is not None:
@@ -310,7 +344,7 @@ class HostLaunch:
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_float:
                 continue
             name = a.name if isinstance(a, c_ast.ID) else ""
@@ -459,6 +493,8 @@ class HostLaunch:
         return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
 
     def _opaque(self, name: str, t: Type | None) -> Value:
+        if name in (asked := self.objects.laid_out).spellings:
+            name, t = asked.shown(name), I64
         if t is None or isinstance(t, Auto) or (isinstance(t, Scalar) and not t.is_float):
             t = t if isinstance(t, Scalar) else I32
         if isinstance(t, Scalar):
@@ -536,7 +572,19 @@ class HostLaunch:
             return None
 
     def _with_elements(self, node: Any) -> Any:
-        return with_elements(node, self.site.env, self.site.declared)
+        return self._with_tensors(with_elements(node, self.site.env, self.site.declared))
+
+    def _with_tensors(self, node: Any) -> Any:
+        """A copy of an expression with names in the place of what it asks of tensors."""
+        asked = self.objects.laid_out
+
+        def named(n: Any) -> Any | None:
+            name = asked.named(n)
+            if name and name not in self._scope.names:
+                self._scope.names[name] = LazyVal(partial(self.value, name))
+            return c_ast.ID(name, n.coord) if name else None
+
+        return replaced(node, named) if asked.libraries else node
 
     def _int(self, node: Any) -> Expr:
         low = self.lowering
@@ -554,12 +602,6 @@ class HostLaunch:
         return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}",
         self.lowering.place(node) or self.site.loc,
                         hint="give [launch] grid and block in workload.toml")  # fmt: skip
-
-
-def _name_of(a: Any) -> str | None:
-    """The name, in launch expressions, of an argument that is a variable, a member of an object or what a method of one
-    returns; None for any other."""
-    return a.name if isinstance(a, c_ast.ID) else name_of_call(a) or name_of_member(a)
 
 
 def _parts(cond: Any, holds: bool) -> Iterator[tuple[Any, bool]]:

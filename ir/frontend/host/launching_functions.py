@@ -11,7 +11,7 @@ call makes as what it makes them of. A call that says less than the launch needs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,18 +57,15 @@ class LaunchingFunction:
         rest = {own[-1].name: args[len(own) - 1 :]} if pack else {}
         objects = {p.name: _Object(given[p.name], p, env, program) for p in own if p.name in given}
 
-        def passed(n: Any) -> Any | None:
-            if isinstance(n, c_ast.StructRef):
-                of = objects.get(n.name.name) if isinstance(n.name, c_ast.ID) else None
-                known = of.member(n.field) if of is not None else None
-                return known if known is not None else c_ast.StructRef(replaced(n.name, passed), n.type, n.field)
-            return given.get(n.name) if isinstance(n, c_ast.ID) else None
+        def member(n: c_ast.StructRef) -> Any | None:
+            of = objects.get(n.name.name) if isinstance(n.name, c_ast.ID) else None
+            return of.member(n.field) if of is not None else None
 
-        config = [replaced(c, passed) for c in self.launch.config[:3]]
-        handed = [x for a in self.launch.args for x in _unpacked(a, rest) or (replaced(a, passed),)]
+        config = [with_arguments(c, given, member) for c in self.launch.config[:3]]
+        handed = [x for a in self.launch.args for x in _unpacked(a, rest) or (with_arguments(a, given, member),)]
         callee = given[self.launch.callee.name]
-        own_names = {p.name for p in (*own, *self.template)} - _names(args)
-        if own_names & _names([*config, *handed]) or any(isinstance(a, PackExpansion) for a in handed[:-1]):
+        own_names = {p.name for p in (*own, *self.template)} - names_in(args)
+        if own_names & names_in([*config, *handed]) or any(isinstance(a, PackExpansion) for a in handed[:-1]):
             return None
         return Launch(callee, config, handed, coord=call.coord)
 
@@ -103,18 +100,32 @@ def launching_function(f: Function, template: Sequence[TemplateParam], launch: L
     names = {p.name for p in params if getattr(p, "name", None)}
     if len(names) < len(params) or not isinstance(launch.callee, c_ast.ID) or launch.callee.name not in names:
         return None
-    config, args = (_settled(x, env, names) for x in (launch.config, launch.args))
-    if any(n in env and n not in names for n in _names([*config, *args])):
+    config, args = (settled(x, env, names) for x in (launch.config, launch.args))
+    if any(n in env and n not in names for n in names_in([*config, *args])):
         return None
     return LaunchingFunction(params, tuple(template), Launch(launch.callee, config, args, coord=launch.coord))
 
 
-def _settled(nodes: list, env: Env, params: Iterable[str], left: int = DEEPEST) -> list:
+def with_arguments(
+    node: Any, given: Mapping[str, Any], member: Callable[[c_ast.StructRef], Any | None] = lambda _: None
+) -> Any:
+    """A copy of ``node`` with what is ``given`` in the place of names, and what ``member`` says of members."""
+
+    def passed(n: Any) -> Any | None:
+        if isinstance(n, c_ast.StructRef):
+            known = member(n)
+            return known if known is not None else c_ast.StructRef(replaced(n.name, passed), n.type, n.field)
+        return given.get(n.name) if isinstance(n, c_ast.ID) else None
+
+    return replaced(node, passed)
+
+
+def settled(nodes: list, env: Env, params: Iterable[str], left: int = DEEPEST) -> list:
     """``nodes`` with what the variables in them hold in their place."""
 
     def held(n: Any) -> Any | None:
         value = current(env, n.name) if isinstance(n, c_ast.ID) and n.name not in params else None
-        return _settled([value], env, params, left - 1)[0] if value is not None and left else None
+        return settled([value], env, params, left - 1)[0] if value is not None and left else None
 
     return list(replaced(nodes, held))
 
@@ -157,15 +168,15 @@ def _class_name(declared: Any) -> str:
 
 def _unpacked(arg: Any, packs: dict[str, list]) -> list | None:
     """What ``args...`` or ``std::forward<Args>(args)...`` stands for; None for anything else."""
-    names = _names([arg]) & packs.keys() if isinstance(arg, PackExpansion) else set[str]()
+    names = names_in([arg]) & packs.keys() if isinstance(arg, PackExpansion) else set[str]()
     return packs[names.pop()] if len(names) == 1 else None
 
 
-def _names(nodes: Iterable[Any]) -> set[str]:
+def names_in(nodes: Iterable[Any]) -> set[str]:
     """The names in ``nodes``, but for those of members."""
     found = [n for x in nodes for n in descendants(x)]
     fields = {id(n.field) for n in found if isinstance(n, c_ast.StructRef)}
     return {n.name for n in found if isinstance(n, c_ast.ID) and id(n) not in fields}
 
 
-__all__ = ["LaunchingFunction", "launching_function"]
+__all__ = ["LaunchingFunction", "launching_function", "names_in", "settled", "with_arguments"]
