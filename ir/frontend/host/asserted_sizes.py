@@ -58,6 +58,11 @@ def ends(stmt: Any) -> bool:
     return ENDS.fullmatch(function_of_call(stmt).rpartition("::")[2]) is not None
 
 
+def is_check(stmt: Any) -> bool:
+    """Whether ``stmt`` does nothing but see to it that something holds."""
+    return any(asserted(stmt)) or (isinstance(stmt, c_ast.If) and stmt.iffalse is None and ends(stmt.iftrue))
+
+
 def _equalities(cond: Any, holds: bool) -> Iterator[tuple[Any, Any]]:
     """What is equal where ``cond`` holds, or does not."""
     if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
@@ -71,4 +76,4 @@ def _equalities(cond: Any, holds: bool) -> Iterator[tuple[Any, Any]]:
         yield from extents_alike(cond)
 
 
-__all__ = ["asserted", "asserted_equal", "ends"]
+__all__ = ["asserted", "asserted_equal", "ends", "is_check"]

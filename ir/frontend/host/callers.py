@@ -18,7 +18,7 @@ from pycparser import c_ast
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.kernel import Launch, Param
-from ktc.ir.nodes import Const, Expr, Sym
+from ktc.ir.nodes import Const
 from ktc.ir.text import print_expr
 
 from .host_code import Use, host_functions, uses
@@ -62,8 +62,8 @@ def _views(here: HostLaunch) -> Iterator[HostLaunch]:
     """The launch as each call of its function makes it, in terms of the caller."""
     function = here.site.function.node
     named = [f for f in host_functions(here.lowering.program) if f.entity.name == function.name]
-    calls = [u for u in uses(here.lowering, frozenset({function.name})) if u.call is not None] if len(named) == 1 else []
-    for use in calls[:MOST_CALLS]:
+    found = uses(here.lowering, frozenset({function.name})) if len(named) == 1 else []
+    for use in [u for u in found if u.call is not None][:MOST_CALLS]:
         if use.function.entity is not here.site.function:
             yield _seen_from(here, use)
 
@@ -74,10 +74,9 @@ def _seen_from(here: HostLaunch, use: Use) -> HostLaunch:
     numbers = {n: s for n, s in here.host.items() if n in given}
     args = [_passed(a, site, given) for a in (site.node.args if site.node is not None else ())]
     node = LaunchNode(site.callee, [], [*args, *(given[n] for n in numbers)], coord=use.node.coord)
-    there = LaunchSite(
-        use.function.entity, node, use.loc, site.kernel, use.env, site.callee, use.function, use.declared, first=use.first
-    )  # fmt: skip
-    params = tuple(p for p in here.params if not p.host) + tuple(_parameter(s) for s in numbers.values())
+    function, host = use.function.entity, use.function
+    there = LaunchSite(function, node, use.loc, site.kernel, use.env, site.callee, host, use.declared, first=use.first)
+    params = tuple(p for p in here.params if not p.host) + tuple(map(Param, numbers.values()))
     whole = (*here.whole, *(s.name for s in numbers.values()))
     return HostLaunch(here.lowering, there, params, here.bindings, here.instance, whole)
 
@@ -89,11 +88,6 @@ def _passed(arg: Any, site: LaunchSite, given: dict[str, Any]) -> Any:
     if names_in([arg]) & {*local, *site.env}:  # a variable of the function, or a parameter that it has changed
         return UNKNOWN
     return with_arguments(arg, given)
-
-
-def _parameter(s: Sym) -> Param:
-    """A number of the function as one that its caller passes."""
-    return Param(s)
 
 
 __all__ = ["with_callers"]

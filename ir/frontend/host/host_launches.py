@@ -16,7 +16,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.arith.integer_casts import without_implicit_integers
+from ktc.ir.arith.integer_casts import without_casts, without_implicit_integers
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
@@ -27,21 +27,22 @@ from ktc.ir.frontend.syntax.cxx_ast import Alias
 from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
-from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Unary, Var, VecMake, fresh, i32
+from ktc.ir.nodes import Const, Expr, Load, Sym, Unary, Var, VecMake, fresh, i32
 from ktc.ir.types import BOOL, I32, I64, U32, Ptr, Scalar, Type, Vec
-from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
+from ktc.ir.walk import substitute_expr, used, walk_expr
 
-from .asserted_sizes import asserted_equal
+from .asserted_sizes import asserted_equal, is_check
 from .filled_values import values_filled
+from .followed_values import followed
 from .host_assignments import with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_variables import host_variables
 from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
-from .object_extents import ObjectExtents
 from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
+from .tensors.object_extents import ObjectExtents
 
 
 class HostLaunch:
@@ -130,8 +131,17 @@ class HostLaunch:
     @contextmanager
     def _followed(self) -> Iterator[list]:
         """The scope in which expressions of the launch mean what they do at it; what following them does."""
+        low = self.lowering
+        low.host_number, low.passed_over = self._number, is_check
+        try:
+            with self._scoped() as effects:
+                yield effects
+        finally:
+            low.passed_over = None
+
+    @contextmanager
+    def _scoped(self) -> Iterator[list]:
         low, site = self.lowering, self.site
-        low.host_number = self._number
         with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
             scope.names.update(self.bindings)
             names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
@@ -144,6 +154,7 @@ class HostLaunch:
             scope.names.update(self.instance)
             self._scope = scope
             self._kernel_args()
+            self._packed(effects)
             yield effects
             effects.clear()
 
@@ -182,6 +193,19 @@ class HostLaunch:
         for p, a in self.pairs() if asked.libraries else ():
             if isinstance(p.sym.type, Ptr) and isinstance(elem := p.sym.type.elem, Scalar):
                 asked.points_to(memory_of(a, self.site.env) or "", elem.bits // 8)
+
+    def _packed(self, effects: list) -> None:
+        """Numbers of the host that a function puts into a struct as they are, beside what it makes of them, are the
+        parameters that the kernel has for these members."""
+        for p, a in self.pairs():
+            if not isinstance(a, c_ast.StructRef) or not isinstance(a.name, c_ast.FuncCall):
+                continue
+            try:
+                e = without_casts(self._inlined((self._int(a),), effects)[0])
+            except KtcError:
+                continue
+            if isinstance(e, Var) and (name := next((n for n, s in self.host.items() if s == e.sym), None)) is not None:
+                self.known.setdefault(name, p.sym)
 
     @functools.cached_property
     def objects(self) -> ObjectExtents:
@@ -613,28 +637,6 @@ def _parts(cond: Any, holds: bool) -> Iterator[tuple[Any, bool]]:
         yield from _parts(cond.right, holds)
     else:
         yield cond, holds
-
-
-def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
-    """Values of the variables after ``body``, over the symbols that were there before; branches become ``?:``."""
-    env = dict(env)
-    for s in body:
-        if isinstance(s, Decl) and s.init is not None:
-            env[s.sym] = substitute_expr(s.init, env)
-        elif isinstance(s, Assign):
-            env[s.sym] = substitute_expr(s.value, env)
-        elif isinstance(s, If):
-            cond = substitute_expr(s.cond, env)
-            yes, no = followed(s.then, env), followed(s.orelse, env)
-            for sym in assigned(body):
-                if sym in yes and sym in no:
-                    env[sym] = yes[sym] if yes[sym] == no[sym] else Select(cond, yes[sym], no[sym])
-                else:
-                    env.pop(sym, None)
-        else:
-            for sym in assigned((s,)):
-                env.pop(sym, None)
-    return env
 
 
 def _number(node: Any) -> int | None:

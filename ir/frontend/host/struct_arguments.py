@@ -17,7 +17,8 @@ from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
 
-from .tensor_accessors import Extent, accessed_tensor, accessor_member
+from .host_calls import function_of_call
+from .tensors.tensor_accessors import Extent, accessed_tensor, accessor_member
 
 MAKERS = re.compile(r"make_u?[a-z]+[234]")
 """Functions that make a vector of their arguments."""
@@ -55,6 +56,8 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
         elif items and [_place(x, name) for x in mine] == [0, 1, 2]:
             k = mine.index(p)
             yield p, items[k] if k < len(items) else c_ast.Constant("int", "1")
+        elif function_of_call(made := _single(_declared(a, env))):
+            yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))  # what a function returns
 
 
 def unchosen(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:

@@ -85,7 +85,9 @@ class LaidOut:
         if not self.libraries:
             return
         self.nodes = {name_of_query(_bare(n)): n for n in nodes if self.asked(n) is not None}
-        self.nodes |= {v: d.init for v, d in env.items() if isinstance(d, c_ast.Decl) and self.asked(d.init) is not None}
+        self.nodes |= {
+            v: d.init for v, d in env.items() if isinstance(d, c_ast.Decl) and self.asked(d.init) is not None
+        }
         for name, node in self.nodes.items():
             self._unite(name_of_query(_bare(node)), name)
         for a, b in equal:

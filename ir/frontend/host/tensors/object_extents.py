@@ -19,10 +19,10 @@ from ktc.ir.frontend.syntax.program import Entity, name_parts
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 
-from .asserted_sizes import asserted_equal
-from .host_calls import name_of_call
+from ..asserted_sizes import asserted_equal
+from ..host_calls import name_of_call
+from .laid_out import LaidOut
 from .tensor_accessors import method_call
-from .tensors.laid_out import LaidOut
 
 COUNTS = frozenset({"numel", "size", "length"})
 """Methods that, without arguments, say how many elements there are."""
