@@ -80,6 +80,9 @@ class HostLaunch:
         self.in_extents = False
         """Whether extents are described."""
 
+        self.describing = False
+        """Whether what the launch passes is described: elements of arrays that are not known are numbers then."""
+
         self.extents: ObjectExtents | None = None
         """What objects' numbers of elements are, while what this launch passes is described."""
 
@@ -197,13 +200,15 @@ class HostLaunch:
     def _packed(self, effects: list) -> None:
         """Numbers of the host that a function puts into a struct as they are, beside what it makes of them, are the
         parameters that the kernel has for these members."""
-        for p, a in self.pairs():
-            if not isinstance(a, c_ast.StructRef) or not isinstance(a.name, c_ast.FuncCall):
-                continue
+        made = [(p, a) for p, a in self.pairs() if isinstance(a, c_ast.StructRef) and isinstance(a.name, c_ast.FuncCall)]
+        for p, a in made:
+            self.describing = True
             try:
                 e = without_casts(self._inlined((self._int(a),), effects)[0])
             except KtcError:
                 continue
+            finally:
+                self.describing = False
             if isinstance(e, Var) and (name := next((n for n, s in self.host.items() if s == e.sym), None)) is not None:
                 self.known.setdefault(name, p.sym)
 
@@ -318,7 +323,7 @@ class HostLaunch:
     def _know_extents(self) -> None:
         """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
         parameter that it is passed as."""
-        self.extents = self.objects
+        self.extents, self.describing = self.objects, True
         for name, sym in list(self.known.items()):
             node = self.extents.product(name)
             if isinstance(node, c_ast.ID):
@@ -562,7 +567,7 @@ class HostLaunch:
     def _named(self, node: Any, why: KtcError) -> Any:
         """``node``, which cannot be followed for ``why``, with names in the place of calls of host objects' methods."""
         calls: set[str] = set()
-        named = with_named_calls(node, calls, self.known, self._is_unknown)
+        named = with_named_calls(node, calls, self.known, self._is_unknown, self.describing)
         if not calls:
             raise self._refuse(node, why) from None
         for n in calls - self._scope.names.keys():

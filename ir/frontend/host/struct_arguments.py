@@ -30,12 +30,8 @@ Member = tuple[str, Param, Any]
 def members(params: Sequence[Param], whole: Sequence[str], args: Sequence[Any]) -> list[Member]:
     """The members of structs. ``whole``: the kernel's parameters as declared, by name; ``args``: of the launch."""
     left = [p for p in params if not p.host and p.sym.name not in whole]
-    found: list[Member] = []
-    for name, a in zip(whole, args):
-        mine = [p for p in left if p.sym.name.startswith(f"{name}_")]
-        left = [p for p in left if p not in mine]
-        found += [(name, p, a) for p in mine]
-    return found
+    of = {p.sym.name: max((n for n in whole if p.sym.name.startswith(f"{n}_")), key=len, default="") for p in left}
+    return [(name, p, a) for name, a in zip(whole, args) for p in left if of[p.sym.name] == name]
 
 
 def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Iterator[tuple[Param, Any]]:
