@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -43,6 +44,9 @@ from .launch_sites import LaunchSite
 from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
 from .tensors.object_extents import ObjectExtents
+
+UNNAMED = re.compile(r"unnamed\d+")
+"""Names of parameters that have none, which nothing but their place speaks of: no number of the host is called so."""
 
 
 class HostLaunch:
@@ -187,7 +191,7 @@ class HostLaunch:
             while isinstance(a, c_ast.Cast):
                 a = a.expr
             name = self._name_of(a)
-            if name is not None and isinstance(p.sym.type, Scalar):
+            if name is not None and isinstance(p.sym.type, Scalar) and not UNNAMED.fullmatch(p.sym.name):
                 self.known.setdefault(name, p.sym)
         asked = self.objects.laid_out
         for name, sym in list(self.known.items()):
@@ -200,7 +204,9 @@ class HostLaunch:
     def _packed(self, effects: list) -> None:
         """Numbers of the host that a function puts into a struct as they are, beside what it makes of them, are the
         parameters that the kernel has for these members."""
-        made = [(p, a) for p, a in self.pairs() if isinstance(a, c_ast.StructRef) and isinstance(a.name, c_ast.FuncCall)]
+        made = [
+            (p, a) for p, a in self.pairs() if isinstance(a, c_ast.StructRef) and isinstance(a.name, c_ast.FuncCall)
+        ]
         for p, a in made:
             self.describing = True
             try:
@@ -240,7 +246,7 @@ class HostLaunch:
 
     def _passed(self, effects: list) -> Iterator[tuple[str, Expr]]:
         """Integer parameters that this launch computes, n * c * h * w, or passes what another one gets."""
-        taken: set[Sym] = set()
+        taken: dict[Sym, Expr] = {}
         passed_too = {p.sym for p in self.params if not p.host}
         for p, a in self.pairs():
             if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
@@ -260,9 +266,10 @@ class HostLaunch:
                 if mine:
                     self.known[name or ""] = p.sym
             own = mine and isinstance(e, Var) and e.sym not in passed_too  # a number of the host by another name
-            if isinstance(e, Const) or p.sym in used(e) or used(e) & taken or own:
+            e = substitute_expr(e, taken)
+            if isinstance(e, Const) or p.sym in used(e) or own:
                 continue
-            taken.add(p.sym)
+            taken[p.sym] = e
             yield p.sym.name, e
 
     def _counted(self, effects: list, taken: set[str]) -> Iterator[tuple[str, Expr]]:

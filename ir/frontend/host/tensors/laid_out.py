@@ -156,7 +156,8 @@ class LaidOut:
 
     def shown(self, name: str) -> str:
         """How a number is called that is asked for as ``name``: as a variable that holds it, if there is one."""
-        return next((n for n in self.spellings.get(name, ()) if n != name_of_query(_bare(self.nodes[n]))), name)
+        held = (n for n in self.spellings.get(name, ()) if n in self.nodes and n != name_of_query(_bare(self.nodes[n])))
+        return next(held, name)
 
     def named(self, node: Any) -> str:
         """The name for what ``node`` asks of a tensor; '' where it asks nothing."""
