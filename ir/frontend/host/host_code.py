@@ -20,7 +20,7 @@ from ktc.ir.frontend.syntax.variable_uses import init_args
 
 from .api_launches import API, as_launch
 from .asserted_sizes import asserted, ends
-from .host_assignments import assign, choose, decided, unknown
+from .host_assignments import assign, choose, decided, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_conditions import Condition, assumed, equal_there, parts_of, refuted
 from .host_lambdas import GenericLambda, generic_lambda
@@ -244,7 +244,7 @@ class _Walk:
                     self._find(item, env, declared)
             arrays = [n for n, decl in self.arrays.items() if decl is not item and declared.get(n) is decl]
             for name in whole_arrays(item, arrays) if arrays else ():
-                unknown(env, name)
+                (perhaps_unknown if isinstance(item, c_ast.If) else unknown)(env, name)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
                 read = c_ast.If(item.cond, None, None)
                 for name in changed_names(read, self.lowering.by_reference, {}) & {k.partition(".")[0] for k in env}:
@@ -388,6 +388,7 @@ def _declare(item: Any, env: dict[str, Any]) -> None:
     """What a statement says about the names after it."""
     declared = isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl)
     if declared or isinstance(item, Alias | c_ast.Typedef):
+        shadow(env, item.name)
         env[item.name] = item
     elif isinstance(item, c_ast.Assignment):
         assign(item, env)

@@ -35,7 +35,7 @@ from ktc.ir.walk import substitute_expr, used, walk_expr
 from .asserted_sizes import asserted_equal, is_check
 from .filled_values import values_filled
 from .followed_values import followed
-from .host_assignments import with_elements, with_members
+from .host_assignments import with_begun, with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_variables import host_variables
@@ -84,6 +84,9 @@ class HostLaunch:
         self.in_extents = False
         """Whether extents are described."""
 
+        self.units: dict[str, int] = {}
+        """Strides of tensors that are numbers: 1 of the innermost dimension."""
+
         self.describing = False
         """Whether what the launch passes is described: elements of arrays that are not known are numbers then."""
 
@@ -110,6 +113,7 @@ class HostLaunch:
             self._know_extents()
             passed = tuple(self._passed(effects))
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
+            given += tuple((n, v) for n, v in self.units.items() if n not in dict(given))
             asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
             given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
@@ -193,6 +197,10 @@ class HostLaunch:
             name = self._name_of(a)
             if name is not None and isinstance(p.sym.type, Scalar) and not UNNAMED.fullmatch(p.sym.name):
                 self.known.setdefault(name, p.sym)
+        self._same_numbers()
+
+    def _same_numbers(self) -> None:
+        """What is asked of tensors is the parameter that it is passed for, however it is spelled."""
         asked = self.objects.laid_out
         for name, sym in list(self.known.items()):
             for same in asked.spellings.get(name, ()):
@@ -265,8 +273,11 @@ class HostLaunch:
             finally:
                 if mine:
                     self.known[name or ""] = p.sym
-            own = mine and isinstance(e, Var) and e.sym not in passed_too  # a number of the host by another name
+            itself = not self.objects.laid_out.libraries or (isinstance(e, Var) and self.host.get(name or "") == e.sym)
+            own = mine and isinstance(e, Var) and e.sym not in passed_too and itself  # a number by another name
             e = substitute_expr(e, taken)
+            if isinstance(e, Const) and self.objects.laid_out.libraries:
+                self.units[p.sym.name] = int(e.value)
             if isinstance(e, Const) or p.sym in used(e) or own:
                 continue
             taken[p.sym] = e
@@ -330,7 +341,14 @@ class HostLaunch:
     def _know_extents(self) -> None:
         """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
         parameter that it is passed as."""
-        self.extents, self.describing = self.objects, True
+        self.describing = True
+        begun = {v: _begun(d, self.site.env) for v, d in self.site.env.items()}
+        self.extents = self.objects = ObjectExtents(self.site.function, begun)
+        self._same_numbers()
+        for tensor, by in self.objects.laid_out.divided(begun.values()):
+            width = self._value(by)
+            if isinstance(width, RVal) and isinstance(n := width.expr, Const):
+                self.objects.laid_out.widths.setdefault(tensor, int(n.value))
         for name, sym in list(self.known.items()):
             node = self.extents.product(name)
             if isinstance(node, c_ast.ID):
@@ -608,7 +626,8 @@ class HostLaunch:
             return None
 
     def _with_elements(self, node: Any) -> Any:
-        return self._with_tensors(with_elements(node, self.site.env, self.site.declared))
+        node = with_elements(node, self.site.env, self.site.declared)
+        return self._with_tensors(with_begun(node, self.site.env) if self.extents is not None else node)
 
     def _with_tensors(self, node: Any) -> Any:
         """A copy of an expression with names in the place of what it asks of tensors."""
@@ -649,6 +668,14 @@ def _parts(cond: Any, holds: bool) -> Iterator[tuple[Any, bool]]:
         yield from _parts(cond.right, holds)
     else:
         yield cond, holds
+
+
+def _begun(held: Any, env: Mapping[str, Any]) -> Any:
+    """A declaration whose initialiser is made of arrays as they are where no branch has changed them."""
+    if not isinstance(held, c_ast.Decl) or held.init is None:
+        return held
+    init = with_begun(held.init, dict(env))
+    return c_ast.Decl(held.name, [], [], [], [], held.type, init, None)
 
 
 def _number(node: Any) -> int | None:

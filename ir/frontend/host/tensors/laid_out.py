@@ -8,7 +8,7 @@ describes one call, as drafts of workloads do; no launch is computed from it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,17 @@ class LaidOut:
         together += [n for n in self.spellings.get(b, [b]) if n not in together]
         for n in together:
             self.spellings[n] = together
+
+    def divided(self, declared: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+        """The tensors of which variables hold a stride in elements, ``x->nb[1] / sizeof(float)``, with what the stride
+        in bytes is divided by."""
+        for d in declared if self.libraries else ():
+            init = _bare(d.init) if isinstance(d, c_ast.Decl) and d.init is not None else None
+            if isinstance(init, c_ast.BinaryOp) and init.op == "/":
+                of = init.left.name if isinstance(init.left, c_ast.ID) else ""
+                asked = self.asked(self.nodes.get(of, init.left))
+                if asked is not None and asked.what == "stride":
+                    yield asked.tensor, init.right
 
     def points_to(self, memory: str, width: int) -> None:
         """Take in that ``memory``, a member of an object, holds elements of ``width`` bytes."""

@@ -1,4 +1,4 @@
-"""What a host function returns in a struct for a kernel: a divisor with the multiplier and the shift that divide by it."""
+"""What a host function returns in a struct for a kernel: a divisor, and the numbers that divide by it."""
 
 from __future__ import annotations
 
