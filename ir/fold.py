@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from ctypes import c_float
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
@@ -105,6 +106,9 @@ def _binary_value(e: Binary, env: Mapping[str, int], known: Known) -> int | bool
 
 
 def _call_value(e: Call, env: Mapping[str, int], known: Known) -> int | bool | None:
+    if e.fn in BIT_FUNCS and isinstance(of := e.args[0].type, Scalar):
+        x = _value(e.args[0], env, known)
+        return None if x is None else BIT_FUNCS[e.fn](int(x) & ((1 << of.bits) - 1), of.bits)
     if e.fn not in INT_FUNCS:
         return None
     args = [_value(a, env, known) for a in e.args]
@@ -322,6 +326,13 @@ def both(a: Expr | None, b: Expr | None) -> Expr | None:
     if a is None:
         return b
     return a if b is None else fold_node(Binary("&&", a, b))
+
+
+def ceil_log2(n: Expr) -> Expr:
+    """The least k with ``1 << k`` no less than the positive ``n``: how many bits n - 1 has."""
+    assert isinstance(n.type, Scalar)
+    signed = cast(n, replace(n.type, kind="int"))
+    return sub(i32(n.type.bits), Call("clz", (sub(signed, i32(1)),), I32))
 
 
 def cdiv(a: Expr, b: Expr) -> Expr:

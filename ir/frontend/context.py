@@ -215,6 +215,8 @@ class Context:
         """Ids of expression nodes whose value nobody uses (statements), so that ``i++`` needs no copy."""
         self.host_number: Callable[[str, Scalar], Value] | None = None
         """What a number of the host is, by name, where host code is followed."""
+        self.passed_over: Callable[[Any], bool] | None = None
+        """Which statements do nothing for what is computed, where host code is followed: checks that hold."""
         self._prelude: dict[str, Any] = {}
         self.changing: set[Sym] = set()
         """Variables that may change after they are declared: what is computed from them now has to be kept."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
+from ktc.ir.frontend.host.callers import with_callers
 from ktc.ir.frontend.host.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_launches import HostLaunch
 from ktc.ir.frontend.host.host_templates import HostInstances
@@ -264,8 +265,9 @@ def load_entity(
             pairs = zip(template, map(plain_name, site.template_args or []))
             instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
             whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
-            launch, more = HostLaunch(lowering, site, params, host, instance, whole).launch()
-            params = (*params, *more)
+            followed = HostLaunch(lowering, site, params, host, instance, whole)
+            launch, more = followed.launch()
+            launch, params = with_callers(followed, launch), (*params, *more)
         except KtcError as error:
             if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
                 raise

@@ -2,7 +2,7 @@
 
 ``"min(d, 1024)"`` evaluates to a number given the sizes, and translates to an IR expression over the kernel's
 parameters. ``/`` and ``//`` both mean integer division; ``cdiv(a, b)`` rounds up; ``next_pow2(n)`` is the least power
-of two that is no less than n; ``and or not`` join facts.
+of two that is no less than n, ``ceil_log2(n)`` which power that is; ``and or not`` join facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BINARY = {
     ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 _TRUTH = {"True": True, "true": True, "False": False, "false": False}
-_CALLS = {"min": 2, "max": 2, "cdiv": 2, "abs": 1, "next_pow2": 1}
+_CALLS = {"min": 2, "max": 2, "cdiv": 2, "abs": 1, "next_pow2": 1, "ceil_log2": 1}
 
 
 def evaluate(text: str, env: Mapping[str, int | float]) -> int:
@@ -89,13 +89,15 @@ def _expression(node: ast.AST, symbols: Mapping[str, Expr]) -> Expr:
             return _call(fn, [rec(a) for a in args])
     raise FormulaError(
         f"{type(node).__name__} is not allowed in an integer expression",
-        hint="allowed: + - * / % << >> & | ^, comparisons, and or not, a if c else b, min max cdiv abs next_pow2",
+        hint=f"allowed: + - * / % << >> & | ^, comparisons, and or not, a if c else b, {' '.join(_CALLS)}",
     )
 
 
 def _call(fn: str, args: list[Expr]) -> Expr:
     if fn == "next_pow2":
         return _next_power(args[0])
+    if fn == "ceil_log2":
+        return fold.ceil_log2(args[0])
     wide = args[0].type
     for a in args[1:]:
         if not isinstance(wide, Scalar) or not isinstance(a.type, Scalar):

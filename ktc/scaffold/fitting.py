@@ -133,22 +133,29 @@ def _touched(found: Found) -> set[str]:
 
 
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
-    """``known`` and one integer more that equals another size, the threads of an axis, or 1."""
-    free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known and n not in d.given]
+    """``known`` and one integer more that equals another size, the threads of an axis, or 1. That there is one value
+    for indices comes last: rows that nobody chooses among are as long as anything. Sizes that bound nothing come before
+    others: a stride is as long as a row is read."""
+    chosen = [c.name for c in d.contents]
     within, bounds = places(d.kernel), {s.name for s in bounding(d.kernel)}
+    sizes = sorted(d.roles.sizes, key=lambda n: n in bounds)
+    free = [n for n in (*chosen, *sizes) if n not in known and n not in d.given]
     held = [c.name for c in d.contents if c.kind == "index"]
     for name in free:
         sizes = [n for n in d.roles.sizes if n not in within]
         others: tuple[str | int, ...] = (*(held if name in held else ()), *_threads(d), *sizes)
         if name in within:
             others = (*(f"{n} / 2" for n in sizes), 0)
-        elif name not in bounds:  # of one row, or one element, nothing is learnt
+        elif name not in bounds and name not in chosen:  # of one row, or one element, nothing is learnt
             others = (*others, 1)
         used_by_others = {n for v in known.values() if isinstance(v, str) for n in names_in(v)}
         for other in others:
             inside = set(names_in(other)) if isinstance(other, str) else set()
             if name not in inside and not inside & known.keys() and name not in used_by_others:
                 yield {**known, name: other}
+    for name in chosen:
+        if name in free and name not in within and name not in bounds:
+            yield {**known, name: 1}
 
 
 def _by_threads(ties: Mapping[str, str | int]) -> bool:

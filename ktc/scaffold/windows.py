@@ -42,6 +42,9 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
         case Binary("+", bits, one) if is_const(without_casts(one), 1) and (whole := _below_all_bits(bits)) is not None:
             bare = spelled(whole, params, sources)
             return f"next_pow2({bare})" if bare else None
+        case Binary("-") if (whole := _above_leading_zeros(e)) is not None:
+            bare = spelled(whole, params, sources)
+            return f"ceil_log2({bare})" if bare else None
         case Binary(op, a, b) if op in FORMULAS:
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None

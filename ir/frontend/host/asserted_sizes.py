@@ -1,10 +1,12 @@
-"""What a host function asserts of sizes before it launches: ``assert(heads * 64 == channels)``.
+"""What a host function asserts of sizes before it launches: ``assert(heads * 64 == channels)``, or
+``if (heads * 64 != channels) throw error;``.
 
 A caller that passes anything else gets no launch, so that is what calls are like.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 
 from .host_calls import function_of_call
+from .tensors.laid_out import extents_alike
 
 CHECKS = frozenset(
     {"assert", "CHECK", "DCHECK", "TORCH_CHECK", "TORCH_INTERNAL_ASSERT", "AT_ASSERT", "AT_ASSERTM", "FT_CHECK",
@@ -22,6 +25,10 @@ CHECKS = frozenset(
 
 EQUALITIES = frozenset({"CHECK_EQ", "DCHECK_EQ", "TORCH_CHECK_EQ", "ASSERT_EQ", "PADDLE_ENFORCE_EQ"})
 """Macros whose first two arguments have to be equal."""
+
+
+ENDS = re.compile(r"(\w+_)?(abort|exit|terminate|panic)|throw|__assert_fail")
+"""Functions that end the program, and what leaves a function in the middle."""
 
 
 def asserted(statement: Any) -> Iterator[Any]:
@@ -39,15 +46,34 @@ def asserted_equal(function: Any) -> Iterator[tuple[Any, Any]]:
     """Pairs of expressions that a host function asserts to be equal, wherever in it that stands."""
     for x in descendants(function):
         for cond in asserted(x):
-            yield from _equalities(cond)
+            yield from _equalities(cond, True)
+        if isinstance(x, c_ast.If) and x.iffalse is None and ends(x.iftrue):
+            yield from _equalities(x.cond, False)
 
 
-def _equalities(cond: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "&&":
-        yield from _equalities(cond.left)
-        yield from _equalities(cond.right)
-    elif isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
+def ends(stmt: Any) -> bool:
+    """Whether the program ends at the end of ``stmt``, or the function is left as by an error."""
+    while isinstance(stmt, c_ast.Compound) and stmt.block_items:
+        stmt = stmt.block_items[-1]
+    return ENDS.fullmatch(function_of_call(stmt).rpartition("::")[2]) is not None
+
+
+def is_check(stmt: Any) -> bool:
+    """Whether ``stmt`` does nothing but see to it that something holds."""
+    return any(asserted(stmt)) or (isinstance(stmt, c_ast.If) and stmt.iffalse is None and ends(stmt.iftrue))
+
+
+def _equalities(cond: Any, holds: bool) -> Iterator[tuple[Any, Any]]:
+    """What is equal where ``cond`` holds, or does not."""
+    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
+        yield from _equalities(cond.expr, not holds)
+    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
+        yield from _equalities(cond.left, holds)
+        yield from _equalities(cond.right, holds)
+    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("==" if holds else "!="):
         yield cond.left, cond.right
+    elif holds:
+        yield from extents_alike(cond)
 
 
-__all__ = ["asserted", "asserted_equal"]
+__all__ = ["asserted", "asserted_equal", "ends", "is_check"]

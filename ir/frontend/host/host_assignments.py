@@ -144,6 +144,39 @@ def unknown(env: Env, name: str) -> None:
         del env[key]
 
 
+BEGUN = " as begun"
+"""After the name of an array that a branch may have changed: what it is where that has not."""
+
+
+def perhaps_unknown(env: Env, name: str) -> None:
+    """From here on nothing is known of the array ``name``, but for what it is where a branch is not taken."""
+    before = env.get(name)
+    unknown(env, name)
+    if isinstance(before, c_ast.Decl):
+        env[name + BEGUN] = before
+
+
+def with_begun(node: Any, env: Env) -> Any:
+    """A copy of an expression with what elements of arrays are in their place that no branch has changed."""
+
+    def held(n: Any) -> Any | None:
+        key = element_key(n)
+        name, _, at = (key or "").partition(".")
+        return current(env, f"{name}{BEGUN}.{at}") if name + BEGUN in env and current(env, key or "") is None else None
+
+    return replaced(node, held)
+
+
+def shadow(env: Env, name: str) -> None:
+    """A variable ``name`` is declared where there may be another one around it: arrays that were made of that one stay
+    made of it. (Launches made of a shadowed number are those of template arguments, which the inner one stands for.)"""
+    old = current(env, name)
+    for other, value in list(env.items()) if old is not None else ():
+        if isinstance(value, c_ast.Decl) and isinstance(value.init, c_ast.InitList) and _mentions(value.init, name):
+            init = _replaced(value.init, name, old)
+            env[other] = c_ast.Decl(value.name, [], [], [], [], value.type, init, None)
+
+
 def forget(env: Env, key: str) -> None:
     """Put the value of ``key``, which is about to change, in its place in all others that are made of it."""
     old = current(env, key)
@@ -250,6 +283,18 @@ def with_elements(node: Any, env: Env, declared: Env) -> Any:
     return replaced(node, held)
 
 
+def with_members(node: Any, name: str, env: Env) -> Any:
+    """A copy of an expression with what members of the variable ``name`` were assigned in their place:
+    ``block.y = 128 / block.x`` is made of what ``block.x`` holds, not of a whole that it is part of."""
+
+    def held(n: Any) -> Any | None:
+        key = key_of(n)
+        value = env.get(key) if key is not None and key.startswith(f"{name}.") else None
+        return with_members(value, name, env) if value is not None else None
+
+    return replaced(node, held)
+
+
 def _place(key: str) -> Any:
     name, _, member = key.partition(".")
     if member.isdigit():
@@ -266,4 +311,7 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
     return replaced(node, lambda n: by if key_of(n) == key else None)
 
 
-__all__ = ["assign", "choose", "current", "decided", "unknown", "with_elements"]
+__all__ = [
+    "assign", "choose", "current", "decided", "perhaps_unknown", "shadow", "unknown", "with_begun", "with_elements",
+    "with_members",
+]  # fmt: skip

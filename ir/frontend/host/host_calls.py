@@ -59,33 +59,49 @@ SIGNS = {"+": "plus", "-": "minus", "*": "times", "/": "by", "%": "mod"}
 
 
 def name_of_member(node: Any) -> str | None:
-    """The name for ``object.member``; None for anything else."""
+    """The name for ``object.member``, ``object.member[2]``; None for anything else."""
     base, parts = _member(node)
-    return "_".join([base, *parts]) if base and parts else None
+    return "_".join([base, *parts]) if base and not all(map(str.isdigit, parts)) else None
+
+
+def name_of_element(node: Any) -> str | None:
+    """The name for ``array[2]``; None for anything else."""
+    base, parts = _member(node)
+    return "_".join([base, *parts]) if base and len(parts) == 1 and parts[0].isdigit() else None
 
 
 def _member(base: Any) -> tuple[str, list[str]]:
     """The object's name and the members after it; '' for what is no such chain."""
     parts: list[str] = []
-    while isinstance(base, c_ast.StructRef):
-        if not isinstance(base.field, c_ast.ID):
+    while isinstance(base, c_ast.StructRef | c_ast.ArrayRef):
+        if isinstance(base, c_ast.StructRef):
+            step, fits = base.field, isinstance(base.field, c_ast.ID)
+        else:
+            step = base.subscript
+            fits = isinstance(step, c_ast.Constant) and step.value.isdigit()
+        if not fits:
             return "", []
-        parts.append(base.field.name)
+        parts.append(step.name if isinstance(step, c_ast.ID) else step.value)
         base = base.name
     return (base.name, parts[::-1]) if isinstance(base, c_ast.ID) else ("", [])
 
 
 def with_named_calls(
-    node: Any, names: set[str], members: Container[str] = (), unknown: Callable[[Any], bool] = lambda _: False
+    node: Any,
+    names: set[str],
+    members: Container[str] = (),
+    unknown: Callable[[Any], bool] = lambda _: False,
+    elements: bool = False,
 ) -> Any:
     """A copy of an expression with names in the place of such calls, and of the ``members`` of structs that the kernel
-    is passed; ``names`` gets them. ``unknown``: whether what a call of a function returns cannot be told."""
+    is passed; ``names`` gets them. ``unknown``: whether what a call of a function returns cannot be told; ``elements``:
+    whether those of arrays get names too."""
 
     def named(n: Any) -> Any | None:
-        name = name_of_call(n) or name_of_member(n)
+        name = name_of_call(n) or name_of_member(n) or (name_of_element(n) if elements else None)
         if name is None and function_of_call(n) and unknown(n):
             name = name_of_function_call(n)
-        if name is None or not (isinstance(n, c_ast.FuncCall) or name in members):
+        if name is None or not (isinstance(n, c_ast.FuncCall) or name in members or name_of_element(n)):
             return None
         names.add(name)
         return c_ast.ID(name, n.coord)

@@ -8,12 +8,13 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import IfConstexpr, QualName, RangeFor
+from ktc.ir.frontend.syntax.cxx_ast import IfConstexpr, Lambda, QualName, RangeFor
 from ktc.ir.frontend.syntax.reference_arguments import Positions
 from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 from ktc.ir.frontend.syntax.variable_uses import base_name
 
 from .host_assignments import key_of
+from .host_lambdas import parameters
 
 STATEMENTS = (c_ast.Compound, c_ast.If, c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Switch, c_ast.Case, c_ast.Default,
               IfConstexpr, RangeFor)  # fmt: skip
@@ -88,6 +89,9 @@ def whole_arrays(item: Any, arrays: Collection[str]) -> set[str]:
             left.discard(n.name)
         elif isinstance(n, c_ast.ArrayRef) and isinstance(n.name, c_ast.ID):
             stack.append(n.subscript)
+        elif isinstance(n, Lambda):  # its parameters are others, whatever they are called
+            found |= whole_arrays(n.body, left - {p.name for p in parameters(n)})
+            left -= found
         elif not (isinstance(n, c_ast.UnaryOp) and n.op == "sizeof"):
             stack.extend(children(n))
     return found

@@ -12,17 +12,19 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
-from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, IfConstexpr, Lambda, NamePart, QualName, Template
+from ktc.ir.frontend.syntax.cxx_ast import Alias, Function, IfConstexpr, NamePart, QualName, Template
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
-from ktc.ir.frontend.syntax.program import Entity, Program
-from ktc.ir.frontend.syntax.syntax_walk import children, descendants
+from ktc.ir.frontend.syntax.program import Entity, Program, name_parts
+from ktc.ir.frontend.syntax.syntax_walk import descendants
 
 from .api_launches import API, as_launch
-from .asserted_sizes import asserted
-from .host_assignments import assign, choose, decided, unknown
+from .asserted_sizes import asserted, ends
+from .host_assignments import assign, choose, decided, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
+from .host_conditions import Condition, assumed, equal_there, parts_of, refuted
 from .host_lambdas import GenericLambda, generic_lambda
 from .launch_rounds import Rounds, rounds_of, started_in
+from .launching_functions import LaunchingFunction, launching_function
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +71,6 @@ class Use:
     """The counters of the loops around it that only their loops change, each with what it starts from."""
     rounds: dict[str, Rounds] = field(default_factory=dict, compare=False, repr=False)
     """Those of them that are counted up or down to an end that stays, each with the values that it has."""
-
-
-@dataclass(frozen=True, eq=False)
-class Condition:
-    """A condition that ``holds``, or does not, wherever a statement is reached; ``env``: what names meant there."""
-
-    cond: Any
-    holds: bool
-    env: dict[str, Any]
 
 
 def host_functions(program: Program) -> list[HostFunction]:
@@ -147,7 +140,7 @@ LAUNCH = "<<<"
 
 def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False) -> list[Use]:
     """Mentions of ``names`` in host code, in source order; with ``launches`` every launch too."""
-    wanted = names | {LAUNCH, *API} if launches else names
+    wanted = names | {LAUNCH, *API, *launching_functions(lowering)} if launches else names
     found: list[Use] = []
     for f in host_functions(lowering.program):
         node = f.entity.node
@@ -159,6 +152,35 @@ def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False
             continue
         found += _Walk(lowering, f, names, launches).walk(body.block_items or [])
     return found
+
+
+def launching_functions(lowering: KernelLowering) -> dict[str, list[LaunchingFunction]]:
+    """The functions of the file that launch a kernel which they are passed, by name."""
+    program = lowering.program
+    if program.host_launching is None:
+        program.host_launching = {}  # of those that hand on to another none is looked for
+        for f in host_functions(program):
+            node = f.entity.node
+            if f.owner or not {LAUNCH, *API} & words(program, node) or not _launches_what_it_is_passed(node):
+                continue
+            for use in _Walk(lowering, f, frozenset(), True).walk(node.body.block_items or []):
+                assert use.launch is not None
+                found = launching_function(node, f.entity.params or (), use.launch, use.env)
+                if found is not None:
+                    program.host_launching.setdefault(node.name, []).append(found)
+    return program.host_launching
+
+
+def _launches_what_it_is_passed(f: Function) -> bool:
+    """Whether a launch in ``f`` may be of a kernel that is one of its parameters."""
+    names = {p.name for p in params_of(f) if getattr(p, "name", None)}
+    try:
+        nodes = descendants(f.body)
+    except KtcError:
+        return False
+    launched = {n.callee.name for n in nodes if isinstance(n, LaunchNode) and isinstance(n.callee, c_ast.ID)}
+    by_name = {n.name.name for n in nodes if isinstance(n, c_ast.FuncCall) and isinstance(n.name, c_ast.ID)}
+    return bool(names & launched or by_name & API.keys())
 
 
 MAX_CALLS, MAX_LAMBDAS = 64, 4
@@ -177,6 +199,7 @@ class _Walk:
         self.rounds: dict[str, Rounds] = {}
         self.arrays: dict[str, Any] = {}
         self.lambdas: dict[str, GenericLambda] = {}
+        self.launching = launching_functions(lowering) if launches else {}
         self.items: list[Any] = []
         self.depth = 0
 
@@ -194,7 +217,7 @@ class _Walk:
                 return True
             if isinstance(n, c_ast.ID | NamePart) and self._tells(n.name):
                 return True
-            stack.extend(_children(n))
+            stack.extend(parts_of(n))
         return False
 
     def _only_called(self, name: str) -> bool:
@@ -206,7 +229,7 @@ class _Walk:
 
     def _tells(self, name: str) -> bool:
         """Whether ``name`` is one that is looked for, or that of a way to it."""
-        return name in self.names or name in self.lambdas or (self.launches and name in API)
+        return name in self.names or name in self.lambdas or (self.launches and (name in API or name in self.launching))
 
     def _block(self, items: list, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow statements in order; behind an ``if`` that leaves the function its condition does not hold, behind an
@@ -226,7 +249,7 @@ class _Walk:
                     self._find(item, env, declared)
             arrays = [n for n, decl in self.arrays.items() if decl is not item and declared.get(n) is decl]
             for name in whole_arrays(item, arrays) if arrays else ():
-                unknown(env, name)
+                (perhaps_unknown if isinstance(item, c_ast.If) else unknown)(env, name)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
                 read = c_ast.If(item.cond, None, None)
                 for name in changed_names(read, self.lowering.by_reference, {}) & {k.partition(".")[0] for k in env}:
@@ -249,7 +272,7 @@ class _Walk:
         return changed_names(item, self.lowering.by_reference, self.lowering.program.host_mutated)
 
     def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
-        launch = (item if isinstance(item, LaunchNode) else as_launch(item, env)) if self.launches else None
+        launch = self._launch(item, env) if self.launches else None
         if launch is not None:
             self._use(launch.callee, env, declared, launch.args, launch)
         elif self._named(item):
@@ -280,7 +303,7 @@ class _Walk:
             for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
                 for key in changed_keys(item, name, self.lowering.by_reference):
                     unknown(env, key)  # an earlier iteration may have changed it
-        for c in _children(item):
+        for c in parts_of(item):
             if self._wanted(c):
                 outer = self.under, self.reached, self.first, self.rounds
                 inner = dict(env)
@@ -298,6 +321,15 @@ class _Walk:
                 self._find(c, inner, dict(declared))
                 self.under, self.reached, self.first, self.rounds = outer
 
+    def _launch(self, item: Any, env: dict[str, Any]) -> LaunchNode | None:
+        """``item`` as the launch that it is; None if it is none."""
+        if isinstance(item, LaunchNode):
+            return item
+        called = item.name if isinstance(item, c_ast.FuncCall) else None
+        name = name_parts(called)[1] if isinstance(called, c_ast.ID | QualName) else ""
+        ways = (f.called(item, env, self.lowering.program) for f in self.launching.get(name, ()))
+        return as_launch(item, env) or next((launch for launch in ways if launch is not None), None)
+
     def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
         """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
         fallen, open_ = dict(env), False
@@ -306,7 +338,7 @@ class _Walk:
                 self._block([case], fallen, dict(declared))
                 continue
             label = getattr(case, "expr", None)
-            inner = dict(fallen) if open_ else _equal(env, item.cond, label) if label is not None else dict(env)
+            inner = dict(fallen) if open_ else equal_there(env, item.cond, label) if label is not None else dict(env)
             stmts, outer = case.stmts or [], self.reached
             if label is not None and not open_:
                 self.reached = (*outer, Condition(c_ast.BinaryOp("==", item.cond, label, item.coord), True, dict(env)))
@@ -352,6 +384,7 @@ def _declare(item: Any, env: dict[str, Any]) -> None:
     """What a statement says about the names after it."""
     declared = isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl)
     if declared or isinstance(item, Alias | c_ast.Typedef):
+        shadow(env, item.name)
         env[item.name] = item
     elif isinstance(item, c_ast.Assignment):
         assign(item, env)
@@ -368,63 +401,7 @@ def _returns(stmt: Any) -> bool:
     """Whether a function is left at the end of ``stmt``."""
     while isinstance(stmt, c_ast.Compound) and stmt.block_items:
         stmt = stmt.block_items[-1]
-    return isinstance(stmt, c_ast.Return)
+    return isinstance(stmt, c_ast.Return) or ends(stmt)
 
 
-def _equal(env: dict[str, Any], subject: Any, value: Any) -> dict[str, Any]:
-    """``env`` where ``subject == value``: a variable compared with a constant has that value."""
-    while isinstance(subject, c_ast.Cast | CxxCast):
-        subject = subject.expr
-    if not isinstance(subject, c_ast.ID) or not isinstance(value, c_ast.Constant):
-        return dict(env)
-    old = env.get(subject.name)
-    typ = old.type if isinstance(old, c_ast.Decl) else None
-    return env | {subject.name: c_ast.Decl(subject.name, [], [], [], [], typ, value, None)}
-
-
-def assumed(env: dict[str, Any], cond: Any) -> dict[str, Any]:
-    """``env`` where ``cond`` holds."""
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "&&":
-        return assumed(assumed(env, cond.left), cond.right)
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
-        return _equal(_equal(env, cond.left, cond.right), cond.right, cond.left)
-    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
-        return refuted(env, cond.expr)
-    return _truth(env, cond, "true")
-
-
-def refuted(env: dict[str, Any], cond: Any) -> dict[str, Any]:
-    """``env`` where ``cond`` does not hold."""
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "||":
-        return refuted(refuted(env, cond.left), cond.right)
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "!=":
-        return _equal(_equal(env, cond.left, cond.right), cond.right, cond.left)
-    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
-        return assumed(env, cond.expr)
-    return _truth(env, cond, "false")
-
-
-def _truth(env: dict[str, Any], cond: Any, value: str) -> dict[str, Any]:
-    """``env`` where ``cond``, if it is a variable that is a truth, is ``true`` or ``false``."""
-    old = env.get(cond.name) if isinstance(cond, c_ast.ID) else None
-    if not isinstance(old, c_ast.Decl) or getattr(getattr(old.type, "type", None), "names", None) != ["bool"]:
-        return dict(env)
-    return env | {cond.name: c_ast.Decl(cond.name, [], [], [], [], old.type, c_ast.Constant("bool", value), None)}
-
-
-def returned(node: Any, env: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """What the ``return`` statements at and below ``node`` return, each with ``env`` as the way to it says."""
-    if isinstance(node, c_ast.Return):
-        yield node.expr, env
-    for c in _children(node) if not isinstance(node, c_ast.Return) else ():
-        holds = isinstance(node, c_ast.If) and c is node.iftrue
-        yield from returned(c, assumed(env, node.cond) if holds else env)
-
-
-def _children(n: Any):
-    if isinstance(n, Lambda):
-        return (n.body,)
-    return children(n)
-
-
-__all__ = ["Condition", "HostFunction", "Use", "assumed", "host_functions", "returned", "uses"]
+__all__ = ["HostFunction", "Use", "host_functions", "launching_functions", "uses"]

@@ -7,14 +7,17 @@ variable changed in a branch) becomes a host parameter of that name, if a launch
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.arith.integer_casts import without_implicit_integers
+from ktc.ir.arith.integer_casts import without_casts, without_implicit_integers
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
@@ -22,26 +25,30 @@ from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast
-from ktc.ir.frontend.syntax.syntax_walk import descendants
+from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
-from ktc.ir.nodes import Assign, Body, Const, Decl, Expr, If, Load, Select, Sym, Unary, Var, VecMake, fresh, i32
-from ktc.ir.types import BOOL, I32, U32, Ptr, Scalar, Type, Vec
-from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
+from ktc.ir.nodes import Const, Expr, Load, Sym, Unary, Var, VecMake, fresh, i32
+from ktc.ir.types import BOOL, I32, I64, U32, Ptr, Scalar, Type, Vec
+from ktc.ir.walk import substitute_expr, used, walk_expr
 
 from .allocated_lengths import allocated_bytes
-from .asserted_sizes import asserted_equal
+from .asserted_sizes import asserted_equal, is_check
 from .filled_values import values_filled
-from .host_assignments import with_elements
+from .followed_values import followed
+from .host_assignments import with_begun, with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_variables import host_variables, member_variables
-from .launch_math import as_written, float_value, integer_form
+from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
-from .object_extents import ObjectExtents
-from .same_memory import same_memory
+from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
 from .tensor_accessors import asked_as
+from .tensors.object_extents import ObjectExtents
+
+UNNAMED = re.compile(r"unnamed\d+")
+"""Names of parameters that have none, which nothing but their place speaks of: no number of the host is called so."""
 
 
 class HostLaunch:
@@ -79,7 +86,12 @@ class HostLaunch:
         self.in_extents = False
         """Whether extents are described."""
 
-        self.tensors: ObjectExtents | None = None
+        self.units: dict[str, int] = {}
+        """Strides of tensors that are numbers: 1 of the innermost dimension."""
+
+        self.describing = False
+        """Whether what the launch passes is described: elements of arrays that are not known are numbers then."""
+
         self.extents: ObjectExtents | None = None
         """What objects' numbers of elements are, while what this launch passes is described."""
 
@@ -89,8 +101,61 @@ class HostLaunch:
         Raises:
             KtcError: E-LAUNCH-EXPR when a dimension is not an expression that can be followed.
         """
+        with self._followed() as effects:
+            given = (*self._constants(), *self._numbers())
+            config = self.node.config
+            self.in_grid = self.in_extents = True
+            grid = self._dim3(config[0])
+            self.in_grid = False
+            block = self._dim3(config[1])
+            shared = self._int(config[2]) if len(config) > 2 else None
+            self.in_extents = False
+            grid, block = self._inlined(grid, effects), self._inlined(block, effects)
+            shared = self._inlined((shared,), effects)[0] if shared is not None else None
+            self._know_extents()
+            passed = tuple(self._passed(effects))
+            passed += tuple(self._counted(effects, {n for n, _ in passed}))
+            given += tuple((n, v) for n, v in self.units.items() if n not in dict(given))
+            asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
+            given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
+            passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
+            computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
+            reached = tuple(substitute_expr(integer_form(e), computed) for e in self._reached(effects))
+            first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
+            rounds, allocated = tuple(self._rounds(effects)), tuple(self._allocated(effects))
+        grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
+        shared = integer_form(shared) if shared is not None else None
+        if isinstance(shared, Const) and shared.value == 0:
+            shared = None
+        host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
+        reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
+        together = same_memory(self.pairs(), self.site.env)
+        told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
+                "filled": tuple(self._filled()), "rounds": rounds, "allocated": allocated}  # fmt: skip
+        return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
+
+    def passed(self) -> tuple[tuple[str, Expr], ...]:
+        """What this launch computes for parameters, and what numbers of the host that it depends on are."""
+        with self._followed() as effects:
+            self._know_extents()
+            passed = tuple(self._passed(effects))
+            passed += tuple(self._counted(effects, {n for n, _ in passed}))
+            return passed + tuple(self._asserted(effects, {*dict(passed)}))
+
+    @contextmanager
+    def _followed(self) -> Iterator[list]:
+        """The scope in which expressions of the launch mean what they do at it; what following them does."""
+        low = self.lowering
+        low.host_number, low.passed_over = self._number, is_check
+        try:
+            with self._scoped() as effects:
+                yield effects
+        finally:
+            low.passed_over = None
+
+    @contextmanager
+    def _scoped(self) -> Iterator[list]:
         low, site = self.lowering, self.site
-        low.host_number = self._number
         with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
             scope.names.update(self.bindings)
             names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
@@ -105,37 +170,9 @@ class HostLaunch:
             scope.names.update(self.instance)
             self._scope = scope
             self._kernel_args()
-            given = (*self._constants(), *self._numbers())
-            config = self.node.config
-            self.in_grid = self.in_extents = True
-            grid = self._dim3(config[0])
-            self.in_grid = False
-            block = self._dim3(config[1])
-            shared = self._int(config[2]) if len(config) > 2 else None
-            self.in_extents = False
-            grid, block = self._inlined(grid, effects), self._inlined(block, effects)
-            shared = self._inlined((shared,), effects)[0] if shared is not None else None
-            self._know_extents()
-            passed = tuple(self._passed(effects))
-            passed += tuple(self._counted(effects, {n for n, _ in passed}))
-            asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
-            given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
-            passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
-            computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
-            reached = tuple(substitute_expr(integer_form(e), computed) for e in self._reached(effects))
-            first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
-            rounds, allocated = tuple(self._rounds(effects)), tuple(self._allocated(effects))
+            self._packed(effects)
+            yield effects
             effects.clear()
-        grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
-        shared = integer_form(shared) if shared is not None else None
-        if isinstance(shared, Const) and shared.value == 0:
-            shared = None
-        host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
-        reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
-        together = same_memory(self._pairs(), self.site.env)
-        told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
-                "filled": tuple(self._filled()), "rounds": rounds, "allocated": allocated}  # fmt: skip
-        return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def _inlined(self, parts: Any, effects: list) -> Any:
         """Expressions with the values put in that following host functions has given to their variables.
@@ -161,14 +198,54 @@ class HostLaunch:
                 member = p.sym.name[len(whole) :]
                 for name in (member, *asked_as(member)):
                     self.known.setdefault(a.name + name, p.sym)
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
-            name = _name_of(a)
-            if name is not None and isinstance(p.sym.type, Scalar):
+            name = self._name_of(a)
+            if name is not None and isinstance(p.sym.type, Scalar) and not UNNAMED.fullmatch(p.sym.name):
+                self.known.setdefault(name, p.sym)
+        self._same_numbers()
+
+    def _same_numbers(self) -> None:
+        """What is asked of tensors is the parameter that it is passed for, however it is spelled."""
+        asked = self.objects.laid_out
+        for name, sym in list(self.known.items()):
+            for same in asked.spellings.get(name, ()):
+                self.known.setdefault(same, sym)
+        for p, a in self.pairs() if asked.libraries else ():
+            if isinstance(p.sym.type, Ptr) and isinstance(elem := p.sym.type.elem, Scalar):
+                asked.points_to(memory_of(a, self.site.env) or "", elem.bits // 8)
+
+    def _packed(self, effects: list) -> None:
+        """Numbers of the host that a function puts into a struct as they are, beside what it makes of them, are the
+        parameters that the kernel has for these members."""
+        made = [
+            (p, a) for p, a in self.pairs() if isinstance(a, c_ast.StructRef) and isinstance(a.name, c_ast.FuncCall)
+        ]
+        for p, a in made:
+            self.describing = True
+            try:
+                e = without_casts(self._inlined((self._int(a),), effects)[0])
+            except KtcError:
+                continue
+            finally:
+                self.describing = False
+            if isinstance(e, Var) and (name := next((n for n, s in self.host.items() if s == e.sym), None)) is not None:
                 self.known.setdefault(name, p.sym)
 
-    def _pairs(self) -> Iterator[tuple[Param, Any]]:
+    @functools.cached_property
+    def objects(self) -> ObjectExtents:
+        """The tensors and vectors of the function that the launch is in."""
+        return ObjectExtents(self.site.function, self.site.env)
+
+    def _name_of(self, a: Any) -> str | None:
+        """The name, in launch expressions, of an argument that is a variable, a member of an object, or what a method
+        of one returns or is asked of a tensor; None for any other."""
+        if isinstance(a, c_ast.ID):
+            return str(a.name)
+        return self.objects.laid_out.named(a) or name_of_call(a) or name_of_member(a)
+
+    def pairs(self) -> Iterator[tuple[Param, Any]]:
         """Parameters with the argument that each is passed in, members of structs with what they are made of."""
         found = self._members()
         single = {p.sym.name: p for p in self.params if not p.host and p not in [x for _, x, _ in found]}
@@ -177,20 +254,19 @@ class HostLaunch:
 
     def _along(self, tensor: Any, k: int, dimensions: int) -> Any:
         """The extent of a tensor that is passed along dimension ``k``, of so many."""
-        if self.tensors is None:
-            self.tensors = ObjectExtents(self.site.function, self.site.env)
-        return self.tensors.along(tensor, k, dimensions)
+        return self.objects.along(tensor, k, dimensions)
 
     def _members(self) -> list[Member]:
         return members(self.params, self.whole, self.node.args)
 
     def _passed(self, effects: list) -> Iterator[tuple[str, Expr]]:
         """Integer parameters that this launch computes, n * c * h * w, or passes what another one gets."""
-        taken: set[Sym] = set()
-        for p, a in self._pairs():
+        taken: dict[Sym, Expr] = {}
+        passed_too = {p.sym for p in self.params if not p.host}
+        for p, a in self.pairs():
             if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
                 continue
-            name = _name_of(a)
+            name = self._name_of(a)
             mine = name is not None and self.known.get(name) == p.sym
             told = name in self.site.env or self._product(name or "") is not None
             if mine and (not told or self._is_constant(name or "")):
@@ -198,15 +274,20 @@ class HostLaunch:
             if mine:
                 del self.known[name or ""]  # what is behind its own name
             try:
-                e = integer_form(self._inlined((self._int(a),), effects)[0])
+                e = described(self._inlined((self._int(a),), effects)[0])
             except KtcError:
                 continue
             finally:
                 if mine:
                     self.known[name or ""] = p.sym
-            if isinstance(e, Const) or p.sym in used(e) or used(e) & taken or (mine and isinstance(e, Var)):
+            itself = not self.objects.laid_out.libraries or (isinstance(e, Var) and self.host.get(name or "") == e.sym)
+            own = mine and isinstance(e, Var) and e.sym not in passed_too and itself  # a number by another name
+            e = substitute_expr(e, taken)
+            if isinstance(e, Const) and self.objects.laid_out.libraries:
+                self.units[p.sym.name] = int(e.value)
+            if isinstance(e, Const) or p.sym in used(e) or own:
                 continue
-            taken.add(p.sym)
+            taken[p.sym] = e
             yield p.sym.name, e
 
     def _counted(self, effects: list, taken: set[str]) -> Iterator[tuple[str, Expr]]:
@@ -216,7 +297,7 @@ class HostLaunch:
             if node is None or sym.name in taken:
                 continue
             try:
-                e = integer_form(self._inlined((self._int(node),), effects)[0])
+                e = described(self._inlined((self._int(node),), effects)[0])
             except KtcError:
                 continue
             if sym not in used(e):
@@ -238,7 +319,7 @@ class HostLaunch:
 
     def _allocated(self, effects: list) -> Iterator[tuple[str, Expr]]:
         """Buffers with the bytes that the host function allocates for them, where that is made of the same values."""
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             while isinstance(a, c_ast.Cast | CxxCast):
                 a = a.expr
             node = allocated_bytes(self.site.function.node, a.name) if isinstance(a, c_ast.ID) else None
@@ -254,7 +335,7 @@ class HostLaunch:
         ``assert(heads * 64 == channels)``."""
         computed, taken = {*told}, set[Sym]()
         for a, b in asserted_equal(self.site.function.node):
-            for name, other in ((_name_of(a), b), (_name_of(b), a)):
+            for name, other in ((self._name_of(a), b), (self._name_of(b), a)):
                 sym = self.known.get(name or "")
                 if sym is None or sym.name in computed or sym in taken:
                     continue
@@ -262,7 +343,7 @@ class HostLaunch:
                     self.known[same] = sym  # another name for it, of which nothing else is known
                     continue
                 try:
-                    e = integer_form(self._inlined((self._int(other),), effects)[0])
+                    e = described(self._inlined((self._int(other),), effects)[0])
                 except KtcError:
                     continue
                 if sym in used(e) or any(s.name in computed for s in used(e)):
@@ -283,18 +364,25 @@ class HostLaunch:
             with self.lowering.scoped() as scope:
                 names = {n for n in c.env if "." not in n} - self.instance.keys()
                 scope.names.update({n: LazyVal(partial(there.value, n)) for n in names})
-                for cond in _parts(c.cond, c.holds):
+                for cond, holds in _parts(c.cond, c.holds):
                     try:
                         (e,) = self._inlined((self.lowering.condition(cond),), effects)
                     except KtcError:
                         continue
                     if used(e) and _closed(e):
-                        yield e if c.holds else Unary("!", e)
+                        yield e if holds else Unary("!", e)
 
     def _know_extents(self) -> None:
         """From here on objects' numbers of elements mean what they are products of; a single extent is the kernel's
         parameter that it is passed as."""
-        self.extents = ObjectExtents(self.site.function, self.site.env)
+        self.describing = True
+        begun = {v: _begun(d, self.site.env) for v, d in self.site.env.items()}
+        self.extents = self.objects = ObjectExtents(self.site.function, begun)
+        self._same_numbers()
+        for tensor, by in self.objects.laid_out.divided(begun.values()):
+            width = self._value(by)
+            if isinstance(width, RVal) and isinstance(n := width.expr, Const):
+                self.objects.laid_out.widths.setdefault(tensor, int(n.value))
         for name, sym in list(self.known.items()):
             node = self.extents.product(name)
             if isinstance(node, c_ast.ID):
@@ -310,7 +398,7 @@ class HostLaunch:
     def _constants(self) -> Iterator[tuple[str, int]]:
         """Integer parameters and truths that this launch passes a constant for; members of other structs are sizes."""
         fixed = {*self.whole, *unchosen(self._members(), self.site.env)}
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             plain = isinstance(_unsigned(a), c_ast.Constant)
             t = p.sym.type
@@ -336,7 +424,7 @@ class HostLaunch:
 
     def _filled(self) -> Iterator[tuple[str, int, int]]:
         """Buffers of integers with the least and the largest number that the host puts into them."""
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             elem = p.sym.type.elem if isinstance(p.sym.type, Ptr) else None
             whole = isinstance(elem, Scalar) and elem.is_int
             if whole and (span := values_filled(self.lowering, self.site.function, a)) is not None:
@@ -344,7 +432,7 @@ class HostLaunch:
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""
-        for p, a in self._pairs():
+        for p, a in self.pairs():
             if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_float:
                 continue
             name = a.name if isinstance(a, c_ast.ID) else ""
@@ -459,7 +547,7 @@ class HostLaunch:
         that is not known, or what it has ``begun`` with."""
         if key not in self.site.env:
             return begun
-        value = self.site.env[key]
+        value = with_members(self.site.env[key], key.partition(".")[0], self.site.env)
         return self._int(value) if value is not None else self._unknown(key.replace(".", "_"))
 
     def _unknown(self, name: str) -> Expr:
@@ -504,6 +592,8 @@ class HostLaunch:
         return RVal(Var(self.known[name])) if name in self.known else self._opaque(name, t)
 
     def _opaque(self, name: str, t: Type | None) -> Value:
+        if name in (asked := self.objects.laid_out).spellings:
+            name, t = asked.shown(name), I64
         if t is None or isinstance(t, Auto) or (isinstance(t, Scalar) and not t.is_float):
             t = t if isinstance(t, Scalar) else I32
         if isinstance(t, Scalar):
@@ -547,7 +637,7 @@ class HostLaunch:
     def _named(self, node: Any, why: KtcError) -> Any:
         """``node``, which cannot be followed for ``why``, with names in the place of calls of host objects' methods."""
         calls: set[str] = set()
-        named = with_named_calls(node, calls, self.known, self._is_unknown)
+        named = with_named_calls(node, calls, self.known, self._is_unknown, self.describing)
         if not calls:
             raise self._refuse(node, why) from None
         for n in calls - self._scope.names.keys():
@@ -581,7 +671,20 @@ class HostLaunch:
             return None
 
     def _with_elements(self, node: Any) -> Any:
-        return with_elements(node, self.site.env, self.site.declared)
+        node = with_elements(node, self.site.env, self.site.declared)
+        return self._with_tensors(with_begun(node, self.site.env) if self.extents is not None else node)
+
+    def _with_tensors(self, node: Any) -> Any:
+        """A copy of an expression with names in the place of what it asks of tensors."""
+        asked = self.objects.laid_out
+
+        def named(n: Any) -> Any | None:
+            name = asked.named(n)
+            if name and name not in self._scope.names:
+                self._scope.names[name] = LazyVal(partial(self.value, name))
+            return c_ast.ID(name, n.coord) if name else None
+
+        return replaced(node, named) if asked.libraries else node
 
     def _int(self, node: Any) -> Expr:
         low = self.lowering
@@ -601,41 +704,23 @@ class HostLaunch:
                         hint="give [launch] grid and block in workload.toml")  # fmt: skip
 
 
-def _name_of(a: Any) -> str | None:
-    """The name, in launch expressions, of an argument that is a variable, a member of an object or what a method of one
-    returns; None for any other."""
-    return a.name if isinstance(a, c_ast.ID) else name_of_call(a) or name_of_member(a)
-
-
-def _parts(cond: Any, holds: bool) -> Iterator[Any]:
-    """The conditions that all hold where ``cond`` does, or none of which holds where it does not."""
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
+def _parts(cond: Any, holds: bool) -> Iterator[tuple[Any, bool]]:
+    """The conditions that hold, or do not, where ``cond`` ``holds``, or does not."""
+    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
+        yield from _parts(cond.expr, not holds)
+    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
         yield from _parts(cond.left, holds)
         yield from _parts(cond.right, holds)
     else:
-        yield cond
+        yield cond, holds
 
 
-def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
-    """Values of the variables after ``body``, over the symbols that were there before; branches become ``?:``."""
-    env = dict(env)
-    for s in body:
-        if isinstance(s, Decl) and s.init is not None:
-            env[s.sym] = substitute_expr(s.init, env)
-        elif isinstance(s, Assign):
-            env[s.sym] = substitute_expr(s.value, env)
-        elif isinstance(s, If):
-            cond = substitute_expr(s.cond, env)
-            yes, no = followed(s.then, env), followed(s.orelse, env)
-            for sym in assigned(body):
-                if sym in yes and sym in no:
-                    env[sym] = yes[sym] if yes[sym] == no[sym] else Select(cond, yes[sym], no[sym])
-                else:
-                    env.pop(sym, None)
-        else:
-            for sym in assigned((s,)):
-                env.pop(sym, None)
-    return env
+def _begun(held: Any, env: Mapping[str, Any]) -> Any:
+    """A declaration whose initialiser is made of arrays as they are where no branch has changed them."""
+    if not isinstance(held, c_ast.Decl) or held.init is None:
+        return held
+    init = with_begun(held.init, dict(env))
+    return c_ast.Decl(held.name, [], [], [], [], held.type, init, None)
 
 
 def _number(node: Any) -> int | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import operator
 
-from ktc.ir.arith.integer_casts import without_implicit_integers
-from ktc.ir.fold import evaluate, simplify
+from ktc.ir.arith.integer_casts import without_casts, without_implicit_integers
+from ktc.ir.fold import cast, evaluate, simplify
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from ktc.ir.types import I32, U32, Scalar
 from ktc.ir.walk import map_expr
@@ -23,6 +23,26 @@ _FLOAT_OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": oper
 def integer_form(e: Expr) -> Expr:
     """``e`` with conversions of floating-point quotients to integers written in integers, where that is possible."""
     return map_expr(Cast(U32, e, "implicit") if _is_float(e) else e, _integral)
+
+
+def described(e: Expr) -> Expr:
+    """``e`` as what a call passes is described: in integers, a stride in bytes by the bytes of an element in elements.
+    Products of sizes are taken for as large as they are, whatever their type has room for."""
+    return map_expr(integer_form(e), _undivided)
+
+
+def _undivided(e: Expr) -> Expr:
+    """``x * 4 / 2`` as ``x * 2``, anything else as it is."""
+    if not isinstance(e, Binary) or e.op != "/":
+        return e
+    product, by = without_casts(e.a), without_casts(e.b)
+    if isinstance(product, Binary) and product.op == "*":
+        x, times = product.a, without_casts(product.b)
+        if times == by:
+            return x
+        if isinstance(times, Const) and isinstance(by, Const) and by.value and times.value % by.value == 0:
+            return x if times.value == by.value else Binary("*", x, cast(Const(times.value // by.value, I32), x.type))
+    return e
 
 
 def as_written(e: Expr) -> Expr:

@@ -25,7 +25,8 @@ from ktc.ir.frontend.syntax.program import Entity, name_parts
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.types import Scalar
 
-from .host_code import Condition, HostFunction, Use, assumed, host_functions, returned, uses
+from .host_code import HostFunction, Use, host_functions, uses
+from .host_conditions import Condition, assumed, returned
 from .host_types import HostTypes, deduced
 from .launch_rounds import Rounds
 

@@ -23,12 +23,12 @@ def same_memory(pairs: Iterable[tuple[Param, Any]], env: Mapping[str, Any]) -> t
     ``env``: what host code knows of its variables at the launch."""
     groups: dict[str, list[str]] = {}
     for p, a in pairs:
-        if isinstance(p.sym.type, Ptr) and (memory := _memory(a, env)) is not None:
+        if isinstance(p.sym.type, Ptr) and (memory := memory_of(a, env)) is not None:
             groups.setdefault(memory, []).append(p.sym.name)
     return tuple(tuple(names) for names in groups.values() if len(names) > 1)
 
 
-def _memory(a: Any, env: Mapping[str, Any]) -> str | None:
+def memory_of(a: Any, env: Mapping[str, Any]) -> str | None:
     """A name for the memory that the pointer ``a`` points to; None where the text does not say."""
     for _ in range(STEPS):
         if isinstance(a, c_ast.Cast | CxxCast):
@@ -52,3 +52,6 @@ def _value(known: Any) -> Any:
     """What a variable holds: another variable, a cast of one, or what a method returns."""
     held = known.init if isinstance(known, c_ast.Decl) else known
     return held if isinstance(held, c_ast.ID | c_ast.Cast | CxxCast | c_ast.FuncCall | c_ast.StructRef) else None
+
+
+__all__ = ["memory_of", "same_memory"]

@@ -17,7 +17,8 @@ from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
 
-from .tensor_accessors import Extent, accessed_tensor, accessor_member
+from .host_calls import function_of_call
+from .tensors.tensor_accessors import Extent, accessed_tensor, accessor_member
 
 MAKERS = re.compile(r"make_u?[a-z]+[234]")
 """Functions that make a vector of their arguments."""
@@ -29,12 +30,8 @@ Member = tuple[str, Param, Any]
 def members(params: Sequence[Param], whole: Sequence[str], args: Sequence[Any]) -> list[Member]:
     """The members of structs. ``whole``: the kernel's parameters as declared, by name; ``args``: of the launch."""
     left = [p for p in params if not p.host and p.sym.name not in whole]
-    found: list[Member] = []
-    for name, a in zip(whole, args):
-        mine = [p for p in left if p.sym.name.startswith(f"{name}_")]
-        left = [p for p in left if p not in mine]
-        found += [(name, p, a) for p in mine]
-    return found
+    of = {p.sym.name: max((n for n in whole if p.sym.name.startswith(f"{n}_")), key=len, default="") for p in left}
+    return [(name, p, a) for name, a in zip(whole, args) for p in left if of[p.sym.name] == name]
 
 
 def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Iterator[tuple[Param, Any]]:
@@ -55,6 +52,8 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
         elif items and [_place(x, name) for x in mine] == [0, 1, 2]:
             k = mine.index(p)
             yield p, items[k] if k < len(items) else c_ast.Constant("int", "1")
+        elif function_of_call(made := _single(_declared(a, env))):
+            yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))  # what a function returns
 
 
 def unchosen(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:

@@ -57,6 +57,7 @@ class KernelLowering(Parameters):
         self.member_elements = set()
         self.shared_bytes: Expr | None = None
         self.dynamic: dict[Sym, Type] = {}
+        self.pointees = {}
 
     def lower(
         self, entity: Entity, bindings: dict[str, Value], params: tuple[Param, ...], launch: Launch | None
@@ -102,7 +103,8 @@ class KernelLowering(Parameters):
         body = (*self.hoisted, *out)
         if any_awaited(body, self.may_wait):
             raise Awaited
-        body = without_unseen_copies(self._retyped(body), self.copied_members, params)
+        body, params = self._retyped(body, params)
+        body = without_unseen_copies(body, self.copied_members, params)
         body = without_member_arrays(body, self.member_elements)
         body = needed_only(body) if self.null_uses else body
         body = without_unused_addresses(body) if self.shared_places else body
@@ -136,11 +138,15 @@ class KernelLowering(Parameters):
         if isinstance(t, Array) and any(isinstance(v, ArrayVal) and v.buffer == buffer for v in self.shared.values()):
             self.dynamic.setdefault(buffer, elem)
 
-    def _retyped(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """Declare byte-typed dynamic shared memory with the one element type it is accessed as."""
-        from ktc.ir.frontend.lowering.declarations.retype import retype_bytes
+    def _retyped(self, body: tuple[Stmt, ...], params: tuple[Param, ...]) -> tuple[tuple[Stmt, ...], tuple[Param, ...]]:
+        """Declare byte-typed dynamic shared memory with the one element type it is accessed as, and parameters as the
+        source does that are bytes only where places in them are computed."""
+        from ktc.ir.frontend.lowering.declarations.retype import retype_as_declared, retype_bytes
 
-        return retype_bytes(body, set(self.dynamic), self.dynamic_extent)
+        body = retype_bytes(body, set(self.dynamic), self.dynamic_extent)
+        body, renamed = retype_as_declared(body, self.pointees)
+        new = (dataclasses.replace(p, sym=renamed[p.sym], align=0) if p.sym in renamed else p for p in params)
+        return body, tuple(new)
 
 
 def elements_of(bytes_: Expr, size: int) -> Expr:

@@ -93,6 +93,8 @@ class Program:
     """The identifiers in the bodies of host functions, by the function's id, worked out when asked for."""
     host_mutated: dict[int, tuple[Any, frozenset[str]]] = field(default_factory=dict)
     """Statements of host functions by id, each with the variables it assigns, worked out when asked for."""
+    host_launching: dict[str, list] | None = None
+    """The functions that launch a kernel which they are passed, by name, worked out once when first asked for."""
     _telling: dict[Function, list[Any]] = field(default_factory=dict)
 
     def telling(self, fn: Function) -> list[Any]:

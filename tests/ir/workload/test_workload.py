@@ -223,6 +223,8 @@ def test_integer_expressions_mean_what_c_means() -> None:
     assert size_expressions.evaluate("n if d > 5 else d", env) == 7
     assert [size_expressions.evaluate("next_pow2(n)", {"n": n}) for n in (0, 1, 2, 3, 64, 65)] == [1, 1, 2, 4, 64, 128]
     assert size_expressions.evaluate("next_pow2(n << 40)", {"n": 3}) == 1 << 42
+    assert [size_expressions.evaluate("ceil_log2(n)", {"n": n}) for n in (1, 2, 3, 64, 65)] == [0, 1, 2, 6, 7]
+    assert size_expressions.evaluate("ceil_log2(n << 40)", {"n": 3}) == 42
 
 
 @pytest.mark.parametrize("text", ["n / 0", "missing + 1", "n.bit_length()", "pow(n, 9)", "1.5", "n <"])

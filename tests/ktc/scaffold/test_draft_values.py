@@ -219,10 +219,10 @@ def test_a_counter_starts_at_zero_and_all_may_be_kept(tmp_path: Path) -> None:
 
 def test_numbers_that_no_byte_holds_say_nothing_of_the_bytes_of_words(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(
-        "__global__ void k(int* rows, int n, size_t pitch, int* out) {\n"
-        "  int* row = (int*)((char*)rows + blockIdx.x * pitch);\n"
+        "__global__ void k(char* rows, int n, size_t pitch, int* out) {\n"
+        "  int* row = (int*)(rows + blockIdx.x * pitch);\n"
         "  for (int i = threadIdx.x; i < n; i += 32) if (row[i] == 0x7ffffffe) row[i] = i; else out[i] = row[i];\n}\n"
-        "void go(int* rows, int n, size_t pitch, int* out) { k<<<8, 32>>>(rows, n, pitch, out); }\n"
+        "void go(char* rows, int n, size_t pitch, int* out) { k<<<8, 32>>>(rows, n, pitch, out); }\n"
     )
     program = ktc.load(str(tmp_path / "k.cu"))
     assert program.source is not None

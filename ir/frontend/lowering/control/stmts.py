@@ -90,6 +90,8 @@ class Stmts(InlineAssembly):
 
     def statement(self, node: Any, pragma: Any = None) -> None:
         """Emit ``node``, with its source comments on the first statement it makes."""
+        if self.passed_over is not None and self.passed_over(node):
+            return
         coord = getattr(node, "coord", None)
         if coord is not None and not isinstance(coord, str) and not in_library(coord.file):
             self.loc = to_loc(coord, self.file)

@@ -34,6 +34,8 @@ class Parameters(RangeLoops):
     """Parameters of the kernel being lowered. ``member_elements`` are those that are elements of array members."""
 
     member_elements: set[Sym]
+    pointees: dict[Sym, Scalar]
+    """What the source declares parameters to point to that are seen as smaller elements here."""
 
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
         """The kernel's own parameters, a struct's members as ``name_member``."""
@@ -120,6 +122,8 @@ class Parameters(RangeLoops):
             if key in self.hints:
                 size = size_of(t.elem) or 1
                 sym = fresh(p.sym.name, dataclasses.replace(t, elem=self.hints[key]))
+                if isinstance(t.elem, Scalar) and not p.align:
+                    self.pointees[sym] = t.elem
                 p = dataclasses.replace(p, sym=sym, align=p.align or (size if size > self.hints[key].bytes else 0))
             self.origin[p.sym] = key
         return p

@@ -1,14 +1,20 @@
-"""Dynamic shared memory declared as bytes but used as one element type: declare it as that type."""
+"""Memory that is seen as bytes but used as one element type: declare it as that type.
+
+Dynamic shared memory has the type that every access says. A parameter is a pointer to what the source says, however
+its places are computed, ``*(const float *)((const char *)x + row * pitch)``: an address that is used as a float's is a
+multiple of a float's size.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from ktc.ir.analysis.defs import definitions
 from ktc.ir.nodes import AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, Var, fresh
-from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_body, walk
 
 
@@ -18,8 +24,24 @@ def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Ty
     for buffer in buffers:
         elem = _only_type(body, buffer, names)
         if elem is not None:
-            body = _rewrite(body, buffer, elem, extent(elem), names)
+            new = fresh(buffer.name, Array(elem, (extent(elem),), "shared"))
+            body = _rewrite(body, buffer, new, lambda e, n: _divided(e, n, names))
     return body
+
+
+def retype_as_declared(
+    body: tuple[Stmt, ...], declared: Mapping[Sym, Scalar]
+) -> tuple[tuple[Stmt, ...], dict[Sym, Sym]]:
+    """``body`` with each of the parameters that is used as nothing but what it was ``declared`` as, as that; and the
+    parameters by what they were."""
+    names = definitions(body) if declared else {}
+    renamed: dict[Sym, Sym] = {}
+    for buffer, elem in declared.items():
+        found = {scalar_of(t) if isinstance(t, Scalar | Vec) else None for _, _, t in _accesses(body, buffer)}
+        if found == {elem} and isinstance(buffer.type, Ptr):
+            new = renamed[buffer] = fresh(buffer.name, dataclasses.replace(buffer.type, elem=elem))
+            body = _rewrite(body, buffer, new, lambda e, n: _whole(e, n, names))
+    return body, renamed
 
 
 MOVED: Literal["moved"] = "moved"
@@ -99,14 +121,36 @@ def _divided(e: Expr, n: int, names: Mapping[Sym, Expr]) -> Expr | None:
     return None
 
 
+def _whole(e: Expr, n: int, names: Mapping[Sym, Expr]) -> Expr:
+    """``e / n``, of an ``e`` that is a multiple of ``n``: terms that visibly are by themselves, the others together."""
+    terms, visible, rest = _terms(e), [], []
+    for t in terms:
+        below = _divided(t, n, names)
+        visible += [below if below.type == t.type else Cast(t.type, below, "implicit")] if below is not None else []
+        rest += [t] if below is None else []
+    together = [Binary("/", _sum(rest), Const(n, rest[0].type))] if rest else []  # type: ignore[arg-type]
+    return _sum([*together, *visible])
+
+
+def _terms(e: Expr) -> list[Expr]:
+    """What is added up in ``e``, all of one type."""
+    if isinstance(e, Binary) and e.op == "+" and e.a.type == e.b.type == e.type:
+        return [*_terms(e.a), *_terms(e.b)]
+    return [e]
+
+
+def _sum(terms: list[Expr]) -> Expr:
+    return functools.reduce(lambda a, b: Binary("+", a, b), terms)
+
+
 def _rewrite(
-    body: tuple[Stmt, ...], buffer: Sym, elem: Scalar, extent: Expr, names: Mapping[Sym, Expr]
+    body: tuple[Stmt, ...], buffer: Sym, new: Sym, divide: Callable[[Expr, int], Expr | None]
 ) -> tuple[Stmt, ...]:
-    n = elem.bytes // scalar_of(buffer.type).bytes
-    new = fresh(buffer.name, Array(elem, (extent,), "shared"))
+    """``body`` with ``new`` in the place of ``buffer``, whose elements are several of its."""
+    n = scalar_of(new.type).bytes // scalar_of(buffer.type).bytes
 
     def index(old: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        at = _divided(old[-1], n, names)
+        at = divide(old[-1], n)
         assert at is not None
         return (*old[:-1], at)
 

@@ -456,6 +456,10 @@ def test_members_of_structs_are_numbers_as_their_class_says(launch: str, expecte
         ("CHECK_EQ(n / 2, m) << 1;", {"m": "n / 2"}, {}),
         ("assert(n == m); assert(m == n);", {"m": "n"}, {}),
         ("assert(n == other() || n < m);", {}, {}),
+        ("if (!(m * 64 == n)) tensor_abort(__FILE__, m);", {"n": "m * 64"}, {}),
+        ('if (n != 128 || p == nullptr) { puts("no"); exit(1); }', {}, {"n": 128}),
+        ('if (m != n + 1) throw error("no");', {"m": "n + 1"}, {}),
+        ("if (m != n + 1) warn(m);", {}, {}),
     ],
 )
 def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, str], given: dict[str, int]) -> None:
@@ -470,6 +474,7 @@ def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, 
     [
         ("assert(n > m); k<<<n, 128>>>(p, n, m);", ["n > m"]),
         ("CHECK_EQ(n / 2, m); if (m > 1) k<<<n, 128>>>(p, n, m);", ["n / 2 == n / 2", "n / 2 > 1"]),
+        ("if (!(n > m)) abort(); k<<<n, 128>>>(p, n, m);", ["n > m"]),
         ("if (n > 9) { assert(n < 5); } k<<<n, 128>>>(p, n, m);", []),  # not on all ways to the launch
         ("k<<<n, 128>>>(p, n, m); assert(n < 5);", []),
         ("int s = n / m; assert(s == 3); if (s < 1) s = 1; k<<<n, 128>>>(p, s, m);", ["n_host / m == 3"]),

@@ -19,7 +19,9 @@ from ktc.ir.frontend.syntax.program import Entity, name_parts
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.frontend.syntax.variable_uses import init_args
 
-from .host_calls import name_of_call
+from ..asserted_sizes import asserted_equal
+from ..host_calls import name_of_call
+from .laid_out import LaidOut
 from .tensor_accessors import method_call
 
 COUNTS = frozenset({"numel", "size", "length"})
@@ -47,6 +49,7 @@ class ObjectExtents:
             nodes = []
         self.calls = {name: n for n in nodes if isinstance(n, c_ast.FuncCall) and (name := name_of_call(n))}
         held = ((v, _bare(d.init)) for v, d in env.items() if isinstance(d, c_ast.Decl) and d.init is not None)
+        self.laid_out = LaidOut(function, env, asserted_equal(function.node))
         self.holders: dict[str, str] = {}
         self.quotients: dict[str, tuple[str, Any]] = {}
         for v, init in held:
@@ -66,6 +69,8 @@ class ObjectExtents:
     def product(self, name: str) -> Any:
         """An expression for what the host's number ``name`` is: a variable or a call as a name; None if it is no
         object's number of elements, or nothing says what that is a product of."""
+        if name in self.laid_out.nodes:
+            return self.laid_out.expression(self.laid_out.nodes[name])
         decl = self.env.get(name)
         node = _bare(decl.init) if isinstance(decl, c_ast.Decl) and decl.init is not None else self.calls.get(name)
         of = self.object_of(node)

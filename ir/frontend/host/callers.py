@@ -1,0 +1,93 @@
+"""What a function that launches a kernel is called with: sizes that are parameters of it, as its callers make them.
+
+    void scale_all(const float* x, float* y, int n, cudaStream_t s) { scale<<<(n + 255) / 256, 256, 0, s>>>(x, y, n); }
+    void apply(const Tensor* x, Tensor* y) { scale_all(x->data, y->data, x->ne[0] * x->ne[1], stream()); }
+
+Of the launch alone ``n`` is a number. Where all calls in the file make it of others alike, calls are like that: it is
+described so for drafts of workloads, as what the launch itself computes is; the launch stays what it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.frontend.meaning.methods import params_of
+from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
+from ktc.ir.kernel import Launch, Param
+from ktc.ir.nodes import Const
+from ktc.ir.text import print_expr
+
+from .host_code import Use, host_functions, uses
+from .host_launches import HostLaunch
+from .launch_sites import LaunchSite
+from .launching_functions import names_in, settled, with_arguments
+
+HOPS = 3
+"""Functions that call one another which are looked at."""
+
+MOST_CALLS = 8
+"""Calls of one function that are looked at: what all of these have in common is what calls are like."""
+
+UNKNOWN = c_ast.ID("")
+"""In the place of an argument that is made of more than the function is passed."""
+
+
+def with_callers(here: HostLaunch, launch: Launch, hops: int = HOPS) -> Launch:
+    """``launch``, which ``here`` describes, with what the callers of its function say of what it passes."""
+    told = {n for n, _ in (*launch.passed, *launch.given)}
+    views = list(_views(here))
+    said = [{n: e for n, e in view.passed() if n not in told and not isinstance(e, Const)} for view in views]
+    handed = [_handed_on(view) for view in views]
+    alike = {
+        n: e
+        for mine in said
+        for n, e in mine.items()
+        if all(n in on or (n in other and print_expr(other[n]) == print_expr(e)) for other, on in zip(said, handed))
+    }
+    launch = dataclasses.replace(launch, passed=(*launch.passed, *alike.items()))
+    return with_callers(views[0], launch, hops - 1) if views and hops > 1 else launch
+
+
+def _handed_on(view: HostLaunch) -> set[str]:
+    """The parameters for which a caller hands on what it is passed itself, of which it says nothing."""
+    own = {p.name for p in params_of(view.site.function.node) if getattr(p, "name", None)} - view.site.env.keys()
+    return {p.sym.name for p, a in view.pairs() if isinstance(a, c_ast.ID) and a.name in own}
+
+
+def _views(here: HostLaunch) -> Iterator[HostLaunch]:
+    """The launch as each call of its function makes it, in terms of the caller."""
+    function = here.site.function.node
+    named = [f for f in host_functions(here.lowering.program) if f.entity.name == function.name]
+    found = uses(here.lowering, frozenset({function.name})) if len(named) == 1 else []
+    for use in [u for u in found if u.call is not None][:MOST_CALLS]:
+        if use.function.entity is not here.site.function:
+            yield _seen_from(here, use)
+
+
+def _seen_from(here: HostLaunch, use: Use) -> HostLaunch:
+    site, own = here.site, [p.name for p in params_of(here.site.function.node) if getattr(p, "name", None)]
+    given = dict(zip(own, use.call or ()))
+    numbers = {n: s for n, s in here.host.items() if n in given}
+    args = [_passed(a, site, given) for a in (site.node.args if site.node is not None else ())]
+    node = LaunchNode(site.callee, [], [*args, *(given[n] for n in numbers)], coord=use.node.coord)
+    function, host = use.function.entity, use.function
+    there = LaunchSite(function, node, use.loc, site.kernel, use.env, site.callee, host, use.declared, first=use.first)
+    params = tuple(p for p in here.params if not p.host) + tuple(map(Param, numbers.values()))
+    whole = (*here.whole, *(s.name for s in numbers.values()))
+    return HostLaunch(here.lowering, there, params, here.bindings, here.instance, whole)
+
+
+def _passed(arg: Any, site: LaunchSite, given: dict[str, Any]) -> Any:
+    """``arg`` of the launch as the caller has it, which has ``given`` arguments for the function's parameters."""
+    (arg,) = settled([arg], site.env, given)
+    local = {n for n in (*site.env, *site.declared) if n not in given}
+    if names_in([arg]) & {*local, *site.env}:  # a variable of the function, or a parameter that it has changed
+        return UNKNOWN
+    return with_arguments(arg, given)
+
+
+__all__ = ["with_callers"]

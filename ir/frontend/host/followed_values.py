@@ -1,0 +1,57 @@
+"""What variables of host functions are after statements that were lowered: values over the symbols that were there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fold import binary, cast, ceil_log2, evaluate, is_const
+from ktc.ir.nodes import Assign, Binary, Body, Decl, Expr, If, Select, Sym, Var, While, i32
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, substitute_expr, used
+
+
+def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
+    """Values of the variables after ``body``, over the symbols that were there before; branches become ``?:``."""
+    env = dict(env)
+    for s in body:
+        if isinstance(s, Decl) and s.init is not None:
+            env[s.sym] = substitute_expr(s.init, env)
+        elif isinstance(s, Assign):
+            env[s.sym] = substitute_expr(s.value, env)
+        elif isinstance(s, If):
+            cond = substitute_expr(s.cond, env)
+            yes, no = followed(s.then, env), followed(s.orelse, env)
+            for sym in assigned(body):
+                if sym in yes and sym in no:
+                    env[sym] = yes[sym] if yes[sym] == no[sym] else Select(cond, yes[sym], no[sym])
+                else:
+                    env.pop(sym, None)
+        elif isinstance(s, While) and (counted := _doublings(s, env)) is not None:
+            env[counted[0]] = counted[1]
+        else:
+            for sym in assigned((s,)):
+                env.pop(sym, None)
+    return env
+
+
+def _doublings(s: While, env: Mapping[Sym, Expr]) -> tuple[Sym, Expr] | None:
+    """The variable, and how often 1 is doubled until it is no less than n, of ``while (1 << k < n) k++;`` from 0 on, as
+    the number of bits of a divisor is counted; a bound on k that is the width of n says nothing more."""
+    body = s.body[0] if len(s.body) == 1 and not s.post else None
+    if not isinstance(body, Assign) or body.value != binary("+", Var(body.sym), i32(1)):
+        return None
+    k, below = body.sym, [c for c in _joined(s.cond) if isinstance(c, Binary) and c.op == "<"]
+    least = [c for c in below if c.a == binary("<<", cast(i32(1), c.a.type), Var(k))]
+    others = [c for c in below if without_casts(c.a) == Var(k) and is_const(without_casts(c.b))]
+    if len(least) != 1 or len(below) != len(_joined(s.cond)) or len(least) + len(others) != len(below):
+        return None
+    n, began = without_casts(substitute_expr(least[0].b, env)), env.get(k)
+    width = n.type.bits if isinstance(n.type, Scalar) else 0
+    if k in used(n) or began is None or not is_const(began, 0) or any(evaluate(c.b, {}) < width for c in others):
+        return None
+    return k, ceil_log2(n)
+
+
+def _joined(e: Expr) -> list[Expr]:
+    return [*_joined(e.a), *_joined(e.b)] if isinstance(e, Binary) and e.op == "&&" else [e]

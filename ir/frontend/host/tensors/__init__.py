@@ -1,0 +1,1 @@
+"""What host code asks of tensors of libraries: extents, strides and numbers of elements."""

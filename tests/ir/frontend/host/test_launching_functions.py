@@ -1,0 +1,89 @@
+"""A call of a function that launches the kernel which it is passed is that launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import print_expr
+
+KERNEL = """
+#include <cuda_runtime.h>
+#include <utility>
+template <int V>
+__global__ void scaled(const float* x, float* y, float a, int n) {
+  extern __shared__ float room[];
+  int i = (blockIdx.x * blockDim.x + threadIdx.x) * V;
+  for (int j = 0; j < V; ++j) if (i + j < n) y[i + j] = a * x[i + j];
+}
+struct Shape {
+  dim3 grid, block;
+  size_t bytes;
+  cudaStream_t stream;
+  CONSTRUCTOR
+};
+FUNCTION
+void go(const float* x, float* y, float a, int size, cudaStream_t stream) {
+  const int blocks = (size + 1023) / 1024;
+  CALL
+}
+"""
+PACK = """template <typename K, typename... Args>
+          void start(K kernel, const Shape& s, Args&&... args) {
+            kernel<<<s.grid, s.block, s.bytes, s.stream>>>(std::forward<Args>(args)...);
+            cudaGetLastError();
+          }"""
+FOUR = "Shape(int g, int b, size_t s, cudaStream_t t) : grid((unsigned)g), block(b), bytes(s), stream(t) {}"
+CALL = "start(scaled<4>, s, x, y, a, size);"
+WAYS = {
+    "aggregate": ("", PACK, "Shape s = {dim3(blocks), dim3(256), 1024, stream};" + CALL),
+    "braces": ("", PACK, "start(scaled<4>, {dim3(blocks), dim3(256), 1024, stream}, x, y, a, size);"),
+    "constructor": (FOUR, PACK, "const Shape s = Shape(blocks, 256, 1024, stream);" + CALL),
+    "temporary": (FOUR, PACK, "start(scaled<4>, Shape(blocks, 256, 1024, stream), x, y, a, size);"),
+    "members": ("", PACK, "Shape s; s.grid = blocks; s.block = 256; s.bytes = 1024; s.stream = stream;" + CALL),
+    "pointer": (
+        "",
+        """void start(void (*kernel)(const float*, float*, float, int), const float* from, float* to, float by, int n) {
+             const int threads = 256;
+             dim3 grid((n + 4 * threads - 1) / (4 * threads));
+             kernel<<<grid, threads, 4 * threads>>>(from, to, by, n);
+           }""",
+        "start(&scaled<4>, x, y, a, size);",
+    ),
+    "block as a template argument": (
+        "",
+        """template <int Threads, typename K, typename... Args> void start(K kernel, int blocks, Args... args) {
+             cudaLaunchConfig_t config = {};
+             config.gridDim = blocks;
+             config.blockDim = Threads;
+             config.dynamicSmemBytes = 4 * Threads;
+             cudaLaunchKernelEx(&config, kernel, args...);
+           }""",
+        "start<256>(scaled<4>, blocks, x, y, a, size);",
+    ),
+}
+
+
+def launched(constructor: str, function: str, call: str) -> Kernel:
+    text = KERNEL.replace("CONSTRUCTOR", constructor).replace("FUNCTION", function).replace("CALL", call)
+    return load(text, name="scaled.cu")
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_the_call_says_instance_geometry_and_sizes(way: tuple[str, str, str]) -> None:
+    launch = launched(*way).launch
+    assert launch is not None and launch.dynamic_shared is not None
+    assert [print_expr(e) for e in launch.grid[:1]] in (["(n + 1023) / 1024"], ["(n + 1024 - 1) / 1024"])
+    assert [print_expr(e) for e in launch.block] == ["256", "1", "1"]
+    assert print_expr(launch.dynamic_shared) == "1024"
+
+
+def test_what_the_function_computes_from_more_than_it_is_passed_is_no_launch() -> None:
+    """Blocks that a loop counts: the launch of the call is not known then, as that of the function is not."""
+    function = """template <typename K> void start(K kernel, const float* from, float* to, float by, int n) {
+                    int blocks = 0;
+                    for (int left = n; left > 0; left -= 1024) ++blocks;
+                    kernel<<<blocks, 256>>>(from, to, by, n);
+                  }"""
+    assert launched("", function, "start(scaled<4>, x, y, a, size);").launch is None
