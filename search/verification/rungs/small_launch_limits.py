@@ -32,6 +32,7 @@ from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, In
 from ktc.search.verification.job import Job
 
 from .replaced_numbers import WAYS, Way, small_numbers, strides, with_numbers
+from .shorter_instances import shortened
 from .unmet_limits import Numbers, UnmetLimits, launch_conditions, numbers_of, outcomes, unmet_limits
 
 SMALL = (2, 3)
@@ -39,6 +40,9 @@ SMALL = (2, 3)
 
 MOST_RUNS = 8
 """Instances that are compared at a small limit."""
+
+MOST_STATEMENTS = 4_000
+"""Statements of one run. Longer instances are run with smaller sizes, and as they are where these do not show all."""
 
 
 @dataclass
@@ -96,25 +100,45 @@ class _Attempt:
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How conditions of the candidate's body came out, by how they read."""
     known: dict[int, str] = field(default_factory=dict)
-    """Where they stand, by ``id``, in the candidate that is being run."""
+    """Where they stand, by ``id``, in the candidates that are run."""
     launched: dict[int, int] = field(default_factory=dict)
     """How conditions of its launch came out, by their place."""
 
     def run(self) -> None:
         self.launched = dict(self.mine.conditions)
-        programs = self.job.original, self.job.candidate
+        later: list[tuple[tuple[Kernel, Kernel], str, list[Instance]]] = []
         for small in SMALL:
-            numbers = small_numbers(self.limits.numbers, small)
-            made = ", ".join(f"{n} made {v}" for n, v in numbers.items() if n in self.limits.numbers)
-            if self.way.strides:
-                numbers = {**strides(programs, self.limits.numbers, numbers), **numbers}
-            original, candidate = (with_numbers(k, numbers, self.limits.knobs, self.way) for k in programs)
-            pair = original, candidate
-            self._texts(candidate, numbers)
-            for instance in self._instances(pair):
-                self._compare(pair, instance, made)
-                if self.differs or self.meaningless:
-                    return
+            pair, made = self._limited(small)
+            short, long = self._instances(pair)
+            if not self._agree(pair, made, short):
+                return
+            later.append((pair, made, long))
+        for pair, made, long in later:
+            if self._is_all_shown() or not self._agree(pair, made, long):
+                return
+
+    def _limited(self, small: int) -> tuple[tuple[Kernel, Kernel], str]:
+        """Original and candidate with the least limit made ``small``; and what is said of that."""
+        programs = self.job.original, self.job.candidate
+        numbers = small_numbers(self.limits.numbers, small)
+        made = ", ".join(f"{n} made {v}" for n, v in numbers.items() if n in self.limits.numbers)
+        if self.way.strides:
+            numbers = {**strides(programs, self.limits.numbers, numbers), **numbers}
+        original, candidate = (with_numbers(k, numbers, self.limits.knobs, self.way) for k in programs)
+        self._texts(candidate, numbers)
+        return (original, candidate), made
+
+    def _agree(self, pair: tuple[Kernel, Kernel], made: str, instances: list[Instance]) -> bool:
+        """Whether original and candidate with small limits do the same, and the original what it does without."""
+        for instance in instances:
+            self._compare(pair, instance, made)
+            if self.differs or self.meaningless:
+                return False
+        return True
+
+    def _is_all_shown(self) -> bool:
+        """Whether all conditions that are wanted have come out both ways."""
+        return all(self.seen[key] == 3 for key in self.wanted) and not self.unmet
 
     @property
     def unmet(self) -> str:
@@ -126,16 +150,19 @@ class _Attempt:
         shown = () if self.meaningless or self.differs else (key for key, how in self.seen.items() if how == 3)
         return SmallLaunches(frozenset(id(e) for key in shown for e in self.wanted[key]), self.differs, self.unmet)
 
-    def _instances(self, pair: tuple[Kernel, Kernel]) -> list[Instance]:
-        """The usual ones of many elements, and those that are large for launches as small as those of ``pair``."""
+    def _instances(self, pair: tuple[Kernel, Kernel]) -> tuple[list[Instance], list[Instance]]:
+        """The usual ones of many elements, and those that are large for launches as small as those of ``pair``, in a
+        few statements each; and those that take more as they are."""
         usual = [i for i in self.job.instances if i.cost <= MAX_ELEMENTS] or self.job.instances
         large = larger_instances(Maker(pair, self.job.workload, MAX_ELEMENTS // LARGER))
-        return [*sorted(usual, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:], *large]
+        maker = Maker(pair, self.job.workload, max([MAX_ELEMENTS, *(i.cost for i in usual)]))
+        chosen = [*sorted(usual, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:], *large]
+        return shortened(maker, chosen, MOST_STATEMENTS)
 
     def _texts(self, candidate: Kernel, numbers: Mapping[int, int]) -> None:
         """Finds the conditions that are wanted in ``candidate``, which has ``numbers``."""
         texts = {_spelled(self.way.on(es[0], numbers)): key for key, es in self.expanded.items()}
-        self.known = {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
+        self.known |= {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
 
     def _compare(self, pair: tuple[Kernel, Kernel], instance: Instance, made: str) -> None:
         """Original and candidate with small limits on one instance."""

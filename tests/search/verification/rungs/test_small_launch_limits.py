@@ -9,6 +9,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.search.verification import verify
+from ktc.search.verification.rungs import small_launch_limits
 from tests.passes.checks import applied
 from tests.search.verification.gate_samples import _workload, scalar
 
@@ -150,3 +151,9 @@ def test_rows_beyond_the_limit_that_nobody_computes() -> None:
     assert verdict.status == "UNKNOWN" and "small limits" in verdict.reason, verdict
     every = parse_kernel(text.replace("rows < 65535 ? rows : 65535", "rows"))
     assert verify(kernel, every, workload("o", "a", rows=900, cols=700)).status == "TESTED"
+
+
+def test_sizes_that_show_too_little_are_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_launch_limits, "MOST_STATEMENTS", 1)
+    kernel, form = raised(SPLIT)
+    assert verify(kernel, form, workload("a", n=5000)).status == "TESTED"
