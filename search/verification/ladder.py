@@ -227,8 +227,7 @@ def _climb(
         return Verdict("REJECTED", last.name, last.detail, tuple(rungs), seconds, failure)
     if any(r.name == "exact" and r.status == "pass" for r in rungs):
         missing = not_exercised(judged)
-        if missing and judged.instances:
-            learn_from_smaller_knobs(judged, not_exercised)
+        if missing and judged.instances and learn_from_smaller_knobs(judged, not_exercised):
             missing = not_exercised(judged)
         rungs += [Rung("coverage", "unknown", missing)] if missing else []
     unknown = next((r for r in rungs if r.status == "unknown"), None)
