@@ -228,10 +228,9 @@ def _climb(
         return Verdict("REJECTED", last.name, last.detail, tuple(rungs), seconds, failure)
     if any(r.name == "exact" and r.status == "pass" for r in rungs):
         missing = not_exercised(judged)
-        if missing and judged.instances:
-            learn_from_smaller_knobs(judged, not_exercised)
-            learn_from_wider_data(judged, not_exercised)
-            missing = not_exercised(judged)
+        for learn in (learn_from_smaller_knobs, learn_from_wider_data):
+            if missing and judged.instances and learn(judged, not_exercised):
+                missing = not_exercised(judged)
         rungs += [Rung("coverage", "unknown", missing)] if missing else []
     unknown = next((r for r in rungs if r.status == "unknown"), None)
     if unknown is not None:

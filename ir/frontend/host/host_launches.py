@@ -44,8 +44,8 @@ from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
 from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
-from .tensor_accessors import asked_as
 from .tensors.object_extents import ObjectExtents
+from .tensors.tensor_accessors import asked_as
 
 UNNAMED = re.compile(r"unnamed\d+")
 """Names of parameters that have none, which nothing but their place speaks of: no number of the host is called so."""

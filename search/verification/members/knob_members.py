@@ -59,26 +59,28 @@ NOTHING: Exercised = (set(), set(), set(), set())
 Values = Mapping[str, int]
 
 
-def learn_from_smaller_knobs(job: Job, missing: Missing) -> None:
+def learn_from_smaller_knobs(job: Job, missing: Missing) -> bool:
     """Adds to what ``job`` has exercised what the candidate exercises with smaller values of its knobs, if it does what
-    the original does. ``missing`` says what of a candidate has not been exercised; '' once all is that can be."""
+    the original does; whether there was any of that. ``missing`` says what of a candidate has not been exercised; ''
+    once all is that can be."""
     candidate = job.candidate
     names = _used(candidate)
     least = next(_values(candidate, names, {}), None)
     if not names or least is None or least == _real(candidate, names):
-        return
+        return False
     first = _run(job, least, missing)
     runs = [first]
     for name in names:
         if first is None:
-            return
+            return False
         tried = (v for v in _down_to(candidate, name, least[name]))
         values = (next(_values(candidate, names, {name: at}), None) for at in tried)
         others = (_run(job, v, missing) for v in values if v is not None)
         runs.append(next((run for run in others if run is not None and _exercises(run, first, job)), None))
         if runs[-1] is None:
-            return
+            return False
     learn(job, [run for run in runs if run is not None])
+    return True
 
 
 def _used(kernel: Kernel) -> list[str]:

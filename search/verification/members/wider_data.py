@@ -30,18 +30,20 @@ COUNT = 2
 """Instances."""
 
 
-def learn_from_wider_data(job: Job, missing: Callable[[Job], str]) -> None:
+def learn_from_wider_data(job: Job, missing: Callable[[Job], str]) -> bool:
     """Adds to what ``job`` has exercised what the candidate exercises with data of a wider range, if it does what the
-    original does there. ``missing`` says what has not been exercised; '' if nothing."""
+    original does there: whether it does. ``missing`` is for those that look for what has not been exercised."""
     wider = _wider(job.workload)
-    if wider is None or not missing(job):
-        return
+    if wider is None:
+        return False
     oracle = oracle_for(job.original, wider, job.oracle.variant, job.oracle.seed)
     oracle.shared = None
     chosen = instances(oracle.original, job.candidate, wider, count=COUNT)
     made = Job(oracle.original, job.candidate, oracle, chosen, wider, only=True)
-    if chosen and exact(made).status == "pass" and made.coverage.tried:
-        learn(job, [made])
+    if not chosen or exact(made).status != "pass" or not made.coverage.tried:
+        return False
+    learn(job, [made])
+    return True
 
 
 def _wider(workload: Workload) -> Workload | None:

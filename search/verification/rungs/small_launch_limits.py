@@ -32,7 +32,8 @@ from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, In
 from ktc.search.verification.job import Job
 
 from .replaced_numbers import WAYS, Way, small_numbers, strides, with_numbers
-from .unmet_limits import Numbers, UnmetLimits, launch_conditions, numbers_of, outcomes, unmet_limits
+from .shorter_instances import shortened
+from .unmet_limits import Numbers, UnmetLimits, launch_conditions, met_conditions, numbers_of, outcomes, unmet_limits
 
 SMALL = (2, 3)
 """What the least limit is made: two values, for sizes on both sides of each. Larger limits stay larger ones."""
@@ -40,12 +41,16 @@ SMALL = (2, 3)
 MOST_RUNS = 8
 """Instances that are compared at a small limit."""
 
+MOST_STATEMENTS = 4_000
+"""Statements of one run. Longer instances are run with smaller sizes, and as they are where these do not show all."""
+
 
 @dataclass
 class SmallLaunches:
     """What launches of small limits have shown.
 
-    ``settled``: conditions of the candidate, by ``id``, that are the launcher's own and came out both ways.
+    ``settled``: conditions of the candidate, by ``id``, that are the launcher's own and came out both
+    ways, without small limits or with them.
     ``differs``: where the candidate does something else than the original; '' if nowhere. ``unmet``: a condition of the
     candidate's launch that came out one way even so; '' if none did.
     """
@@ -64,7 +69,8 @@ def small_launches(job: Job, conditions: Sequence[Expr]) -> SmallLaunches:
     wanted = _of_the_launch(job.original, job.candidate, conditions)
     named = definitions(job.candidate.body)
     expanded = {key: [expand(e, named) for e in es] for key, es in wanted.items()}
-    parts = [x for es in expanded.values() for e in es for x in walk_expr(e)]
+    met = {_spelled(e) for e in met_conditions(job, job.original)}
+    parts = [x for es in expanded.values() for e in es for x in walk_expr(e) if _spelled(x) not in met]
     limits = mine.limits.and_also(theirs.limits, *(numbers_of(job.candidate, x) for x in parts))
     if not limits.numbers:
         return SmallLaunches()
@@ -96,25 +102,74 @@ class _Attempt:
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How conditions of the candidate's body came out, by how they read."""
     known: dict[int, str] = field(default_factory=dict)
-    """Where they stand, by ``id``, in the candidate that is being run."""
+    """Where they stand, by ``id``, in the candidates that are run."""
+    ways: dict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
+    """How conditions of both launches came out, without small limits as well, by program (0 the original) and place."""
     launched: dict[int, int] = field(default_factory=dict)
     """How conditions of its launch came out, by their place."""
 
     def run(self) -> None:
         self.launched = dict(self.mine.conditions)
-        programs = self.job.original, self.job.candidate
+        for instance in self.job.coverage.tried:
+            self._note_ways((self.job.original, self.job.candidate), instance)
+        later: list[tuple[tuple[Kernel, Kernel], str, list[Instance]]] = []
         for small in SMALL:
-            numbers = small_numbers(self.limits.numbers, small)
-            made = ", ".join(f"{n} made {v}" for n, v in numbers.items() if n in self.limits.numbers)
-            if self.way.strides:
-                numbers = {**strides(programs, self.limits.numbers, numbers), **numbers}
-            original, candidate = (with_numbers(k, numbers, self.limits.knobs, self.way) for k in programs)
-            pair = original, candidate
-            self._texts(candidate, numbers)
-            for instance in self._instances(pair):
-                self._compare(pair, instance, made)
-                if self.differs or self.meaningless:
+            pair, made = self._limited(small)
+            short, long = self._instances(pair)
+            if not self._agree(pair, made, short):
+                return
+            later.append((pair, made, long))
+        for pair, made, long in later:
+            for instance in long:
+                if self._is_all_shown():
                     return
+                if self._shows_more(pair, instance) and not self._agree(pair, made, [instance]):
+                    return
+
+    def _limited(self, small: int) -> tuple[tuple[Kernel, Kernel], str]:
+        """Original and candidate with the least limit made ``small``; and what is said of that."""
+        programs = self.job.original, self.job.candidate
+        numbers = small_numbers(self.limits.numbers, small)
+        made = ", ".join(f"{n} made {v}" for n, v in numbers.items() if n in self.limits.numbers)
+        if self.way.strides:
+            numbers = {**strides(programs, self.limits.numbers, numbers), **numbers}
+        original, candidate = (with_numbers(k, numbers, self.limits.knobs, self.way) for k in programs)
+        self._texts(candidate, numbers)
+        return (original, candidate), made
+
+    def _agree(self, pair: tuple[Kernel, Kernel], made: str, instances: list[Instance]) -> bool:
+        """Whether original and candidate with small limits do the same, and the original what it does without."""
+        for instance in instances:
+            self._compare(pair, instance, made)
+            if self.differs or self.meaningless:
+                return False
+        return True
+
+    def _shows_more(self, pair: tuple[Kernel, Kernel], instance: Instance) -> bool:
+        """Whether a condition of a launch, which is what all conditions that are wanted are, comes out in a way in
+        which it did at no sizes that were run."""
+        return any(how & ~self.ways[at] for at, how in self._ways(pair, instance).items())
+
+    def _ways(self, pair: tuple[Kernel, Kernel], instance: Instance) -> dict[tuple[int, int], int]:
+        """How the conditions of both launches come out, by program and place."""
+        scalars = scalars_of(self.job.workload, instance.sizes)
+        return {(n, k): how for n, kernel in enumerate(pair) for k, how in outcomes(kernel, scalars).items()}
+
+    def _note_ways(self, pair: tuple[Kernel, Kernel], instance: Instance) -> None:
+        for (program, k), how in self._ways(pair, instance).items():
+            self.ways[program, k] |= how
+            if program and k in self.launched:
+                self.launched[k] |= how
+
+    def _is_all_shown(self) -> bool:
+        """Whether all conditions that are wanted have come out both ways."""
+        return not self.unmet and len(self._settled()) == sum(map(len, self.wanted.values()))
+
+    def _settled(self) -> frozenset[int]:
+        """Conditions that came out one way at small limits and the other one without, or both ways, by ``id``."""
+        usual = self.job.coverage.outcomes
+        each = ((id(e), self.seen[key]) for key, es in self.wanted.items() for e in es)
+        return frozenset(at for at, how in each if how | usual.get(at, 0) == 3)
 
     @property
     def unmet(self) -> str:
@@ -123,19 +178,22 @@ class _Attempt:
         return next(map(print_expr, open_), "")
 
     def told(self) -> SmallLaunches:
-        shown = () if self.meaningless or self.differs else (key for key, how in self.seen.items() if how == 3)
-        return SmallLaunches(frozenset(id(e) for key in shown for e in self.wanted[key]), self.differs, self.unmet)
+        settled = frozenset[int]() if self.meaningless or self.differs else self._settled()
+        return SmallLaunches(settled, self.differs, self.unmet)
 
-    def _instances(self, pair: tuple[Kernel, Kernel]) -> list[Instance]:
-        """The usual ones of many elements, and those that are large for launches as small as those of ``pair``."""
+    def _instances(self, pair: tuple[Kernel, Kernel]) -> tuple[list[Instance], list[Instance]]:
+        """The usual ones of many elements, and those that are large for launches as small as those of ``pair``, in a
+        few statements each; and those that take more as they are."""
         usual = [i for i in self.job.instances if i.cost <= MAX_ELEMENTS] or self.job.instances
         large = larger_instances(Maker(pair, self.job.workload, MAX_ELEMENTS // LARGER))
-        return [*sorted(usual, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:], *large]
+        maker = Maker(pair, self.job.workload, max([MAX_ELEMENTS, *(i.cost for i in usual)]))
+        chosen = [*sorted(usual, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:], *large]
+        return shortened(maker, chosen, MOST_STATEMENTS)
 
     def _texts(self, candidate: Kernel, numbers: Mapping[int, int]) -> None:
         """Finds the conditions that are wanted in ``candidate``, which has ``numbers``."""
         texts = {_spelled(self.way.on(es[0], numbers)): key for key, es in self.expanded.items()}
-        self.known = {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
+        self.known |= {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
 
     def _compare(self, pair: tuple[Kernel, Kernel], instance: Instance, made: str) -> None:
         """Original and candidate with small limits on one instance."""
@@ -157,9 +215,7 @@ class _Attempt:
         for at, how in got.outcomes.items():
             if at in self.known:
                 self.seen[self.known[at]] |= how
-        for k, how in outcomes(pair[1], scalars_of(job.workload, instance.sizes)).items():
-            if k in self.launched:
-                self.launched[k] |= how
+        self._note_ways(pair, instance)
 
     def _run(self, kernel: Kernel, args: Mapping[str, Any]) -> RunResult:
         return run(kernel, args, domain=self.job.domains[0], undefined=self.job.oracle.undefined)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
@@ -51,19 +53,27 @@ class UnmetLimits:
 
 def unmet_limits(job: Job, kernel: Kernel) -> UnmetLimits:
     """Those of ``kernel``, which is one of the job's two programs."""
-    seen = [outcomes(kernel, scalars_of(job.workload, i.sizes)) for i in job.coverage.tried]
     scope = Scope(kernel, {}, promised(job.workload))
     found: dict[int, int] = {}
     limits = _fixed(job, kernel)
-    for k, e in enumerate(launch_conditions(kernel)):
-        how = 0
-        for at in seen:
-            how |= at.get(k, 0)
+    for k, (e, how) in enumerate(_seen(job, kernel)):
         mine = numbers_of(kernel, e)
         if mine.numbers and how in (1, 2) and scope.truth(as_condition(e)) is None:
             found[k] = how
             limits = limits.and_also(mine)
     return UnmetLimits(found, limits)
+
+
+def met_conditions(job: Job, kernel: Kernel) -> list[Expr]:
+    """Conditions of the launch that came out both ways: what lies beyond their numbers has been seen."""
+    return [e for e, how in _seen(job, kernel) if how == 3]
+
+
+def _seen(job: Job, kernel: Kernel) -> list[tuple[Expr, int]]:
+    """The conditions of the launch, with how they came out for the sizes that were tried."""
+    found = [outcomes(kernel, scalars_of(job.workload, i.sizes)) for i in job.coverage.tried]
+    each = enumerate(launch_conditions(kernel))
+    return [(e, reduce(or_, (at.get(k, 0) for at in found), 0)) for k, e in each]
 
 
 def launch_conditions(kernel: Kernel) -> list[Expr]:
@@ -150,6 +160,7 @@ __all__ = [
     "UnmetLimits",
     "is_condition",
     "launch_conditions",
+    "met_conditions",
     "numbers_of",
     "outcomes",
     "unmet_limits",

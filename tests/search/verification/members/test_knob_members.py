@@ -69,7 +69,7 @@ def judged(tmp_path: Path, far: str):
 def test_a_branch_is_entered_at_smaller_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = judged(tmp_path, "{0}")
     assert verdict.ok, verdict.reason
-    monkeypatch.setattr(ladder, "learn_from_smaller_knobs", lambda job, missing: None)
+    monkeypatch.setattr(ladder, "learn_from_smaller_knobs", lambda job, missing: False)
     assert "never entered" in judged(tmp_path, "{0}").reason
 
 

@@ -65,7 +65,7 @@ def test_counts_beyond_those_of_a_block_are_seen_with_more_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert verdict(tmp_path) == "TESTED"
-    monkeypatch.setattr(ladder, "learn_from_wider_data", lambda job, missing: None)
+    monkeypatch.setattr(ladder, "learn_from_wider_data", lambda job, missing: False)
     assert verdict(tmp_path) == "UNKNOWN"
 
 

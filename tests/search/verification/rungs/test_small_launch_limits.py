@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ktc.ir.frontend.entry_points import load
@@ -9,6 +11,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.search.verification import verify
+from ktc.search.verification.rungs import small_launch_limits
 from tests.passes.checks import applied
 from tests.search.verification.gate_samples import _workload, scalar
 
@@ -150,3 +153,38 @@ def test_rows_beyond_the_limit_that_nobody_computes() -> None:
     assert verdict.status == "UNKNOWN" and "small limits" in verdict.reason, verdict
     every = parse_kernel(text.replace("rows < 65535 ? rows : 65535", "rows"))
     assert verify(kernel, every, workload("o", "a", rows=900, cols=700)).status == "TESTED"
+
+
+def test_sizes_that_show_too_little_are_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_launch_limits, "MOST_STATEMENTS", 1)
+    kernel, form = raised(SPLIT)
+    assert verify(kernel, form, workload("a", n=5000)).status == "TESTED"
+
+
+FACTORS = """
+__global__ void scaled(float* __restrict__ o, const float* __restrict__ f, int rows, int cols) {
+  __shared__ float factors[8];
+  if (threadIdx.x < rows) factors[threadIdx.x] = 1.0f / f[threadIdx.x];
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows * cols; i += blockDim.x * gridDim.x) {
+    float x = i % cols < cols - 1 ? o[i] : 0.0f;
+    if (i % cols < cols - 1) x *= factors[i / cols];
+    o[i] = x;
+  }
+}
+void run(float* o, const float* f, int cols) {
+  int threads = min(cols, 512);
+  scaled<<<min(8 * cols / threads, 65536), threads>>>(o, f, 8, cols);
+}
+"""
+
+
+def test_a_limit_that_usual_sizes_are_beyond_stays() -> None:
+    """Of fewer threads than a block has factors the source means nothing: 512 is no limit that nothing came to."""
+    kernel = load(FACTORS, name="source.cu")
+    text = print_kernel(kernel).replace("* gridDim.x", "* min(8 * cols / min(cols, 512), 65536) as u32")
+    work = workload("o", "f", m=500)
+    buffers = (replace(a, shape=("64 * m",)) for a in work.args[:2])
+    args = (*buffers, replace(scalar("rows", ""), value=8), scalar("cols", "8 * m"))
+    verdict = verify(kernel, parse_kernel(text), replace(work, args=args))
+    assert "gridDim.x" not in text and verdict.status == "TESTED", verdict
