@@ -178,7 +178,7 @@ class Raise(Pass[NoArguments]):
         from ktc.passes.raising.check.work_budget import is_unchecked
 
         from .lanes.lane_loops import vectors_kept
-        from .normalise.row_starts import from_row_starts
+        from .normalise.offsets import from_row_starts
         from .raise_report import assumed_apart, defective, threads_left, unchecked
         from .staging.registers import KEPT as KEPT_IN_REGISTERS
         from .tried_forms import apart, by_work_left, some

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktc.ir.text import parse_kernel
-from ktc.passes.raising.normalise.row_starts import from_row_starts
+from ktc.passes.raising.normalise.offsets import from_row_starts
 from tests.passes.checks import body_of, differs
 
 HEAD = "kernel k(y: i32* restrict, x: i32 const* restrict, w: i32 const* restrict, n: i32, m: i32)\n"
