@@ -3,7 +3,7 @@
 Over what is computed of them: ``par i in 0..n - 2 { x = i + 1; B }`` is ``par x in 1..n - 1 { B }``.
 
 From 0 where they count from a row's place in memory: ``par i in r * n..r * n + n { x[i] = 0 }`` is
-``par i in 0..n { x[r * n + i] = 0 }``. Loops over one row then have one range, whatever row it is, which is what schedules
+``par i in 0..n { x[r * n + i] = 0 }``. Loops over one row then have one range, whatever row it is: what schedules
 of rows look for.
 """
 
