@@ -173,7 +173,7 @@ def estimate(counts: ScheduleCounts, registers: int, m: Machine) -> Estimate | N
         "matrix": counts.matrix / (c.rates["matrix"] * busy) if counts.matrix else 0.0,
     }
     barriers = counts.barriers * BARRIER_CYCLES / m.clock * max(1.0, waves)
-    smooth = sum(t**CUBE for t in terms.values()) ** (1 / CUBE)
+    smooth = sum(max(0.0, t) ** CUBE for t in terms.values()) ** (1 / CUBE)  # a launch of fewer than no blocks has none
     terms |= {"launch": c.launch_s, "barriers": barriers}
     limiter = max(terms, key=lambda k: terms[k])
     why = _reasons(counts, terms, held, waves, busy, left * SECTOR)

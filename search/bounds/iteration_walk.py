@@ -279,6 +279,7 @@ class Walk:
             return [state]
         if not isinstance(t, Scalar) or not (t.is_int or t == BOOL):
             return [state.having({sym: UNKNOWN})]
+        self.narrow[sym] = kind_of(value, self.narrow_kind)
         return [s.having({sym: self.values.number(value, s)}) for s in self.parts(value, state)]
 
 

@@ -1,8 +1,9 @@
 """Which unit of a device an operation of the source needs at least, whatever a rewrite makes of the rest.
 
 A sum of products with a factor of 16 bits or fewer may run on matrix units; square roots and exponentials take a slot
-of the special unit; everything else on floats a lane of its type. Integer arithmetic, moves, control and quotients are
-not counted: another program for the same work may do without them, or multiply by a reciprocal.
+of the special unit; everything else on floats a lane of its type. Of integer arithmetic, products of numbers of 32 bits that
+are both loaded are counted, as no matrix unit takes them; indices, moves, control and quotients are not: another program
+for the same work may do without them, or multiply by a reciprocal.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ polynomial of degree four, with a table for the rest of the argument (Tang 1989)
 class Operations:
     """Operations of one launch. ``f32``, ``f64``, ``f16`` (of their own type), ``matrix`` (products of narrow numbers
     that matrix units could sum): additions and multiplications, a fused one being two; ``special``: functions;
-    ``compare``: comparisons, minima and maxima of floats."""
+    ``compare``: comparisons, minima and maxima of floats; ``integer``: products of loaded integers, each with the
+    addition that is fused with it."""
 
     f32: float = 0.0
     f64: float = 0.0
@@ -39,6 +41,7 @@ class Operations:
     matrix: float = 0.0
     special: float = 0.0
     compare: float = 0.0
+    integer: float = 0.0
 
     def __add__(self, other: Operations) -> Operations:
         return Operations(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -53,7 +56,7 @@ class Operations:
 
     @property
     def total(self) -> float:
-        return self.flops + self.special + self.compare
+        return self.flops + self.special + self.compare + self.integer
 
 
 NONE = Operations()
@@ -65,12 +68,13 @@ def most(a: Operations, b: Operations) -> Operations:
 
 
 Narrow = Callable[[Sym], str]
-"""What a variable holds: ``"factor"`` (a narrow number, converted), ``"product"`` of such, or ``""``."""
+"""What a variable holds: ``"factor"`` (a narrow number, converted), ``"product"`` of such, ``"integer"`` (a loaded one of
+32 bits or more), or ``""``."""
 
 
 def kind_of(e: Expr, known: Narrow) -> str:
     """What ``e`` is to a matrix unit: a ``"factor"`` (a converted number of at most 16 bits), a ``"product"`` by
-    such (or a sum of products), or ``""``."""
+    such (or a sum of products), an ``"integer"`` that it does not take, or ``""``."""
     if isinstance(e, Var):
         return known(e.sym)
     if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_float:
@@ -80,7 +84,11 @@ def kind_of(e: Expr, known: Narrow) -> str:
         return kind_of(e.x, known)
     if isinstance(e, Load):
         t = e.type
+        if isinstance(t, Scalar) and t.is_int and t.bits >= 32:
+            return "integer"
         return "factor" if isinstance(t, Scalar) and t.is_float and t.bits <= 16 else ""
+    if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int:
+        return "integer" if kind_of(e.x, known) == "integer" else ""
     if isinstance(e, Binary) and e.op == "*":
         return "product" if "factor" in (kind_of(e.a, known), kind_of(e.b, known)) else ""
     if isinstance(e, Binary) and e.op == "+":
@@ -99,6 +107,8 @@ def own_operations(e: Expr, known: Narrow) -> Operations:
         t = t.elem
     if isinstance(e, Binary) and isinstance(e.a.type, Scalar) and e.a.type.is_float and e.op in _ORDER:
         return Operations(compare=1.0)
+    if isinstance(e, Binary) and e.op == "*" and {kind_of(x, known) for x in (e.a, e.b)} == {"integer"}:
+        return Operations(integer=1.0)
     if not isinstance(t, Scalar) or not t.is_float:
         return NONE
     if isinstance(e, Binary) and e.op in ("+", "-", "*"):

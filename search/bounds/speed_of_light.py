@@ -36,6 +36,11 @@ ISSUED_BY_CORES = 2
 """Vector instructions that a core issues in the time of one fused multiplication and addition: today's processors have
 units for as many others beside those (Intel's ports 0, 1 and 5; AMD's pipes for additions)."""
 
+INTEGER_PRODUCTS = {"cuda-sm80": 1.0, "cuda": 0.5}
+"""Products of 32-bit integers, with an addition, for each fused multiplication and addition of floats, by profile or
+language: 64 and 128 a multiprocessor and cycle of NVIDIA's GPUs of compute capability 8.6 and up, 64 and 64 of 8.0 (CUDA
+C++ Programming Guide, arithmetic instructions)."""
+
 
 @dataclass(frozen=True)
 class Ceilings:
@@ -70,6 +75,7 @@ _UNITS = {
     "f64": "64-bit arithmetic",
     "f16": "16-bit arithmetic",
     "matrix": "the matrix units",
+    "integer": "the multiplication of integers",
     "special": "the special-function unit",
     "issue": "the rate of instructions",
 }
@@ -124,6 +130,8 @@ def ceilings(device: DeviceInfo, measured: Rates | None = None, footprint: int =
     fill = max(write, _lower(m.fill_bytes, table)) if m.fill_bytes else write
     issue = flops / 2 * (ISSUED_BY_CORES if device.is_cpu else 1)
     rates = {"f32": flops, "f16": 2 * flops, "special": flops / 2 / LANES_PER_SPECIAL, "issue": issue}
+    products = INTEGER_PRODUCTS.get(device.profile, INTEGER_PRODUCTS.get(device.backend, 0.0))
+    rates |= {"integer": flops / 2 * products} if products else {}
     rates |= {"f64": peaks.f64_flops, "matrix": max(peaks.f16_matrix_flops, flops)} if peaks else {"matrix": flops}
     source = (peaks.source if peaks else "no datasheet entry") + ("; measured" if m.copy_bytes else "")
     launch = m.launch_s or _launch_floor(device)
@@ -147,8 +155,8 @@ def bound(work: Work, c: Ceilings) -> Bound:
     terms = {"launch": max(c.launch_s, c.trip_s) if work.bytes_in else c.launch_s}
     if c.read and c.write:
         terms["memory"] = c.moving(work.bytes_in, work.bytes_out)
-    counts = {name: getattr(o, name) for name in ("f32", "f64", "f16", "matrix", "special")}
-    counts["issue"] = o.f32 / 2 + o.special + o.compare / 2
+    counts = {name: getattr(o, name) for name in ("f32", "f64", "f16", "matrix", "special", "integer")}
+    counts["issue"] = o.f32 / 2 + o.special + o.compare / 2 + o.integer
     for name, n in counts.items():
         if n and c.rates.get(name):
             terms[name] = n / c.rates[name]

@@ -39,6 +39,14 @@ def test_operations_of_several_units_share_the_issue_slots():
     assert narrow.limiter == "matrix" and narrow.seconds == pytest.approx(1e15 / 989e12)
 
 
+def test_products_of_loaded_integers_take_their_unit_and_indices_none():
+    wide, other = ceilings(H200), ceilings(replace(H200, profile="cuda-sm80"))
+    assert other.rates["integer"] == 2 * wide.rates["integer"] == wide.rates["f32"] / 2
+    assert "integer" not in ceilings(replace(H200, backend="opencl", profile="opencl-nvidia")).rates
+    found = bound(Work(0, 0, Operations(integer=1e12)), wide)
+    assert found.limiter == "integer" and found.seconds == pytest.approx(1e12 / wide.rates["integer"])
+
+
 def test_faster_than_light_is_an_alarm():
     b = bound(Work(4_000_000, 0), Ceilings(4e12, 4e12, {}, 1e-7))
     assert b.fraction(2e-6) == pytest.approx(0.5) and b.alarm(2e-6) == ""

@@ -431,3 +431,18 @@ def test_a_modulus_beyond_64_bits_counts_what_does_not_depend_on_it() -> None:
         """
     ).kernel
     assert compulsory_work(k, {"n": 256, "seed": (1 << 64) - 5}).bytes_out == 256 * 4
+
+
+def test_products_of_loaded_integers_are_counted_and_those_of_indices_are_not():
+    text = """\
+kernel k(c: i32* restrict, a: i32 const* restrict, b: i32 const* restrict, at: i32 const* restrict, n: i32)
+  launch grid(n, n) block(32)
+  var s: i32 = 0
+  for k: i32 = 0; k < n; k + 1
+    let x: i32 = a[(blockIdx.y as i32) * n + k]
+    s += x * b[k * n + (blockIdx.x as i32)]
+  if threadIdx.x == 0_u32
+    c[at[blockIdx.x as i32] * n + (blockIdx.y as i32)] = s * n
+"""
+    work = compulsory_work(parse_kernel(text), {"n": 16}, lambda name: np.arange(16, dtype=np.int32))
+    assert work.operations.integer == 16**3 and work.operations.total == 16**3
