@@ -1,9 +1,9 @@
 """Which unit of a device an operation of the source needs at least, whatever a rewrite makes of the rest.
 
 A sum of products with a factor of 16 bits or fewer may run on matrix units; square roots and exponentials take a slot
-of the special unit; everything else on floats a lane of its type. Of integer arithmetic, products of numbers of 32 bits that
-are both loaded are counted, as no matrix unit takes them; indices, moves, control and quotients are not: another program
-for the same work may do without them, or multiply by a reciprocal.
+of the special unit; everything else on floats a lane of its type. Of integer arithmetic, products of numbers of 32
+bits that are both loaded are counted, as no matrix unit takes them; indices, moves, control and quotients are not:
+another program for the same work may do without them, or multiply by a reciprocal.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def most(a: Operations, b: Operations) -> Operations:
 
 
 Narrow = Callable[[Sym], str]
-"""What a variable holds: ``"factor"`` (a narrow number, converted), ``"product"`` of such, ``"integer"`` (a loaded one of
-32 bits or more), or ``""``."""
+"""What a variable holds: ``"factor"`` (a narrow number, converted), ``"product"`` of such, ``"integer"`` (a loaded one
+of 32 bits or more), or ``""``."""
 
 
 def kind_of(e: Expr, known: Narrow) -> str:

@@ -38,8 +38,8 @@ units for as many others beside those (Intel's ports 0, 1 and 5; AMD's pipes for
 
 INTEGER_PRODUCTS = {"cuda-sm80": 1.0, "cuda": 0.5}
 """Products of 32-bit integers, with an addition, for each fused multiplication and addition of floats, by profile or
-language: 64 and 128 a multiprocessor and cycle of NVIDIA's GPUs of compute capability 8.6 and up, 64 and 64 of 8.0 (CUDA
-C++ Programming Guide, arithmetic instructions)."""
+language: 64 and 128 a multiprocessor and cycle of NVIDIA's GPUs of compute capability 8.6 and up, 64 and 64 of 8.0
+(CUDA C++ Programming Guide, arithmetic instructions)."""
 
 
 @dataclass(frozen=True)
