@@ -19,7 +19,7 @@ from ktc.ir.walk import used
 
 from .bounding import bounding, places, values
 from .given_values import definitions, made_of, spelled_out
-from .inner_strides import accesses, counted_in
+from .inner_strides import accesses, addends, counted_in
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
 from .shapes import fit
@@ -28,12 +28,14 @@ from .windows import names_in
 
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
     """The strides among ``roles.sizes`` with what they have to be at least, in the other sizes; inner strides first.
+    Where all of it begins in its buffer is no matter.
 
     Those whose footprint follows no product of sizes are left out, and so are other strides of their buffers.
     """
-    order = _inner_first(k, _strides(k, roles))
+    offsets = dict.fromkeys(offsets_of(k) & {*roles.sizes}, 0)
+    order = _inner_first(k, [n for n in _strides(k, roles) if n not in offsets])
     computed = computed_strides(k, roles)
-    sizes = [n for n in roles.sizes if n not in {*order, *(computed.get(n) for n in order)}]
+    sizes = [n for n in roles.sizes if n not in {*offsets, *order, *(computed.get(n) for n in order)}]
     ties: dict[str, str] = {}
     unknown: set[str] = set()
     for i, name in enumerate(order):
@@ -41,7 +43,7 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
         if unknown & {*buffers}:
             unknown |= {*buffers}
             continue
-        probe = Prober(k, roles, {**ties, **dict.fromkeys(order[i:], 0)})
+        probe = Prober(k, roles, {**ties, **offsets, **dict.fromkeys(order[i:], 0)})
         seen = [s for at in probe.sizes() if (s := probe.look(at)) is not None]
         found = {_length(k, name, b, seen, sizes, roles) for b in buffers}
         found = {n for n in found if n is not None and n.isdigit()} or found  # others may have rows of no product
@@ -52,6 +54,20 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
         else:
             ties[name] = str(length)
     return ties
+
+
+def offsets_of(k: Kernel) -> set[str]:
+    """The parameters that indices only have added to them: where something begins, which no size says anything of."""
+    given, params = definitions(k), {p.sym for p in k.params}
+    sources = {s: found[0] for s, found in given.items() if len(found) == 1}
+    added, others = set[Sym](), set[Sym]()
+    for _, index in accesses(k):
+        for term in addends(index, sources):
+            if isinstance(term, Var) and term.sym in params:
+                added.add(term.sym)
+            else:
+                others |= values(term, given)
+    return {s.name for s in added - others - bounding(k)}
 
 
 def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str], roles: Roles) -> str | None:

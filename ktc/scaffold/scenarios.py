@@ -12,6 +12,7 @@ import numpy as np
 from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
 
+from .footprints import offsets_of
 from .model import Draft
 from .named_dimensions import dimensions, proportions
 from .probe import Prober, Seen
@@ -166,7 +167,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         step = d.steps.get(name, 1)
         if legal(sizes := {**start, name: max(dimension.least // step, 1) * step}):
             start = sizes
-    fixed = (d.roles.divisors - {*named}) | d.roles.halves | d.roles.few | {*constants}
+    fixed = (d.roles.divisors - {*named}) | d.roles.halves | d.roles.few | {*constants} | offsets_of(d.kernel)
     usual = dict(start)
     open_ = {n: d.steps.get(n, 1) for n in {*start} - fixed}
     rows = {n: by for n, by in open_.items() if n not in named or named[n].counts_rows}

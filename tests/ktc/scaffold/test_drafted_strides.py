@@ -148,3 +148,34 @@ def test_elements_that_several_strides_lead_to_lie_side_by_side() -> None:
     assert [d.tied(n) for n in ("xc", "xl", "xn")] == [1, "c", "c * len"]
     assert [d.tied(n) for n in ("sc", "sl", "sn")] == [1, "c", "c * len"]
     assert d.names == ["n", "c", "len"] and not d.doubts
+
+
+TURNED = """
+__global__ void turn(float* q, float* k, const float* angle, int dim, long q_stride, long k_stride, long head_stride,
+                     int heads, int kv_heads, long offset) {
+  int half = dim / 2;
+  const float* row = angle + blockIdx.x * dim;
+  for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
+    long at = blockIdx.x * q_stride + i / half * head_stride + offset;
+    float x = q[at + i % half], y = q[at + half + i % half];
+    q[at + i % half] = x * row[i % half] - y * row[half + i % half];
+    q[at + half + i % half] = y * row[i % half] + x * row[half + i % half];
+  }
+  for (int i = threadIdx.x; i < kv_heads * half; i += blockDim.x) {
+    long at = blockIdx.x * k_stride + i / half * head_stride + offset;
+    k[at + i % half] *= row[i % half];
+    k[at + half + i % half] *= row[half + i % half];
+  }
+}
+void go(float* q, float* k, const float* a, int tokens, int dim, long qs, long ks, long hs, int heads, int kv, long o) {
+  turn<<<tokens, 128>>>(q, k, a, dim, qs, ks, hs, heads, kv, o);
+}
+"""
+
+
+def test_where_everything_begins_says_nothing_of_how_far_things_are_apart() -> None:
+    d = draft(ktc.loads(TURNED).kernel)
+    assert d.tied("head_stride") == "dim" and d.tied("q_stride") == "dim * heads"
+    assert d.tied("k_stride") == "dim * kv_heads" and d.tied("offset") == 0
+    shapes = {b: e.shape for b, e in d.shapes.items() if e is not None}
+    assert shapes["q"] == ("tokens", "heads", "dim") and shapes["k"] == ("tokens", "kv_heads", "dim")
