@@ -294,7 +294,20 @@ def _offset(e: Binary, params: set[Sym]) -> list[tuple[str, str]]:
     match without_casts(e.b):
         case Binary("*", a, b) if e.op == "+" and any(is_const(without_casts(x), 2) for x in (a, b)):
             return [(n, "border") for n in (*_name(a, params), *_name(b, params))]
-    return [(n, "window") for n in _name(e.b, params)] if e.op == "-" else []
+    return [(n, "window") for n in _name(e.b, params)] + _dilated(e.b, params) if e.op == "-" else []
+
+
+def _dilated(e: Expr, params: set[Sym]) -> list[tuple[str, str]]:
+    """The window whose elements are apart, ``dilation * (window - 1) + 1``, and by how much."""
+    match without_casts(e):
+        case Binary("+", reach, one) if is_const(without_casts(one), 1):
+            return _dilated(reach, params)
+        case Binary("*", a, b):
+            for by, length in ((a, without_casts(b)), (b, without_casts(a))):
+                match length:
+                    case Binary("-", n, one) if is_const(without_casts(one), 1):
+                        return [(w, "window") for w in _name(n, params)] + [(d, "step") for d in _name(by, params)]
+    return []
 
 
 def _name(e: Expr, params: set[Sym]) -> list[str]:

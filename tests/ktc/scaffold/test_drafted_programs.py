@@ -300,3 +300,51 @@ def test_labels_that_are_counted_from_one_and_a_guard_that_asks_for_positive_num
     assert program.workload is not None and not any("run at" in t for t in told)
     label, total, weight = (program.workload.arg(n) for n in ("label", "total", "weight"))
     assert label.range == (1, "c") and weight.shape == ("c",) and total.init == "uniform"
+
+
+BAGS = """
+__global__ void bags(const long* word, const long* first, const float* weight, float* y, long words, long n,
+                     long width) {
+  long bag = blockIdx.x, c = threadIdx.x;
+  long end = bag < n - 1 ? first[bag + 1] - 1 : words;
+  if (c >= width) return;
+  float s = 0.0f;
+  for (long i = first[bag] - 1; i < end; ++i) s += weight[(word[i] - 1) * width + c];
+  y[bag * width + c] = s;
+}
+void go(const long* word, const long* first, const float* w, float* y, long words, long n, long width) {
+  bags<<<n, 128>>>(word, first, w, y, words, n, width);
+}
+"""
+
+
+def test_offsets_that_are_counted_from_one(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(BAGS)
+    program, told = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
+    assert program.workload is not None and not any("run at" in t for t in told)
+    first, word = (program.workload.arg(n) for n in ("first", "word"))
+    assert (first.init, first.range) == ("offsets", (1, "words + 1"))
+    assert word.range is not None and word.range[0] == 1
+
+
+DILATED = """
+__global__ void taps(const float* x, float* y, int height, int size, int border, int step, int apart, int rows) {
+  int c = blockIdx.x, r = threadIdx.x;
+  if (r >= rows) return;
+  for (int k = 0; k < size; ++k) {
+    int h = r * step - border + k * apart;
+    y[(c * size + k) * rows + r] = h >= 0 && h < height ? x[c * height + h] : 0.0f;
+  }
+}
+void go(const float* x, float* y, int n, int height, int size, int border, int step, int apart) {
+  int rows = (height + 2 * border - (apart * (size - 1) + 1)) / step + 1;
+  taps<<<n, rows>>>(x, y, height, size, border, step, apart, rows);
+}
+"""
+
+
+def test_windows_whose_elements_are_apart_are_small() -> None:
+    """A distance of 64 between 64 elements leaves no window at all in 128 rows."""
+    d = draft(ktc.loads(DILATED).kernel)
+    assert d.roles.windows == {"size": "window", "border": "border", "step": "step", "apart": "step"}
+    assert not d.doubts and shapes(d)["x"] == ("n", "height")
