@@ -46,8 +46,8 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
         case Call("min" | "max" | "cdiv" as fn, args):
-            bare = [spelled(x, params, sources) for x in args]
-            return f"{fn}({', '.join(x for x in bare if x)})" if all(bare) else None
+            each = [spelled(x, params, sources) for x in args]
+            return f"{fn}({', '.join(x for x in each if x)})" if all(each) else None
         case Unary("!", x):
             bare = spelled(x, params, sources)
             return f"({bare} == 0)" if bare else None
