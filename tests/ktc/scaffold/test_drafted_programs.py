@@ -348,3 +348,19 @@ def test_windows_whose_elements_are_apart_are_small() -> None:
     d = draft(ktc.loads(DILATED).kernel)
     assert d.roles.windows == {"size": "window", "border": "border", "step": "step", "apart": "step"}
     assert not d.doubts and shapes(d)["x"] == ("n", "height")
+
+
+def test_the_least_of_a_size_is_that_at_odd_others_too() -> None:
+    """Where rows are mirrored beyond an end, one more row may be needed for columns in pairs of which one is left."""
+    d = draft(
+        ktc.loads("""
+    __global__ void mirrored(const float* x, float* y, int rows, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
+      if (i >= n) return;
+      int from = r > 0 ? r - 1 : (n % 2 ? 3 : 1);
+      y[r * n + i] = x[from * n + i] + x[r * n + i];
+    }
+    void go(const float* x, float* y, int rows, int n) { mirrored<<<dim3((n + 31) / 32, rows), 32>>>(x, y, rows, n); }
+    """).kernel
+    )
+    assert d.least.get("rows") == 4 and shapes(d) == {"x": ("rows", "n"), "y": ("rows", "n")}
