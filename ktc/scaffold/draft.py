@@ -21,6 +21,7 @@ from .extents.accessors import with_contiguous, with_equal_extents
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
+from .extents.kept_indices import with_room
 from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
@@ -92,7 +93,7 @@ def draft(k: Kernel) -> Draft:
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
-    d.shapes = lengthened(d, probe, seen)
+    d.shapes = with_room(k, probe, seen, lengthened(d, probe, seen), d.names)
     seen = large_enough(d, probe, with_windows(d, probe, seen))
     confirm(d, probe, seen)
     d.positive = d.positive or needs_positive(d, probe, seen)

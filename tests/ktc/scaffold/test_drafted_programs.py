@@ -364,3 +364,24 @@ def test_the_least_of_a_size_is_that_at_odd_others_too() -> None:
     """).kernel
     )
     assert d.least.get("rows") == 4 and shapes(d) == {"x": ("rows", "n"), "y": ("rows", "n")}
+
+
+KEPT = """
+__global__ void follow(const float* x, const unsigned char* image, int* at, float* found, int n, int height,
+                       int pixels) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  at[i] = abs((int)(x[i] * 2.0f) * height);
+  if (at[i] >= pixels) at[i] = 0;
+  found[i] = image[at[i]];
+}
+void go(const float* x, const unsigned char* image, int* at, float* found, int n, int w, int h) {
+  follow<<<(n + 255) / 256, 256>>>(x, image, at, found, n, h, w * h);
+}
+"""
+
+
+def test_a_buffer_has_room_for_indices_that_the_kernel_keeps_below_a_size() -> None:
+    d = draft(ktc.loads(KEPT).kernel)
+    assert not any("run at" in doubt for doubt in d.doubts)
+    assert {"w", "height"} <= {*" ".join(shapes(d)["image"] or ()).replace("(", " ").replace(")", " ").split()}
