@@ -240,8 +240,8 @@ def _from_one(c: Content, probe: Prober, before: Seen, fills: Mapping[str, Fill]
     not as far before it, which leaves other indices to be looked at."""
     if c.most == TRUTHS or all(low >= 0 for low, _ in before.reach.values()):
         return False
-    one = _at(1, c.buffer, probe, before, fills)
-    return any(low < 0 and one.reach[b][0] > low for b, (low, _) in before.reach.items() if b in one.reach)
+    zero, one = (_at(n, c.buffer, probe, before, fills) for n in (0, 1))
+    return any(low < 0 and one.reach[b][0] > low for b, (low, _) in zero.reach.items() if b in one.reach)
 
 
 def _further(before: Seen, after: Seen | None) -> bool:
