@@ -70,7 +70,9 @@ class Content:
         last = constant(max(size, 1) - 1 + self.first)
         if self.row[0] > 1:
             return in_rows(last, *self.row)
-        return last if self.kind == "index" else offsets(size, elements)
+        if self.kind == "index":
+            return last
+        return lambda n: offsets(size, elements)(n) + self.first
 
 
 def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]:
@@ -227,11 +229,12 @@ def _behind(exprs: Iterable[Expr], sources: Mapping[Sym, list[Expr]]) -> set[str
 
 
 def _from_one(c: Content, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> bool:
-    """Whether indices are counted from 1: with 0 there is read before the first element of something, with 1 not."""
-    if c.kind != "index" or c.most == TRUTHS or all(low >= 0 for low, _ in before.reach.values()):
+    """Whether indices or offsets are counted from 1: with 0 there is read before the first element of something, with 1
+    not as far before it, which leaves other indices to be looked at."""
+    if c.most == TRUTHS or all(low >= 0 for low, _ in before.reach.values()):
         return False
-    one = _at(1, c.buffer, probe, before, fills)
-    return any(low < 0 <= one.reach[b][0] for b, (low, _) in before.reach.items() if b in one.reach)
+    zero, one = (_at(n, c.buffer, probe, before, fills) for n in (0, 1))
+    return any(low < 0 and one.reach[b][0] > low for b, (low, _) in zero.reach.items() if b in one.reach)
 
 
 def _further(before: Seen, after: Seen | None) -> bool:

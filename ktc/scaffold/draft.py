@@ -20,10 +20,11 @@ from .checking.modes import modes
 from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
-from .extents.accessors import with_equal_extents
+from .extents.accessors import with_contiguous, with_equal_extents
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
+from .extents.kept_indices import with_room
 from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
@@ -61,7 +62,7 @@ def draft(k: Kernel) -> Draft:
     d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]
     starts = k.launch.first if k.launch is not None else ()
     d.doubts += [f"the launch: it is that of a loop's first round, where {n} is {print_expr(e)}" for n, e in starts]
-    d.roles = with_whole_rows(k, with_equal_extents(k, d.roles))
+    d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, d.roles)))
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
@@ -95,7 +96,7 @@ def draft(k: Kernel) -> Draft:
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
-    d.shapes = lengthened(d, probe, seen)
+    d.shapes = with_room(k, probe, seen, lengthened(d, probe, seen), d.names)
     seen = large_enough(d, probe, with_windows(d, probe, seen))
     seen = coarser(d, probe, without_stops(d, probe, seen))
     confirm(d, probe, seen)

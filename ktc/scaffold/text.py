@@ -285,7 +285,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     if content is not None and not (content.most == TRUTHS and (words or span is not None)):
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
-        last = plain(f"{most}") if content.kind == "offsets" or content.first else below
+        more = content.first - (content.kind != "offsets")
+        last = below if more < 0 else plain(f"{most} + {more}" if more else f"{most}")
         least = max(content.first, int(init == "index" and divides(d.kernel, p.sym)))
         lines += [f'init = "{init}"', f'range = [{least}, "{last}"]']
         guesses.append("range")

@@ -49,8 +49,8 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
         case Call("min" | "max" | "cdiv" as fn, args):
-            bare = [spelled(x, params, sources) for x in args]
-            return f"{fn}({', '.join(x for x in bare if x)})" if all(bare) else None
+            each = [spelled(x, params, sources) for x in args]
+            return f"{fn}({', '.join(x for x in each if x)})" if all(each) else None
         case Unary("!", x):
             bare = spelled(x, params, sources)
             return f"({bare} == 0)" if bare else None
@@ -297,7 +297,20 @@ def _offset(e: Binary, params: set[Sym]) -> list[tuple[str, str]]:
     match without_casts(e.b):
         case Binary("*", a, b) if e.op == "+" and any(is_const(without_casts(x), 2) for x in (a, b)):
             return [(n, "border") for n in (*_name(a, params), *_name(b, params))]
-    return [(n, "window") for n in _name(e.b, params)] if e.op == "-" else []
+    return [(n, "window") for n in _name(e.b, params)] + _dilated(e.b, params) if e.op == "-" else []
+
+
+def _dilated(e: Expr, params: set[Sym]) -> list[tuple[str, str]]:
+    """The window whose elements are apart, ``dilation * (window - 1) + 1``, and by how much."""
+    match without_casts(e):
+        case Binary("+", reach, one) if is_const(without_casts(one), 1):
+            return _dilated(reach, params)
+        case Binary("*", a, b):
+            for by, length in ((a, without_casts(b)), (b, without_casts(a))):
+                match length:
+                    case Binary("-", n, one) if is_const(without_casts(one), 1):
+                        return [(w, "window") for w in _name(n, params)] + [(d, "step") for d in _name(by, params)]
+    return []
 
 
 def _name(e: Expr, params: set[Sym]) -> list[str]:

@@ -170,10 +170,11 @@ def _array(e: Any) -> str | None:
     while isinstance(e, c_ast.FuncCall):
         if isinstance(e.name, c_ast.StructRef):
             e = e.name.name
-        elif function_of_call(e).rpartition("::")[2] in ("begin", "data") and e.args is not None:
-            e = e.args.exprs[0]
-        else:
+            continue
+        args = e.args.exprs if e.args is not None else []
+        if not args or function_of_call(e).rpartition("::")[2] not in ("begin", "data"):
             return None
+        e = args[0]
     return base_name(e)
 
 

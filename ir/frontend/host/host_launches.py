@@ -196,8 +196,8 @@ class HostLaunch:
         for whole, p, a in self._members():
             if isinstance(a, c_ast.ID):
                 member = p.sym.name[len(whole) :]
-                for name in (member, *asked_as(member)):
-                    self.known.setdefault(a.name + name, p.sym)
+                for way in (member, *asked_as(member)):
+                    self.known.setdefault(a.name + way, p.sym)
         for p, a in self.pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr

@@ -82,6 +82,7 @@ struct THCDeviceSubTensor<T, 0, IndexT, PtrTraits> {
   __device__ operator T&() const { return *ptr; }
   __device__ T& operator=(const T& value) { return *ptr = value; }
   __device__ T& operator+=(const T& value) { return *ptr += value; }
+  __device__ T& operator=(const THCDeviceSubTensor<T, 0, IndexT, PtrTraits>& other) { return *ptr = *other.ptr; }
   __device__ T* operator&() const { return ptr; }
 };
 

@@ -73,10 +73,13 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             d.steps[name] = next(clean, even[name])
         _joint_steps(d, probe, even, own)
     if defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
+        beside = {n: v + (d.steps.get(n, 1) if n in own else 0) for n, v in even.items()}
+        bases = [even, *([beside] if not defect(d, probe, beside) else [])]  # what is odd may need more of others
         for name in own:
             tried = sorted({*LEAST, *_first(probe, even, name, d.steps.get(name, 1))})
             sizes = [n for n in tried if n < even[name] and n % d.steps.get(name, 1) == 0]
-            d.least[name] = next((n for n in sizes if not defect(d, probe, {**even, name: n})), even[name])
+            clean = (n for n in sizes if not any(defect(d, probe, {**base, name: n}) for base in bases))
+            d.least[name] = next(clean, even[name])
 
 
 def with_windows(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:

@@ -74,6 +74,23 @@ def with_equal_extents(k: Kernel, roles: Roles) -> Roles:
     return replace(roles, sizes=kept[0], flags=kept[1], tied={**roles.tied, **ties}) if ties else roles
 
 
+def with_contiguous(k: Kernel, roles: Roles) -> Roles:
+    """``roles`` with such strides as the host does not tell being those of elements that lie one after the other."""
+    open_ = {*roles.sizes, *roles.flags} - {*roles.tied, *roles.fixed}
+    ties, fixed = dict[str, str](), dict[str, int]()
+    for pointer, sizes in extents_of(k).items():
+        for d in range(len(sizes)):
+            name = f"{pointer.removesuffix('_ptr')}_strides_{d}"
+            if name in open_ and sizes[d + 1 :]:
+                ties[name] = " * ".join(sizes[d + 1 :])
+            elif name in open_:
+                fixed[name] = 1
+    gone = {*ties, *fixed}
+    kept = [tuple(n for n in names if n not in gone) for names in (roles.sizes, roles.flags)]
+    told = {"tied": {**roles.tied, **ties}, "fixed": {**roles.fixed, **fixed}}
+    return replace(roles, sizes=kept[0], flags=kept[1], **told) if gone else roles
+
+
 def whole_tensors(k: Kernel, probe: Prober, seen: Sequence[Seen], names: Collection[str]) -> dict[str, Extent]:
     """The extents of the buffers that are such tensors, where ``names``, sizes, say them all and nothing beyond was
     reached."""
@@ -107,4 +124,4 @@ def _is_offset(e: Expr) -> bool:
     return isinstance(without_casts(e), Var) or (strides and not any(isinstance(x, Load) for x in parts))
 
 
-__all__ = ["indexed_extent", "whole_tensors", "with_equal_extents"]
+__all__ = ["indexed_extent", "whole_tensors", "with_contiguous", "with_equal_extents"]

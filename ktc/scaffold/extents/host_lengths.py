@@ -23,15 +23,16 @@ ODD = (1, 3)
 
 
 def lengthened(d: Draft, probe: Prober, seen: Sequence[Seen]) -> dict[str, Extent | None]:
-    """The shapes of ``d``, with the host's own length for buffers that are not known or touched beyond their shape at
-    odd sizes, where that is long enough in all runs."""
+    """The shapes of ``d``, with the host's own length for buffers that are not known, seem to be of a fixed length (one
+    element for each block, in probes of one block) or are touched beyond their shape at odd sizes, where that is long
+    enough in all runs."""
     out, told = dict(d.shapes), _lengths(d, probe)
     if not seen or not told:
         return out
     runs = [*seen, *_odd(d, probe, seen[0].sizes)]
     for name, length in told.items():
         known = d.shapes.get(name)
-        short = known is None or any(s.extent(name) > known.value(s.sizes) for s in runs)
+        short = known is None or not known.factors or any(s.extent(name) > known.value(s.sizes) for s in runs)
         if short and any(s.extent(name) for s in runs) and all(s.extent(name) <= length.value(s.sizes) for s in runs):
             out[name] = length
     return out

@@ -41,3 +41,26 @@ def test_dimensions_that_one_variable_indexes_are_as_long_as_each_other() -> Non
     assert shape["which_ptr"] == shape["weights_ptr"] == (batch, most, pixels)
     assert shape["colours_ptr"][0] == channels and len({batch, channels, pixels, most}) == 4
     assert len(d.names) == 5 and d.ties["which_ptr_values"] == shape["colours_ptr"][1]
+
+
+COPIED = """
+__global__ void copy(THCDeviceTensor<float, 3> x, THCDeviceTensor<float, 3> y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, c = blockIdx.y, b = blockIdx.z;
+  if (i < y.getSize(2)) y[b][c][i] = x[b][c][i];
+}
+void go(THCDeviceTensor<float, 3> x, THCDeviceTensor<float, 3> y) {
+  copy<<<dim3((y.getSize(2) + 255) / 256, y.getSize(1), y.getSize(0)), 256>>>(x, y);
+}
+"""
+
+
+def test_strides_that_the_host_does_not_tell_are_those_of_elements_one_after_the_other() -> None:
+    """And what it asks a tensor for is the extent that the kernel is passed."""
+    k = ktc.loads(COPIED).kernel
+    assert k.launch is not None and not any(p.host for p in k.params)
+    d = draft(k)
+    assert not d.doubts and d.roles.fixed == {"x_strides_2": 1, "y_strides_2": 1}
+    for tensor in "xy":
+        assert d.roles.tied[f"{tensor}_strides_0"] == f"{tensor}_sizes_1 * {tensor}_sizes_2"
+    x, y = (e.factors for e in d.shapes.values() if e is not None)
+    assert x == y and len(x) == 3

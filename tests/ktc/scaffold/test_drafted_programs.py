@@ -300,3 +300,88 @@ def test_labels_that_are_counted_from_one_and_a_guard_that_asks_for_positive_num
     assert program.workload is not None and not any("run at" in t for t in told)
     label, total, weight = (program.workload.arg(n) for n in ("label", "total", "weight"))
     assert label.range == (1, "c") and weight.shape == ("c",) and total.init == "uniform"
+
+
+BAGS = """
+__global__ void bags(const long* word, const long* first, const float* weight, float* y, long words, long n,
+                     long width) {
+  long bag = blockIdx.x, c = threadIdx.x;
+  long end = bag < n - 1 ? first[bag + 1] - 1 : words;
+  if (c >= width) return;
+  float s = 0.0f;
+  for (long i = first[bag] - 1; i < end; ++i) s += weight[(word[i] - 1) * width + c];
+  y[bag * width + c] = s;
+}
+void go(const long* word, const long* first, const float* w, float* y, long words, long n, long width) {
+  bags<<<n, 128>>>(word, first, w, y, words, n, width);
+}
+"""
+
+
+def test_offsets_that_are_counted_from_one(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(BAGS)
+    program, told = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)
+    assert program.workload is not None and not any("run at" in t for t in told)
+    first, word = (program.workload.arg(n) for n in ("first", "word"))
+    assert (first.init, first.range) == ("offsets", (1, "words + 1"))
+    assert word.range is not None and word.range[0] == 1
+
+
+DILATED = """
+__global__ void taps(const float* x, float* y, int height, int size, int border, int step, int apart, int rows) {
+  int c = blockIdx.x, r = threadIdx.x;
+  if (r >= rows) return;
+  for (int k = 0; k < size; ++k) {
+    int h = r * step - border + k * apart;
+    y[(c * size + k) * rows + r] = h >= 0 && h < height ? x[c * height + h] : 0.0f;
+  }
+}
+void go(const float* x, float* y, int n, int height, int size, int border, int step, int apart) {
+  int rows = (height + 2 * border - (apart * (size - 1) + 1)) / step + 1;
+  taps<<<n, rows>>>(x, y, height, size, border, step, apart, rows);
+}
+"""
+
+
+def test_windows_whose_elements_are_apart_are_small() -> None:
+    """A distance of 64 between 64 elements leaves no window at all in 128 rows."""
+    d = draft(ktc.loads(DILATED).kernel)
+    assert d.roles.windows == {"size": "window", "border": "border", "step": "step", "apart": "step"}
+    assert not d.doubts and shapes(d)["x"] == ("n", "height")
+
+
+def test_the_least_of_a_size_is_that_at_odd_others_too() -> None:
+    """Where rows are mirrored beyond an end, one more row may be needed for columns in pairs of which one is left."""
+    d = draft(
+        ktc.loads("""
+    __global__ void mirrored(const float* x, float* y, int rows, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
+      if (i >= n) return;
+      int from = r > 0 ? r - 1 : (n % 2 ? 3 : 1);
+      y[r * n + i] = x[from * n + i] + x[r * n + i];
+    }
+    void go(const float* x, float* y, int rows, int n) { mirrored<<<dim3((n + 31) / 32, rows), 32>>>(x, y, rows, n); }
+    """).kernel
+    )
+    assert d.least.get("rows") == 4 and shapes(d) == {"x": ("rows", "n"), "y": ("rows", "n")}
+
+
+KEPT = """
+__global__ void follow(const float* x, const unsigned char* image, int* at, float* found, int n, int height,
+                       int pixels) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  at[i] = abs((int)(x[i] * 2.0f) * height);
+  if (at[i] >= pixels) at[i] = 0;
+  found[i] = image[at[i]];
+}
+void go(const float* x, const unsigned char* image, int* at, float* found, int n, int w, int h) {
+  follow<<<(n + 255) / 256, 256>>>(x, image, at, found, n, h, w * h);
+}
+"""
+
+
+def test_a_buffer_has_room_for_indices_that_the_kernel_keeps_below_a_size() -> None:
+    d = draft(ktc.loads(KEPT).kernel)
+    assert not any("run at" in doubt for doubt in d.doubts)
+    assert {"w", "height"} <= {*" ".join(shapes(d)["image"] or ()).replace("(", " ").replace(")", " ").split()}

@@ -134,7 +134,9 @@ class Operators(Captures):
     def _unary(self, node: c_ast.UnaryOp) -> Value:
         op = node.op
         if op == "&":
-            return self.address(self.eval(node.expr), node)
+            v = self.eval(node.expr)
+            own = self.operator_call("&", [v], node) if isinstance(v, RecordVal) else None
+            return own if own is not None else self.address(v, node)
         if op == "*":
             v = self.eval(node.expr)
             v = v if isinstance(v, PtrToPlace) else self.load(v, node)

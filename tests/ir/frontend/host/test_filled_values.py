@@ -29,6 +29,7 @@ def _filled(cu, fill: str, before: str = "", launch: str = LAUNCH):
         ("for (int i = 0; i < n; ++i) h[i] = rand() % 9; h[0] = read();", None),
         ("for (int i = 0; i < n; ++i) { h[i] = rand() % 9; h[i] *= 2; }", None),
         ("for (int i = 0; i < n; ++i) other[i] = rand() % 9;", None),
+        ("swap(data(), h);", None),  # of this object
     ],
 )
 def test_what_statements_put_into_an_array(cu, fill, expected) -> None:

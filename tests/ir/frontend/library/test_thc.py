@@ -15,6 +15,8 @@ __global__ void k(THCDeviceTensor<float, 2> x, THCDeviceTensor<float, 2> y, cons
   float v = THCNumerics<float>::mul(x[from][c], ScalarConvert<int, float>::to(2));
   y[r][c] = THCNumerics<float>::gt(v, 5.0f) ? v : THCNumerics<float>::neg(v);
   atomicAdd(y[r][c].data(), x.getStride(0) + y.numElements());
+  float* last = &y[r][c];
+  *last += 1.0f;
 }
 void go(THCDeviceTensor<float, 2> x, THCDeviceTensor<float, 2> y, const long* l) { k<<<y.getSize(0), 4>>>(x, y, l); }
 """
@@ -38,7 +40,7 @@ def test_elements_extents_and_operations(execute) -> None:
     x = np.arange(6, dtype=np.float32)
     args = {"x_ptr": x, "y_ptr": np.zeros(6, np.float32), "label": np.array([2, 1], np.int64)}
     y = execute(ROWS, args | members("x", (2, 3)) | members("y", (2, 3)))["y_ptr"]
-    assert (y - 9).tolist() == [6, 8, 10, 0, -2, -4]
+    assert (y - 10).tolist() == [6, 8, 10, 0, -2, -4]
 
 
 def test_what_a_block_makes_of_the_values_of_its_first_threads(execute) -> None:
