@@ -21,6 +21,7 @@ from ktc.ir.frontend.syntax.variable_uses import init_args
 from .api_launches import API, as_launch
 from .asserted_sizes import asserted
 from .host_assignments import assign, choose, decided, unknown
+from .host_calls import function_of_call
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_lambdas import GenericLambda, generic_lambda
 
@@ -373,11 +374,15 @@ def _leaves(stmt: Any) -> bool:
     return isinstance(stmt, c_ast.Break | c_ast.Return | c_ast.Continue | c_ast.Goto)
 
 
+ENDS = frozenset({"throw", "abort", "exit", "terminate"})
+"""What a function does not come back from."""
+
+
 def _returns(stmt: Any) -> bool:
     """Whether a function is left at the end of ``stmt``."""
     while isinstance(stmt, c_ast.Compound) and stmt.block_items:
         stmt = stmt.block_items[-1]
-    return isinstance(stmt, c_ast.Return)
+    return isinstance(stmt, c_ast.Return) or (isinstance(stmt, c_ast.FuncCall) and function_of_call(stmt) in ENDS)
 
 
 def _equal(env: dict[str, Any], subject: Any, value: Any) -> dict[str, Any]:
