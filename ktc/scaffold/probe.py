@@ -67,6 +67,9 @@ SCALES = tuple(2.0**n * part / 8 for n in (1, -1, 2, -2, 3, -3, 4, -4, 5, 6, 7, 
 ROUND = 16
 """What sizes are divided by that are as good as rounder ones: wide accesses are aligned."""
 
+STOPS = frozenset({"trap", "null-pointer"})
+"""Findings that are the kernel's own word that it must not be run so."""
+
 Fill = Callable[[int], np.ndarray]
 """Contents of an integer buffer of that many elements."""
 
