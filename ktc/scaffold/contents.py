@@ -20,7 +20,7 @@ from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
 from .plain_integers import values_compared
-from .probe import Fill, Prober, Seen, constant, distinct, in_rows, offsets
+from .probe import STOPS, Fill, Prober, Seen, constant, distinct, in_rows, offsets
 from .roles import access_role, buffers_of
 
 PROBED = {"index": 16, "offsets": 64}
@@ -165,10 +165,12 @@ def _whole(p: Param, row: tuple[int, int], probe: Prober, before: Seen, fills: M
 
 
 def _ends(p: Param, ends: set[str], probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> str:
-    """The one of ``ends``, sizes that elements of ``p`` are compared with, from which on they reach nothing."""
+    """The one of ``ends``, sizes that elements of ``p`` are compared with, from which on they reach nothing, or the
+    kernel stops itself: ``if (id >= words) __trap();``."""
 
     def reaches(value: int) -> bool:
-        return _further(before, _at(value, p.sym.name, probe, before, fills))
+        after = _at(value, p.sym.name, probe, before, fills)
+        return _further(before, after) and not any(f.kind in STOPS for f in after.run.findings)
 
     return next((n for n in sorted(ends) if reaches(before.sizes[n] - 1) and not reaches(before.sizes[n])), "")
 

@@ -22,6 +22,7 @@ from .inner_strides import inner_first
 from .integer_values import parts_of
 from .largest_index import Largest
 from .model import Draft
+from .named_dimensions import in_common
 from .probe import Fill, Prober, Seen, one_each
 from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
@@ -142,7 +143,7 @@ def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | 
     free = [n for n in (*chosen, *sizes) if n not in known and n not in d.given]
     held = [c.name for c in d.contents if c.kind == "index"]
     for name in free:
-        sizes = [n for n in d.roles.sizes if n not in within]
+        sizes = sorted((n for n in d.roles.sizes if n not in within), key=lambda n: -in_common(name, n))
         others: tuple[str | int, ...] = (*(held if name in held else ()), *_threads(d), *sizes)
         if name in within:
             others = (*(f"{n} / 2" for n in sizes), 0)

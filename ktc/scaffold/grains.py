@@ -32,7 +32,7 @@ def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     out: dict[str, int] = {}
     fixed = _constants(sources) | {**fixed}
     host = [*(e for _, e in k.launch.passed), *k.launch.grid, *k.launch.block] if k.launch is not None else []
-    divisions = [*_divisions((*all_exprs(k.body), *host), fixed)]
+    divisions = [*_divisions(all_exprs(k.body), fixed, sources), *_divisions(host, fixed, {}, packed=False)]
     for e, by in (*divisions, *_covered(k, divisions, sources)):
         whole = spelled_out(e, sources)
         if isinstance(whole, Var) and whole.sym not in sources and whole.sym.name not in fixed:
@@ -75,7 +75,7 @@ def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     bounds = list(_bounds(k))
     fixed = _constants(sources) | {**fixed}
     out: dict[str, int] = {}
-    for e, by in _divisions(all_exprs(k.body), fixed):
+    for e, by in _divisions(all_exprs(k.body), fixed, sources):
         variables = values(e, sources) - params
         if by <= SEEN_ANYWAY:
             continue
@@ -99,16 +99,18 @@ def _passes(bound: Expr, s: Sym, params: set[Sym], by: int) -> bool:
     return n is not None and n > by
 
 
-def _divisions(exprs: Iterable[Expr], fixed: Mapping[str, int]) -> Iterator[tuple[Expr, int]]:
-    """(dividend, divisor) of the integer divisions by a number above 1; of ``n / 4 / 128``, and ``(n / 4 + 127) / 128``
-    which counts the last part as well, also ``n`` by 512."""
+def _divisions(
+    exprs: Iterable[Expr], fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[Expr]], packed: bool = True
+) -> Iterator[tuple[Expr, int]]:
+    """(dividend, divisor) of the integer divisions by a number above 1; of ``n / 4 / 128`` also ``n`` by 512, and where
+    quotients are ``packed``, of ``(n / 4 + 127) / 128``: blocks are rounded up too, and leave out what there is not."""
     for e in (x for y in exprs for x in walk_expr(y)):
         whole, n = e, 1
         while (by := _divisor(whole, fixed)) is not None and 1 < n * by <= MOST:
             assert isinstance(whole, Binary)
             whole, n = without_casts(whole.a), n * by
             yield whole, n
-            whole = _rounded_up(whole, by)
+            whole = spelled_out(_rounded_up(whole, by) if packed else whole, sources)
 
 
 def _rounded_up(e: Expr, by: int) -> Expr:

@@ -20,6 +20,14 @@ class Dimension:
     most: int
     counts_rows: bool = False
 
+    @property
+    def is_few(self) -> bool:
+        """Whether there are few of it in every model: batches, beams."""
+        return self.least <= FEW
+
+
+FEW = 4
+"""Up to this in the smallest scenario, there are few of a dimension."""
 
 ROWS, OTHERS = 4096, 16
 """How large a size of any other name is beside dimensions at their ``most``: tokens or rows, which have no upper bound,
@@ -45,13 +53,27 @@ _UNITS = re.compile(r"token|elem|byte|stride|offset|_id_|ptr|batch_n?head|batch_
 """Words of names that count or place something else: ``batch_tokens``, ``head_stride``, ``batch_heads``."""
 
 
+_GENERAL = frozenset({"size", "num", "n", "len", "length", "dim", "count", "max", "total", "stride"})
+"""Words that say how much, not of what."""
+
+
 def dimension(name: str) -> Dimension | None:
     """What the parameter ``name`` is by its name: ``head_num``, ``numHeads`` and ``n_heads`` are a number of heads."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
-    plain = f"_{'_'.join(re.sub(r's$', '', w) if len(w) > 3 else w for w in words.split('_'))}_"
+    plain = f"_{'_'.join(_words(name))}_"
     if _UNITS.search(plain):
         return None
     return next((d for pattern, d in _BY_NAME if re.search(rf"_({pattern})_", plain)), None)
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name in its order, as singulars."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    return [re.sub(r"s$", "", w) if len(w) > 3 else w for w in words.split("_")]
+
+
+def in_common(a: str, b: str) -> int:
+    """How many words two names share that say of what they are: ``vocab_size`` and ``padded_vocab`` one."""
+    return len(({*_words(a)} & {*_words(b)}) - _GENERAL)
 
 
 def dimensions(names: Iterable[str]) -> dict[str, Dimension]:

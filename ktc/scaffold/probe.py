@@ -29,6 +29,7 @@ from ktc.passes.raising.check.run_length import statements
 from .given_values import floats_decide_stores
 from .indices import most_threads
 from .integer_values import counters, divides
+from .named_dimensions import dimension
 from .roles import Roles, access_role, buffers_of, lanes_of
 from .searched_tables import searched
 from .windows import NAME, PROBED, names_in
@@ -69,6 +70,9 @@ SCALES = tuple(2.0**n * part / 8 for n in (1, -1, 2, -2, 3, -3, 4, -4, 5, 6, 7, 
 
 ROUND = 16
 """What sizes are divided by that are as good as rounder ones: wide accesses are aligned."""
+
+STOPS = frozenset({"trap", "null-pointer"})
+"""Findings that are the kernel's own word that it must not be run so."""
 
 Fill = Callable[[int], np.ndarray]
 """Contents of an integer buffer of that many elements."""
@@ -233,7 +237,8 @@ class Prober:
             return values[(i + k) % len(values)]
         if name in self.roles.divisors | self.roles.few:
             return 2 << (i + k) % 3
-        times = 1 if name in self.roles.counts | self.roles.halves else max(unit, self.roles.groups.get(name, 1))
+        few = name in self.roles.counts | self.roles.halves or ((d := dimension(name)) is not None and d.is_few)
+        times = 1 if few else max(unit, self.roles.groups.get(name, 1))
         later = MULTIPLES[(k + i // len(row)) % len(MULTIPLES)]  # sizes beyond a row's grow as those of later probes
         size = math.lcm(times, self.roles.grains.get(name, 1)) * (row if i < len(row) else later)[i % len(row)]
         room = self.roles.room.get(name, size)

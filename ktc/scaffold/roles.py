@@ -112,7 +112,7 @@ def roles_of(k: Kernel) -> Roles:
     sources, params = definitions(k), {p.sym for p in k.params}
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
     launched_by = {s.name for e in launch_extents(k) for s in used(e)} | {n for t in tied.values() for n in names_in(t)}
-    whole |= {s.name for s in _divisors(k, lambda e: _counts_blocks(e, sources))} - launched_by - {*tied}
+    whole |= {s.name for s in _divisors(k, lambda e: _numbers_a_block(e, k, sources))} - launched_by - {*tied}
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
     told = (
@@ -236,9 +236,14 @@ def _of_parameters(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]])
     return True
 
 
-def _counts_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
-    """Whether ``e`` is made of a block's number: ``blockIdx.x / beams`` where there is a block for each beam."""
-    return any(isinstance(x, HwIndex) and x.level == "block" for x in made_of([e], sources, places=False))
+def _numbers_a_block(e: Expr, k: Kernel, sources: Mapping[Sym, list[Expr]]) -> bool:
+    """Whether ``e`` is made of the number of a block, of which there are as many as only the host knows:
+    ``blockIdx.x / beams`` where there is a block for each beam."""
+    indices = {(x.level, x.axis) for x in made_of([e], sources, places=False) if isinstance(x, HwIndex)}
+    if k.launch is None or not indices or any(level != "block" for level, _ in indices):
+        return False
+    host = {p.sym for p in k.params if p.host}
+    return all(used(n) & host for n, axis in zip(k.launch.grid, "xyz") if ("block", axis) in indices)
 
 
 def _is_integer(p: Param) -> bool:

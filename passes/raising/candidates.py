@@ -72,20 +72,23 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     body, names = thread_names(closed_forms(counted(body)))
     numbers = _numbers(kernel)
     by_threads: list[Guess] = []
+    in_turn: list[Guess] = []
     left, found = None, False
     for variant in _variants(kernel, body, launch):
         for team in _teams(thread_sizes(variant.launch)):
             for exchanging in (True, False):
                 try:
-                    for guess in _guess(variant, team, names, numbers, exchanging):
+                    for guess, phased in _guess(variant, team, names, numbers, exchanging):
                         found = True
-                        if any(r.is_by_threads for r in guess.regions):
+                        if phased:
+                            in_turn.append(guess)
+                        elif any(r.is_by_threads for r in guess.regions):
                             by_threads.append(guess)
                         else:
                             yield guess  # before the next ones are made: it is most often the last one asked for
                 except Left as why:
                     left = left or why
-    yield from sorted(by_threads, key=lambda g: sum(r.is_by_threads for r in g.regions))
+    yield from sorted((*in_turn, *by_threads), key=lambda g: sum(r.is_by_threads for r in g.regions))
     if left is not None and not found:
         raise left
 
@@ -153,7 +156,8 @@ def _lengths(body: Body) -> set[str]:
 
 def _guess(
     variant: Variant, team: tuple[str, ...], names: dict[str, str], numbers: dict[str, int], exchanging: bool
-) -> Iterator[Guess]:
+) -> Iterator[tuple[Guess, bool]]:
+    """Forms of ``variant`` for one team, and whether each has loops of an axis in phases."""
     launch = variant.launch
     sizes = thread_sizes(launch)
     outer = [a for a in sizes if a not in team]
@@ -172,7 +176,7 @@ def _guess(
         domains = ("field",) if exchange.algebraic else domains
         online = exchange.online
     out = ThreadLoops(Team(tuple((a, names[a], sizes[a]) for a in team)), launch).raised(body)
-    for form in _around(out, [(loop_vars[a], sizes[a], a) for a in outer], launch, team):
+    for form, phased in _around(out, [(loop_vars[a], sizes[a], a) for a in outer], launch, team):
         body = tidied(block_loops(form, launch), sizes_of(launch))
         if variant.found and (busy := without_idle(guards_outward(body))) != body:
             body = tidied(busy, sizes_of(launch))
@@ -190,18 +194,21 @@ def _guess(
         for form, more in (*forms, (body, ())):
             if (ended := with_row_ends(form)) != form:
                 ended = tidied(ended, sizes_of(launch))
-                yield Guess(ended, regions + more + left_as_threads(ended), domains, online)
-            yield Guess(form, regions + more + left_as_threads(form), domains, online)
+                yield Guess(ended, regions + more + left_as_threads(ended), domains, online), phased
+            yield Guess(form, regions + more + left_as_threads(form), domains, online), phased
 
 
-def _around(body: Body, outer: list[tuple[Sym, Expr, str]], launch: Launch, team: tuple[str, ...]) -> Iterator[Body]:
-    """``body``, which is that of a team, for each thread of the axes beside it; and, of one such axis, in phases."""
+def _around(
+    body: Body, outer: list[tuple[Sym, Expr, str]], launch: Launch, team: tuple[str, ...]
+) -> Iterator[tuple[Body, bool]]:
+    """``body``, which is that of a team, for each thread of the axes beside it; and, of one such axis, in phases, which
+    is said of it."""
     whole = body
     for v, size, axis in outer:
         whole = over_axis(whole, v, size, axis)
-    yield from _opened(whole, launch) if team == ("x",) else (whole,)
+    yield from ((form, False) for form in (_opened(whole, launch) if team == ("x",) else (whole,)))
     if len(outer) == 1 and (apart := in_phases(body, *outer[0])) is not None:
-        yield apart
+        yield apart, True
 
 
 def _opened(body: Body, launch: Launch) -> Iterator[Body]:

@@ -17,14 +17,16 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 from .host_calls import function_of_call
 from .tensors.laid_out import extents_alike
 
-CHECKS = frozenset(
-    {"assert", "CHECK", "DCHECK", "TORCH_CHECK", "TORCH_INTERNAL_ASSERT", "AT_ASSERT", "AT_ASSERTM", "FT_CHECK",
-     "FT_CHECK_WITH_INFO", "TLLM_CHECK", "PADDLE_ENFORCE"}
-)  # fmt: skip
-"""Macros whose first argument has to hold."""
+_OF_A_LIBRARY = r"(?!CUDA|CU_|CUBLAS|CUDNN|CUFFT|CURAND|CUTLASS|NCCL|HIP|MPI|GPU|ROC)"
+"""Macros about what a call of a library returns, which is no truth."""
 
-EQUALITIES = frozenset({"CHECK_EQ", "DCHECK_EQ", "TORCH_CHECK_EQ", "ASSERT_EQ", "PADDLE_ENFORCE_EQ"})
-"""Macros whose first two arguments have to be equal."""
+CHECKS = re.compile(rf"assert|{_OF_A_LIBRARY}(?:[A-Z]+_)*(?:D?CHECK|ASSERTM?|ENFORCE)(?:_WITH_INFO|_MSG)?")
+"""Macros whose first argument has to hold: ``TORCH_CHECK``, ``FT_CHECK_WITH_INFO``, ``PADDLE_ENFORCE``."""
+
+COMPARISONS = re.compile(rf"{_OF_A_LIBRARY}(?:[A-Z]+_)*(?:D?CHECK|ASSERT|ENFORCE)_(EQ|NE|LT|LE|GT|GE)")
+"""Macros that compare their first two arguments: ``CHECK_EQ``, ``TT_ENFORCE_EQ``, ``TM_CHECK_GE``."""
+
+OPERATORS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
 
 ENDS = re.compile(r"(\w+_)?(abort|exit|terminate|panic)|throw|__assert_fail")
@@ -36,9 +38,10 @@ def asserted(statement: Any) -> Iterator[Any]:
     if not isinstance(statement, c_ast.FuncCall) or statement.args is None:
         return
     name, args = function_of_call(statement), statement.args.exprs
-    if name in EQUALITIES and len(args) >= 2:
-        yield c_ast.BinaryOp("==", args[0], args[1], statement.coord)
-    elif name in CHECKS and args:
+    compared = COMPARISONS.fullmatch(name or "")
+    if compared is not None and len(args) >= 2:
+        yield c_ast.BinaryOp(OPERATORS[compared[1]], args[0], args[1], statement.coord)
+    elif CHECKS.fullmatch(name or "") and args:
         yield args[0]
 
 

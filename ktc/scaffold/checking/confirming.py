@@ -152,11 +152,15 @@ def _are_clean(d: Draft, probe: Prober, tried: Sequence[Mapping[str, int]]) -> b
 
 
 def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> list[dict[str, int]]:
-    """Sizes of which one is a small multiple of ``step``; if nothing is launched for those, beside the ``even`` one, as
-    far as the source comes to the launch for them."""
+    """Sizes of which one is a small multiple of ``step``; if nothing is launched for those, with the others that decide
+    about the launch as much larger (of ``n % row == 0``), or beside the ``even`` one, as far as the source comes to the
+    launch for them."""
     small = [{**even, name: m * step} for m in (3, 1)]
     if all(probe.launches(s) for s in small):
         return small
+    with_others = [{**even, **{n: m * even[n] for n in probe.deciding()}, name: m * step} for m in (3, 1)]
+    if name in probe.deciding() and all(probe.launches(s) for s in with_others):
+        return with_others
     beside = [{**even, name: even[name] + step}, *([{**even, name: even[name] - step}] if even[name] > step else [])]
     return [s for s in beside if probe.leads(s)]
 

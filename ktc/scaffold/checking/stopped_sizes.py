@@ -11,10 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..model import Draft
-from ..probe import Prober, Seen
-
-STOPS = frozenset({"trap", "null-pointer"})
-"""Findings that are the kernel's own word that it must not be run so."""
+from ..probe import STOPS, Prober, Seen
 
 RUNS = 2
 """At how many sizes it is looked at."""

@@ -67,3 +67,50 @@ def test_groups_that_are_counted_in_packs_have_all_their_elements() -> None:
     assert not [x for x in d.doubts if "run at" in x]
     shapes = {n: e.value({"n": 1024, "rows": 3}) for n, e in d.shapes.items() if e is not None}
     assert shapes == {"x": 1024, "scale": 3 * 16, "y": 3}
+
+
+HEADS = """
+__global__ void twice(float2* x, int heads, int width) {
+  constexpr size_t warp = 32;
+  const int pairs = width / 2;
+  const int each = pairs / warp;
+  for (int i = 0; i < each; i++) {
+    const int at = (blockIdx.x * heads + blockIdx.y) * pairs + threadIdx.x * each + i;
+    x[at].x *= 2.f;
+    x[at].y *= 2.f;
+  }
+}
+void run(float* x, int tokens, int heads, int width) {
+  if (width % 64 != 0) throw 1;
+  twice<<<dim3(tokens, heads), 32>>>((float2*)x, heads, width);
+}
+"""
+
+
+def test_divisions_of_quotients_that_variables_hold_are_of_the_size() -> None:
+    d = drafted(HEADS)
+    assert not d.doubts
+    assert d.steps["width"] == 64
+
+
+ROWS_OF_PARTS = """
+__global__ void norm(const float* x, float* y, int n, int part) {
+  const int parts = n / part, row = blockIdx.x / parts, at = blockIdx.x % parts;
+  const int each = part / 32;
+  for (int i = 0; i < each; i++) {
+    const int k = row * n + at * part + i * 32 + threadIdx.x;
+    y[k] = 2.f * x[k];
+  }
+}
+void run(const float* x, float* y, int rows, int n, int part) {
+  if (n % part != 0) throw 1;
+  if (part % 32 != 0) throw 1;
+  norm<<<rows * (n / part), 32>>>(x, y, n, part);
+}
+"""
+
+
+def test_a_part_of_a_row_is_a_multiple_of_no_more_than_the_host_asks_for() -> None:
+    d = drafted(ROWS_OF_PARTS)
+    assert not [x for x in d.doubts if "run at" in x]
+    assert d.steps["part"] == 32

@@ -52,3 +52,29 @@ def test_scenarios_have_heads_as_models_do() -> None:
     )
     assert all(8 <= sizes[n]["head_num"] <= 32 for n in ("small", "medium", "large"))
     assert sizes["large"]["batch_size"] <= 64 and 256 <= sizes["large"]["seq_len"] <= 4096
+
+
+SCALED = """
+__global__ void scale(float* x, const float* bias, const float* by, int batch_size, int vocab_size, int padded_vocab) {
+  extern __shared__ float of[];
+  if (threadIdx.x < batch_size) of[threadIdx.x] = 1.0f / (by[threadIdx.x] + 1.0f);
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < batch_size * padded_vocab; i += blockDim.x * gridDim.x) {
+    int v = i % padded_vocab;
+    if (v < vocab_size) x[i] = (x[i] + bias[v]) * of[i / padded_vocab];
+  }
+}
+void run(float* x, const float* bias, const float* by, int batch_size, int vocab_size, int padded_vocab) {
+  dim3 block(min(padded_vocab, 1024));
+  dim3 grid(min(batch_size * padded_vocab / block.x, 65536));
+  scale<<<grid, block, sizeof(float) * batch_size>>>(x, bias, by, batch_size, vocab_size, padded_vocab);
+}
+"""
+
+
+def test_a_batch_is_small_and_a_length_of_one_thing_equals_another_of_it() -> None:
+    """Of batches that are longer than a block the kernel sees one block's part; any two sizes might be equal then."""
+    d = drafted(SCALED)
+    shapes = {n: e.value({"batch_size": 3, "padded_vocab": 7}) for n, e in d.shapes.items() if e is not None}
+    assert shapes == {"x": 21, "bias": 7, "by": 3}
+    assert d.ties == {"vocab_size": "padded_vocab"}

@@ -33,3 +33,23 @@ def test_a_size_is_as_large_as_the_kernel_has_ways(otherwise: str) -> None:
     assert {s["parts"] for _, s, _ in d.scenarios} == {3} and d.most["parts"] == 3
     assert not [x for x in d.doubts if "run at" in x]
     assert max(s["n"] for _, s, _ in d.scenarios) > 1000
+
+
+LOOKUP = """
+__global__ void look(float* y, const float* table, const long long* ids, long long words) {
+  long long id = ids[blockIdx.x];
+  if (id >= words) STOP
+  y[blockIdx.x * blockDim.x + threadIdx.x] = table[id * blockDim.x + threadIdx.x];
+}
+void run(float* y, const float* table, const long long* ids, long long words, int count, int width) {
+  look<<<count, width>>>(y, table, ids, words);
+}
+"""
+
+
+@pytest.mark.parametrize("stop", ["__trap();", 'asm("trap;");'])
+def test_an_index_stays_below_the_size_above_which_the_kernel_stops(stop: str) -> None:
+    d = drafted(LOOKUP.replace("STOP", stop))
+    assert d.ties == {"ids_values": "words"} and not [x for x in d.doubts if "run at" in x]
+    table = d.shapes["table"]
+    assert table is not None and "words" in table.factors

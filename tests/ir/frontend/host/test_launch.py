@@ -478,6 +478,10 @@ def test_what_a_host_function_asserts_of_sizes(asserted: str, passed: dict[str, 
         ("if (n > 9) { assert(n < 5); } k<<<n, 128>>>(p, n, m);", []),  # not on all ways to the launch
         ("k<<<n, 128>>>(p, n, m); assert(n < 5);", []),
         ("int s = n / m; assert(s == 3); if (s < 1) s = 1; k<<<n, 128>>>(p, s, m);", ["n_host / m == 3"]),
+        ('if (n % 64 != 0) { throw std::invalid_argument("n"); } k<<<n, 128>>>(p, n, m);', ["!(n % 64 != 0)"]),
+        ("if (n > 9) exit(1); k<<<n, 128>>>(p, n, m);", ["!(n > 9)"]),
+        ("TM_CHECK_GE(n, m); MY_CHECK(m > 2); k<<<n, 128>>>(p, n, m);", ["n >= m", "m > 2"]),
+        ("int e = n + m; CUDA_CHECK(e); k<<<n, 128>>>(p, n, m);", []),  # an error, where that is not 0
         ("switch (n / 32) { case 1: break; case 4: k<<<n, 128>>>(p, n, m); break; }", ["n / 32 == 4"]),
         ("switch (n / 32) { case 1: m = 1; case 4: k<<<n, 128>>>(p, n, m); break; }", []),  # 1 or 4
         ("switch (n / 32) { default: k<<<n, 128>>>(p, n, m); }", []),
