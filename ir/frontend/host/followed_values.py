@@ -47,7 +47,7 @@ def _doublings(s: While, env: Mapping[Sym, Expr]) -> tuple[Sym, Expr] | None:
     if len(least) != 1 or len(below) != len(_joined(s.cond)) or len(least) + len(others) != len(below):
         return None
     n, began = without_casts(substitute_expr(least[0].b, env)), env.get(k)
-    width = n.type.bits if isinstance(n.type, Scalar) else 0
+    width = t.bits if isinstance(t := least[0].b.type, Scalar) else 0
     if k in used(n) or began is None or not is_const(began, 0) or any(evaluate(c.b, {}) < width for c in others):
         return None
     return k, ceil_log2(n)
