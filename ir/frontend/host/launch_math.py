@@ -36,6 +36,8 @@ def _undivided(e: Expr) -> Expr:
     if not isinstance(e, Binary) or e.op != "/":
         return e
     product, by = without_casts(e.a), without_casts(e.b)
+    if isinstance(product, Const) and isinstance(by, Const) and by.value and product.value % by.value == 0:
+        return Const(product.value // by.value, product.type)
     if isinstance(product, Binary) and product.op == "*":
         x, times = product.a, without_casts(product.b)
         if times == by:
