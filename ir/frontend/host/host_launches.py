@@ -24,7 +24,7 @@ from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
-from ktc.ir.frontend.syntax.cxx_ast import Alias
+from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast
 from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
@@ -568,6 +568,8 @@ class HostLaunch:
         if node is None:
             return Dim3Val(i32(1), i32(1), i32(1))
         node = self._with_elements(node)
+        while isinstance(node, c_ast.Cast | CxxCast) and self._type_of(node.to_type) == DIM3:
+            node = node.expr  # (dim3)blocks
         args = init_args(node)
         if len(args) > 1 or (len(args) == 1 and args[0] is not node):
             whole = self._value(args[0]) if len(args) == 1 else None
