@@ -10,9 +10,10 @@ from ktc.ir.text import print_expr
 from ktc.passes.raising.recognise.vector_components import as_components
 
 from .any_sizes import with_any_sizes
+from .as_seen.byte_strides import with_strides_in_elements
+from .as_seen.packed_divisors import with_plain_divisions
 from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
-from .byte_strides import with_strides_in_elements
 from .checking.allocations import check_allocations
 from .checking.coarser_sizes import coarser
 from .checking.confirming import confirm, large_enough, needs_positive, with_windows
@@ -56,7 +57,7 @@ def draft(k: Kernel) -> Draft:
         k, spec = guessed(k)
     elif (by_count := counted(k)) is not None:
         k, spec, blocks = by_count
-    whole = k = with_strides_in_elements(k)
+    whole = k = with_strides_in_elements(with_plain_divisions(k))
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
     d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]

@@ -16,6 +16,7 @@ from ktc.ir.workload.size_expressions import evaluate
 from .bounding import bounding, places
 from .contents import scattering
 from .extents.accessors import whole_tensors
+from .extents.chained_strides import chained
 from .extents.row_pitches import widest_pitches
 from .given_values import definitions
 from .inner_strides import inner_first
@@ -65,6 +66,9 @@ def _tied(d: Draft) -> Found:
     best = fitted(d, {**d.limits, **{c.name: c.within for c in d.contents if c.within}})
     touched = _touched(best)
     end = d.work + TIES_WORK
+    if badness(best[1]) and (steps := _steps(d, best[0])):
+        found = fitted(d, {**best[0], **steps})
+        best = found if found[2] and badness(found[1]) < badness(best[1]) else best
     for _ in range(MOST_TIES):
         before = best
         for ties in _ties(d, before[0]):
@@ -131,6 +135,15 @@ def by_strides(d: Draft) -> dict[str, Extent | None]:
 
 def _touched(found: Found) -> set[str]:
     return {b for s in found[2] for b in s.reach}
+
+
+def _steps(d: Draft, known: Mapping[str, str | int]) -> dict[str, str]:
+    """Strides that bound nothing with what they step over, where arrays' largest indices show it of several."""
+    probe, bounds = Prober(d.kernel, d.roles, known), {s.name for s in bounding(d.kernel)}
+    meanings = {n: m for n in {p.sym.name for p in d.kernel.params} if (m := probe.meaning(n)) != n}
+    extents = Largest(d.kernel, meanings).extents_of()
+    free = [n for n in d.roles.sizes if n not in known and n not in bounds]
+    return chained((p for found in extents.values() for p in found), free)
 
 
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:

@@ -10,19 +10,23 @@ described so for drafts of workloads, as what the launch itself computes is; the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.arith.integer_casts import without_implicit_integers
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.kernel import Launch, Param
-from ktc.ir.nodes import Const
+from ktc.ir.nodes import Const, Expr, Sym
 from ktc.ir.text import print_expr
+from ktc.ir.types import I64
+from ktc.ir.walk import substitute_expr, used
 
 from .host_code import Use, host_functions, uses
 from .host_launches import HostLaunch
+from .launch_math import described
 from .launch_sites import LaunchSite
 from .launching_functions import names_in, settled, with_arguments
 
@@ -36,8 +40,13 @@ UNKNOWN = c_ast.ID("")
 """In the place of an argument that is made of more than the function is passed."""
 
 
-def with_callers(here: HostLaunch, launch: Launch, hops: int = HOPS) -> Launch:
+def with_callers(here: HostLaunch, launch: Launch) -> Launch:
     """``launch``, which ``here`` describes, with what the callers of its function say of what it passes."""
+    return _with_callers(here, launch, {p.sym for p in here.params if not p.host}, HOPS)
+
+
+def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) -> Launch:
+    """The same, looking through so many functions; ``own``: the kernel's parameters."""
     told = {n for n, _ in (*launch.passed, *launch.given)}
     views = list(_views(here))
     said = [{n: e for n, e in view.passed() if n not in told and not isinstance(e, Const)} for view in views]
@@ -48,8 +57,23 @@ def with_callers(here: HostLaunch, launch: Launch, hops: int = HOPS) -> Launch:
         for n, e in mine.items()
         if all(n in on or (n in other and print_expr(other[n]) == print_expr(e)) for other, on in zip(said, handed))
     }
-    launch = dataclasses.replace(launch, passed=(*launch.passed, *alike.items()))
-    return with_callers(views[0], launch, hops - 1) if views and hops > 1 else launch
+    units = {n: v for n, v in (views[0].units if views else {}).items() if all(x.units.get(n) == v for x in views)}
+    alike |= {n: Const(v, I64) for n, v in units.items() if n not in told}
+    launch = _spelled(launch, alike, own)
+    return _with_callers(views[0], launch, own, hops - 1) if views and hops > 1 else launch
+
+
+def _spelled(launch: Launch, alike: Mapping[str, Expr], own: set[Sym]) -> Launch:
+    """``launch`` with numbers of the function as its callers make them in what it passes, and with what they make of
+    other parameters; what comes to a number is given."""
+    asked = {s for _, e in launch.passed for s in used(e) if s.name in alike} - own
+    of_host = {s: alike[s.name] for s in asked}
+    spelled = {n: without_implicit_integers(described(substitute_expr(e, of_host))) for n, e in launch.passed}
+    spelled |= dict(alike)
+    names = {s.name for s in own}
+    given = tuple((n, int(e.value)) for n, e in spelled.items() if isinstance(e, Const) and n in names)
+    passed = tuple((n, e) for n, e in spelled.items() if not isinstance(e, Const))
+    return dataclasses.replace(launch, passed=passed, given=(*launch.given, *given))
 
 
 def _handed_on(view: HostLaunch) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import binary, cast, ceil_log2, evaluate, is_const
+from ktc.ir.fold import binary, ceil_log2, evaluate, is_const
 from ktc.ir.nodes import Assign, Binary, Body, Decl, Expr, If, Select, Sym, Var, While, i32
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, substitute_expr, used
@@ -42,13 +42,14 @@ def _doublings(s: While, env: Mapping[Sym, Expr]) -> tuple[Sym, Expr] | None:
     if not isinstance(body, Assign) or body.value != binary("+", Var(body.sym), i32(1)):
         return None
     k, below = body.sym, [c for c in _joined(s.cond) if isinstance(c, Binary) and c.op == "<"]
-    least = [c for c in below if c.a == binary("<<", cast(i32(1), c.a.type), Var(k))]
+    least = [c for c in below if isinstance(c.a, Binary) and c.a.op == "<<" and is_const(c.a.a, 1) and c.a.b == Var(k)]
     others = [c for c in below if without_casts(c.a) == Var(k) and is_const(without_casts(c.b))]
     if len(least) != 1 or len(below) != len(_joined(s.cond)) or len(least) + len(others) != len(below):
         return None
     n, began = without_casts(substitute_expr(least[0].b, env)), env.get(k)
-    width = n.type.bits if isinstance(n.type, Scalar) else 0
-    if k in used(n) or began is None or not is_const(began, 0) or any(evaluate(c.b, {}) < width for c in others):
+    width = t.bits if isinstance(t := least[0].b.type, Scalar) else 0
+    ends = [evaluate(c.b, {}) or 0 for c in others]
+    if k in used(n) or began is None or not is_const(began, 0) or any(end < width for end in ends):
         return None
     return k, ceil_log2(n)
 

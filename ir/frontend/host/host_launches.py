@@ -396,13 +396,19 @@ class HostLaunch:
         return node
 
     def _constants(self) -> Iterator[tuple[str, int]]:
-        """Integer parameters and truths that this launch passes a constant for; members of other structs are sizes."""
+        """Integer parameters and truths that this launch passes a constant for; members of other structs are sizes, if
+        not 0."""
         fixed = {*self.whole, *unchosen(self._members(), self.site.env)}
         for p, a in self.pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             plain = isinstance(_unsigned(a), c_ast.Constant)
             t = p.sym.type
-            if (named or plain) and p.sym.name in fixed and isinstance(t, Scalar) and (t.is_int or t == BOOL):
+            if (
+                (named or plain)
+                and (p.sym.name in fixed or _number(a) == 0)
+                and isinstance(t, Scalar)
+                and (t.is_int or t == BOOL)
+            ):
                 e = self._int(a)
                 if isinstance(e, Const) and math.isfinite(e.value):
                     yield p.sym.name, int(bool(e.value) if t == BOOL else e.value)
@@ -613,6 +619,8 @@ class HostLaunch:
         if node is None:
             return Dim3Val(i32(1), i32(1), i32(1))
         node = self._with_elements(node)
+        while isinstance(node, c_ast.Cast | CxxCast) and self._type_of(node.to_type) == DIM3:
+            node = node.expr  # (dim3)blocks
         args = init_args(node)
         if len(args) > 1 or (len(args) == 1 and args[0] is not node):
             whole = self._value(args[0]) if len(args) == 1 else None

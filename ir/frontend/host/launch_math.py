@@ -10,7 +10,7 @@ import math
 import operator
 
 from ktc.ir.arith.integer_casts import without_casts, without_implicit_integers
-from ktc.ir.fold import cast, evaluate, simplify
+from ktc.ir.fold import evaluate, simplify
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from ktc.ir.types import I32, U32, Scalar
 from ktc.ir.walk import map_expr
@@ -33,15 +33,18 @@ def described(e: Expr) -> Expr:
 
 def _undivided(e: Expr) -> Expr:
     """``x * 4 / 2`` as ``x * 2``, anything else as it is."""
-    if not isinstance(e, Binary) or e.op != "/":
+    if not isinstance(e, Binary) or e.op != "/" or _is_float(e):
         return e
     product, by = without_casts(e.a), without_casts(e.b)
+    if isinstance(product, Const) and isinstance(by, Const) and by.value and product.value % by.value == 0:
+        return Const(product.value // by.value, product.type)
     if isinstance(product, Binary) and product.op == "*":
         x, times = product.a, without_casts(product.b)
         if times == by:
             return x
         if isinstance(times, Const) and isinstance(by, Const) and by.value and times.value % by.value == 0:
-            return x if times.value == by.value else Binary("*", x, cast(Const(times.value // by.value, I32), x.type))
+            left = Const(times.value // by.value, x.type)
+            return x if left.value == 1 else Binary("*", x, left)
     return e
 
 

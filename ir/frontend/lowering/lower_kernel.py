@@ -27,7 +27,7 @@ from ktc.ir.frontend.syntax.program import Entity, Program
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Stmt, Sym, fresh, i32
 from ktc.ir.types import Array, Ptr, Type
-from ktc.ir.walk import all_exprs, assigned, rename, used_in
+from ktc.ir.walk import all_exprs, assigned, map_body, rename, used_in, walk
 
 
 class Awaited(Exception):
@@ -104,7 +104,7 @@ class KernelLowering(Parameters):
         if any_awaited(body, self.may_wait):
             raise Awaited
         body, params = self._retyped(body, params)
-        body = without_unseen_copies(body, self.copied_members, params)
+        body = without_unseen_copies(_without_idle(body), self.copied_members, params)
         body = without_member_arrays(body, self.member_elements)
         body = needed_only(body) if self.null_uses else body
         body = without_unused_addresses(body) if self.shared_places else body
@@ -158,6 +158,17 @@ def elements_of(bytes_: Expr, size: int) -> Expr:
                 x, n = without_implicit(x), int(y.value) // size
                 return x if n == 1 else Binary("*", x, Const(n, x.type))  # type: ignore[arg-type]
     return Binary("/", e, Const(size, e.type))  # type: ignore[arg-type]
+
+
+def _without_idle(body: Body) -> Body:
+    """``body`` without dynamic shared memory that nothing in it speaks of: what an instance does not need is declared
+    all the same, and its launch has no bytes for it."""
+    declared = {s.sym for s in walk(body) if isinstance(s, Alloc) and s.dynamic}
+    if not declared:
+        return body
+    rest = map_body(body, lambda s: None if isinstance(s, Alloc) and s.sym in declared else s)
+    idle = declared - used_in(rest) - assigned(rest)
+    return map_body(body, lambda s: None if isinstance(s, Alloc) and s.sym in idle else s) if idle else body
 
 
 def _writable(params: tuple[Param, ...], body: Body, cast_away: set[Sym]) -> tuple[tuple[Param, ...], Body]:

@@ -149,17 +149,18 @@ class LaidOut:
         if asked is None or asked.what == "extent":
             return None
         if asked.what == "product":
-            last = self.libraries[asked.tensor].dimensions
-            return _product([self.extent(asked.tensor, k) for k in range(asked.k, last)])
+            return _product(self._extents(asked.tensor, asked.k, self.libraries[asked.tensor].dimensions))
         width = self.widths.get(asked.tensor)
-        if width is None and (asked.what, asked.k) == ("stride", 0):
+        if width is not None:
+            return _product([*self._extents(asked.tensor, 0, asked.k), c_ast.Constant("int", str(width))])
+        if asked.what == "width":
+            return self._held(asked.tensor, "stride", 0)
+        if asked.k < 2:  # a row may be of blocks, of whose elements nothing is known
             return None
-        least = c_ast.Constant("int", str(width)) if width is not None else self._held(asked.tensor, "stride", 0)
-        return _product([*(self.extent(asked.tensor, k) for k in range(asked.k)), least])
+        return _product([*self._extents(asked.tensor, 1, asked.k), self._held(asked.tensor, "stride", 1)])
 
-    def extent(self, tensor: str, k: int) -> c_ast.ID:
-        """A name for an extent: that of a variable that holds it, or that of asking for it."""
-        return self._held(tensor, "extent", k)
+    def _extents(self, tensor: str, first: int, last: int) -> list[Any]:
+        return [self._held(tensor, "extent", k) for k in range(first, last)]
 
     def _held(self, tensor: str, what: str, k: int) -> c_ast.ID:
         lib = self.libraries[tensor]

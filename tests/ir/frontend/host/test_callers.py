@@ -64,3 +64,21 @@ def test_a_number_that_only_the_grid_is_made_of() -> None:
               void run(float* p, int r, int w) { start(p, w / 4, w); }"""
     found = load(text, name="k.cu").launch
     assert found is not None and [(n, print_expr(e)) for n, e in found.passed] == [("blocks", "width / 4")]
+
+
+def test_numbers_of_the_function_are_spelled_as_callers_make_them() -> None:
+    text = """__global__ void k(float* p, int width, int pitch) { p[blockIdx.x * pitch + threadIdx.x] = width; }
+              void start(float* p, int rows, int width, size_t bytes) {
+                const size_t pitch = bytes / sizeof(float);
+                k<<<rows, 64>>>(p, width, pitch);
+              }
+              void run(float* p, int r, int w) { start(p, r, w, w * sizeof(float)); }"""
+    found = load(text, name="k.cu").launch
+    assert found is not None and ("pitch", "width") in [(n, print_expr(e)) for n, e in found.passed]
+
+
+def test_zeros_in_a_struct_are_no_sizes() -> None:
+    text = """__global__ void k(float* p, uint3 by, int n) { p[threadIdx.x] = by.x + by.y * n; }
+              void go(float* p, int n) { k<<<1, n>>>(p, make_uint3(0, 4, 0), n); }"""
+    found = load(text, name="k.cu").launch
+    assert found is not None and dict(found.given) == {"by_x": 0, "by_z": 0}

@@ -41,6 +41,7 @@ WAYS = {
     "braces": ("", PACK, "start(scaled<4>, {dim3(blocks), dim3(256), 1024, stream}, x, y, a, size);"),
     "constructor": (FOUR, PACK, "const Shape s = Shape(blocks, 256, 1024, stream);" + CALL),
     "temporary": (FOUR, PACK, "start(scaled<4>, Shape(blocks, 256, 1024, stream), x, y, a, size);"),
+    "cast": ("", PACK, "start(scaled<4>, {(dim3)blocks, (dim3)256, 1024, stream}, x, y, a, size);"),
     "members": ("", PACK, "Shape s; s.grid = blocks; s.block = 256; s.bytes = 1024; s.stream = stream;" + CALL),
     "pointer": (
         "",

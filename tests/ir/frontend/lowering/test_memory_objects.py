@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ktc.backends import emit
+from ktc.ir.frontend.entry_points import load
 from ktc.ir.nodes import Alloc, Load, Store
 from ktc.ir.types import F16, F32, I64, Array
 from ktc.ir.walk import all_exprs, walk
@@ -176,3 +177,15 @@ def test_atomics_on_the_members_of_one_shared_vector(execute):
       atomicAdd(&sum.y, o[threadIdx.x]); __syncthreads(); o[threadIdx.x] = sum.x + sum.y + sum.w; }
     void h(double* o) { k<<<1, 4>>>(o); }"""
     np.testing.assert_array_equal(execute(text, {"o": np.array([1.0, 2, 3, 4])})["o"], [14.0] * 4)
+
+
+def test_dynamic_shared_memory_that_an_instance_does_not_use_is_none() -> None:
+    text = """template <int N> __global__ void k(float* p) {
+                extern __shared__ float room[];
+                if constexpr (N > 32) { room[threadIdx.x] = p[threadIdx.x]; __syncthreads(); p[threadIdx.x] = room[0]; }
+                else p[threadIdx.x] += 1;
+              }
+              void go(float* p) { k<32><<<1, 32>>>(p); k<64><<<1, 64, 256>>>(p); }"""
+    for threads, used in ((32, False), (64, True)):
+        kernel = load(text, name="k.cu", template={"N": threads})
+        assert any(isinstance(s, Alloc) for s in walk(kernel.body)) is used

@@ -34,7 +34,9 @@ def with_strides_in_elements(k: Kernel) -> Kernel:
     def element(index: Expr) -> Expr:
         if isinstance(index, Binary) and index.op == "+":
             return Binary("+", element(index.a), element(index.b))
-        by = without_casts(index.b) if isinstance(index, Binary) and index.op == "/" else None
+        if not isinstance(index, Binary) or index.op != "/":
+            return index
+        by = without_casts(index.b)
         if not isinstance(by, Const) or not isinstance(by.value, int) or by.value < 2:
             return index
         whole = _divided(expand(index.a, names), by.value, told)
