@@ -54,6 +54,7 @@ from .job import Job, Outcome
 from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
 from .rungs import fewer_blocks
+from .rungs.other_launches import OtherLaunches, other_launches
 from .rungs.small_launch_limits import SmallLaunches, small_launches
 from .sharing.shared_runs import GENERAL, SharedRuns
 from .verdict import Failure, Rung, Verdict
@@ -140,7 +141,11 @@ def not_exercised(job: Job) -> str:
     small = small_launches(job, open_) if job.instances else SmallLaunches()
     if small.differs:
         return small.differs
-    for e in (e for e in open_ if id(e) not in small.settled):
+    open_ = [e for e in open_ if id(e) not in small.settled]
+    other = other_launches(job, open_) if job.instances else OtherLaunches()
+    if other.differs:
+        return other.differs
+    for e in (e for e in open_ if id(e) not in other.settled):
         how = "true" if job.coverage.outcomes[id(e)] == 1 else "false"
         if is_quotient(e):
             return f"'{print_expr(e)}' was zero in every run"

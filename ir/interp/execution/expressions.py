@@ -36,6 +36,7 @@ from ktc.ir.types import Scalar, Vec, scalar_of
 
 from .evaluation_plans import QUOTIENTS, Method, Plans
 from .frames import Active, Frame, is_uniform, spread
+from .records import either, put
 from .run_state import State
 from .true_counts import all_true, any_true, count_true
 from .warp_collectives import warp_op
@@ -140,14 +141,14 @@ class Evaluator:
             return self(e.a if cond else e.b, frame, act)
         if not (self._plans.must_be_lazy(e.a) or self._plans.must_be_lazy(e.b)):
             a, b = self(e.a, frame, act), self(e.b, frame, act)
-            return np.where(cond[:, None] if a.ndim == 2 or b.ndim == 2 else cond, a, b)
+            return either(cond[:, None] if a.ndim == 2 or b.ndim == 2 else cond, a, b)
         lanes, out = frame.lanes(act), None
         for arm, chosen in ((e.a, cond), (e.b, ~cond)):
             if many := int(count_true(chosen)):
                 v = spread(self(arm, frame, lanes[chosen]), many)
                 if out is None:
                     out = np.zeros((len(cond), *v.shape[1:]), v.dtype)
-                out[chosen] = v
+                put(out, chosen, v)
         return out if out is not None else self(e.a, frame, act)
 
     def quotient(self, e: Binary, apply: Callable, a: Any, b: Any, frame: Frame, act: Active):

@@ -16,6 +16,8 @@ import numpy as np
 
 from ktc.ir.nodes import Sym
 
+from .records import picked, put
+
 FEW = 1024
 """Lanes for which a value is quicker written out than shown once to all."""
 
@@ -54,7 +56,7 @@ def scatter(n: int, lanes: np.ndarray, value: np.ndarray, base: np.ndarray | Non
         full = np.zeros(shape, value.dtype)
     else:
         full = base.copy() if base.shape == shape else np.array(np.broadcast_to(base, shape))
-    full[lanes] = value
+    put(full, lanes, value)
     return full
 
 
@@ -127,7 +129,7 @@ class Frame:
     def read(self, sym: Sym, act: Active) -> Any:
         frame, act = self.find(sym, act)
         value = frame.values[sym]
-        return value if act is None or is_uniform(value) else value[act]
+        return value if act is None or is_uniform(value) else picked(value, act)
 
     def declare(self, sym: Sym, value: Any, act: Active) -> None:
         """A new variable of this frame: lanes outside ``act`` cannot see it, so their value does not matter."""

@@ -18,6 +18,7 @@ from ktc.ir.nodes import SHUFFLES, VOTES, WARP_REDUCTIONS, WarpOp
 from ktc.ir.types import scalar_of
 
 from .frames import Active, Frame, spread
+from .records import picked, put
 from .true_counts import count_true
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
         whole = act is None and not (threads % WARP or n % WARP or state.first_thread % WARP)
         alike = whole and not (mask.ndim or arg.ndim or width.ndim) and int(mask) & EVERYBODY == EVERYBODY
         if alike and int(width) in WIDTHS:
-            return value[_sources(e.kind, n, int(arg), int(width))]
+            return picked(value, _sources(e.kind, n, int(arg), int(width)))
     mask = spread(mask, n).astype(np.int64) & EVERYBODY
     active = np.zeros(frame.n, bool)
     active[lanes] = True
@@ -87,8 +88,8 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     position = lanes - lane + source
     missing = (source_thread >= threads) | ~active[np.minimum(position, frame.n - 1)]
     full = np.zeros((frame.n, *value.shape[1:]), value.dtype)
-    full[lanes] = value
-    out = full[np.where(missing, lanes, position)]
+    put(full, lanes, value)
+    out = picked(full, np.where(missing, lanes, position))
     if count_true(missing):
         state.doubtful = True
         poison = state.domain.poison(scalar_of(e.value.type), 1, state.seed)[0]

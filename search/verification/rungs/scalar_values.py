@@ -67,13 +67,13 @@ def scalar_values(job: Job) -> Outcome:
     for wanted in _calls(job):
         for call, room in product(dict.fromkeys((wanted, wanted[:1])), (False, True)):
             chosen = [(i, _oracle(job, call, room, i)) for i in cheap_instances(job, left)]
-            if not chosen or not all(_means_something(job, oracle, i) for i, oracle in chosen):
+            if not chosen or not all(means_something(job, oracle, i) for i, oracle in chosen):
                 continue
             if job.workload.formulas and any(other_than_reference(oracle) for _, oracle in chosen):
                 continue
             for instance, oracle in chosen:
                 one = Job(job.original, job.candidate, oracle, [], oracle.workload)
-                left -= len(job.domains) * _statements(job, instance)
+                left -= len(job.domains) * statements_of(job, instance)
                 failure = compared(one, instance)
                 if failure is None and _tells(job.original, *call[0]):
                     failure = special_failure(one, [instance])
@@ -111,16 +111,16 @@ def cheap_instances(job: Job, left: int) -> list[Instance]:
     """The longest and largest that the exact rung has been through and that are cheap enough: no more than ``left``
     statements on :data:`USUAL` elements."""
     most = min(SHARE // (CALLS * INSTANCES), left // INSTANCES) // len(job.domains)
-    cheap = [i for i in job.coverage.tried if 0 < _statements(job, i) <= most]
-    return sorted(cheap, key=lambda i: (_statements(job, i), i.cost), reverse=True)[:INSTANCES]
+    cheap = [i for i in job.coverage.tried if 0 < statements_of(job, i) <= most]
+    return sorted(cheap, key=lambda i: (statements_of(job, i), i.cost), reverse=True)[:INSTANCES]
 
 
-def _statements(job: Job, instance: Instance) -> int:
+def statements_of(job: Job, instance: Instance) -> int:
     """What the candidate takes for an instance, in statements on :data:`USUAL` elements or fewer."""
     return job.steps.get(id(instance), 0) * max(instance.cost, USUAL) // USUAL
 
 
-def _means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
+def means_something(job: Job, oracle: Oracle, instance: Instance) -> bool:
     """Whether the original is defined with these numbers, as with the workload's, and both kernels are for them."""
     if not all(runnable(k, oracle.workload, instance.sizes) for k in (job.original, job.candidate)):
         return False
@@ -201,4 +201,12 @@ def _others(a: ArgSpec, param: Sym, kernel: Kernel) -> tuple[int | float, ...]:
     return tuple(float(n) if t.is_float else int(n) for n in fitting[:MOST])
 
 
-__all__ = ["cheap_instances", "compared", "other_numbers", "scalar_values", "untied"]
+__all__ = [
+    "cheap_instances",
+    "compared",
+    "means_something",
+    "other_numbers",
+    "scalar_values",
+    "statements_of",
+    "untied",
+]
