@@ -118,9 +118,14 @@ class Raise(Pass[NoArguments]):
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         """The kernel for every size of its block; else for the sizes that its source is written for."""
         from ktc.passes.raising.check.exact_check import Reference
+        from ktc.passes.raising.recognise.magic_quotients import with_quotients
 
         from .raise_report import Region
 
+        if (divided := with_quotients(kernel)) is not None:
+            outcome, _ = self._for_sizes(Reference(divided.given), launch, divided.read)
+            if isinstance(outcome, Result) and not left(outcome):
+                return dataclasses.replace(outcome, kernel=divided.raised(outcome.kernel))
         reference = Reference(kernel)
         outcome, refuted = self._for_sizes(reference, launch)
         for fact, what in block_facts(kernel, launch) if refuted else ():
