@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
 from ktc.ir.frontend.host.callers import with_callers
-from ktc.ir.frontend.host.guess_search import GuessSearch
+from ktc.ir.frontend.host.guessing.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_launches import HostLaunch
 from ktc.ir.frontend.host.host_templates import HostInstances
 from ktc.ir.frontend.host.kernel_choice import (

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import KtcError, Loc, described, what_to_send
 from ktc.ir.frontend.entry_points import Unit, deep_recursion, load_entity, parse_unit
-from ktc.ir.frontend.host.guess_search import GuessSearch
+from ktc.ir.frontend.host.guessing.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_templates import HostInstances
 from ktc.ir.frontend.host.kernel_choice import defines, launches_in_some_instance
 from ktc.ir.frontend.host.launch_sites import launch_sites

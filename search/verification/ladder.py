@@ -54,7 +54,7 @@ from .job import Job, Outcome
 from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
 from .rungs import fewer_blocks
-from .rungs.other_launches import OtherLaunches, other_launches
+from .rungs.other_block_counts import OtherLaunches, other_launches
 from .rungs.small_launch_limits import SmallLaunches, small_launches
 from .sharing.shared_runs import GENERAL, SharedRuns
 from .verdict import Failure, Rung, Verdict

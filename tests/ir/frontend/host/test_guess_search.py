@@ -6,7 +6,7 @@ import pytest
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.entry_points import deep_recursion, load_entity, parse_unit
-from ktc.ir.frontend.host.guess_search import GuessSearch
+from ktc.ir.frontend.host.guessing.guess_search import GuessSearch
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.meaning.template_args import spell
 

@@ -8,7 +8,7 @@ import pytest
 from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.entry_points import deep_recursion, load, parse_unit
-from ktc.ir.frontend.host.guesses import guesses
+from ktc.ir.frontend.host.guessing.guesses import guesses
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import instances, spell
 from ktc.ir.text.printer import print_type

@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 from pycparser import c_ast
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.host.launch_sites import LaunchSite
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.template_args import spell
 from ktc.ir.frontend.meaning.values import Value
@@ -36,7 +37,6 @@ from .guesses import (
     specialised_types,
     uniform_guesses,
 )
-from .launch_sites import LaunchSite
 
 _Made = TypeVar("_Made")
 

@@ -10,6 +10,9 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.host.host_templates import complete
+from ktc.ir.frontend.host.launch_sites import LaunchSite, kernel_template_args, names_of
+from ktc.ir.frontend.host.template_instances import template_value
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.template_args import spell
@@ -18,10 +21,6 @@ from ktc.ir.frontend.meaning.values import Value
 from ktc.ir.frontend.syntax.cxx_ast import NamedType, TemplateParam
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.frontend.syntax.syntax_walk import descendants
-
-from .host_templates import complete
-from .launch_sites import LaunchSite, kernel_template_args, names_of
-from .template_instances import template_value
 
 GUESSED_TYPES = ("float", "int", "double", "half")
 GUESSED_VALUES = ("16", "32", "256", "4", "1", "2", "8", "64", "128")

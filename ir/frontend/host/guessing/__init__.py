@@ -1,0 +1,1 @@
+"""Template arguments that no text of the tree gives: which are tried, and in what order."""
