@@ -18,6 +18,7 @@ from .contents import scattering
 from .extents.accessors import whole_tensors
 from .extents.chained_strides import chained
 from .extents.row_pitches import widest_pitches
+from .footprints import offsets_of
 from .given_values import definitions
 from .inner_strides import inner_first
 from .integer_values import parts_of
@@ -155,10 +156,13 @@ def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | 
     sizes = sorted(d.roles.sizes, key=lambda n: n in bounds)
     free = [n for n in (*chosen, *sizes) if n not in known and n not in d.given]
     held = [c.name for c in d.contents if c.kind == "index"]
+    offsets = offsets_of(d.kernel)
     for name in free:
         sizes = sorted((n for n in d.roles.sizes if n not in within), key=lambda n: -in_common(name, n))
         others: tuple[str | int, ...] = (*(held if name in held else ()), *_threads(d), *sizes)
-        if name in within:
+        if name in offsets:
+            others = (0,)
+        elif name in within:
             others = (*(f"{n} / 2" for n in sizes), 0)
         elif name not in bounds and name not in chosen:  # of one row, or one element, nothing is learnt
             others = (*others, 1)
