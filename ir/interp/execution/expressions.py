@@ -36,7 +36,7 @@ from ktc.ir.types import Scalar, Vec, scalar_of
 
 from .evaluation_plans import QUOTIENTS, Method, Plans
 from .frames import Active, Frame, is_uniform, spread
-from .records import either, put
+from .record_lanes import either, put
 from .run_state import State
 from .true_counts import all_true, any_true, count_true
 from .warp_collectives import warp_op

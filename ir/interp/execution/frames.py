@@ -16,7 +16,7 @@ import numpy as np
 
 from ktc.ir.nodes import Sym
 
-from .records import picked, put
+from .record_lanes import picked, put
 
 FEW = 1024
 """Lanes for which a value is quicker written out than shown once to all."""

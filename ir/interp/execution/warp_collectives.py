@@ -18,7 +18,7 @@ from ktc.ir.nodes import SHUFFLES, VOTES, WARP_REDUCTIONS, WarpOp
 from ktc.ir.types import scalar_of
 
 from .frames import Active, Frame, spread
-from .records import picked, put
+from .record_lanes import picked, put
 from .true_counts import count_true
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktc.ir.interp.execution.records import either, picked, put
+from ktc.ir.interp.execution.record_lanes import either, picked, put
 
 PAIR = np.dtype([("value", np.float64), ("size", np.float64)])
 
