@@ -54,7 +54,7 @@ from .job import Job, Outcome
 from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
 from .rungs import fewer_blocks
-from .rungs.other_block_counts import OtherLaunches, other_launches
+from .rungs.passed_blocks import PassedBlocks, passed_blocks
 from .rungs.small_launch_limits import SmallLaunches, small_launches
 from .sharing.shared_runs import GENERAL, SharedRuns
 from .verdict import Failure, Rung, Verdict
@@ -142,7 +142,7 @@ def not_exercised(job: Job) -> str:
     if small.differs:
         return small.differs
     open_ = [e for e in open_ if id(e) not in small.settled]
-    other = other_launches(job, open_) if job.instances else OtherLaunches()
+    other = passed_blocks(job, open_) if job.instances else PassedBlocks()
     if other.differs:
         return other.differs
     for e in (e for e in open_ if id(e) not in other.settled):

@@ -32,7 +32,7 @@ MOST_STATEMENTS = 4_000
 
 
 @dataclass
-class OtherLaunches:
+class PassedBlocks:
     """``settled``: conditions of the candidate, by ``id``, that came out both ways, with other numbers of blocks if not
     without; ``differs``: where the candidate does something else than the original then; '' if nowhere."""
 
@@ -40,7 +40,7 @@ class OtherLaunches:
     differs: str = ""
 
 
-def other_launches(job: Job, conditions: Sequence[Expr]) -> OtherLaunches:
+def passed_blocks(job: Job, conditions: Sequence[Expr]) -> PassedBlocks:
     """Original and candidate compared in launches of fewer blocks, for the sake of those ``conditions`` of the
     candidate that came out one way and hang on how many there are."""
     numbers = _numbers(job)
@@ -55,10 +55,10 @@ def other_launches(job: Job, conditions: Sequence[Expr]) -> OtherLaunches:
         failure = compared(one, instance)
         if failure is not None:
             told = replace(failure, sizes={**instance.sizes, **call})
-            return OtherLaunches(differs=f"in a launch of other numbers of blocks: {told}")
+            return PassedBlocks(differs=f"in a launch of other numbers of blocks: {told}")
         for at in seen:
             seen[at] |= one.coverage.outcomes.get(at, 0)
-    return OtherLaunches(frozenset(at for at, how in seen.items() if how == 3))
+    return PassedBlocks(frozenset(at for at, how in seen.items() if how == 3))
 
 
 def _numbers(job: Job) -> Mapping[str, int | str]:
@@ -88,4 +88,4 @@ def _at(instance: Instance, number: int | str) -> int:
     return evaluate(number, instance.sizes) if isinstance(number, str) else number
 
 
-__all__ = ["OtherLaunches", "other_launches"]
+__all__ = ["PassedBlocks", "passed_blocks"]
