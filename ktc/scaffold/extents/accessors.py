@@ -87,8 +87,8 @@ def with_contiguous(k: Kernel, roles: Roles) -> Roles:
                 fixed[name] = 1
     gone = {*ties, *fixed}
     kept = [tuple(n for n in names if n not in gone) for names in (roles.sizes, roles.flags)]
-    told = {"tied": {**roles.tied, **ties}, "fixed": {**roles.fixed, **fixed}}
-    return replace(roles, sizes=kept[0], flags=kept[1], **told) if gone else roles
+    tied, given = {**roles.tied, **ties}, {**roles.fixed, **fixed}
+    return replace(roles, sizes=kept[0], flags=kept[1], tied=tied, fixed=given) if gone else roles
 
 
 def whole_tensors(k: Kernel, probe: Prober, seen: Sequence[Seen], names: Collection[str]) -> dict[str, Extent]:
