@@ -75,7 +75,8 @@ def with_equal_extents(k: Kernel, roles: Roles) -> Roles:
 
 
 def with_contiguous(k: Kernel, roles: Roles) -> Roles:
-    """``roles`` with such strides as the host does not tell being those of elements that lie one after the other."""
+    """``roles`` with such strides as the host does not tell being those of elements that lie one after the other, and
+    the extents that these are made of being sizes."""
     open_ = {*roles.sizes, *roles.flags} - {*roles.tied, *roles.fixed}
     ties, fixed = dict[str, str](), dict[str, int]()
     for pointer, sizes in extents_of(k).items():
@@ -86,9 +87,11 @@ def with_contiguous(k: Kernel, roles: Roles) -> Roles:
             elif name in open_:
                 fixed[name] = 1
     gone = {*ties, *fixed}
-    kept = [tuple(n for n in names if n not in gone) for names in (roles.sizes, roles.flags)]
-    told = {"tied": {**roles.tied, **ties}, "fixed": {**roles.fixed, **fixed}}
-    return replace(roles, sizes=kept[0], flags=kept[1], **told) if gone else roles
+    extents = {n for text in ties.values() for n in names_in(text)}
+    sizes = (*roles.sizes, *(n for n in roles.flags if n in extents))
+    kept = [tuple(n for n in sizes if n not in gone), tuple(n for n in roles.flags if n not in gone | extents)]
+    tied, given = {**roles.tied, **ties}, {**roles.fixed, **fixed}
+    return replace(roles, sizes=kept[0], flags=kept[1], tied=tied, fixed=given) if gone else roles
 
 
 def whole_tensors(k: Kernel, probe: Prober, seen: Sequence[Seen], names: Collection[str]) -> dict[str, Extent]:

@@ -64,3 +64,17 @@ def test_strides_that_the_host_does_not_tell_are_those_of_elements_one_after_the
         assert d.roles.tied[f"{tensor}_strides_0"] == f"{tensor}_sizes_1 * {tensor}_sizes_2"
     x, y = (e.factors for e in d.shapes.values() if e is not None)
     assert x == y and len(x) == 3
+
+
+def test_extents_that_only_strides_are_made_of_are_sizes() -> None:
+    """A kernel that picks its places by data asks for no extent of theirs: the strides named what is no size."""
+    d = draft(
+        ktc.loads("""
+    __global__ void pick(THCDeviceTensor<float, 3> x, float* y, const int* row, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[i] = x[row[i]][row[i] / 2][0];
+    }
+    void go(THCDeviceTensor<float, 3> x, float* y, const int* row, int n) { pick<<<(n + 63) / 64, 64>>>(x, y, row, n); }
+    """).kernel
+    )
+    assert {"x_sizes_1", "x_sizes_2"} <= {*d.roles.sizes, *d.roles.tied} and not {*d.roles.flags} & {"x_sizes_1"}
