@@ -42,9 +42,9 @@ def _undivided(e: Expr) -> Expr:
         x, times = product.a, without_casts(product.b)
         if times == by:
             return x
-        if isinstance(times, Const) and isinstance(by, Const) and by.value and times.value % by.value == 0:
-            left = Const(times.value // by.value, x.type)
-            return x if left.value == 1 else Binary("*", x, left)
+        if isinstance(times, Const) and isinstance(by, Const) and isinstance(t := x.type, Scalar):
+            left, rest = divmod(times.value, by.value) if by.value else (0, 1)
+            return e if rest else x if left == 1 else Binary("*", x, Const(left, t))
     return e
 
 
