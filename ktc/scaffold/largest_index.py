@@ -38,7 +38,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )
-from ktc.ir.types import I32
+from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
 
 from .inner_strides import moved
@@ -139,7 +139,7 @@ class Largest:
 
     def _variable(self, s: Sym, b: Bounds, up: bool, depth: int) -> Polynomial | None:
         if s in self.params:
-            return self._meaning(s.name)
+            return None if isinstance(s.type, Scalar) and s.type.is_float else self._meaning(s.name)
         known = (b.most if up else b.least).get(s)
         inside = Bounds({v: x for v, x in b.most.items() if v != s}, {v: x for v, x in b.least.items() if v != s})
         if known is not None:

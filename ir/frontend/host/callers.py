@@ -21,7 +21,7 @@ from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.kernel import Launch, Param
 from ktc.ir.nodes import Const, Expr, Sym
 from ktc.ir.text import print_expr
-from ktc.ir.types import I64
+from ktc.ir.types import I64, Scalar
 from ktc.ir.walk import substitute_expr, used
 
 from .host_code import Use, host_functions, uses
@@ -49,7 +49,7 @@ def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) ->
     """The same, looking through so many functions; ``own``: the kernel's parameters."""
     told = {n for n, _ in (*launch.passed, *launch.given)}
     views = list(_views(here))
-    said = [{n: e for n, e in view.passed() if n not in told and not isinstance(e, Const)} for view in views]
+    said = [{n: e for n, e in view.passed() if n not in told and _of_sizes(e)} for view in views]
     handed = [_handed_on(view) for view in views]
     alike = {
         n: e
@@ -61,6 +61,11 @@ def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) ->
     alike |= {n: Const(v, I64) for n, v in units.items() if n not in told}
     launch = _spelled(launch, alike, own)
     return _with_callers(views[0], launch, own, hops - 1) if views and hops > 1 else launch
+
+
+def _of_sizes(e: Expr) -> bool:
+    """Whether ``e`` is made of whole numbers, and is none: ``(int)(n * scale)`` is no formula of sizes."""
+    return not isinstance(e, Const) and all(isinstance(s.type, Scalar) and s.type.is_int for s in used(e))
 
 
 def _spelled(launch: Launch, alike: Mapping[str, Expr], own: set[Sym]) -> Launch:

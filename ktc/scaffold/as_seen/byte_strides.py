@@ -29,6 +29,7 @@ def with_strides_in_elements(k: Kernel) -> Kernel:
     if not told:
         return k
     names = definitions(k.body)
+    strides = {s: e for s, e in names.items() if used(expand(e, names)) & told.keys()}
     found = set[Sym]()
 
     def element(index: Expr) -> Expr:
@@ -39,7 +40,7 @@ def with_strides_in_elements(k: Kernel) -> Kernel:
         by = without_casts(index.b)
         if not isinstance(by, Const) or not isinstance(by.value, int) or by.value < 2:
             return index
-        whole = _divided(expand(index.a, names), by.value, told)
+        whole = _divided(expand(index.a, strides), by.value, told)
         if whole is None:
             return index
         found.update(used(whole) - used(index))

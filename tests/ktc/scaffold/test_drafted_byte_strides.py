@@ -73,3 +73,16 @@ def test_a_packed_divisor_is_one_size() -> None:
     bias = d.shapes["bias"]
     assert bias is not None and bias.factors == ("width_z",)
     assert not d.doubts
+
+
+def test_what_is_divided_by_a_float_is_no_formula_of_sizes() -> None:
+    source = """
+    __global__ void nearest(const float* x, float* y, int64_t w, size_t row, float scale) {
+      const int64_t i = threadIdx.x, from = (int64_t)(blockIdx.x / scale);
+      if (i < w) y[blockIdx.x * w + i] = ((const float*)((const char*)x + from * row))[i];
+    }
+    void go(const float* x, float* y, int64_t w, int64_t h, int64_t wide, float scale) {
+      nearest<<<h, 64>>>(x, y, w, wide * sizeof(float), scale);
+    }"""
+    d = drafted(source)
+    assert d.shapes.keys() == {"x", "y"} and not any("scale" in f for e in d.shapes.values() if e for f in e.factors)

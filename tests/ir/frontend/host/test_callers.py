@@ -58,6 +58,14 @@ def test_sizes_that_callers_make_of_others(callers: str, expected: dict[str, str
     assert passed(callers) == expected
 
 
+def test_what_a_caller_makes_of_a_float_is_no_formula_of_sizes() -> None:
+    text = """__global__ void k(float* p, int n, float by) { p[threadIdx.x] = n * by; }
+              void start(float* p, int n, float by) { k<<<1, 64>>>(p, n, by); }
+              void run(float* p, int w, float by) { start(p, (int)(w * by), by); }"""
+    found = load(text, name="k.cu").launch
+    assert found is not None and not found.passed
+
+
 def test_a_number_that_only_the_grid_is_made_of() -> None:
     text = """__global__ void k(float* p, int width) { p[blockIdx.x * width + threadIdx.x] = 1; }
               void start(float* p, int blocks, int width) { k<<<blocks, 64>>>(p, width); }
