@@ -41,6 +41,7 @@ _BY_NAME: tuple[tuple[str, Dimension], ...] = (
     (r"top_?k", Dimension(2, 8)),
     (r"n?expert", Dimension(8, 128)),
     (r"vocab(ulary)?", Dimension(512, 1 << 17)),
+    (r"n?classe?", Dimension(256, 1 << 15)),
     (r"(seq|sequence|query|context|prompt|src|tgt|trg|kv|q|k)_(len|length)|seqlen|max_(step|len|length)|step_num",
      Dimension(16, 4096, True)),
     (r"batch|bsz", Dimension(2, 64, True)),

@@ -184,7 +184,7 @@ class Raise(Pass[NoArguments]):
 
         from .lanes.lane_loops import vectors_kept
         from .normalise.offsets import from_row_starts
-        from .raise_report import assumed_apart, defective, threads_left, unchecked
+        from .raise_report import assumed_apart, assumed_unseen, defective, threads_left, unchecked
         from .staging.registers import KEPT as KEPT_IN_REGISTERS
         from .tried_forms import apart, by_work_left, some
 
@@ -232,6 +232,7 @@ class Raise(Pass[NoArguments]):
                 refuted = refuted or bool(wrong)
             if not wrong and beyond and (wrong := leaves_its_buffers(kernel, raised)):
                 refuted = True
+            wrong = wrong or assumed_unseen(kernel.body, reference.never_run, said)
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))
                 said += defective(reference.defect)

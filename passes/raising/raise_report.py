@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
@@ -90,6 +90,16 @@ def unchecked(never_run: Iterable[Stmt]) -> tuple[Region, ...]:
     """Parts that no launch of the check entered: their values were not compared."""
     what = "no small launch enters this branch: it was not compared"
     return tuple(Region("unchecked", what, loc=s.loc) for s in never_run)
+
+
+def assumed_unseen(body: Body, never_run: Sequence[Stmt], said: Iterable[Region]) -> str:
+    """What is assumed of a loop that no launch of the check entered, ``body`` being the source's; '' if nothing: then
+    neither a proof nor a comparison says that its iterations may be taken apart."""
+    first = {id(s) for s in never_run}
+    branches = (b for s in walk(body) for b in bodies(s) if b and id(b[0]) in first)
+    unseen = {x.loc for b in branches for x in walk(b)}
+    found = next((r for r in said if r.kind == "assumed" and r.loc is not None and r.loc in unseen), None)
+    return f"{found}, and no small launch enters it: it was not compared" if found is not None else ""
 
 
 def defective(found: Finding | None) -> tuple[Region, ...]:

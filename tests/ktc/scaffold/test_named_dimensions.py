@@ -30,7 +30,7 @@ def drafted(source: str) -> Draft:
     [
         ("head_num", "numHeads"), ("n_heads", "nhead"), ("num_kv_heads", "head_kv"), ("size_per_head", "headDim"),
         ("batch_size", "batch"), ("max_batch_seq_len", "seqlen"), ("hidden_dim", "hiddenSize"), ("topK", "top_k"),
-        ("expert_num", "num_experts"), ("vocabSize", "vocab_size"),
+        ("expert_num", "num_experts"), ("vocabSize", "vocab_size"), ("nclasses", "num_classes"),
     ],
 )  # fmt: skip
 def test_names_of_one_dimension(name: str, like: str) -> None:
