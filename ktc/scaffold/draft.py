@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import print_expr
+from ktc.passes.raising.recognise.magic_quotients import with_quotients
 from ktc.passes.raising.recognise.vector_components import as_components
 
 from .any_sizes import with_any_sizes
 from .as_seen.byte_strides import with_strides_in_elements
-from .as_seen.packed_divisors import with_plain_divisions
 from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
@@ -57,7 +57,7 @@ def draft(k: Kernel) -> Draft:
         k, spec = guessed(k)
     elif (by_count := counted(k)) is not None:
         k, spec, blocks = by_count
-    whole = k = with_strides_in_elements(with_plain_divisions(k))
+    whole = k = with_strides_in_elements(_with_quotients(k))
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
     d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]
@@ -107,6 +107,12 @@ def draft(k: Kernel) -> Draft:
     closed(d, whole)
     check_allocations(d, seen)
     return d
+
+
+def _with_quotients(k: Kernel) -> Kernel:
+    """``k`` with quotients where it multiplies by what the host has made of a divisor: how large they are is known."""
+    divided = with_quotients(k)
+    return k if divided is None else k.with_(body=divided.read.body)
 
 
 def _tying(k: Kernel, roles: Roles, ties: Mapping[str, str]) -> Roles:
