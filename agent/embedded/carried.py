@@ -60,7 +60,7 @@ def carried(
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)
     yield from shared_columns(raised)
-    yield from counts(raised, units, facts, extents or {})
+    yield from counts(raised, units, facts, extents)
 
 
 def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Load, Sym, Var
+from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import used
 
 from .bounding import bounding, places, values
@@ -56,7 +57,8 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
     return ties
 
 
-def offsets_of(k: Kernel) -> set[str]:
+@by_identity(8)
+def offsets_of(k: Kernel) -> frozenset[str]:
     """The parameters that indices only have added to them: where something begins, which no size says anything of."""
     given, params = definitions(k), {p.sym for p in k.params}
     sources = {s: found[0] for s, found in given.items() if len(found) == 1}
@@ -67,7 +69,7 @@ def offsets_of(k: Kernel) -> set[str]:
                 added.add(term.sym)
             else:
                 others |= values(term, given)
-    return {s.name for s in added - others - bounding(k)}
+    return frozenset(s.name for s in added - others - bounding(k))
 
 
 def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str], roles: Roles) -> str | None:

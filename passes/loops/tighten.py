@@ -166,7 +166,7 @@ def _bound(e: Expr, v: Sym) -> tuple[bool, Expr] | None:
     small, large = (e.a, e.b) if e.op in ("<", "<=") else (e.b, e.a)
     if (v in used(small)) == (v in used(large)):
         return None
-    one = cast(Const(1, e.a.type), e.a.type)  # type: ignore[arg-type]
+    one = Const(1, e.a.type)  # type: ignore[arg-type]
     if v in used(small):
         sign, rest = _affine(small, v)
         other, strict = large, e.op in ("<", ">")

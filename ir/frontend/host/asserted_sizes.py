@@ -15,6 +15,7 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 
 from .host_calls import function_of_call
+from .host_conditions import is_equality, said_by
 from .tensors.laid_out import extents_alike
 
 _OF_A_LIBRARY = r"(?!CUDA|CU_|CUBLAS|CUDNN|CUFFT|CURAND|CUTLASS|NCCL|HIP|MPI|GPU|ROC)"
@@ -68,15 +69,11 @@ def is_check(stmt: Any) -> bool:
 
 def _equalities(cond: Any, holds: bool) -> Iterator[tuple[Any, Any]]:
     """What is equal where ``cond`` holds, or does not."""
-    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
-        yield from _equalities(cond.expr, not holds)
-    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
-        yield from _equalities(cond.left, holds)
-        yield from _equalities(cond.right, holds)
-    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("==" if holds else "!="):
-        yield cond.left, cond.right
-    elif holds:
-        yield from extents_alike(cond)
+    for part, true in said_by(cond, holds):
+        if is_equality(part, true):
+            yield part.left, part.right
+        elif true:
+            yield from extents_alike(part)
 
 
 __all__ = ["asserted", "asserted_equal", "ends", "is_check"]

@@ -21,7 +21,7 @@ from .api_launches import API, as_launch
 from .asserted_sizes import asserted, ends
 from .host_assignments import assign, choose, decided, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
-from .host_conditions import Condition, assumed, equal_there, parts_of, refuted
+from .host_conditions import Condition, assumed, equal_there, parts_of
 from .host_lambdas import GenericLambda, generic_lambda
 from .launch_rounds import Rounds, rounds_of, started_in
 from .launching_functions import LaunchingFunction, launching_function
@@ -255,7 +255,7 @@ class _Walk:
                 for name in changed_names(read, self.lowering.by_reference, {}) & {k.partition(".")[0] for k in env}:
                     unknown(env, name)  # if (!(in >> n)) return;
                 self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
-                env.update(decided(refuted(env, item.cond), item.cond, False))
+                env.update(decided(assumed(env, item.cond, False), item.cond, False))
             elif isinstance(item, c_ast.If) and self._mutated(item):
                 choose(item, env, self._mutated)
             elif checked := list(asserted(item)):
@@ -313,7 +313,7 @@ class _Walk:
                     self.rounds = {**self.rounds, **rounds_of(item, started, self._mutated(item.stmt))}
                 if isinstance(item, c_ast.If | IfConstexpr) and c in (item.iftrue, item.iffalse):
                     holds = c is item.iftrue
-                    inner = decided((assumed if holds else refuted)(env, item.cond), item.cond, holds)
+                    inner = decided(assumed(env, item.cond, holds), item.cond, holds)
                     if isinstance(item, IfConstexpr):
                         self.under = (*self.under, (item.cond, holds))
                     else:

@@ -32,26 +32,30 @@ def equal_there(env: dict[str, Any], subject: Any, value: Any) -> dict[str, Any]
     return env | {subject.name: c_ast.Decl(subject.name, [], [], [], [], typ, value, None)}
 
 
-def assumed(env: dict[str, Any], cond: Any) -> dict[str, Any]:
-    """``env`` where ``cond`` holds."""
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "&&":
-        return assumed(assumed(env, cond.left), cond.right)
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
-        return equal_there(equal_there(env, cond.left, cond.right), cond.right, cond.left)
+def said_by(cond: Any, holds: bool) -> Iterator[tuple[Any, bool]]:
+    """The conditions that hold, or do not, where ``cond`` ``holds``, or does not."""
     if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
-        return refuted(env, cond.expr)
-    return _truth(env, cond, "true")
+        yield from said_by(cond.expr, not holds)
+    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
+        yield from said_by(cond.left, holds)
+        yield from said_by(cond.right, holds)
+    else:
+        yield cond, holds
 
 
-def refuted(env: dict[str, Any], cond: Any) -> dict[str, Any]:
-    """``env`` where ``cond`` does not hold."""
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "||":
-        return refuted(refuted(env, cond.left), cond.right)
-    if isinstance(cond, c_ast.BinaryOp) and cond.op == "!=":
-        return equal_there(equal_there(env, cond.left, cond.right), cond.right, cond.left)
-    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
-        return assumed(env, cond.expr)
-    return _truth(env, cond, "false")
+def is_equality(cond: Any, holds: bool) -> bool:
+    """Whether two things are equal where ``cond`` ``holds``, or does not."""
+    return isinstance(cond, c_ast.BinaryOp) and cond.op == ("==" if holds else "!=")
+
+
+def assumed(env: dict[str, Any], cond: Any, holds: bool = True) -> dict[str, Any]:
+    """``env`` where ``cond`` ``holds``, or does not."""
+    for part, true in said_by(cond, holds):
+        if is_equality(part, true):
+            env = equal_there(equal_there(env, part.left, part.right), part.right, part.left)
+        else:
+            env = _truth(env, part, "true" if true else "false")
+    return env
 
 
 def _truth(env: dict[str, Any], cond: Any, value: str) -> dict[str, Any]:
@@ -76,4 +80,4 @@ def parts_of(n: Any) -> Sequence[Any]:
     return (n.body,) if isinstance(n, Lambda) else children(n)
 
 
-__all__ = ["Condition", "assumed", "equal_there", "parts_of", "refuted", "returned"]
+__all__ = ["Condition", "assumed", "equal_there", "is_equality", "parts_of", "returned", "said_by"]

@@ -39,6 +39,7 @@ from .followed_values import followed
 from .host_assignments import with_begun, with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
+from .host_conditions import said_by
 from .host_variables import host_variables, member_variables
 from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
@@ -364,7 +365,7 @@ class HostLaunch:
             with self.lowering.scoped() as scope:
                 names = {n for n in c.env if "." not in n} - self.instance.keys()
                 scope.names.update({n: LazyVal(partial(there.value, n)) for n in names})
-                for cond, holds in _parts(c.cond, c.holds):
+                for cond, holds in said_by(c.cond, c.holds):
                     try:
                         (e,) = self._inlined((self.lowering.condition(cond),), effects)
                     except KtcError:
@@ -710,17 +711,6 @@ class HostLaunch:
         return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}",
         self.lowering.place(node) or self.site.loc,
                         hint="give [launch] grid and block in workload.toml")  # fmt: skip
-
-
-def _parts(cond: Any, holds: bool) -> Iterator[tuple[Any, bool]]:
-    """The conditions that hold, or do not, where ``cond`` ``holds``, or does not."""
-    if isinstance(cond, c_ast.UnaryOp) and cond.op == "!":
-        yield from _parts(cond.expr, not holds)
-    elif isinstance(cond, c_ast.BinaryOp) and cond.op == ("&&" if holds else "||"):
-        yield from _parts(cond.left, holds)
-        yield from _parts(cond.right, holds)
-    else:
-        yield cond, holds
 
 
 def _begun(held: Any, env: Mapping[str, Any]) -> Any:
