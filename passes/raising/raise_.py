@@ -41,6 +41,7 @@ from ktc.passes.raising.check.host_sized_launches import (
 )
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
+from ktc.passes.raising.loop_names import called_apart
 from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left, refuse_waiting_blocks
 
@@ -236,7 +237,7 @@ class Raise(Pass[NoArguments]):
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))
                 said += defective(reference.defect)
-                named = named_apart(_flagged(raised), kernel)  # staging names loops
+                named = named_apart(called_apart(_flagged(raised), kernel), kernel)  # staging names loops
                 staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
             why = why or wrong

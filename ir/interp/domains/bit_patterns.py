@@ -164,6 +164,24 @@ def reinterpreted(
     return out.reshape(shape)[()]
 
 
+def numbers_of(patterns: np.ndarray, t: Scalar) -> np.ndarray:
+    """The numbers, as doubles, of which the machine's patterns in ``t`` are ``patterns``."""
+    raw = np.asarray(patterns).view(word_type(t))
+    if t.name == "bf16":
+        raw = raw.astype(np.uint32) << np.uint32(16)
+    with np.errstate(invalid="ignore"):
+        return raw.view(MACHINE[t.name]).astype(np.float64)[()]
+
+
+def patterns_of(numbers: np.ndarray, t: Scalar) -> np.ndarray | None:
+    """The machine's patterns of doubles, as unsigned words; None where ``t`` does not hold one of them exactly."""
+    whole = np.ascontiguousarray(numbers, np.float64)
+    with np.errstate(all="ignore"):
+        found = _machine_bits(whole, t).reshape(whole.shape)
+        back = numbers_of(found, t)
+    return found[()] if np.all((back == whole) | (np.isnan(back) & np.isnan(whole))) else None
+
+
 def _tried(t: Scalar, at: int) -> Iterable[int]:
     """The patterns that are tried, one after the other, for a number whose hash is ``at``."""
     if t.bits <= 16:

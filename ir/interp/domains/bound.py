@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import integers
+from .bit_patterns import numbers_of, patterns_of
 from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import LARGEST, SMALLEST, UNIT_ROUNDOFF, round_to
@@ -119,7 +120,18 @@ class BoundDomain(Domain):
         if contains(dst, src):
             return x
         v, e = self.value(x), self.error(x)
+        if not np.any(e) and holds(dst, v):
+            return self.made(v, 0.0)
         return self._in_range(v, e + u * (np.abs(v) + e) + SMALLEST[dst.name], dst)
+
+    def float_bits(self, x, src, dst):
+        """The machine's patterns, of numbers without an error: of any other, the device may have another pattern."""
+        if not src.is_float:
+            return self.made(numbers_of(x, dst), 0.0)
+        found = None if np.any(self.error(x)) else patterns_of(self.value(x), src)
+        if found is None:
+            raise self.without_patterns(src, dst)
+        return self.made(numbers_of(found, dst), 0.0) if dst.is_float else np.asarray(found).view(self.dtype(dst))[()]
 
     def truncated(self, total, terms, t):
         """Terms are aligned to the largest and cut there: each loses less than one unit in its last place."""
@@ -198,6 +210,11 @@ def contains(wide, narrow) -> bool:
     return wide == narrow or wide.bits > narrow.bits
 
 
+def holds(t, numbers) -> bool:
+    """Whether all ``numbers`` are of type ``t`` as they are."""
+    return bool(np.all(np.asarray(round_to(numbers, t)).astype(np.float64) == numbers))
+
+
 def _spread(f, v, values, errors):
     """Largest change of ``f`` when each argument moves by its error: all corners (f monotone in each argument)."""
     worst = np.zeros(np.shape(v))
@@ -210,4 +227,14 @@ def _spread(f, v, values, errors):
     return worst
 
 
-__all__ = ["FAST", "FAST_ABSOLUTE", "ULPS", "BoundDomain", "contains", "division_roundoff", "known", "quotient_error"]
+__all__ = [
+    "FAST",
+    "FAST_ABSOLUTE",
+    "ULPS",
+    "BoundDomain",
+    "contains",
+    "division_roundoff",
+    "holds",
+    "known",
+    "quotient_error",
+]

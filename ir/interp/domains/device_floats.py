@@ -7,6 +7,7 @@ import numpy as np
 from ktc.ir.types import Scalar
 
 from . import integers
+from .bit_patterns import numbers_of, patterns_of
 from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import FLOAT_DTYPES, converted, fma, round_to
@@ -71,7 +72,8 @@ class DeviceDomain(Domain):
 
 
 class DoubleDomain(DeviceDomain):
-    """All float types held in double: the accuracy reference. Bit patterns of 16- and 32-bit types are lost."""
+    """All float types held in double: the accuracy reference. Numbers that their type holds exactly have the machine's
+    patterns; those that it does not, as computed ones, have none."""
 
     name = "float64"
     has_bits = False
@@ -90,9 +92,12 @@ class DoubleDomain(DeviceDomain):
         return order_of_bits(x, signed) if t.is_float else super().bit_order(x, t, signed)
 
     def float_bits(self, x, src, dst):
-        if src.bits == 64:
-            return np.asarray(x).view(self.dtype(dst))[()]
-        return Domain.float_bits(self, x, src, dst)
+        if not src.is_float:
+            return numbers_of(x, dst)
+        found = patterns_of(x, src)
+        if found is None:
+            raise self.without_patterns(src, dst)
+        return numbers_of(found, dst) if dst.is_float else np.asarray(found).view(self.dtype(dst))[()]
 
     def float_call(self, fn, args, t):
         fn = plain_name(fn)

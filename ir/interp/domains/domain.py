@@ -100,7 +100,10 @@ class Domain(ABC):
 
     def float_bits(self, x, src: Scalar, dst: Scalar) -> Any:
         """Same-size reinterpretation with a float on at least one side."""
-        raise Unsupported(f"the '{self.name}' domain has no such bit patterns: cannot reinterpret {src} as {dst}")
+        raise self.without_patterns(src, dst)
+
+    def without_patterns(self, src: Scalar, dst: Scalar) -> Unsupported:
+        return Unsupported(f"the '{self.name}' domain has no such bit patterns: cannot reinterpret {src} as {dst}")
 
     # ---------------------------------------------------------------------------------------- shared by them all
 

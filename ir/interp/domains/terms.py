@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bound import BoundDomain, contains, division_roundoff, known, quotient_error
+from .bound import BoundDomain, contains, division_roundoff, holds, known, quotient_error
 from .domain import Domain
 from .rounding import LARGEST, SMALLEST, UNIT_ROUNDOFF
 
@@ -77,6 +77,8 @@ class TermsDomain(BoundDomain):
     def float_cast(self, x, src, dst):
         if not (src.is_float and dst.is_float) or contains(dst, src):
             return super().float_cast(x, src, dst)
+        if not np.any(self.error(x)) and holds(dst, x["value"]):
+            return self.made(x["value"], 0.0)
         u = UNIT_ROUNDOFF[dst.name]
         passed = x["inherited"] + u * self.error(x) + SMALLEST[dst.name]
         return _in_range(dst, x["value"], x["size"], x["linear"] + u, x["square"] + u**2, passed)
