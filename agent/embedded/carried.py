@@ -14,9 +14,9 @@ from ktc.ir.analysis.planner_facts import facts as facts_at
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Atomic, For, Par, Reduce, Stmt, bodies
-from ktc.ir.types import Scalar
-from ktc.ir.walk import used, walk
+from ktc.ir.nodes import Atomic, For, Load, Par, Reduce, Stmt, bodies
+from ktc.ir.types import Scalar, Vec
+from ktc.ir.walk import all_exprs, used, walk
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.core.places import PARALLEL, places_of
@@ -57,7 +57,6 @@ def carried(
         yield from tables(raised)
         yield from taps(raised)
     yield from online(raised, units)
-    yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)
     yield from shared_columns(raised)
     yield from counts(raised, units, facts, extents)
@@ -130,13 +129,20 @@ def whole_sums(raised: Kernel, units: int) -> Iterator[Idea]:
     for site in PASSES["split-reduction"].sites(raised):
         if _over_blocks(site.step, "x"):
             loop = site.step.kwargs["loop"]
-            levels = f"[vec $V, thread.x $T, unroll $U:(2,4,8), block.x $PARTS:({blocks}), seq]"
-            tiles = "[vec $V, thread.x $T, unroll $U:(2,4,8), seq $S:(1,2,4), block.x]"
-            for name in _reductions(raised, site.step):
+            sums = _reductions(raised, site.step)
+            lanes = "" if any(map(_takes_vectors, sums)) else "vec $V, "
+            levels = f"[{lanes}thread.x $T, unroll $U:(2,4,8), block.x $PARTS:({blocks}), seq]"
+            tiles = f"[{lanes}thread.x $T, unroll $U:(2,4,8), seq $S:(1,2,4), block.x]"
+            for name in (s.var.name for s in sums):
                 joined = f"split-reduction{{loop={loop} map={tiles}}} | reduce-strategy{{loop={name} strategy=atomic}}"
-                yield joined, "one sum, joined by atomics as the source's are", 5.0
-            yield f"split-reduction{{loop={loop} map={levels}}}", "one sum by resident blocks", 4.0
+                yield joined, "one sum, joined by atomics as the source's are", 25.0
+            yield f"split-reduction{{loop={loop} map={levels}}}", "one sum by resident blocks", 20.0
             yield str(site.step), "one sum, a part a block", 2.0
+
+
+def _takes_vectors(s: Reduce) -> bool:
+    """Whether each term of ``s`` is of vectors already: more of them side by side would only spread threads apart."""
+    return any(isinstance(e, Load) and isinstance(e.type, Vec) for e in all_exprs(s.body))
 
 
 def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
@@ -246,10 +252,10 @@ def _over_blocks(step: Step, axis: str) -> bool:
     return isinstance(levels, DistSpec) and any((lv.kind, lv.axis) == ("block", axis) for lv in levels.levels)
 
 
-def _reductions(raised: Kernel, step: Step) -> list[str]:
-    """The loops of the reductions over blocks that ``step`` makes, where atomics take their results."""
+def _reductions(raised: Kernel, step: Step) -> list[Reduce]:
+    """The reductions over blocks that ``step`` makes, where atomics take their results."""
     done = apply_script(raised, Script((step,))).kernel
-    return [s.var.name for s in done.body if isinstance(s, Reduce) and any(isinstance(x, Atomic) for x in done.body)]
+    return [s for s in done.body if isinstance(s, Reduce) and any(isinstance(x, Atomic) for x in done.body)]
 
 
 def _levels(p: Par, kind: str) -> bool:
@@ -266,4 +272,4 @@ def _blocks_alone(k: Kernel, inner: Stmt) -> list[tuple[Par, str]]:
     return [(p, f"block.{_axis(p)}") for p in _around(k, inner) if _levels(p, "thread")]
 
 
-__all__ = ["carried"]
+__all__ = ["carried", "whole_sums"]

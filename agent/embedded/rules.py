@@ -17,7 +17,7 @@ from ktc.ir.walk import walk
 from ktc.passes.core.script import DistSpec
 
 from .block_phases import phases
-from .carried import carried
+from .carried import carried, whole_sums
 from .cpu_nests import cpu_nests
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
@@ -117,8 +117,10 @@ class Rules:
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         able = _able(o)
         units = max(1, o.device.compute_units)
+        sums = list(whole_sums(raised, units))
         first = chain(
-            repeated_updates(raised, units, o.facts, able),
+            sums,
+            () if sums else repeated_updates(raised, units, o.facts, able),  # one sum is more than updates that repeat
             phases(raised, able, units, o.facts) if gpu else (),
             walked_points(raised, units, o.facts, able) if gpu else (),
             joined_sums(raised, units, o.facts, able) if gpu else (),

@@ -43,14 +43,17 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     For,
+    If,
     Par,
     Reduce,
     Select,
     Sym,
     Var,
+    bodies,
+    fresh,
 )
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, map_body, used, used_in, walk
+from ktc.ir.walk import assigned, keep, map_body, map_expr, used, used_in, walk
 from ktc.passes.core.argument_kinds import KnobSpec, Loops
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -61,6 +64,7 @@ from ktc.passes.core.script import DistSpec
 from ktc.passes.mapping.distribute import DOMAINS, check_levels, set_distribution
 from ktc.passes.shared.accumulations import accumulations
 from ktc.passes.shared.grid_reductions import is_last_act
+from ktc.passes.shared.joined_index import over_both
 from ktc.passes.shared.loop_bounds import upper_bound
 from ktc.passes.shared.serial_sums import converted
 
@@ -178,7 +182,7 @@ def _joined(p: Par, r: Reduce) -> Whole | None:
         assert isinstance(a.sym.type, Scalar)
         if simplify(a.init) != identity(a.op, a.sym.type) or any(p.var in used(i) for i in x.index):
             return None
-    whole = _one_each(p, r) or _grid_stride(p, r)
+    whole = _one_each(p, r) or _grid_stride(p, r) or _every_place(p, r)
     return None if whole is None or used_in(whole.body) & {p.var, r.var} else Whole((*whole.body, *after), whole.var)
 
 
@@ -254,6 +258,19 @@ def _grid_stride(p: Par, r: Reduce) -> Whole | None:
     return Whole((reduce,), loop.var)
 
 
+def _every_place(p: Par, r: Reduce) -> Whole | None:
+    """Terms that only depend on ``b * T + t``, such as vectors: all of them, with the guards that they have."""
+    if any(not isinstance(s, If) for s in walk(r.body) if bodies(s)):
+        return None
+    t = r.var.type
+    assert isinstance(t, Scalar)
+    i = fresh(r.var.stem, t)
+    on = over_both(r.var, p.var, r.hi, i)
+    accs = tuple(dataclasses.replace(a, value=map_expr(a.value, on)) for a in r.accs)
+    hi = simplify(mul(cast(p.hi, t), cast(r.hi, t)))
+    return Whole((Reduce(accs, i, Const(0, t), hi, (), map_body(r.body, keep, on), loc=r.loc, tags=r.tags),), i)
+
+
 def _same(a: Expr, b: Expr) -> bool:
     return same_value(_signed(a), _signed(b))
 
@@ -261,7 +278,6 @@ def _same(a: Expr, b: Expr) -> bool:
 def _signed(e: Expr) -> Expr:
     """``e`` with index arithmetic in ``int``: launches and loop bounds here stay below 2^31."""
     from ktc.ir.nodes import Cast
-    from ktc.ir.walk import map_expr
 
     def on(x: Expr) -> Expr:
         if isinstance(x, Cast) and isinstance(x.to, Scalar) and x.to.is_int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Container, Iterator
 
-from ktc.ir.arith.affine import LinearForm, linear_form, mentions
+from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, mul, simplify
 from ktc.ir.nodes import (
@@ -54,6 +54,7 @@ from ktc.ir.walk import (
 )
 from ktc.passes.raising.recognise.guards import stripped
 from ktc.passes.shared.equal_integers import same
+from ktc.passes.shared.joined_index import over_both, together
 from ktc.passes.shared.loop_bounds import upper_bound
 
 
@@ -205,15 +206,7 @@ def rewritten(
     wt = w.type
     assert isinstance(wt, Scalar)
 
-    def on(e: Expr) -> Expr:
-        form = _together(e, fast, slow, extent)
-        if form is None:
-            return e
-        t = e.type
-        assert isinstance(t, Scalar)
-        both = mul(cast(Var(w), t), cast(form.coeff(fast), t))
-        return both if is_const(form.rest, 0) else add(both, form.rest)
-
+    on = over_both(fast, slow, extent, w)
     if named is not None:
         assert isinstance(named, Decl)
         body = map_body(body, lambda s: None if s is named else s)
@@ -224,24 +217,12 @@ def rewritten(
     return (w, body) if w in used_in(body) else None
 
 
-def _together(e: Expr, fast: Sym, slow: Sym, extent: Expr) -> LinearForm | None:
-    """``e`` as a linear form in which the two occur as a multiple of ``fast + extent * slow``."""
-    t = e.type
-    if not isinstance(t, Scalar) or not t.is_int or not mentions(e, {fast, slow}):
-        return None
-    form = linear_form(e, {fast, slow})
-    if form is None or fast not in form.coeffs or slow not in form.coeffs:
-        return None
-    a, b = form.coeff(fast), form.coeff(slow)
-    return form if same(mul(a, cast(extent, a.type)), b) else None  # type: ignore[arg-type]
-
-
 def _wide_type(body: Body, fast: Sym, slow: Sym, extent: Expr, rounds: Expr | None) -> Scalar | None:
     """The type of 64 bits that ``body`` needs for the two together, if it does."""
     sizes = [s.type for s in used(rounds)] if rounds is not None else []
     if not any(isinstance(t, Scalar) and t.is_int and t.bits > 32 for t in sizes):
         return None
-    found = {e.type for e in all_exprs(body) for e in walk_expr(e) if _together(e, fast, slow, extent) is not None}
+    found = {e.type for e in all_exprs(body) for e in walk_expr(e) if together(e, fast, slow, extent) is not None}
     wide = [t for t in found if isinstance(t, Scalar) and t.bits > 32]
     return min(wide, key=lambda t: not t.is_signed, default=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.agent.build import Builder
-from ktc.agent.embedded.carried import counts
+from ktc.agent.embedded.carried import counts, whole_sums
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.text import parse_kernel
 
@@ -48,3 +48,19 @@ def test_a_block_counts_as_many_elements_as_the_array_has() -> None:
     assert len(ideas) == 2 and all("privatize-atomics{array=count bins=7 copies=" in s for s in ideas)
     assert all(s.endswith("bins=8192 copies=1}") for s, _, _ in counts(kernel, 100, extents={"count": 8192}))
     assert list(counts(kernel, 100, extents={"count": 8193})) == []
+
+
+def test_terms_that_are_vectors_are_not_put_side_by_side() -> None:
+    wide = (
+        "kernel total(out: f32* restrict, x: f32 const* restrict align 16, n: i32)\n"
+        "  par b in 0..cdiv(n, 512) @ [block.x]\n"
+        "    reduce(+) s: f32 = 0.0 over t in 0..128 @ [thread.x 128]\n"
+        "      let four: f32x4 = x[(b * 128 + t) * 4 +: 4]\n"
+        "      yield four[0] + four[1]\n"
+        "    atomic add out[0], s\n"
+    )
+    single = wide.replace("f32x4 = x[(b * 128 + t) * 4 +: 4]", "f32 = x[b * 128 + t]").replace(
+        "four[0] + four[1]", "four"
+    )
+    first = [next(s for s, _, _ in whole_sums(parse_kernel(text), 100)) for text in (wide, single)]
+    assert "[thread.x $T, unroll" in first[0] and "[vec $V, thread.x $T, unroll" in first[1]

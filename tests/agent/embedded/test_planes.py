@@ -19,7 +19,7 @@ kernel masked(s: f32* restrict align 16 noalias, p: f32 const* restrict align 16
     else
       var t: f32 = 0.0
       for c in 0..d
-        t += abs(p[(z * m + y) * d + c] - q[(z * m + x) * d + c])
+        t += abs(p[(z * m + y) * d + c] - q[(z * m + x) * d + c]) * f32(c)
       s[i] = t
 """
 SIZES = {"g": 4, "m": 512, "d": 64}

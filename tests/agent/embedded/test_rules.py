@@ -299,11 +299,11 @@ CARRIED |= {
 
 @pytest.mark.parametrize("name", CARRIED)
 def test_carried_and_shared_values_have_ideas_of_their_own(name):
-    from ktc.agent.embedded.carried import carried
+    from ktc.agent.embedded.carried import carried, whole_sums
 
     body, wanted = CARRIED[name]
     k = parse_kernel("kernel k(out: f32* restrict, x: f32 const* restrict, n: i32, m: i32)\n" + body)
-    ideas = [steps for steps, _, _ in carried(k, 132)]
+    ideas = [steps for steps, _, _ in (*whole_sums(k, 132), *carried(k, 132))]
     assert any(wanted in steps for steps in ideas), ideas
     assert all(apply_script(k, parse_script(steps)).refused is None for steps in ideas)
 

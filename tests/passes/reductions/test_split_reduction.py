@@ -8,7 +8,7 @@ import pytest
 
 from ktc.ir.interp import run
 from ktc.ir.kernel import bind
-from ktc.ir.nodes import Barrier, Fence
+from ktc.ir.nodes import Barrier, Fence, Par, Reduce
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.walk import map_body, walk
 from ktc.passes.lowering import materialise
@@ -188,3 +188,28 @@ def test_a_start_from_memory_is_not_read_past_the_last_row(rows: str, levels: st
         result = run(lowered, {"out": np.zeros(n * d, np.float32), "x": x, "n": n, "d": d})
         assert not [str(f) for f in result.findings if f.kind == "out-of-bounds"]
         assert np.array_equal(result.outputs["out"].reshape(n, d)[:, 0], x.reshape(n, d).max(1))
+
+
+VECTORS = parse_kernel("""\
+kernel total(out: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(cdiv(n, 32)) block(8)
+  par b in 0..cdiv(n, 32) @ [block.x]
+    reduce(+) s: f32 = 0.0 over t in 0..8 @ [thread.x 8]
+      let at: i32 = (b * 8 + t) * 4
+      let four: f32x4 = x[at +: 4]
+      yield at < n ? four[0] + four[1] + four[2] + four[3] : 0.0
+    atomic add out[0], s
+""")
+
+
+def test_a_sum_of_vectors_a_block_is_one_sum() -> None:
+    done = applied(VECTORS, "split-reduction{loop=t map=[thread.x 16, unroll 2, block.x 3, seq]}")
+    assert differs(VECTORS, done, [{"n": n} for n in (32, 96, 320)]) is None
+    (whole,) = (s for s in done.body if isinstance(s, Reduce))
+    assert not any(isinstance(s, Par) for s in done.body) and "cdiv(n, 32) * 8" in print_kernel(done), whole
+
+
+def test_a_sum_that_knows_its_block_stays_a_sum_a_block() -> None:
+    other = parse_kernel(print_kernel(VECTORS).replace("? four[0]", "? f32(b) * four[0]"))
+    script = "split-reduction{loop=t map=[thread.x 16, block.x 3, seq]}"
+    assert refused(other, script).code == "E-DIST-NEST"
