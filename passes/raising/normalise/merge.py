@@ -51,6 +51,7 @@ from ktc.ir.walk import (
     used_in,
     walk,
     walk_expr,
+    with_bodies,
 )
 from ktc.passes.raising.recognise.guards import stripped
 from ktc.passes.shared.equal_integers import same
@@ -61,7 +62,7 @@ from ktc.passes.shared.loop_bounds import upper_bound
 def merged(body: Body, outer: frozenset[Sym] = frozenset()) -> Body:
     """Every perfect nest of ``body`` merged as far as its uses allow; ``outer``: loop variables around it, and sizes of
     the launch."""
-    return tuple(_nest(s, outer) if isinstance(s, Par) else s for s in body)
+    return tuple(_nest(s, outer) if isinstance(s, Par) else with_bodies(s, lambda b: merged(b, outer)) for s in body)
 
 
 def _nest(s: Par, outer: frozenset[Sym]) -> Stmt:

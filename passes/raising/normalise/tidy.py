@@ -36,7 +36,7 @@ from ktc.ir.nodes import (
     WarpOp,
 )  # fmt: skip
 from ktc.ir.types import I32, U32, Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, keep, map_body, refresh, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.passes.raising.recognise.implied import without_implied
 from ktc.passes.shared.accumulations import accumulations, always_updated
 from ktc.passes.shared.equal_integers import same
@@ -45,7 +45,9 @@ from ktc.passes.shared.loop_bounds import upper_bound
 from .block_values import with_block_values
 from .fixed_rounds import over_elements
 from .merge import merged, simplify_casts
+from .nested_reductions import joined_reduction
 from .offsets import over_offsets
+from .sweeps.chunks_and_rest import shared_out_evenly
 
 MOST_ADDED = 1 << 16
 """Numbers up to which a constant is an offset or a stride, not one of a hash that is to wrap."""
@@ -55,7 +57,7 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     """``counted``: values that are never negative."""
     body = with_block_values(without_dead(body))
     body = map_body(body, _plainer, _plain_index)
-    body = map_body(body, _strided)
+    body = map_body(map_body(body, _strided), joined_reduction)
     body = signed_sums(map_body(merged(signed_sums(without_dead(body)), counted), keep, simplify_casts))
     body = without_implied(map_body(body, _strided))  # a guard may have stood before a strided loop
     return over_offsets(without_dead(map_body(body, _strided)))  # or around it
@@ -200,6 +202,13 @@ def _last_copies(s: Reduce) -> Reduce:
 
 def _strided(s: Stmt) -> Stmt | Body:
     """Threads that share out a loop: ``par t { for (i = lo + t; i < hi; i += T) B }`` is ``par i in lo..hi { B }``."""
+    if isinstance(s, Par) and _over_threads(s) and len(s.body) == 1 and _chooses_alike(s, way := s.body[0]):
+        assert isinstance(way, If)
+        ways = ((dataclasses.replace(s, body=b),) if b else () for b in (way.then, way.orelse))
+        then, orelse = (map_body(refresh(b), _strided) for b in ways)
+        return dataclasses.replace(way, then=then, orelse=orelse)
+    if isinstance(s, Par | Reduce) and _over_threads(s):
+        s = shared_out_evenly(s)
     if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _over_threads(s):
         before, loop = s.body[:-1], s.body[-1]
         bounds = _bounds(loop, s)
@@ -214,6 +223,16 @@ def _strided(s: Stmt) -> Stmt | Body:
         strided = _strided_reduce(s)
         return (over_elements(s) or s) if strided is s else strided
     return s
+
+
+def _chooses_alike(threads: Par, s: Stmt) -> bool:
+    """Whether ``s`` asks the same of all ``threads``, and what then follows is a loop."""
+    if not isinstance(s, If) or threads.var in used(s.cond):
+        return False
+    read = {x.buffer for x in walk_expr(s.cond) if isinstance(x, Load)}
+    changed = {x.buffer for x in walk(s.then + s.orelse) if isinstance(x, Store | Atomic)}
+    ends = [b[-1] for b in (s.then, s.orelse) if b]
+    return all(isinstance(x, For) for x in ends) and not read & changed and not _effects(s)
 
 
 def _settled(s: Stmt, loop: For) -> bool:

@@ -73,8 +73,15 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
         return fold_node(e)
 
     body = breaks_to_continues(returns_to_breaks(returns_to_continues(kernel.body)))
-    body = continues_to_guards(map_body(_sizes_in_place(kept_as_arrays(body)), keep, sizes))
+    body = continues_to_guards(map_body(_sizes_in_place(kept_as_arrays(body)), _decided, sizes))
     return returns_to_guards(_tested_in_place(versioned(body)))
+
+
+def _decided(s: Stmt) -> Stmt | Body:
+    """What a condition on launch sizes alone leaves."""
+    if isinstance(s, If) and isinstance(decided := simplify(s.cond), Const):
+        return s.then if decided.value else s.orelse
+    return s
 
 
 def _sizes_in_place(body: Body) -> Body:

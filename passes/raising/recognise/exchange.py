@@ -68,10 +68,12 @@ from ktc.passes.raising.normalise.exchange_form import (
 from ktc.passes.raising.normalise.extremes import with_extremes
 from ktc.passes.raising.normalise.postponed import postponed
 from ktc.passes.raising.normalise.privates import recomputable
-from ktc.passes.raising.normalise.split_sweeps import swept_twice
+from ktc.passes.raising.normalise.sweeps.split_moments import moments_apart
+from ktc.passes.raising.normalise.sweeps.split_sweeps import swept_twice
 from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 
+from .agreed_values import Agreed
 from .exchange_meanings import Below, Meaning, Prefix, Steps
 from .exchange_probe import Cell, Probe
 from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
@@ -105,6 +107,8 @@ class Exchange:
         self.constants = recomputable(body, set(declared(body)))
         self.probe.starts = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and isinstance(s.init, Const)}
         body = self._list(body)
+        if self.algebraic:
+            body = moments_apart(without_dead(body))
         return swept_twice(without_dead(body)) if self.online else body
 
     def _normal(self, body: Body) -> Body:
@@ -137,15 +141,18 @@ class Exchange:
 
     def _list(self, body: Body) -> Body:
         out: list[Stmt] = []
+        shared = Agreed(self.private)
         k = 0
         while k < len(body):
-            s = body[k]
+            s = shared.without_shuffles(body[k])
+            body = body if s is body[k] else (*body[:k], s, *body[k + 1 :])
             found = self._match(body, k, out)
             if found is not None:
                 reductions, body = found
                 out += reductions
                 k = 0
                 continue
+            shared.after(s)
             k += 1
             if isinstance(s, If) and communicates(s):
                 s = dataclasses.replace(s, then=self._list(s.then), orelse=self._list(s.orelse))

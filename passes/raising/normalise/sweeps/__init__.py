@@ -1,0 +1,1 @@
+"""Sweeps that keep several values up to date at once, as sweeps that each compute one."""

@@ -1,0 +1,178 @@
+"""A sweep that keeps a running mean becomes plain sums, once the threads' parts are reductions.
+
+before                                                        after
+    for i: c, m, q = these and x[i] (``running_moments``)         for i: c += 1, s += x[i]
+    reduce(+) count of c, total of c * m                          reduce(+) count of c, total of s
+    let mean = total / count                                      let mean = total / count
+    reduce(+) all of q + (m - mean)^2 * c                         for i: z += (x[i] - mean)^2
+                                                                  reduce(+) all of z
+
+A thread's c m is the sum of its elements, and q + (m - mean)^2 c that of their squared distances from any ``mean``.
+What is gained: no quotient an element, each of which has to wait for the one before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from ktc.ir.analysis.effects import has_effect
+from ktc.ir.fold import cast
+from ktc.ir.nodes import Acc, Assign, Binary, Body, Cast, Decl, Expr, For, If, Reduce, Stmt, Sym, Var, While, fresh
+from ktc.ir.types import scalar_of
+from ktc.ir.walk import assigned, declared, refresh, used, used_in, with_bodies
+from ktc.passes.shared.running_moments import State, Update, update_of, zero_of
+from ktc.passes.shared.two_sweeps import from_zero
+
+
+def moments_apart(body: Body, around: Body = ()) -> Body:
+    """``body``, in thread form, with every such sweep as sums. ``around``: what has run before it."""
+    out: list[Stmt] = []
+    rest = list(body)
+    while rest:
+        s = rest.pop(0)
+        split = _split(around, tuple(out), (s, *rest)) if isinstance(s, Reduce) else None
+        if split is not None:
+            before, after = split
+            out, rest = [*before, after[0]], [*after[1:]]
+        else:
+            out.append(_inside(s, (*around, *out)))
+    return tuple(out)
+
+
+def _inside(s: Stmt, before: Body) -> Stmt:
+    if isinstance(s, If):
+        then, orelse = moments_apart(s.then, before), moments_apart(s.orelse, before)
+        return s if (then, orelse) == (s.then, s.orelse) else dataclasses.replace(s, then=then, orelse=orelse)
+    return with_bodies(s, moments_apart) if isinstance(s, For | While) else s
+
+
+def _split(around: Body, before: Body, rest: Body) -> tuple[Body, Body] | None:
+    """``before`` and ``rest``, which begins with a reduction of a running mean's parts, with plain sums."""
+    found = _parts(rest)
+    if found is None:
+        return None
+    state, mean, second = found
+    last = max((k for k, s in enumerate(before) if assigned((s,)) & state.syms), default=-1)
+    first = next(
+        (k for k, s in enumerate(before) if assigned((s,)) & state.syms and not isinstance(s, Decl | Assign)), -1
+    )
+    region = before[first : last + 1]
+    if first < 0 or any(has_effect(s) for s in before[first:]) or not from_zero((*around, *before[:first]), state.syms):
+        return None
+    total = fresh(f"{state.mean.stem}_sum", state.mean.type)
+    sums = _swept(region, state, lambda u: (u.counting, _adding(total, u.value)))
+    if sums is None or used_in(before[last + 1 :]) & state.syms or used_in(sums) & (state.syms - {state.count}):
+        return None
+    before = (*before[:first], Decl(total, zero_of(total)), *sums, *before[last + 1 :])
+    head = _with_value(rest[0], _weighted(state), Var(total))
+    if second is None:
+        return None if used_in((head, *rest[1:])) & (state.syms - {state.count}) else (before, (head, *rest[1:]))
+    squares = fresh(f"{state.mean.stem}_squares", state.mean.type)
+    again = _again((*around, *before[:first]), region, state, squares, mean)
+    tail = rest[second]
+    assert isinstance(tail, Reduce)
+    tail = _with_value(tail, _apart(state, mean), Var(squares))
+    between = rest[1:second]
+    moved = used_in(region) & assigned(between)
+    if again is None or moved or any(has_effect(s) for s in between):
+        return None
+    after = (head, *between, *again, tail, *rest[second + 1 :])
+    return None if used_in(after) & (state.syms - {state.count}) else (before, after)
+
+
+def _parts(rest: Body) -> tuple[State, Sym, int | None] | None:
+    """The state whose mean ``rest`` begins to reduce, the variable of the whole mean, and where in ``rest`` the sum of
+    squares is reduced, if it is."""
+    head = rest[0]
+    assert isinstance(head, Reduce)
+    for a in head.accs:
+        pair = _product(a.value) if a.op == "+" and not head.body else None
+        if pair is None:
+            continue
+        mean = next((s.sym for s in rest if isinstance(s, Decl) and _is_quotient(s.init, a.sym)), None)
+        if mean is None:
+            continue
+        for k, s in enumerate(rest[1:], 1):
+            for b in s.accs if isinstance(s, Reduce) and not s.body else ():
+                second = b.value.a if isinstance(b.value, Binary) and b.op == "+" else None
+                state = State(*pair, second.sym) if isinstance(second, Var) else None
+                if state is not None and b.value == _apart(state, mean):
+                    return state, mean, k
+        return State(*pair), mean, None
+    return None
+
+
+def _product(e: Expr) -> tuple[Sym, Sym] | None:
+    """(c, m) of ``c * m``."""
+    if not (isinstance(e, Binary) and e.op == "*" and isinstance(e.b, Var)):
+        return None
+    count = e.a.x if isinstance(e.a, Cast) else e.a
+    return (count.sym, e.b.sym) if isinstance(count, Var) else None
+
+
+def _is_quotient(e: Expr | None, of: Sym) -> bool:
+    return isinstance(e, Binary) and e.op == "/" and e.a == Var(of)
+
+
+def _weighted(state: State) -> Expr:
+    return Binary("*", cast(Var(state.count), scalar_of(state.mean.type)), Var(state.mean))
+
+
+def _apart(state: State, mean: Sym) -> Expr:
+    """As ``Moment`` of :mod:`ktc.passes.raising.recognise.exchange_meanings` writes it."""
+    assert state.second is not None
+    d = Binary("-", Var(state.mean), Var(mean))
+    weight = cast(Var(state.count), scalar_of(state.second.type))
+    return Binary("+", Var(state.second), Binary("*", Binary("*", d, d), weight))
+
+
+def _with_value(s: Stmt, old: Expr, new: Expr) -> Stmt:
+    assert isinstance(s, Reduce)
+
+    def on(a: Acc) -> Acc:
+        return dataclasses.replace(a, value=new) if a.value == old else a
+
+    return dataclasses.replace(s, accs=tuple(map(on, s.accs)))
+
+
+def _adding(total: Sym, value: Expr) -> Assign:
+    return Assign(total, Binary("+", Var(total), cast(value, scalar_of(total.type))))
+
+
+def _again(earlier: Body, region: Body, state: State, squares: Sym, mean: Sym) -> Body | None:
+    """``region`` once more, for the squared distances from ``mean``, with variables of its own."""
+
+    def adding(u: Update) -> Body:
+        d = Binary("-", cast(u.value, scalar_of(mean.type)), Var(mean))
+        return (_adding(squares, Binary("*", d, d)),)
+
+    swept = _swept(region, state, adding)
+    moving = assigned(region) - state.syms - set(declared(region))
+    starts = [next((s for s in reversed(earlier) if isinstance(s, Decl) and s.sym == v), None) for v in moving]
+    known = [s for s in starts if s is not None and s.init is not None and not used(s.init) & assigned(region)]
+    inside = assigned(tuple(s for s in earlier if not isinstance(s, Decl)))
+    if swept is None or used_in(swept) & state.syms or len(known) != len(moving) or moving & inside:
+        return None
+    own = refresh((*known, *swept))
+    return (Decl(squares, zero_of(squares)), *own)
+
+
+def _swept(body: Body, state: State, instead: Callable[[Update], Body]) -> Body | None:
+    """``body`` with ``instead`` of each update of ``state``; None if it does anything else with it."""
+    if any(isinstance(s, Decl | Assign) and s.sym in state.syms for s in body):
+        update = update_of(body, state)
+        return None if update is None else (*update.before, *instead(update), *update.after)
+    failed = False
+
+    def inner(part: Body) -> Body:
+        nonlocal failed
+        swept = _swept(part, state, instead)
+        failed |= swept is None
+        return part if swept is None else swept
+
+    done = tuple(with_bodies(s, inner) if assigned((s,)) & state.syms else s for s in body)
+    return None if failed else done
+
+
+__all__ = ["moments_apart"]

@@ -1,0 +1,171 @@
+"""Running means: statements that bring a count, a mean and a sum of squared distances from it up to date.
+
+    c = c + 1                       c = the number of values x so far
+    d = x - m                       m = their mean
+    m = m + d / c                   q = the sum of (x - m)^2
+    q = q + d * (x - m)
+
+(Welford, Technometrics 4, 1962.) How it is spelled does not matter: what the statements make of the three is compared
+with what they should be, at random points modulo a prime.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ktc.ir.interp.domains.field import P
+from ktc.ir.nodes import Assign, Binary, Body, Call, Cast, Const, Decl, Expr, Stmt, Sym, Unary, Var
+from ktc.ir.types import Scalar, scalar_of
+from ktc.ir.walk import assigned, substitute_expr, used, used_in
+
+DRAWS = 4
+"""Random points at which two rational functions of few variables are held to be one."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The variables of a running mean; ``second`` may be missing."""
+
+    count: Sym
+    mean: Sym
+    second: Sym | None = None
+
+    @property
+    def syms(self) -> frozenset[Sym]:
+        return frozenset({self.count, self.mean} | ({self.second} if self.second is not None else set()))
+
+
+@dataclass(frozen=True)
+class Update:
+    """A list of statements that takes ``value`` in: what it does before and after, and how it counts."""
+
+    before: Body
+    value: Expr
+    counting: Assign
+    after: Body
+
+
+def update_of(body: Body, state: State) -> Update | None:
+    """What ``body`` does, if its statements bring ``state`` up to date once and do nothing else with it."""
+    about = [k for k, s in enumerate(body) if used_in((s,)) & state.syms or assigned((s,)) & state.syms]
+    if not about:
+        return None
+    first, last = about[0], about[-1]
+    env: dict[Sym, Expr] = {}
+    between: list[Stmt] = []
+    counting: Assign | None = None
+    for s in body[first : last + 1]:
+        value = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
+        if value is None or not isinstance(s, Decl | Assign):
+            return None
+        if isinstance(s, Decl) and not used(value) & (state.syms | env.keys()):
+            between.append(s)
+            continue
+        if isinstance(s, Assign) and s.sym not in state.syms | env.keys():
+            return None
+        env[s.sym] = substitute_expr(value, env)
+        counting = s if isinstance(s, Assign) and s.sym == state.count else counting
+    if counting is None or not state.syms <= env.keys() or used_in(body[last + 1 :]) & env.keys():
+        return None
+    found = next((x for x in _taken(env[state.mean], state) if _is_welford(state, env, x)), None)
+    return Update((*body[:first], *between), found, counting, body[last + 1 :]) if found is not None else None
+
+
+def _taken(mean: Expr, state: State) -> Iterator[Expr]:
+    """What the new mean is computed from, beside the state."""
+    seen: set[Expr] = set()
+    for e in _leaves(mean, state.syms):
+        t = e.type
+        if e not in seen and isinstance(t, Scalar) and t.is_float and not isinstance(e, Const):
+            seen.add(e)
+            yield e
+
+
+def _leaves(e: Expr, known: frozenset[Sym]) -> Iterator[Expr]:
+    """The largest parts of ``e`` that do not mention ``known``."""
+    if not used(e) & known:
+        yield e
+        return
+    for part in _parts(e):
+        yield from _leaves(part, known)
+
+
+def _parts(e: Expr) -> tuple[Expr, ...]:
+    match e:
+        case Binary():
+            return e.a, e.b
+        case Cast() | Unary():
+            return (e.x,)
+        case Call():
+            return tuple(e.args)
+    return ()
+
+
+def _is_welford(state: State, env: Mapping[Sym, Expr], x: Expr) -> bool:
+    """Whether the values ``env`` of the state's variables take ``x`` in."""
+    rng = random.Random(48)
+    try:
+        return all(_agrees(state, env, x, rng) for _ in range(DRAWS))
+    except (KeyError, ZeroDivisionError, ValueError):
+        return False
+
+
+def _agrees(state: State, env: Mapping[Sym, Expr], x: Expr, rng: random.Random) -> bool:
+    at: dict[Expr, int] = {Var(s): rng.randrange(1, P) for s in state.syms}
+
+    def value(e: Expr) -> int:
+        if e not in at and not used(e) & state.syms and not isinstance(e, Const):
+            at[e] = rng.randrange(1, P)
+        return at[e] if e in at else _computed(e, value)
+
+    c, m, taken = at[Var(state.count)], at[Var(state.mean)], value(x)
+    count, mean = value(env[state.count]), value(env[state.mean])
+    if count != (c + 1) % P or (mean * count - c * m - taken) % P:
+        return False
+    if state.second is None:
+        return True
+    apart = value(env[state.second]) - at[Var(state.second)]
+    return (apart - (taken - m) * (taken - mean)) % P == 0
+
+
+def _computed(e: Expr, at: Callable[[Expr], int]) -> int:
+    """``e`` modulo the prime, of its parts' values ``at``. Raises KeyError for what is no rational function."""
+    match e:
+        case Const():
+            number = Fraction(e.value)
+            return number.numerator * pow(number.denominator, -1, P) % P
+        case Cast() if e.style != "bit":
+            return at(e.x)
+        case Unary(op="-"):
+            return -at(e.x) % P
+        case Binary():
+            return _OPERATIONS[e.op](at(e.a), at(e.b))
+        case Call():
+            return _FUNCTIONS[e.fn](*map(at, e.args))
+    raise KeyError(type(e).__name__)
+
+
+_OPERATIONS: Mapping[str, Callable[..., int]] = {
+    "+": lambda a, b: (a + b) % P,
+    "-": lambda a, b: (a - b) % P,
+    "*": lambda a, b: a * b % P,
+    "/": lambda a, b: a * pow(b, -1, P) % P,
+}
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {
+    "fma": lambda a, b, c: (a * b + c) % P,
+    "rcp": lambda a: pow(a, -1, P),
+    "fast_rcp": lambda a: pow(a, -1, P),
+    "div": _OPERATIONS["/"],
+    "fast_div": _OPERATIONS["/"],
+}
+
+
+def zero_of(s: Sym) -> Const:
+    t = scalar_of(s.type)
+    return Const(0.0 if t.is_float else 0, t)
+
+
+__all__ = ["State", "Update", "update_of", "zero_of"]
