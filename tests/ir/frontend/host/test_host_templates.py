@@ -45,6 +45,11 @@ def found(text: str, guessed: bool = False) -> list[str]:
          "void g(float* p) { L<float>::run<64>(p); }", ["float, 64"]),
         ("template <typename A> struct L { void run(A* p) { k<A, 2><<<1, 32>>>(p); } }; template struct L<int>;",
          ["int, 2"]),
+        ("template <typename A> struct L { void run(A* p); template <int M> void all(A* p); };\n"
+         "template <typename A> void L<A>::run(A* p) { k<A, 2><<<1, 32>>>(p); }\n"
+         "template void L<float>::run(float* p); template void L<double>::run(double* p);", ["float, 2", "double, 2"]),
+        ("template <typename A> struct L { template <int M> void run(A* p) { k<A, M><<<1, 32>>>(p); } };\n"
+         "template void L<float>::run<5>(float* p);", ["float, 5"]),
         ("void g(Tensor x) { auto kern = &k<float, 2>; kern<<<1, 32>>>(x.data_ptr<float>()); }", ["float, 2"]),
         ("void g(Tensor x) { cudaLaunchKernel((void*)k<float, 2>, dim3(1), dim3(32), args, 0, 0); }", ["float, 2"]),
         ("template __global__ void k<int, 7>(int*);", ["int, 7"]),
