@@ -110,7 +110,8 @@ class Indices:
 
 def block_extents(k: Kernel) -> dict[str, int]:
     """Threads along the axes of which the body says how many there are: ``blockIdx.x * 16 + threadIdx.x`` has 16, and
-    so has ``tile[threadIdx.x] = ...`` of 16 elements, and ``tile[threadIdx.y + j]`` in a loop that counts ``j`` by 16.
+    so has ``tile[threadIdx.x] = ...`` of 16 elements, and ``tile[threadIdx.y + j]`` in a loop that counts ``j`` by 16,
+    or one that begins at ``threadIdx.y``.
     Empty if they are too many together."""
     indices = Indices(k)
     apart: dict[str, int] = {}
@@ -123,6 +124,8 @@ def block_extents(k: Kernel) -> dict[str, int]:
                 apart[threads[0]] = far // near
     fit = dict(sorted((*_tiles(k, indices), *_strides(k, indices)), key=lambda r: -r[1]))
     found = {a: min(apart.get(a, MOST_THREADS), fit.get(a, MOST_THREADS)) for a in {**apart, **fit}}
+    rows = Indices(k, found)  # threads that are counted row by row, where it is known how long those are
+    found = {**dict(sorted(_tiles(k, rows), key=lambda r: -r[1])), **found} if found else found
     threads_in_all = 1
     for n in found.values():
         threads_in_all *= n
@@ -188,11 +191,12 @@ def _strides(k: Kernel, indices: Indices) -> Iterator[tuple[str, int]]:
         if not isinstance(s, For) or by is None or by < 2:
             continue
         inside = (x for y in walk(s.body) for e in (*stmt_exprs(y), *getattr(y, "index", ())) for x in walk_expr(e))
-        for e in (x for x in inside if isinstance(x, Binary) and x.op == "+" and Var(s.var) in (x.a, x.b)):
-            other = e.a if e.b == Var(s.var) else e.b
-            near = [(a, n) for a in "xyz" if (n := indices.step(other, "thread", a, first_round=False))]
-            if len(near) == 1 and near[0][1] > 0 and by % near[0][1] == 0 and by > near[0][1]:
-                yield near[0][0], int(by) // near[0][1]
+        sums = (x for x in inside if isinstance(x, Binary) and x.op == "+" and Var(s.var) in (x.a, x.b))
+        for e in (s.init, *(x.a if x.b == Var(s.var) else x.b for x in sums)):
+            axes = {x.axis for x in indices.hardware(e) if x.level == "thread"}
+            near = indices.step(e, "thread", min(axes), first_round=False) if len(axes) == 1 else None
+            if near is not None and 0 < near < by and by % near == 0:
+                yield min(axes), int(by) // near
 
 
 def _is_shared(s: Sym) -> bool:

@@ -143,6 +143,20 @@ class HostLaunch:
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
             return passed + tuple(self._asserted(effects, {*dict(passed)}))
 
+    def numbers(self, but: Collection[Sym]) -> dict[str, int]:
+        """The integers that this launch passes as numbers for parameters, none of those of ``but``."""
+        found: dict[str, int] = {}
+        with self._followed() as effects:
+            for p, a in self.pairs():
+                if p.sym in but or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
+                    continue
+                try:
+                    (e,) = self._inlined((self._int(a),), effects)
+                except KtcError:
+                    continue
+                found |= {p.sym.name: int(e.value)} if isinstance(e := integer_form(e), Const) else {}
+        return found
+
     @contextmanager
     def _followed(self) -> Iterator[list]:
         """The scope in which expressions of the launch mean what they do at it; what following them does."""

@@ -335,3 +335,37 @@ def test_a_grid_that_loops_go_over_has_a_thread_for_each_iteration(tmp_path: Pat
     assert program.source is not None
     text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
     assert f'value = "{number}"' in text and any("how the host computes" in t for t in todo)
+
+
+SUMS = """
+__global__ void sums(const float* x, float* out, int rows, int cols) {
+  __shared__ float part[128];
+  int tid = threadIdx.y * blockDim.x + threadIdx.x, j = blockIdx.x * 32 + threadIdx.x;
+  float sum = 0.0f;
+  for (int i = threadIdx.y; i < rows; i += 4)
+    if (j < cols) sum += x[i * cols + j];
+  part[tid] = sum;
+  __syncthreads();
+  for (int half = 64; half > 0; half >>= 1) {
+    if (tid < half) part[tid] += part[tid + half];
+    __syncthreads();
+  }
+  if (tid == 0) out[blockIdx.x] = part[0];
+}
+void go(dim3 grid, dim3 block, const float* x, float* out, int rows, int cols) {
+  sums<<<grid, block>>>(x, out, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SUMS,
+        SUMS.replace("int i = threadIdx.y; i < rows; i += 4", "int i = threadIdx.y; i < rows; i += blockDim.y"),
+    ],
+)
+def test_a_loop_from_a_thread_on_or_room_for_all_threads_tells_how_many_there_are(source: str) -> None:
+    d = draft(ktc.loads(source).kernel)
+    assert (d.roles.fixed["block_x"], d.roles.fixed["block_y"]) == (32, 4)
+    assert _shapes(d) == {"x": ("rows", "cols"), "out": ("cdiv(cols, 32)",)}

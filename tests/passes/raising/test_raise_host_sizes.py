@@ -234,3 +234,41 @@ def test_a_form_at_a_number_of_threads_is_right_for_blocks_of_more() -> None:
     got = run(materialise(outcome.kernel), args, domain="field")
     assert got.ok
     np.testing.assert_array_equal(got.outputs["y"], want)
+
+
+SUMS = """
+__global__ void sums(const float* __restrict__ x, float* __restrict__ out, int rows, int cols) {
+  __shared__ float part[128];
+  int tid = threadIdx.y * blockDim.x + threadIdx.x, j = blockIdx.x * 32 + threadIdx.x;
+  float sum = 0.0f;
+  for (int i = threadIdx.y; i < rows; i += 4)
+    if (j < cols) sum += x[i * cols + j];
+  part[tid] = sum;
+  __syncthreads();
+  for (int half = 64; half > 0; half >>= 1) {
+    if (tid < half) part[tid] += part[tid + half];
+    __syncthreads();
+  }
+  if (tid == 0) out[blockIdx.x] = part[0];
+}
+void go(dim3 grid, dim3 block, const float* x, float* out, int rows, int cols) {
+  sums<<<grid, block>>>(x, out, rows, cols);
+}
+"""
+
+
+def test_a_block_of_two_extents_is_that_of_the_workload_where_only_that_is_understood() -> None:
+    kernel, outcome = raised(SUMS)
+    assert isinstance(outcome, Refused)
+    assert kernel.launch is not None
+    given = dataclasses.replace(kernel.launch, given=(("block_x", 32), ("block_y", 4)))
+    outcome = Raise().run(kernel.with_(launch=given))
+    assert isinstance(outcome, Result) and not any("left: " in n for n in outcome.notes), outcome
+    assert [(print_expr(a.expr), a.origin) for a in outcome.kernel.assumptions] == [
+        ("block_x == 32 && block_y == 4", "guessed")
+    ]
+    assert any("'block_x' is 32 and 'block_y' is 4" in n for n in outcome.notes)
+    other = dataclasses.replace(kernel.launch, given=(("block_x", 32), ("block_y", 8)))
+    assert isinstance(Raise().run(kernel.with_(launch=other)), Refused)  # the tree adds up 128 threads
+    one = dataclasses.replace(kernel.launch, given=(("block_x", 32),))
+    assert isinstance(Raise().run(kernel.with_(launch=one)), Refused)

@@ -90,3 +90,58 @@ def test_zeros_in_a_struct_are_no_sizes() -> None:
               void go(float* p, int n) { k<<<1, n>>>(p, make_uint3(0, 4, 0), n); }"""
     found = load(text, name="k.cu").launch
     assert found is not None and dict(found.given) == {"by_x": 0, "by_z": 0}
+
+
+TWO_AXES = """
+struct Matrix { int rows, cols, pitch; };
+__global__ void scale(float* x, float by, Matrix m) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (j < m.cols && i < m.rows) x[i * m.pitch + j] *= by;
+}
+void start(dim3 blocks, dim3 block, float* x, float by, Matrix m) { scale<<<blocks, block>>>(x, by, m); }
+int blocks_for(int n, int each) { return (n + each - 1) / each; }
+"""
+COLUMNS, ROWS = "(m_cols + 32 - 1) / 32", "(m_rows + 8 - 1) / 8"
+
+
+@pytest.mark.parametrize(
+    ("callers", "grid", "block"),
+    [
+        (
+            "void run(float* x, float by, int rows, int cols, int pitch) { Matrix m = {rows, cols, pitch};\n"
+            "  dim3 block(32, 8), blocks(blocks_for(cols, 32), blocks_for(rows, 8)); start(blocks, block, x, by, m); }",
+            (COLUMNS, ROWS), (32, 8),
+        ),
+        (
+            "void run(float* x, float by, int rows, int cols, int pitch) { Matrix m; m.rows = rows; m.cols = cols;\n"
+            "  m.pitch = pitch; dim3 blocks; blocks.x = blocks_for(cols, 32); blocks.y = blocks_for(rows, 8);\n"
+            "  start(blocks, dim3(32, 8), x, by, m); }",
+            (COLUMNS, ROWS), (32, 8),
+        ),
+        (
+            "void forward(dim3 g, dim3 b, float* x, Matrix m) { start(g, b, x, 2.0f, m); }\n"
+            "void run(float* x, Matrix m) { dim3 b(32, 8), g(blocks_for(m.cols, 32), blocks_for(m.rows, 8));\n"
+            "  forward(g, b, x, m); }",
+            (COLUMNS, ROWS), (32, 8),
+        ),
+        (
+            "void run(float* x, Matrix m) { dim3 b(32, 8), g(blocks_for(m.cols, 32), blocks_for(m.rows, 8));\n"
+            "  start(g, b, x, 2.0f, m); }\n"
+            "void other(float* x, Matrix m) { dim3 b(32, 4), g(blocks_for(m.cols, 32), blocks_for(m.rows, 4));\n"
+            "  start(g, b, x, 2.0f, m); }",
+            (COLUMNS, None), (32, None),
+        ),
+        ("void shape(dim3*, dim3*);\n"
+         "void run(float* x, Matrix m) { dim3 g, b(32, 8); shape(&g, &b); start(g, b, x, 1.0f, m); }",
+         (None, None), (None, None)),
+    ],
+    ids=["variables", "members", "handed on", "unlike", "changed elsewhere"],
+)  # fmt: skip
+def test_extents_are_what_callers_pass_for_them(
+    callers: str, grid: tuple[str | None, ...], block: tuple[int | None, ...]
+) -> None:
+    found = load(TWO_AXES + callers, name="k.cu").launch
+    assert found is not None and [print_expr(e) for e in found.grid[:2]] == ["blocks_x", "blocks_y"]
+    passed, given = {n: print_expr(e) for n, e in found.passed}, dict(found.given)
+    assert (passed.get("blocks_x"), passed.get("blocks_y")) == grid
+    assert (given.get("block_x"), given.get("block_y")) == block
