@@ -22,6 +22,7 @@ from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.sources import IR_SUFFIX
 
+from .as_seen.project_callers import with_project_callers
 from .checking.scenario_doubts import check_scenarios
 from .contents import TRUTHS
 from .draft import draft
@@ -54,6 +55,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
     refuse_arrays_of_pointers(k)
+    k = with_project_callers(k, source)
     d = draft(k)
     text = _text(d, k, source, target, {})
     if marks := check_scenarios(d, k, text, target):

@@ -10,12 +10,13 @@ described so for drafts of workloads, as what the launch itself computes is; the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pycparser import c_ast
 
 from ktc.ir.arith.integer_casts import without_implicit_integers
+from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.kernel import Launch, Param
@@ -24,7 +25,7 @@ from ktc.ir.text import print_expr
 from ktc.ir.types import I64, U32, Scalar
 from ktc.ir.walk import substitute_expr, used
 
-from .host_code import Use, host_functions, uses
+from .host_code import HostFunction, Use, host_functions, uses
 from .host_launches import HostLaunch
 from .launch_math import described
 from .launch_sites import LaunchSite
@@ -41,16 +42,18 @@ UNKNOWN = c_ast.ID("")
 """In the place of an argument that is made of more than the function is passed."""
 
 
-def with_callers(here: HostLaunch, launch: Launch) -> Launch:
-    """``launch``, which ``here`` describes, with what the callers of its function say of what it passes, and of the
-    extents that it is passed."""
-    return _with_callers(here, launch, {p.sym for p in here.params if not p.host}, HOPS)
+def with_callers(here: HostLaunch, launch: Launch, elsewhere: Sequence[KernelLowering] = ()) -> Launch:
+    """``launch``, which ``here`` describes, with what the callers of its function, in its file or ``elsewhere``, say of
+    what it passes, and of the extents that it is passed."""
+    return _with_callers(here, launch, {p.sym for p in here.params if not p.host}, elsewhere, HOPS)
 
 
-def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) -> Launch:
+def _with_callers(
+    here: HostLaunch, launch: Launch, own: set[Sym], elsewhere: Sequence[KernelLowering], hops: int
+) -> Launch:
     """The same, looking through so many functions; ``own``: the kernel's parameters."""
     known = {n for n, _ in (*launch.passed, *launch.given)}
-    views = list(_views(here))
+    views = list(_views(here, elsewhere))
     said = [{n: e for n, e in view.passed() if n not in known and _of_sizes(e)} for view in views]
     handed = [_handed_on(view) for view in views]
     alike = {
@@ -63,7 +66,10 @@ def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) ->
         same = {n: v for n, v in (numbers[0] if numbers else {}).items() if all(x.get(n) == v for x in numbers)}
         alike |= {n: Const(v, I64) for n, v in same.items() if n not in known}
     launch = _spelled(launch, alike, own)
-    return _with_callers(views[0], launch, own, hops - 1) if views and hops > 1 else launch
+    if not views or hops == 1:
+        return launch
+    onward = next((view for view, on in zip(views, handed) if on), views[0])
+    return _with_callers(onward, launch, own, elsewhere, hops - 1)
 
 
 def _of_sizes(e: Expr) -> bool:
@@ -78,7 +84,7 @@ def _spelled(launch: Launch, alike: Mapping[str, Expr], own: set[Sym]) -> Launch
     asked = {s for _, e in launch.passed for s in used(e) if s.name in alike} - own
     of_host = {s: alike[s.name] for s in asked}
     spelled = {n: without_implicit_integers(described(substitute_expr(e, of_host))) for n, e in launch.passed}
-    spelled |= dict(alike)
+    spelled |= {n: e for n, e in alike.items() if n in names | extents | {s.name for s in asked}}
     given = tuple(
         (n, int(e.value)) for n, e in spelled.items() if isinstance(e, Const) and (n in names or n in extents)
     )
@@ -93,18 +99,27 @@ def _handed_on(view: HostLaunch) -> set[str]:
     return {p.sym.name for p, a in pairs if isinstance(a, c_ast.ID) and a.name in own}
 
 
-def _views(here: HostLaunch) -> Iterator[HostLaunch]:
-    """The launch as each call of its function makes it, in terms of the caller."""
+def _views(here: HostLaunch, elsewhere: Sequence[KernelLowering]) -> Iterator[HostLaunch]:
+    """The launch as each call of its function makes it, in terms of the caller; a header's once for all files."""
     function = here.site.function.node
-    named = [f for f in host_functions(here.lowering.program) if f.entity.name == function.name]
-    alike = {tuple(getattr(p, "name", None) for p in params_of(f.entity.node)) for f in named}  # for other elements
-    found = uses(here.lowering, frozenset({function.name})) if len(alike) == 1 else []
-    for use in [u for u in found if u.call is not None][:MOST_CALLS]:
-        if use.function.entity is not here.site.function:
-            yield _seen_from(here, use)
+    named = [f for low in (here.lowering, *elsewhere) for f in _called(low, function.name)]
+    if len({tuple(getattr(p, "name", None) for p in params_of(f.entity.node)) for f in named}) > 1:
+        return  # overloads, but for those that differ in elements
+    seen: dict[str, tuple[KernelLowering, Use]] = {}
+    for low in (here.lowering, *elsewhere):
+        for use in uses(low, frozenset({function.name})):
+            if use.call is not None and use.function.entity.node is not function:
+                seen.setdefault(str(use.loc), (low, use))
+    for low, use in [*seen.values()][:MOST_CALLS]:
+        yield _seen_from(here, low, use)
 
 
-def _seen_from(here: HostLaunch, use: Use) -> HostLaunch:
+def _called(lowering: KernelLowering, name: str) -> list[HostFunction]:
+    """The functions of a file that are called so."""
+    return [f for f in host_functions(lowering.program) if f.entity.name == name]
+
+
+def _seen_from(here: HostLaunch, lowering: KernelLowering, use: Use) -> HostLaunch:
     site, own = here.site, [p.name for p in params_of(here.site.function.node) if getattr(p, "name", None)]
     given = dict(zip(own, use.call or ()))
     numbers = {n: s for n, s in here.host.items() if n in given or _extent_of(n, given) is not None}
@@ -116,7 +131,7 @@ def _seen_from(here: HostLaunch, use: Use) -> HostLaunch:
     there = LaunchSite(function, node, use.loc, site.kernel, use.env, site.callee, host, use.declared, first=use.first)
     params = tuple(p for p in here.params if not p.host) + tuple(map(Param, numbers.values()))
     whole = (*here.whole, *(s.name for s in numbers.values()))
-    return HostLaunch(here.lowering, there, params, here.bindings, here.instance, whole)
+    return HostLaunch(lowering, there, params, here.bindings, here.instance, whole)
 
 
 def _extent_of(name: str, given: Mapping[str, Any]) -> Any:

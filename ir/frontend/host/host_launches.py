@@ -43,6 +43,7 @@ from .host_conditions import said_by
 from .host_variables import host_variables, member_variables
 from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
+from .own_methods import with_own_methods
 from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
 from .tensors.object_extents import ObjectExtents
@@ -75,7 +76,7 @@ class HostLaunch:
         """The kernel's parameters as they were written, structs whole."""
 
         assert site.node is not None
-        self.node = site.node
+        self.node = with_own_methods(site.node, site.host.around)
         self.host: dict[str, Sym] = {}
         self.busy: set[str] = set()
         self.in_grid = False
@@ -694,6 +695,7 @@ class HostLaunch:
             return None
 
     def _with_elements(self, node: Any) -> Any:
+        node = with_own_methods(node, self.site.host.around)
         node = with_elements(node, self.site.env, self.site.declared)
         return self._with_tensors(with_begun(node, self.site.env) if self.extents is not None else node)
 

@@ -145,3 +145,28 @@ def test_extents_are_what_callers_pass_for_them(
     passed, given = {n: print_expr(e) for n, e in found.passed}, dict(found.given)
     assert (passed.get("blocks_x"), passed.get("blocks_y")) == grid
     assert (given.get("block_x"), given.get("block_y")) == block
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        "n / 64 + (n % 64 == 0 ? 0 : 1)",
+        "n / 64 + (n % 64 != 0 ? 1 : 0)",
+        "n / 64 + (n % 64 != 0)",
+        "(n % 64 != 0) + n / 64",
+    ],
+)
+def test_quotients_that_are_rounded_up_are_described_as_such(blocks: str) -> None:
+    text = f"""__global__ void k(float* p, int n) {{ if (blockIdx.x * 64 + threadIdx.x < n) p[threadIdx.x] = 1; }}
+               void start(float* p, int blocks, int n) {{ k<<<blocks, 64>>>(p, n); }}
+               void run(float* p, int n) {{ start(p, {blocks}, n); }}"""
+    found = load(text, name="k.cu").launch
+    assert found is not None and [(n, print_expr(e)) for n, e in found.passed] == [("blocks", "cdiv(n, 64)")]
+
+
+def test_no_other_sum_with_a_remainder_is_a_rounded_quotient() -> None:
+    text = """__global__ void k(float* p, int n) { if (blockIdx.x * 64 + threadIdx.x < n) p[threadIdx.x] = 1; }
+              void start(float* p, int blocks, int n) { k<<<blocks, 64>>>(p, n); }
+              void run(float* p, int n) { start(p, n / 64 + (n % 32 == 0 ? 0 : 1), n); }"""
+    found = load(text, name="k.cu").launch
+    assert found is not None and "cdiv" not in print_expr(dict(found.passed)["blocks"])

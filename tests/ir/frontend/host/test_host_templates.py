@@ -11,6 +11,7 @@ from ktc.ir.frontend.entry_points import deep_recursion, load, parse_unit
 from ktc.ir.frontend.host.guessing.guesses import guesses
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import instances, spell
+from ktc.ir.text import print_expr
 from ktc.ir.text.printer import print_type
 
 KERNEL = "template <typename T, int N> __global__ void k(T* p) { p[threadIdx.x] = N; }\n"
@@ -108,6 +109,17 @@ def test_the_launch_of_an_instance_is_followed_with_its_arguments():
         name="k.cu",
     )
     assert k.launch is not None and k.launch.block[0].value == 128
+
+
+def test_the_launch_of_the_wanted_instance_is_followed():
+    """Not the first in the file, though both have the same arguments but for their types."""
+    text = """template <typename T> __global__ void k(T* p) { p[threadIdx.x] = 1; }
+void d(double* p) { k<<<1, 64>>>(p); }
+void f(float* p) { k<<<1, 32>>>(p); }"""
+    launch = load(text, name="k.cu", template={"T": "float"}).launch
+    assert launch is not None and print_expr(launch.block[0]) == "32"
+    other = load(text, name="k.cu", template={"T": "int"}).launch  # launched by nobody: as the others are
+    assert other is not None and print_expr(other.block[0]) == "64"
 
 
 def test_what_the_launch_says_is_kept_where_the_rest_is_guessed():
