@@ -186,8 +186,8 @@ def _tiles(k: Kernel, indices: Indices) -> Iterator[tuple[str, int]]:
 def _strides(k: Kernel, indices: Indices) -> Iterator[tuple[str, int]]:
     """(axis, threads) that loops by a constant go on by, each thread with a part of what the block has in a round."""
     for s in walk(k.body):
-        by = loop_step(s) if isinstance(s, For) else None
-        by = evaluate(by, {}) if by is not None else None
+        step = loop_step(s) if isinstance(s, For) else None
+        by = evaluate(step, {}) if step is not None else None
         if not isinstance(s, For) or by is None or by < 2:
             continue
         inside = (x for y in walk(s.body) for e in (*stmt_exprs(y), *getattr(y, "index", ())) for x in walk_expr(e))
