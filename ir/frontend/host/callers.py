@@ -45,7 +45,18 @@ UNKNOWN = c_ast.ID("")
 def with_callers(here: HostLaunch, launch: Launch, elsewhere: Sequence[KernelLowering] = ()) -> Launch:
     """``launch``, which ``here`` describes, with what the callers of its function, in its file or ``elsewhere``, say of
     what it passes, and of the extents that it is passed."""
-    return _with_callers(here, launch, {p.sym for p in here.params if not p.host}, elsewhere, HOPS)
+    own = {p.sym for p in here.params if not p.host}
+    found = _with_callers(here, launch, own, elsewhere, HOPS)
+    kept = {*launch.passed, *(x for x in found.passed if _says_more(x, found, {s.name for s in own}))}
+    return dataclasses.replace(found, passed=tuple(x for x in found.passed if x in kept))
+
+
+def _says_more(passed: tuple[str, Expr], launch: Launch, own: set[str]) -> bool:
+    """Whether what callers pass is about a parameter of the kernel, or made of those and of what those are made of: a
+    number of blocks of numbers that nothing else is made of is no less unknown than it was."""
+    name, e = passed
+    told = {s.name for n, x in launch.passed if n in own for s in used(x)}
+    return name in own or {s.name for s in used(e)} <= own | told
 
 
 def _with_callers(

@@ -76,7 +76,7 @@ class HostLaunch:
         """The kernel's parameters as they were written, structs whole."""
 
         assert site.node is not None
-        self.node = with_own_methods(site.node, site.host.around)
+        self.node = self._with_own_methods(site.node)
         self.host: dict[str, Sym] = {}
         self.busy: set[str] = set()
         self.in_grid = False
@@ -694,8 +694,12 @@ class HostLaunch:
         except KtcError:
             return None
 
+    def _with_own_methods(self, node: Any) -> Any:
+        taken = {getattr(p, "name", None) or "" for p in params_of(self.site.function.node)}
+        return with_own_methods(node, self.site.host.around, {*taken, *self.site.env, *self.site.declared})
+
     def _with_elements(self, node: Any) -> Any:
-        node = with_own_methods(node, self.site.host.around)
+        node = self._with_own_methods(node)
         node = with_elements(node, self.site.env, self.site.declared)
         return self._with_tensors(with_begun(node, self.site.env) if self.extents is not None else node)
 

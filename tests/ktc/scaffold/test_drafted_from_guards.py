@@ -369,3 +369,20 @@ def test_a_loop_from_a_thread_on_or_room_for_all_threads_tells_how_many_there_ar
     d = draft(ktc.loads(source).kernel)
     assert (d.roles.fixed["block_x"], d.roles.fixed["block_y"]) == (32, 4)
     assert _shapes(d) == {"x": ("rows", "cols"), "out": ("cdiv(cols, 32)",)}
+
+
+TRIANGLE = """
+__global__ void products(const float* t, float* s, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= n || j > i) return;
+  float sum = 0.0f;
+  for (int k = i; k < n; ++k) sum += t[i + n * k] * t[j + n * k];
+  s[i * n + j] = sum;
+}
+void go(const float* t, float* s, int n) { products<<<dim3(n / 16 + 1, n / 16 + 1), dim3(16, 16)>>>(t, s, n); }
+"""
+
+
+def test_a_loop_from_a_thread_s_own_place_goes_over_a_row_and_no_window() -> None:
+    d = draft(ktc.loads(TRIANGLE).kernel)
+    assert not d.roles.windows and _shapes(d)["t"] == ("n", "n")

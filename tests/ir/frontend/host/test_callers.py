@@ -170,3 +170,29 @@ def test_no_other_sum_with_a_remainder_is_a_rounded_quotient() -> None:
               void run(float* p, int n) { start(p, n / 64 + (n % 32 == 0 ? 0 : 1), n); }"""
     found = load(text, name="k.cu").launch
     assert found is not None and "cdiv" not in print_expr(dict(found.passed)["blocks"])
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("void Run() { start(x_, Rows() * cols_, Rows(), Cols()); }", {"n": "rows * width"}),
+        ("void Run() { int all = this->rows_ * this->Cols(); start(x_, all, rows_, this->cols_); }",
+         {"n": "rows * width"}),
+        ("void Run(int rows_) { start(x_, Rows() * cols_, rows_, cols_); }", {}),  # another number than the member
+        ("void Run() { start(x_, Grown() * cols_, rows_, cols_); }", {}),
+    ],
+    ids=["methods", "members of this", "hidden member", "more than a value"],
+)  # fmt: skip
+def test_methods_of_the_caller_s_object_are_what_they_return(method: str, told: dict[str, str]) -> None:
+    members = "float* x_; int rows_, cols_; int Rows() const { return rows_; } int Cols() const { return cols_; }"
+    grown = "int Grown() { rows_ += 1; return rows_; }"
+    assert passed(f"struct Matrix {{ {members} {grown} {method} }};") == told
+
+
+def test_a_grid_of_numbers_that_nothing_else_is_made_of_is_not_known() -> None:
+    text = """__global__ void k(float* p, int n) { if (blockIdx.x * 64 + threadIdx.x < n) p[threadIdx.x] = 1; }
+              void start(float* p, int blocks, int n) { k<<<blocks, 64>>>(p, n); }
+              struct Other { int size() const; };
+              void run(float* p, int n, const Other& o) { start(p, o.size() / 64, n); }"""
+    found = load(text, name="k.cu").launch
+    assert found is not None and not found.passed
