@@ -26,8 +26,8 @@ def launch_as_called(
     dialect: str | None = None,
 ) -> tuple[Launch, dict[str, Sym]] | None:
     """The launch of a kernel with what is said of it by callers in the files that ``units`` gives for the name of the
-    function which launches it, and the kernel's parameters by name; None where the kernel's own file calls that
-    function, or no other does. Other arguments as for :func:`.entry_points.load`.
+    function which launches it, and the kernel's parameters by name; None where that is a method, the kernel's own file
+    calls it, or no other does. Other arguments as for :func:`.entry_points.load`.
 
     Raises:
         KtcError: as ``load`` does.
@@ -37,7 +37,9 @@ def launch_as_called(
         entity, given = choose_kernel(unit, kernel, template)
         lowering = unit.lowering()
         bindings, site, host = choose_instance(lowering, entity, launch_sites(lowering, entity.name), given)
-        if site is None or site.node is None or _calls(lowering, site.function.name, unit.file):
+        if site is None or site.node is None or site.host.owner:
+            return None  # a method of that name may be any class's
+        if _calls(lowering, site.function.name, unit.file):
             return None
         found = (_lowering(u, defines, include_dirs) for u in units(site.function.name))
         there = [low for low in found if low is not None]

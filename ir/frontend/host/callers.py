@@ -114,8 +114,9 @@ def _views(here: HostLaunch, elsewhere: Sequence[KernelLowering]) -> Iterator[Ho
     """The launch as each call of its function makes it, in terms of the caller; a header's once for all files."""
     function = here.site.function.node
     named = [f for low in (here.lowering, *elsewhere) for f in _called(low, function.name)]
-    if len({tuple(getattr(p, "name", None) for p in params_of(f.entity.node)) for f in named}) > 1:
-        return  # overloads, but for those that differ in elements
+    of = {(f.owner, *(getattr(p, "name", None) for p in params_of(f.entity.node))) for f in named}
+    if len(of) > 1 or (len(named) > 1 and any(f.owner for f in named)):
+        return  # methods, and overloads but for those that differ in elements
     seen: dict[str, tuple[KernelLowering, Use]] = {}
     for low in (here.lowering, *elsewhere):
         for use in uses(low, frozenset({function.name})):

@@ -196,3 +196,13 @@ def test_a_grid_of_numbers_that_nothing_else_is_made_of_is_not_known() -> None:
               void run(float* p, int n, const Other& o) { start(p, o.size() / 64, n); }"""
     found = load(text, name="k.cu").launch
     assert found is not None and not found.passed
+
+
+def test_members_are_no_variables_whatever_they_are_called() -> None:
+    text = """struct Blob { int count() const; int n; };
+              __global__ void k(float* p, int n) { if (threadIdx.x < n) p[threadIdx.x] = 1; }
+              void start(float* p, const Blob& b) { const int count = b.count(), n = b.n; k<<<1, 64>>>(p, b.n + n); }
+              void run(float* p, const Blob& from) { start(p, from); }
+              void other(float* p, const Blob& b, int count) { const int n = b.count(); start(p, b); }"""
+    found = load(text, name="k.cu").launch
+    assert found is not None and print_expr(found.grid[0]) == "1"
