@@ -312,3 +312,29 @@ def test_a_row_that_a_pointer_was_moved_to_is_as_long_as_its_columns_say() -> No
     assert row_of(other, other.param("columns").sym) == ""
     d = draft(k)
     assert d.tied("columns_values") == "m" and not d.doubts
+
+
+RANKS = """
+__global__ void rank(int count, const float* x, const float* label, float* y, int pitch, int inner, int classes,
+                     int top) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  int r = i / inner, c = i % inner, better = 0;
+  float mine = x[r * pitch + (int)label[i] * inner + c];
+  for (int k = 0; k < classes AND better < top; k++) better += x[r * pitch + k * inner + c] > mine;
+  y[i] = better;
+}
+void go(const float* x, const float* label, float* y, int rows, int pitch, int inner, int classes, int top) {
+  int count = rows * inner;
+  rank<<<(count + 255) / 256, 256>>>(count, x, label, y, pitch, inner, classes, top);
+}
+"""
+RANKED = {"x": ("rows", "classes", "inner"), "label": ("rows", "inner"), "y": ("rows", "inner")}
+
+
+@pytest.mark.parametrize("both", ["&&", "&"])
+def test_rows_that_data_end_early_are_as_long_as_their_loops(both: str) -> None:
+    d = draft(ktc.loads(RANKS.replace("AND", both)).kernel)
+    assert {b: e and e.shape for b, e in d.shapes.items()} == RANKED
+    assert d.tied("pitch") in ("inner * classes", "classes * inner")
+    assert [(c.buffer, c.kind) for c in d.contents] == [("label", "index")]
