@@ -21,8 +21,10 @@ def with_whole_loops(k: Kernel) -> Kernel:
     params = {p.sym for p in k.params}
 
     def whole(s: Stmt) -> Stmt:
-        end = _counted_end(s, params) if isinstance(s, For) else None
-        return replace(s, cond=end) if end is not None else s  # type: ignore[type-var]
+        if not isinstance(s, For):
+            return s
+        end = _counted_end(s, params)
+        return s if end is None else replace(s, cond=end)
 
     return k.with_(body=map_body(k.body, whole))
 
