@@ -250,9 +250,15 @@ def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel
 
 
 def load_entity(
-    unit: Unit, entity: Entity, bindings: dict[str, Value], site: LaunchSite | None, host: dict[str, Value]
+    unit: Unit,
+    entity: Entity,
+    bindings: dict[str, Value],
+    site: LaunchSite | None,
+    host: dict[str, Value],
+    callers: Sequence[KernelLowering] = (),
 ) -> Kernel:
-    """One instance of a kernel, with the launch of ``site`` where that can be followed."""
+    """One instance of a kernel, with the launch of ``site`` where that can be followed; ``callers``: other files in
+    which the function that launches it may be called."""
     lowering = unit.lowering()
     template = entity.params or ()
     if disabled(lowering, entity, bindings):
@@ -267,7 +273,7 @@ def load_entity(
             whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
             followed = HostLaunch(lowering, site, params, host, instance, whole)
             launch, more = followed.launch()
-            launch, params = with_callers(followed, launch), (*params, *more)
+            launch, params = with_callers(followed, launch, callers), (*params, *more)
         except KtcError as error:
             if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
                 raise

@@ -26,6 +26,15 @@ def passed_in(launch: Launch, params: Sequence[Param], workload: Workload) -> Pa
     return *shown, *stated
 
 
+def given_in(launch: Launch, params: Sequence[Param], workload: Workload) -> tuple[tuple[str, int | float], ...]:
+    """What parameters are passed as numbers: as ``launch`` shows it, and as the values of arguments are written of
+    which the extents of its block are made."""
+    known = {name for name, _ in launch.given}
+    block = {s.name for e in launch.block for s in used(e)} & {p.sym.name for p in params if p.host}
+    stated = ((a.name, a.value) for a in workload.args if a.name in block - known and isinstance(a.value, int))
+    return *launch.given, *stated
+
+
 def _stated(params: Sequence[Param], workload: Workload) -> Iterator[tuple[str, Expr]]:
     integers = {p.sym.name: p.sym for p in params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int}
     specs = [a for a in workload.args if a.role == "scalar" and isinstance(a.value, str) and a.name in integers]
@@ -55,4 +64,4 @@ def _holds(passed: tuple[str, Expr], workload: Workload) -> bool:
     return True
 
 
-__all__ = ["passed_in"]
+__all__ = ["given_in", "passed_in"]

@@ -16,7 +16,7 @@ from ktc.ir.walk import used, used_in
 from . import size_expressions
 from .reference import names
 from .relaunch import launched
-from .stated_sizes import passed_in
+from .stated_sizes import given_in, passed_in
 from .workloads import ArgSpec, LaunchSpec, Workload
 
 
@@ -46,7 +46,8 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     params += [Param(sym, host=True) for sym in new]
     launch = _launch(workload.launch, symbols) if workload.launch else kernel.launch
     if launch is not None:
-        launch = dataclasses.replace(launch, passed=passed_in(launch, params, workload))
+        told = {"passed": passed_in(launch, params, workload), "given": given_in(launch, params, workload)}
+        launch = dataclasses.replace(launch, **told)  # type: ignore[arg-type]
     facts = tuple(Assume(size_expressions.to_ir(text, symbols)) for text in workload.assume)
     pointers = {p.sym.name: p.sym for p in kernel.params if isinstance(p.sym.type, Ptr)}
     asked = pointers_asked_about(kernel)

@@ -42,17 +42,31 @@ class BuildFlags:
 
 
 def build_flags(source: str, root: str) -> BuildFlags:
-    """What the nearest build file above ``source``, in the project ``root``, says; folders outside the project are left
-    out."""
+    """What the nearest build file above ``source``, in the project ``root``, says; a Makefile that says nothing, as one
+    that only includes what a configuration writes, leaves it to a CMakeLists.txt that adds its folder to a build.
+    Folders outside the project are left out."""
+    silent: Path | None = None
     for folder in Path(os.path.realpath(source)).parents:
         if not is_within(root, str(folder)):
             break
         for name, read in READERS.items():
             file = folder / name
-            if file.is_file() and is_within(root, str(file)):
-                flags = _flags(str(file), root, [*read(_text(file))])
-                return _inherited(flags, folder, root) if name == CMAKE else flags
+            if not file.is_file() or not is_within(root, str(file)) or not _is_about(file, silent):
+                continue
+            flags = _flags(str(file), root, [*read(_text(file))])
+            if name == CMAKE:
+                return _inherited(flags, folder, root)
+            if flags.folders or flags.macros:
+                return flags
+            silent = folder
     return BuildFlags()
+
+
+def _is_about(file: Path, folder: Path | None) -> bool:
+    """Whether a build file is about ``folder``, of which another one of it or below has said nothing."""
+    if folder is None or file.parent == folder:
+        return True
+    return file.name == CMAKE and folder in _added(file.parent, _text(file))
 
 
 def _inherited(flags: BuildFlags, folder: Path, root: str) -> BuildFlags:

@@ -160,8 +160,9 @@ def _whole(p: Param, row: tuple[int, int], probe: Prober, before: Seen, fills: M
     """What the floating-point numbers of ``p`` hold, those at one place of each ``row`` being taken as integers."""
     name = p.sym.name
     content = Content(name, "index", f"{name}_values", row=row)
-    first, after = (probe.look(before.sizes, {**fills, name: content.fill(n, 0)}) for n in (1, PROBED["index"]))
-    return content if first is not None and _further(first, after) else None
+    first = probe.look(before.sizes, {**fills, name: content.fill(1, 0)})
+    later = (probe.look(before.sizes, {**fills, name: content.fill(n, 0)}) for n in (PROBED["index"], FAR))
+    return content if first is not None and any(_further(first, after) for after in later) else None
 
 
 def _ends(p: Param, ends: set[str], probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> str:

@@ -12,6 +12,7 @@ from ktc.passes.raising.recognise.vector_components import as_components
 
 from .any_sizes import with_any_sizes
 from .as_seen.byte_strides import with_strides_in_elements
+from .as_seen.whole_loops import with_whole_loops
 from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
@@ -22,6 +23,7 @@ from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
+from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
@@ -49,7 +51,7 @@ are few enough if at smaller sizes there is one block."""
 
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
-    k = with_any_sizes(k)
+    k = with_whole_loops(with_whole_parts(with_any_sizes(k)))
     k = k.with_(body=as_components(k.body, in_memory=False)[0])  # sizes are found in variables, not in vectors of them
     spec, why = None, needs_launch(k)
     blocks: dict[str, int] = {}

@@ -68,7 +68,12 @@ def strides_by_grids(k: Kernel) -> bool:
 
     Blocks that are only counted row by row, ``blockIdx.x + blockIdx.y * gridDim.x``, do not go on.
     """
-    return any(_strides(e) for s in walk(k.body) for e in stmt_exprs(s))
+    return bool(strided_axes(k))
+
+
+def strided_axes(k: Kernel) -> set[str]:
+    """The axes of the grid along which blocks go on until all is done."""
+    return {axis for s in walk(k.body) for e in stmt_exprs(s) for axis in _strides(e)}
 
 
 def _strides_by(k: Kernel, threads: int) -> bool:
@@ -80,10 +85,13 @@ def _strides_by(k: Kernel, threads: int) -> bool:
     return any(evaluate(x, k.knob_values) == threads for x in by)
 
 
-def _strides(e: Expr) -> bool:
+def _strides(e: Expr) -> set[str]:
+    """The axes of the extents of the grid in ``e`` that count no rows of blocks."""
+    parts = children(e)
     if isinstance(e, Binary) and e.op == "*" and any(_is_level(x, "block") for x in _factors(e)):
-        return any(_strides(x) for x in _factors(e) if not _is_level(x, "grid_dim"))
-    return _is_level(e, "grid_dim") or any(_strides(x) for x in children(e))
+        parts = [x for x in _factors(e) if not _is_level(x, "grid_dim")]
+    found = {axis for x in parts for axis in _strides(x)}
+    return {*found, e.axis} if isinstance(e, HwIndex) and e.level == "grid_dim" else found
 
 
 def _factors(e: Expr) -> list[Expr]:

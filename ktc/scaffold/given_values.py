@@ -8,7 +8,8 @@ from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Atomic, Binary, Decl, Expr, For, If, Load, Select, Store, Sym, Var, While
-from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.sequences import launch_extents
+from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk, walk_expr
 
 
@@ -87,6 +88,13 @@ def steering(k: Kernel) -> set[Sym]:
         wanted |= more
         left += more
     return wanted
+
+
+def only_data(k: Kernel) -> set[str]:
+    """Scalar parameters that decide nothing: what is stored may depend on them, as on numbers of a buffer, but neither
+    where, whether or how often anything is done, nor the launch. Any number is as good as another."""
+    decisive = steering(k) | {s for e in launch_extents(k) for s in used(e)}
+    return {p.sym.name for p in k.params if isinstance(p.sym.type, Scalar) and p.sym not in decisive}
 
 
 def floats_decide_stores(k: Kernel) -> bool:

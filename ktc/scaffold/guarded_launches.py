@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -20,30 +21,33 @@ from ktc.ir.walk import all_exprs, used, walk
 from ktc.ir.workload import size_expressions
 from ktc.passes.shared.loop_bounds import upper_bound
 
-from .drafted_launches import compared_with, strides_by_grids
-from .given_values import definitions, made_of
+from .drafted_launches import compared_with, strided_axes
+from .indices import SIZES, Indices
 from .roles import Roles
 from .windows import names_in, spelled
 
 
 def guarded(k: Kernel, roles: Roles, written: Collection[str] = ()) -> Roles:
     """``roles`` with the host's numbers tied that make one extent of the grid and nothing else, each to what the guards
-    say that it is; where any number of blocks will do, those that the source has not ``written`` down."""
-    ties, apart = (_shared_out(k, roles, written), []) if strides_by_grids(k) else _counts(k, roles)
+    say that it is; along axes where any number of blocks will do, those that the source has not ``written`` down."""
+    strided = strided_axes(k)
+    ties, apart = _counts(k, roles, strided)
+    ties |= _shared_out(k, roles, written, strided)
     sizes = tuple(n for n in roles.sizes if n not in ties)
     return replace(roles, sizes=sizes, tied={**roles.tied, **ties}, apart=tuple(dict.fromkeys(apart)))
 
 
-def _shared_out(k: Kernel, roles: Roles, written: Collection[str]) -> dict[str, str]:
-    """The same where loops go over the whole grid, however many blocks it has: as many as give each iteration of the
-    longest a thread. With fewer the source would be slower than its host launches it."""
+def _shared_out(k: Kernel, roles: Roles, written: Collection[str], strided: set[str]) -> dict[str, str]:
+    """The same along the ``strided`` axes, where loops go over all blocks, however many there are: as many as give each
+    iteration of the longest a thread. With fewer the source would be slower than its host launches it."""
     found: dict[str, str] = {}
+    block = _block(k, roles)
     for axis, extent, count in _open(k, roles):
-        if count.name in written:
+        if axis not in strided or count.name in written:
             continue
-        each = evaluate(k.launch.block["xyz".index(axis)], dict(roles.fixed)) if k.launch is not None else None
-        ends = _ends_over(k, axis, {*roles.sizes, *roles.tied, *roles.fixed} - {count.name})
-        if not ends or not isinstance(each, int) or each < 1:
+        ends, apart = _ends_over(k, axis, {*roles.sizes, *roles.tied, *roles.fixed} - {count.name}, block)
+        each = apart or block.get(axis, 0)
+        if not ends or each < 1:
             continue
         most = functools.reduce("max({}, {})".format, ends)
         if isinstance(without_casts(extent), Var):
@@ -53,16 +57,25 @@ def _shared_out(k: Kernel, roles: Roles, written: Collection[str]) -> dict[str, 
     return found
 
 
-def _ends_over(k: Kernel, axis: str, known: Collection[str]) -> list[str]:
-    """Where the loops end whose first iteration is that of a thread's number in the grid along ``axis``; [] if one ends
-    elsewhere than at a formula over ``known``."""
-    sources, params = definitions(k), {p.sym for p in k.params if p.sym.name in known}
+def _ends_over(k: Kernel, axis: str, known: Collection[str], block: Mapping[str, int]) -> tuple[list[str], int]:
+    """Where the loops end that go over the blocks along ``axis``: whose first iteration is that of a thread's number in
+    the grid, or that count on by as much as all blocks do at a time; and how much one of them does, 0 where that is
+    not said. No ends if one is elsewhere than at a formula over ``known``."""
+    indices, params = Indices(k, block), {p.sym for p in k.params if p.sym.name in known}
+    sources = indices.sources
     ends: list[str | None] = []
-    for s in walk(k.body):
-        if isinstance(s, For) and HwIndex("block", axis) in made_of([s.init], sources):
+    each: set[int] = set()
+    for s in (s for s in walk(k.body) if isinstance(s, For)):
+        by = loop_step(s)
+        steps = by is not None and HwIndex("grid_dim", axis) in indices.hardware(by)
+        if steps or HwIndex("block", axis) in indices.hardware(s.init):
             end = upper_bound(s.cond, s.var)
             ends.append(spelled(end, params, sources) if end is not None else None)
-    return list(dict.fromkeys(e for e in ends if e)) if all(ends) else []
+        if steps and by is not None:
+            apart = [indices.value(by, {("grid_dim", axis): n}, SIZES[0]) for n in (0, 1)]
+            each |= {apart[1]} if apart[0] == 0 and apart[1] else set()
+    told = list(dict.fromkeys(e for e in ends if e)) if all(ends) else []
+    return told, each.pop() if len(each) == 1 else 0
 
 
 def _open(k: Kernel, roles: Roles) -> Iterator[tuple[str, Expr, Sym]]:
@@ -79,10 +92,11 @@ def _open(k: Kernel, roles: Roles) -> Iterator[tuple[str, Expr, Sym]]:
             yield axis, extent, next(iter(mine))
 
 
-def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
+def _counts(k: Kernel, roles: Roles, strided: set[str]) -> tuple[dict[str, str], list[str]]:
+    """The same along the other axes, and how far blocks are apart where that is computed."""
     if k.launch is None:
         return {}, []
-    block = {a: int(n) for a, e in zip("xyz", k.launch.block) if (n := evaluate(e, dict(roles.fixed))) is not None}
+    block = _block(k, roles)
     if len(block) < 3:
         return {}, []
     guards = list(compared_with(k, block))
@@ -94,6 +108,8 @@ def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
     found: dict[str, str] = {}
     apart: list[str] = []
     for axis, extent, count in _open(k, roles):
+        if axis in strided:
+            continue
         c = asked.get(axis)
         if axis in idle and isinstance(extent, Var):  # no more than one row of blocks, and nothing done twice
             found[extent.sym.name] = "1"
@@ -111,6 +127,12 @@ def _counts(k: Kernel, roles: Roles) -> tuple[dict[str, str], list[str]]:
             each = c.each_text if c.each is not None else f"max({c.each_text}, 1)"  # nothing is divided by 0 or less
             found[count.name] = bound if c.each == 1 else f"cdiv({bound}, {each})"
     return found, apart
+
+
+def _block(k: Kernel, roles: Roles) -> dict[str, int]:
+    """The extents of a block that are numbers, by axis."""
+    extents = k.launch.block if k.launch is not None else ()
+    return {a: int(n) for a, e in zip("xyz", extents) if (n := evaluate(e, dict(roles.fixed))) is not None}
 
 
 def most_apart(roles: Roles) -> dict[str, int]:
@@ -142,10 +164,10 @@ def _value_at(text: str, name: str, n: int) -> int:
 def unfollowed(k: Kernel, roles: Roles) -> list[str]:
     """The host's numbers of blocks among ``roles.sizes`` of which neither the host's code nor the guards say what they
     are, although guards leave some threads without work: too few blocks leave elements to nobody."""
-    if k.launch is None or strides_by_grids(k):
+    if k.launch is None:
         return []
     block = {a: int(evaluate(e, dict(roles.fixed)) or 1) for a, e in zip("xyz", k.launch.block)}
-    guarded = {c.axis for c in compared_with(k, block) if not c.data}
+    guarded = {c.axis for c in compared_with(k, block) if not c.data} - strided_axes(k)
     mine = {s.name for a, e in zip("xyz", k.launch.grid) if a in guarded for s in used(e)}
     return [n for n in roles.sizes if n in roles.counts & mine]
 

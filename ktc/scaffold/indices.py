@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterator, Mapping
 from itertools import permutations, product
 
+from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Assign, Body, Const, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, i32
+from ktc.ir.nodes import Alloc, Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, i32
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
 
@@ -109,7 +110,9 @@ class Indices:
 
 def block_extents(k: Kernel) -> dict[str, int]:
     """Threads along the axes of which the body says how many there are: ``blockIdx.x * 16 + threadIdx.x`` has 16, and
-    so has ``tile[threadIdx.x] = ...`` of 16 elements. Empty if they are too many together."""
+    so has ``tile[threadIdx.x] = ...`` of 16 elements, and ``tile[threadIdx.y + j]`` in a loop that counts ``j`` by 16,
+    or one that begins at ``threadIdx.y``.
+    Empty if they are too many together."""
     indices = Indices(k)
     apart: dict[str, int] = {}
     for e in _integers(k):
@@ -119,8 +122,10 @@ def block_extents(k: Kernel) -> dict[str, int]:
             far, near = indices.step(e, "block", blocks[0]), indices.step(e, "thread", threads[0])
             if far and near and near > 0 and far > near and far % near == 0:
                 apart[threads[0]] = far // near
-    fit = dict(_tiles(k, indices))
+    fit = dict(sorted((*_tiles(k, indices), *_strides(k, indices)), key=lambda r: -r[1]))
     found = {a: min(apart.get(a, MOST_THREADS), fit.get(a, MOST_THREADS)) for a in {**apart, **fit}}
+    rows = Indices(k, found)  # threads that are counted row by row, where it is known how long those are
+    found = {**dict(sorted(_tiles(k, rows), key=lambda r: -r[1])), **found} if found else found
     threads_in_all = 1
     for n in found.values():
         threads_in_all *= n
@@ -160,8 +165,7 @@ def _integers(k: Kernel) -> Iterator[Expr]:
 
 
 def _tiles(k: Kernel, indices: Indices) -> Iterator[tuple[str, int]]:
-    """(axis, threads) that shared arrays have room for, where every thread of the block reaches into them; the least
-    of an axis comes last."""
+    """(axis, threads) that shared arrays have room for, where every thread of the block reaches into them."""
     arrays = {s.sym for s in walk(k.body) if isinstance(s, Alloc) and not s.dynamic and _is_shared(s.sym)}
     room: list[tuple[str, int]] = []
     for sym, index in _everybodys(k.body, indices):
@@ -176,7 +180,23 @@ def _tiles(k: Kernel, indices: Indices) -> Iterator[tuple[str, int]]:
                 step = indices.step(e, "thread", axis, first_round=False)
                 if step and step > 0:
                     room.append((axis, (int(size) - 1 - first) // step + 1))
-    yield from sorted(((a, n) for a, n in room if n > 1), key=lambda r: -r[1])
+    yield from ((a, n) for a, n in room if n > 1)
+
+
+def _strides(k: Kernel, indices: Indices) -> Iterator[tuple[str, int]]:
+    """(axis, threads) that loops by a constant go on by, each thread with a part of what the block has in a round."""
+    for s in walk(k.body):
+        step = loop_step(s) if isinstance(s, For) else None
+        by = evaluate(step, {}) if step is not None else None
+        if not isinstance(s, For) or by is None or by < 2:
+            continue
+        inside = (x for y in walk(s.body) for e in (*stmt_exprs(y), *getattr(y, "index", ())) for x in walk_expr(e))
+        sums = (x for x in inside if isinstance(x, Binary) and x.op == "+" and Var(s.var) in (x.a, x.b))
+        for e in (s.init, *(x.a if x.b == Var(s.var) else x.b for x in sums)):
+            axes = {x.axis for x in indices.hardware(e) if x.level == "thread"}
+            near = indices.step(e, "thread", min(axes), first_round=False) if len(axes) == 1 else None
+            if near is not None and 0 < near < by and by % near == 0:
+                yield min(axes), int(by) // near
 
 
 def _is_shared(s: Sym) -> bool:

@@ -36,7 +36,7 @@ from ktc.ir.sequences import launch_extents
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
-from .given_values import definitions, loaded, made_of, reached
+from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
 from .integer_values import bins, marks, origins, powers
@@ -111,6 +111,7 @@ def roles_of(k: Kernel) -> Roles:
     hosts = dict.fromkeys(n for t in tied.values() for n in names_in(t) if n not in names)
     sources, params = definitions(k), {p.sym for p in k.params}
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
+    whole |= {s.name for s in _divisors(k, lambda e: _remainder(e, params, sources))} - _moduli(k, sources)
     launched_by = {s.name for e in launch_extents(k) for s in used(e)} | {n for t in tied.values() for n in names_in(t)}
     whole |= {s.name for s in _divisors(k, lambda e: _numbers_a_block(e, k, sources))} - launched_by - {*tied}
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
@@ -234,6 +235,20 @@ def _of_parameters(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]])
             elif not isinstance(x, Var | Const | Binary | Cast):
                 return False
     return True
+
+
+def _remainder(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> bool:
+    """Whether ``e`` is what is left of an index by sizes, as the channel of an element: what that is divided by is at
+    most as many as there are."""
+    e = spelled_out(e, sources)
+    return isinstance(e, Binary) and e.op == "%" and bool(used(e.b)) and _of_parameters(e.b, params, sources)
+
+
+def _moduli(k: Kernel, sources: Mapping[Sym, list[Expr]]) -> set[str]:
+    """What remainders are taken by: the width of ``i % (height * width) / width`` and of ``place % width`` is a
+    dimension, and no part of one."""
+    taken = (e.b for e in all_exprs(k.body) if isinstance(e, Binary) and e.op == "%")
+    return {x.sym.name for e in taken for x in made_of([e], sources, places=False) if isinstance(x, Var)}
 
 
 def _numbers_a_block(e: Expr, k: Kernel, sources: Mapping[Sym, list[Expr]]) -> bool:

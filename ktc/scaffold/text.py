@@ -22,9 +22,11 @@ from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.sources import IR_SUFFIX
 
+from .as_seen.project_callers import with_project_callers
 from .checking.scenario_doubts import check_scenarios
 from .contents import TRUTHS
 from .draft import draft
+from .given_values import only_data
 from .integer_values import counters, divides, mark_of, taken_apart
 from .model import Draft
 from .plain_integers import TRUTH_VALUES, counted, values_compared
@@ -53,6 +55,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
     refuse_arrays_of_pointers(k)
+    k = with_project_callers(k, source)
     d = draft(k)
     text = _text(d, k, source, target, {})
     if marks := check_scenarios(d, k, text, target):
@@ -138,7 +141,8 @@ def _todo(d: Draft) -> list[str]:
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     for n in (n for n in d.roles.sizes if d.steps.get(n, 1) > 1 and d.tied(n) is None):
         todo.append(f"{n}: that it is a multiple of {d.steps[n]}: {REASONS['divisible_by']}")
-    todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants) if n not in d.roles.tied]
+    idle = only_data(d.kernel)
+    todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants) if n not in d.roles.tied and n not in idle]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
     return todo
 

@@ -232,8 +232,8 @@ def _bound(s: For, params: set[Sym]) -> tuple[str, str] | None:
         return None
     start, end = without_casts(s.init), without_casts(s.cond.b)
     below = s.cond.op == "<"
-    if below and isinstance(end, Var) and end.sym in params:
-        return end.sym.name, "window"
+    if below and isinstance(end, Var) and end.sym in params and used(start) <= params:
+        return end.sym.name, "window"  # from a thread's own place on, it would be a row
     if below and isinstance(end, Binary) and end.op == "+" and is_const(without_casts(end.b), 1):
         end, below = without_casts(end.a), False
     mirrored = isinstance(start, Unary) and start.op == "-" and without_casts(start.x) == end

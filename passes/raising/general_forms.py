@@ -3,6 +3,7 @@
 =====================  ============================================================  ================================
 form                   of a kernel                                                   why
 =====================  ============================================================  ================================
+``_in_covering``       whose host passes both the grid and the block                 a bound on all threads goes
 ``_in_equal_sizes``    whose launch makes of other sizes what its code calls by one  a guard that is always true goes
 ``_of_free_sizes``     of which ``specialize`` has bound parameters                  no small launch has these values
 ``_of_any_size``       with large constants as the ends of loops                     its runs are long
@@ -39,7 +40,7 @@ def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: 
     from ktc.passes.raising.staging.known_ends import with_known_ends
 
     kernel = in_integers(kernel.with_(body=with_decided(kernel.body, known_nulls(kernel))))
-    outcome = _in_equal_sizes(kernel, checked, guessed)
+    outcome = _in_covering(kernel, checked) or _in_equal_sizes(kernel, checked, guessed)
     if outcome is None:
         outcome = _at_its_sizes(kernel, launch, checked)
     if not isinstance(outcome, Result):
@@ -101,6 +102,23 @@ def _of_free_sizes(kernel: Kernel, checked: Checked) -> Result | None:
     if raised is None or not_lowered(raised):
         return None
     return Result(raised, (*outcome.notes, str(said(kernel, numbers))))
+
+
+def _in_covering(kernel: Kernel, checked: Checked) -> Result | None:
+    """The raised kernel for all launches that cover what that of its workload does; None where its threads ask for
+    more, or it is not understood whole so."""
+    from ktc.passes.raising.check.covering_launches import in_covering_launch
+    from ktc.passes.raising.check.equal_sizes import said
+
+    form = in_covering_launch(kernel)
+    if form is None:
+        return None
+    assert form.launch is not None
+    outcome = _at_its_sizes(form, form.launch, checked)
+    if not isinstance(outcome, Result) or left(outcome):
+        return None
+    added = form.assumptions[len(kernel.assumptions) :]
+    return dataclasses.replace(outcome, notes=(*outcome.notes, *map(str, said(added))))
 
 
 def _in_equal_sizes(kernel: Kernel, checked: Checked, guessed: Guessed) -> Result | Refused | None:

@@ -136,7 +136,27 @@ class Raise(Pass[NoArguments]):
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
             if not refuted:
                 break
-        return outcome if not left(outcome) else self._without_spare(reference, launch, left(outcome)) or outcome
+        if not left(outcome):
+            return outcome
+        outcome = self._without_spare(reference, launch, left(outcome)) or outcome
+        return self._in_stated_block(kernel, launch, left(outcome)) or outcome if left(outcome) else outcome
+
+    def _in_stated_block(self, kernel: Kernel, launch: Launch, most: float) -> Result | None:
+        """The kernel for launches in blocks as its workload has them, if fewer than ``most`` parts of it stay loops
+        over threads then."""
+        from ktc.passes.raising.check.exact_check import Reference
+        from ktc.passes.raising.check.stated_blocks import in_stated_block
+
+        from .raise_report import Region
+
+        if (stated := in_stated_block(kernel, launch)) is None:
+            return None
+        outcome, _ = self._for_sizes(Reference(stated.kernel), stated.launch)
+        if not isinstance(outcome, Result) or left(outcome) >= most:
+            return None
+        why = "for other blocks the source computes something else, or is not understood"
+        notes = (*outcome.notes, str(Region("assumed", stated.what, why)))
+        return dataclasses.replace(outcome, kernel=_given(outcome.kernel, stated.fact), notes=notes)
 
     def _without_spare(self, reference: Reference, launch: Launch, most: float) -> Result | None:
         """The source of ``reference`` with the threads that it sends away idle, or for launches in which they do not

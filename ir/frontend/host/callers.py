@@ -10,25 +10,27 @@ described so for drafts of workloads, as what the launch itself computes is; the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pycparser import c_ast
 
 from ktc.ir.arith.integer_casts import without_implicit_integers
+from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.kernel import Launch, Param
-from ktc.ir.nodes import Const, Expr, Sym
+from ktc.ir.nodes import Const, Expr, Sym, fresh
 from ktc.ir.text import print_expr
-from ktc.ir.types import I64, Scalar
+from ktc.ir.types import I64, U32, Scalar
 from ktc.ir.walk import substitute_expr, used
 
-from .host_code import Use, host_functions, uses
+from .host_code import HostFunction, Use, host_functions, uses
 from .host_launches import HostLaunch
 from .launch_math import described
 from .launch_sites import LaunchSite
 from .launching_functions import names_in, settled, with_arguments
+from .struct_arguments import told
 
 HOPS = 3
 """Functions that call one another which are looked at."""
@@ -40,16 +42,30 @@ UNKNOWN = c_ast.ID("")
 """In the place of an argument that is made of more than the function is passed."""
 
 
-def with_callers(here: HostLaunch, launch: Launch) -> Launch:
-    """``launch``, which ``here`` describes, with what the callers of its function say of what it passes."""
-    return _with_callers(here, launch, {p.sym for p in here.params if not p.host}, HOPS)
+def with_callers(here: HostLaunch, launch: Launch, elsewhere: Sequence[KernelLowering] = ()) -> Launch:
+    """``launch``, which ``here`` describes, with what the callers of its function, in its file or ``elsewhere``, say of
+    what it passes, and of the extents that it is passed."""
+    own = {p.sym for p in here.params if not p.host}
+    found = _with_callers(here, launch, own, elsewhere, HOPS)
+    kept = {*launch.passed, *(x for x in found.passed if _says_more(x, found, {s.name for s in own}))}
+    return dataclasses.replace(found, passed=tuple(x for x in found.passed if x in kept))
 
 
-def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) -> Launch:
+def _says_more(passed: tuple[str, Expr], launch: Launch, own: set[str]) -> bool:
+    """Whether what callers pass is about a parameter of the kernel, or made of those and of what those are made of: a
+    number of blocks of numbers that nothing else is made of is no less unknown than it was."""
+    name, e = passed
+    told = {s.name for n, x in launch.passed if n in own for s in used(x)}
+    return name in own or {s.name for s in used(e)} <= own | told
+
+
+def _with_callers(
+    here: HostLaunch, launch: Launch, own: set[Sym], elsewhere: Sequence[KernelLowering], hops: int
+) -> Launch:
     """The same, looking through so many functions; ``own``: the kernel's parameters."""
-    told = {n for n, _ in (*launch.passed, *launch.given)}
-    views = list(_views(here))
-    said = [{n: e for n, e in view.passed() if n not in told and _of_sizes(e)} for view in views]
+    known = {n for n, _ in (*launch.passed, *launch.given)}
+    views = list(_views(here, elsewhere))
+    said = [{n: e for n, e in view.passed() if n not in known and _of_sizes(e)} for view in views]
     handed = [_handed_on(view) for view in views]
     alike = {
         n: e
@@ -57,10 +73,14 @@ def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) ->
         for n, e in mine.items()
         if all(n in on or (n in other and print_expr(other[n]) == print_expr(e)) for other, on in zip(said, handed))
     }
-    units = {n: v for n, v in (views[0].units if views else {}).items() if all(x.units.get(n) == v for x in views)}
-    alike |= {n: Const(v, I64) for n, v in units.items() if n not in told}
+    for numbers in ([view.units for view in views], [view.numbers(own) for view in views]):
+        same = {n: v for n, v in (numbers[0] if numbers else {}).items() if all(x.get(n) == v for x in numbers)}
+        alike |= {n: Const(v, I64) for n, v in same.items() if n not in known}
     launch = _spelled(launch, alike, own)
-    return _with_callers(views[0], launch, own, hops - 1) if views and hops > 1 else launch
+    if not views or hops == 1:
+        return launch
+    onward = next((view for view, on in zip(views, handed) if on), views[0])
+    return _with_callers(onward, launch, own, elsewhere, hops - 1)
 
 
 def _of_sizes(e: Expr) -> bool:
@@ -71,12 +91,14 @@ def _of_sizes(e: Expr) -> bool:
 def _spelled(launch: Launch, alike: Mapping[str, Expr], own: set[Sym]) -> Launch:
     """``launch`` with numbers of the function as its callers make them in what it passes, and with what they make of
     other parameters; what comes to a number is given."""
+    names, extents = {s.name for s in own}, {s.name for e in (*launch.grid, *launch.block) for s in used(e)}
     asked = {s for _, e in launch.passed for s in used(e) if s.name in alike} - own
     of_host = {s: alike[s.name] for s in asked}
     spelled = {n: without_implicit_integers(described(substitute_expr(e, of_host))) for n, e in launch.passed}
-    spelled |= dict(alike)
-    names = {s.name for s in own}
-    given = tuple((n, int(e.value)) for n, e in spelled.items() if isinstance(e, Const) and n in names)
+    spelled |= {n: e for n, e in alike.items() if n in names | extents | {s.name for s in asked}}
+    given = tuple(
+        (n, int(e.value)) for n, e in spelled.items() if isinstance(e, Const) and (n in names or n in extents)
+    )
     passed = tuple((n, e) for n, e in spelled.items() if not isinstance(e, Const))
     return dataclasses.replace(launch, passed=passed, given=(*launch.given, *given))
 
@@ -84,30 +106,59 @@ def _spelled(launch: Launch, alike: Mapping[str, Expr], own: set[Sym]) -> Launch
 def _handed_on(view: HostLaunch) -> set[str]:
     """The parameters for which a caller hands on what it is passed itself, of which it says nothing."""
     own = {p.name for p in params_of(view.site.function.node) if getattr(p, "name", None)} - view.site.env.keys()
-    return {p.sym.name for p, a in view.pairs() if isinstance(a, c_ast.ID) and a.name in own}
+    pairs = ((p, a.name if isinstance(a, c_ast.StructRef) else a) for p, a in view.pairs())
+    return {p.sym.name for p, a in pairs if isinstance(a, c_ast.ID) and a.name in own}
 
 
-def _views(here: HostLaunch) -> Iterator[HostLaunch]:
-    """The launch as each call of its function makes it, in terms of the caller."""
+def _views(here: HostLaunch, elsewhere: Sequence[KernelLowering]) -> Iterator[HostLaunch]:
+    """The launch as each call of its function makes it, in terms of the caller; a header's once for all files."""
     function = here.site.function.node
-    named = [f for f in host_functions(here.lowering.program) if f.entity.name == function.name]
-    found = uses(here.lowering, frozenset({function.name})) if len(named) == 1 else []
-    for use in [u for u in found if u.call is not None][:MOST_CALLS]:
-        if use.function.entity is not here.site.function:
-            yield _seen_from(here, use)
+    named = [f for low in (here.lowering, *elsewhere) for f in _called(low, function.name)]
+    of = {(f.owner, *(getattr(p, "name", None) for p in params_of(f.entity.node))) for f in named}
+    if len(of) > 1 or (len(named) > 1 and any(f.owner for f in named)):
+        return  # methods, and overloads but for those that differ in elements
+    seen: dict[str, tuple[KernelLowering, Use]] = {}
+    for low in (here.lowering, *elsewhere):
+        for use in uses(low, frozenset({function.name})):
+            if use.call is not None and use.function.entity.node is not function:
+                seen.setdefault(str(use.loc), (low, use))
+    for low, use in [*seen.values()][:MOST_CALLS]:
+        yield _seen_from(here, low, use)
 
 
-def _seen_from(here: HostLaunch, use: Use) -> HostLaunch:
+def _called(lowering: KernelLowering, name: str) -> list[HostFunction]:
+    """The functions of a file that are called so."""
+    return [f for f in host_functions(lowering.program) if f.entity.name == name]
+
+
+def _seen_from(here: HostLaunch, lowering: KernelLowering, use: Use) -> HostLaunch:
     site, own = here.site, [p.name for p in params_of(here.site.function.node) if getattr(p, "name", None)]
     given = dict(zip(own, use.call or ()))
-    numbers = {n: s for n, s in here.host.items() if n in given}
+    numbers = {n: s for n, s in here.host.items() if n in given or _extent_of(n, given) is not None}
+    handed = [given.get(n) or _extent_of(n, given) for n in numbers]
     args = [_passed(a, site, given) for a in (site.node.args if site.node is not None else ())]
-    node = LaunchNode(site.callee, [], [*args, *(given[n] for n in numbers)], coord=use.node.coord)
+    args = [_extent_there(a, use) for a in (*args, *handed)]
+    node = LaunchNode(site.callee, [], args, coord=use.node.coord)
     function, host = use.function.entity, use.function
     there = LaunchSite(function, node, use.loc, site.kernel, use.env, site.callee, host, use.declared, first=use.first)
     params = tuple(p for p in here.params if not p.host) + tuple(map(Param, numbers.values()))
     whole = (*here.whole, *(s.name for s in numbers.values()))
-    return HostLaunch(here.lowering, there, params, here.bindings, here.instance, whole)
+    return HostLaunch(lowering, there, params, here.bindings, here.instance, whole)
+
+
+def _extent_of(name: str, given: Mapping[str, Any]) -> Any:
+    """``grid.x`` of the ``dim3`` that is passed for ``grid``, for ``grid_x``; None where nothing is."""
+    whole, _, axis = name.rpartition("_")
+    return c_ast.StructRef(given[whole], ".", c_ast.ID(axis)) if whole in given and axis in ("x", "y", "z") else None
+
+
+def _extent_there(arg: Any, use: Use) -> Any:
+    """What the caller at ``use`` has made the extent ``arg`` of a ``dim3`` of; any other argument as it is."""
+    if not isinstance(arg, c_ast.StructRef) or not isinstance(arg.field, c_ast.ID) or arg.field.name not in "xyz":
+        return arg
+    axes = [Param(fresh(f"extents_{axis}", U32)) for axis in "xyz"]
+    made = told([("extents", p, arg.name) for p in axes], use.env, lambda *_: None)
+    return {p.sym.name[-1]: node for p, node in made}.get(arg.field.name, arg)
 
 
 def _passed(arg: Any, site: LaunchSite, given: dict[str, Any]) -> Any:

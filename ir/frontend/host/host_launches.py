@@ -43,6 +43,7 @@ from .host_conditions import said_by
 from .host_variables import host_variables, member_variables
 from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
+from .own_methods import with_own_methods
 from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
 from .tensors.object_extents import ObjectExtents
@@ -75,7 +76,7 @@ class HostLaunch:
         """The kernel's parameters as they were written, structs whole."""
 
         assert site.node is not None
-        self.node = site.node
+        self.node = self._with_own_methods(site.node)
         self.host: dict[str, Sym] = {}
         self.busy: set[str] = set()
         self.in_grid = False
@@ -142,6 +143,20 @@ class HostLaunch:
             passed = tuple(self._passed(effects))
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
             return passed + tuple(self._asserted(effects, {*dict(passed)}))
+
+    def numbers(self, but: Collection[Sym]) -> dict[str, int]:
+        """The integers that this launch passes as numbers for parameters, none of those of ``but``."""
+        found: dict[str, int] = {}
+        with self._followed() as effects:
+            for p, a in self.pairs():
+                if p.sym in but or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
+                    continue
+                try:
+                    (e,) = self._inlined((self._int(a),), effects)
+                except KtcError:
+                    continue
+                found |= {p.sym.name: int(e.value)} if isinstance(e := integer_form(e), Const) else {}
+        return found
 
     @contextmanager
     def _followed(self) -> Iterator[list]:
@@ -679,7 +694,12 @@ class HostLaunch:
         except KtcError:
             return None
 
+    def _with_own_methods(self, node: Any) -> Any:
+        taken = {getattr(p, "name", None) or "" for p in params_of(self.site.function.node)}
+        return with_own_methods(node, self.site.host.around, {*taken, *self.site.env, *self.site.declared})
+
     def _with_elements(self, node: Any) -> Any:
+        node = self._with_own_methods(node)
         node = with_elements(node, self.site.env, self.site.declared)
         return self._with_tensors(with_begun(node, self.site.env) if self.extents is not None else node)
 

@@ -4,12 +4,15 @@ the template there, so that following declarations is enough."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.meaning.resolve import names_in
 from ktc.ir.frontend.meaning.values import Value
-from ktc.ir.frontend.syntax.cxx_ast import Function, QualName
+from ktc.ir.frontend.syntax.cxx_ast import Function, QualName, TemplateParam
 from ktc.ir.frontend.syntax.program import Entity, pick
 
 from .host_code import HostFunction, Use, uses
@@ -51,14 +54,19 @@ class HostInstances:
                 continue
             of_class = not isinstance(i.node, Function)
             with self.lowering.scoped(namespace=i.namespace):
-                values = known_args(self.lowering, i.spec_args or [], i.node)
                 params = (f.entity.params or ())[: f.owned] if of_class else f.entity.params or ()
-                bound = {p.name: v for p, v in zip_params(params, values) if v is not None}
+                of_owner = None if of_class else i.node.owner_args  # void Layer<float>::forward(...)
+                bound = self._given(params[: f.owned], of_owner, i.node)
+                bound |= self._given(params if of_owner is None else params[f.owned :], i.spec_args, i.node)
                 if not of_class:
                     types = HostTypes(self.lowering, {})
                     given = [types.named(p) for p in params_of(i.node)]
                     deduced(self.lowering, f.entity.node, given, params, bound)
             self._add(f, bound, found)
+
+    def _given(self, params: Sequence[TemplateParam], args: list | None, node: Any) -> dict[str, Value]:
+        """What written template arguments say of ``params``."""
+        return {p.name: v for p, v in zip_params(params, known_args(self.lowering, args or [], node)) if v is not None}
 
     def _called(self, f: HostFunction, found: list[dict[str, Value]], depth: int) -> None:
         for use in uses(self.lowering, f.names):

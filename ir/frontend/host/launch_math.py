@@ -28,7 +28,25 @@ def integer_form(e: Expr) -> Expr:
 def described(e: Expr) -> Expr:
     """``e`` as what a call passes is described: in integers, a stride in bytes by the bytes of an element in elements.
     Products of sizes are taken for as large as they are, whatever their type has room for."""
-    return map_expr(integer_form(e), _undivided)
+    return map_expr(map_expr(integer_form(e), _undivided), _rounded_up)
+
+
+def _rounded_up(e: Expr) -> Expr:
+    """``n / d + (n % d == 0 ? 0 : 1)`` and ``n / d + (n % d != 0)`` as ``cdiv(n, d)``, anything else as it is."""
+    match e:
+        case Binary("+", Binary("/", n, d) as whole, more) | Binary("+", more, Binary("/", n, d) as whole):
+            rest = Binary("%", n, d)
+            match without_casts(more):
+                case Select(Binary("==", x, zero), none, one) | Select(Binary("!=", x, zero), one, none):
+                    pass
+                case Binary("!=", x, zero):
+                    none, one = Const(0, I32), _ONE
+                case _:
+                    return e
+            values = [evaluate(v, {}) for v in (zero, none, one)]
+            if without_casts(x) == rest and values == [0, 0, 1] and not _is_float(whole):
+                return Call("cdiv", (n, d), I32)
+    return e
 
 
 def _undivided(e: Expr) -> Expr:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ktc.ir.diagnostics import InternalError, KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.name_meanings import TOP_QUALIFIERS, PackVal, TypeVal
-from ktc.ir.frontend.meaning.template_args import spell
+from ktc.ir.frontend.meaning.template_args import same_argument, spell
 from ktc.ir.frontend.meaning.values import Value
 from ktc.ir.frontend.syntax.cxx_ast import Bad, TemplateParam, own_qualifiers
 from ktc.ir.frontend.syntax.cxx_parser import CudaParser
@@ -41,7 +41,7 @@ def instances(
     """
     found: dict[tuple[str, ...], Instance] = {}
     callers = HostInstances(lowering)
-    for site in sites:
+    for site in sorted(sites, key=lambda site: not _agrees(lowering, entity, site, given)):
         before = len(found)
         known = callers.of(site.host)
         for k, caller in enumerate([*known, {}]):
@@ -63,6 +63,12 @@ def instances(
         full = complete(lowering, entity, given)
         return [(full, None, {})] if full is not None else []
     return [i for _, i in sorted(found.items(), key=lambda item: any(map(_SELDOM.search, item[0])))]
+
+
+def _agrees(lowering: KernelLowering, entity: Entity, site: LaunchSite, given: dict[str, Value]) -> bool:
+    """Whether ``site`` launches an instance with the ``given`` arguments, as far as its own arguments say which."""
+    matched = kernel_template_args(lowering, entity, site, {}, {}) if given else None
+    return matched is None or all(same_argument(v, matched[0].get(name, v)) for name, v in given.items())
 
 
 def _explicit(lowering: KernelLowering, entity: Entity) -> list[dict[str, Value]]:

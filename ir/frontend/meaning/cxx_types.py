@@ -145,8 +145,10 @@ SCALAR_TYPES: dict[str, Type] = {
     "__uint32_t": U32, "__uint64_t": U64, "clock_t": I64,
     "time_t": I64, "cudaTextureObject_t": U64, "cudaSurfaceObject_t": U64, "CUtexObject": U64, "CUsurfObject": U64,
     "hipTextureObject_t": U64, "hipSurfaceObject_t": U64, "cudaGraphConditionalHandle": U64,
-    "cudaStream_t": U64,
+    "cudaStream_t": U64, "int32": I32, "uint32": U32, "int64": I64, "uint64": U64,
 }  # fmt: skip
+"""Types that a program need not declare. ``int32`` and its like are those of a header of its libraries which may not be
+there; ``int8`` and ``int16`` may be vectors as well, as OpenCL has them."""
 
 COMPONENTS = "xyzw"
 """The members of a vector."""

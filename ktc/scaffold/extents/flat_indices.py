@@ -105,8 +105,18 @@ def _taken_apart(k: Kernel, free: set[str]) -> dict[Sym, list[str]]:
             index = _index(e.a, sources)
             if by is not None and index is not None and {*names_in(by)} and {*names_in(by)} <= free:
                 names = found.setdefault(index, [])
+                outer = [spelled(d, params, known) for d in _divided_out(e.a, sources)]
+                names += [n for n in outer if n in free and n not in {i for x in names for i in names_in(x)}]
                 names += [by] if by not in names else []
     return found
+
+
+def _divided_out(e: Expr, sources: Mapping[Sym, Expr]) -> list[Expr]:
+    """What an index is divided by to get ``e``, the first first: rows of ``(i / width) % height`` have that width."""
+    e = without_casts(e)
+    if isinstance(e, Var) and e.sym in sources:
+        return _divided_out(sources[e.sym], {s: x for s, x in sources.items() if s != e.sym})
+    return [*_divided_out(e.a, sources), e.b] if isinstance(e, Binary) and e.op == "/" else []
 
 
 def _chooses(k: Kernel, index: Sym) -> bool:

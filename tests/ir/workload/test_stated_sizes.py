@@ -103,3 +103,12 @@ def test_what_a_scenario_has_otherwise_is_no_equality(tmp_path: Path) -> None:
 def test_the_launch_of_the_source_comes_first(tmp_path: Path) -> None:
     w = workload(tmp_path, HEAD + arguments("l * b"), SOURCE + HOST)
     assert passed(w) == [("rows", "batch * length")]
+
+
+def test_extents_of_a_block_that_only_the_host_knows_are_passed_as_their_values_say(tmp_path: Path) -> None:
+    host = "void run(float* y, const float* x, int rows, int g, int b) { scale<<<g, b>>>(y, x, rows); }\n"
+    extents = "".join(
+        f'[[args]]\nname = "{n}"\ndtype = "i32"\nrole = "scalar"\nvalue = {v}\n' for n, v in (("g", 7), ("b", 64))
+    )
+    kernel = workload(tmp_path, HEAD + arguments("n") + extents, SOURCE + host).load_kernel()
+    assert kernel.launch is not None and kernel.launch.given == (("b", 64),)

@@ -55,6 +55,16 @@ def test_cmake_s_commands(flags_of):
     assert flags.folders == (str(project / "inc"),)
 
 
+def test_a_makefile_that_only_includes_what_another_program_writes_says_nothing(flags_of):
+    made = "all:\ninclude ../flags.mk\n"
+    project, flags = flags_of(
+        CMakeLists_txt="add_definitions(-DWITH_GPU=1)\nadd_subdirectory(src)\n", **{"src/Makefile": made}
+    )
+    assert flags.macros == {"WITH_GPU": "1"} and flags.file == str(project / "CMakeLists.txt")
+    _, flags = flags_of(**{"src/Makefile": made + "CFLAGS = -DWITH_GPU=2\n"})
+    assert flags.macros == {"WITH_GPU": "2"}
+
+
 CONDITIONS = {
     'option(FAST "(doc)" ON)\nif(FAST AND (NOT MSVC))\n%s\nelse()\nadd_definitions(-DB)\nendif()': {"A": "1"},
     "option(FAST doc)\nif((FAST) OR APPLE)\n%s\nelseif(UNIX)\nadd_definitions(-DB)\nendif()": {"B": "1"},

@@ -122,6 +122,40 @@ def test_threads_that_only_the_host_knows_are_as_many_as_indices_tell() -> None:
     assert _shapes(d) == {"x": ("n",)}
 
 
+TILES = """
+struct Matrix { int rows, cols, pitch; };
+__global__ void turn(const float* from, float* to, float* sums, Matrix a, int pitch) {
+  __shared__ float tile[32][33];
+  int i = blockIdx.y * 32 + threadIdx.y, j = blockIdx.x * 32 + threadIdx.x, up = gridDim.y * 32;
+  float sum = 0.0f;
+  for (int begin = 0; begin < a.rows; begin += up) {
+    for (int k = 0; k < 32; k += 8)
+      if (i + k < a.rows && j < a.cols) tile[threadIdx.y + k][threadIdx.x] = from[(i + k) * a.pitch + j];
+    __syncthreads();
+    int row = blockIdx.x * 32 + threadIdx.y, column = i - threadIdx.y + threadIdx.x;
+    for (int k = 0; k < 32; k += 8)
+      if (row + k < a.cols && column < a.rows) to[(row + k) * pitch + column] = tile[threadIdx.x][threadIdx.y + k];
+    for (int k = 0; k < 32; k += 8) if (i + k < a.rows && j < a.cols) sum += tile[threadIdx.y + k][threadIdx.x];
+    __syncthreads();
+    i += up;
+  }
+  if (threadIdx.x == 0 && threadIdx.y == 0) sums[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+}
+void go(dim3 grid, dim3 block, const float* from, float* to, float* sums, Matrix a, int pitch) {
+  turn<<<grid, block>>>(from, to, sums, a, pitch);
+}
+"""
+
+
+def test_loops_by_a_constant_tell_the_threads_and_loops_by_the_grid_the_blocks_of_an_axis() -> None:
+    """A tile of 32 rows that goes by 8 has a block of 8 rows of threads. Along x a guard says how many blocks there are
+    though the sums count them; along y any number will do, and the loop says how many have work."""
+    d = draft(ktc.loads(TILES).kernel)
+    assert (d.roles.fixed["block_x"], d.roles.fixed["block_y"]) == (32, 8)
+    assert (d.tied("grid_x"), d.tied("grid_y")) == ("cdiv(a_cols, 32)", "cdiv(a_rows, 32)")
+    assert _shapes(d)["from"] == ("a_rows", "a_cols") and _shapes(d)["to"] == ("a_cols", "a_rows")
+
+
 VISIT = """
 __global__ void visit(const int* edges, bool* front, bool* next, const bool* seen, int* cost, int nodes, int degree) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -242,10 +276,7 @@ void go(float* x, const float* s, int batch, int rows, int cols) {
 def test_blocks_that_are_counted_row_by_row_are_one_row_in_a_draft() -> None:
     d = draft(ktc.loads(SCALE).kernel)
     assert d.launch is not None and d.launch.grid == ("cdiv(n, 256)", "1", "1")
-    assert _shapes(d) == {"x": ("cols", "rows"), "s": ("rows",)} or _shapes(d) == {
-        "x": ("rows", "cols"),
-        "s": ("rows",),
-    }
+    assert _shapes(d) == {"x": ("n_rows", "rows", "cols"), "s": ("rows",)}
 
 
 def test_a_function_of_another_file_makes_a_number_of_blocks() -> None:
@@ -304,3 +335,54 @@ def test_a_grid_that_loops_go_over_has_a_thread_for_each_iteration(tmp_path: Pat
     assert program.source is not None
     text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
     assert f'value = "{number}"' in text and any("how the host computes" in t for t in todo)
+
+
+SUMS = """
+__global__ void sums(const float* x, float* out, int rows, int cols) {
+  __shared__ float part[128];
+  int tid = threadIdx.y * blockDim.x + threadIdx.x, j = blockIdx.x * 32 + threadIdx.x;
+  float sum = 0.0f;
+  for (int i = threadIdx.y; i < rows; i += 4)
+    if (j < cols) sum += x[i * cols + j];
+  part[tid] = sum;
+  __syncthreads();
+  for (int half = 64; half > 0; half >>= 1) {
+    if (tid < half) part[tid] += part[tid + half];
+    __syncthreads();
+  }
+  if (tid == 0) out[blockIdx.x] = part[0];
+}
+void go(dim3 grid, dim3 block, const float* x, float* out, int rows, int cols) {
+  sums<<<grid, block>>>(x, out, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SUMS,
+        SUMS.replace("int i = threadIdx.y; i < rows; i += 4", "int i = threadIdx.y; i < rows; i += blockDim.y"),
+    ],
+)
+def test_a_loop_from_a_thread_on_or_room_for_all_threads_tells_how_many_there_are(source: str) -> None:
+    d = draft(ktc.loads(source).kernel)
+    assert (d.roles.fixed["block_x"], d.roles.fixed["block_y"]) == (32, 4)
+    assert _shapes(d) == {"x": ("rows", "cols"), "out": ("cdiv(cols, 32)",)}
+
+
+TRIANGLE = """
+__global__ void products(const float* t, float* s, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= n || j > i) return;
+  float sum = 0.0f;
+  for (int k = i; k < n; ++k) sum += t[i + n * k] * t[j + n * k];
+  s[i * n + j] = sum;
+}
+void go(const float* t, float* s, int n) { products<<<dim3(n / 16 + 1, n / 16 + 1), dim3(16, 16)>>>(t, s, n); }
+"""
+
+
+def test_a_loop_from_a_thread_s_own_place_goes_over_a_row_and_no_window() -> None:
+    d = draft(ktc.loads(TRIANGLE).kernel)
+    assert not d.roles.windows and _shapes(d)["t"] == ("n", "n")

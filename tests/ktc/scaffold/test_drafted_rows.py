@@ -82,6 +82,27 @@ __global__ void permute(const float* x, float* y, int total, int c, int hw) {
 }
 void go(const float* x, float* y, int total, int c, int hw) { permute<<<total / 256 + 1, 256>>>(x, y, total, c, hw); }
 """
+CHANNELS = """
+__global__ void scaled(int count, const float* x, const float* scale, float* y, int channels, int inner) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) y[i] = x[i] * scale[(i / inner) % channels];
+}
+void go(int n, const float* x, const float* s, float* y, int channels, int inner) {
+  scaled<<<(n + 255) / 256, 256>>>(n, x, s, y, channels, inner);
+}
+"""
+SHARED_BY_CHANNELS = CHANNELS.replace("int inner)", "int inner, int each)").replace("% channels]", "% channels / each]")
+SHARED_BY_CHANNELS = SHARED_BY_CHANNELS.replace("channels, inner);", "channels, inner, each);")
+PART = """
+struct Blob { int count() const; int shape(int axis) const; };
+__global__ void pick(int count, int inner, const float* x, const int* row, float* y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) y[row[i / inner] * inner + i % inner] = x[i];
+}
+void go(Blob& from, const float* x, const int* row, float* y) {
+  pick<<<(from.count() + 255) / 256, 256>>>(from.count(), from.count() / from.shape(0), x, row, y);
+}
+"""
 GROUPED = """
 __global__ void scaled(const float* x, const float* scale, float* y, int n, int group) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -101,10 +122,16 @@ void go(const float* x, const float* s, float* y, int n, int group) { scaled<<<n
         (BIAS + VECTORS, {"x": ("rows", "cols"), "w": ("cols",), "out": ("rows", "cols")}),
         (QUOTIENT, {"a": ("n", "d"), "b": ("n",), "out": ("n", "d")}),
         (LAYOUT, {"x": ("total_rows", "c", "hw"), "y": ("total_rows", "hw", "c")}),
+        (CHANNELS, {"x": ("count_rows", "channels", "inner"), "scale": ("channels",),
+                    "y": ("count_rows", "channels", "inner")}),
+        (SHARED_BY_CHANNELS, {"x": ("count_rows", "channels", "inner"), "scale": ("cdiv(channels, each)",),
+                              "y": ("count_rows", "channels", "inner")}),
+        (PART, {"x": ("from_shape_0", "inner"), "row": ("from_shape_0",), "y": ("from_shape_0", "inner")}),
         (GROUPED, {"x": ("n",), "scale": ("cdiv(n, group)",), "y": ("n",)}),
     ],
-    ids=["given", "tensor", "last-extent", "made", "vectors", "quotient", "layout", "groups"],
-)
+    ids=["given", "tensor", "last-extent", "made", "vectors", "quotient", "layout", "channels", "shared-by-channels",
+         "part", "groups"],
+)  # fmt: skip
 def test_sizes_that_belong_together_are_tied(source: str, shapes: dict[str, tuple[str, ...]]) -> None:
     d = draft(ktc.loads(source).kernel)
     assert {b: e and e.shape for b, e in d.shapes.items()} == shapes
@@ -285,3 +312,29 @@ def test_a_row_that_a_pointer_was_moved_to_is_as_long_as_its_columns_say() -> No
     assert row_of(other, other.param("columns").sym) == ""
     d = draft(k)
     assert d.tied("columns_values") == "m" and not d.doubts
+
+
+RANKS = """
+__global__ void rank(int count, const float* x, const float* label, float* y, int pitch, int inner, int classes,
+                     int top) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  int r = i / inner, c = i % inner, better = 0;
+  float mine = x[r * pitch + (int)label[i] * inner + c];
+  for (int k = 0; k < classes AND better < top; k++) better += x[r * pitch + k * inner + c] > mine;
+  y[i] = better;
+}
+void go(const float* x, const float* label, float* y, int rows, int pitch, int inner, int classes, int top) {
+  int count = rows * inner;
+  rank<<<(count + 255) / 256, 256>>>(count, x, label, y, pitch, inner, classes, top);
+}
+"""
+RANKED = {"x": ("rows", "classes", "inner"), "label": ("rows", "inner"), "y": ("rows", "inner")}
+
+
+@pytest.mark.parametrize("both", ["&&", "&"])
+def test_rows_that_data_end_early_are_as_long_as_their_loops(both: str) -> None:
+    d = draft(ktc.loads(RANKS.replace("AND", both)).kernel)
+    assert {b: e and e.shape for b, e in d.shapes.items()} == RANKED
+    assert d.tied("pitch") in ("inner * classes", "classes * inner")
+    assert [(c.buffer, c.kind) for c in d.contents] == [("label", "index")]

@@ -110,3 +110,20 @@ def test_flags_say_what_elements_a_buffer_is_taken_to_have(tmp_path: Path) -> No
     x = "f32" if 'name = "x"\ndtype = "f32"' in text else "f16"
     assert scalar("floats_in", "bool", "1" if x == "f32" else "0") in text
     assert scalar("floats_out", "bool", "0") in text and scalar("more", "bool", "1") in text
+
+
+PLAIN = """
+struct Matrix { int rows, cols, pitch; };
+__global__ void fill(int* x, int first, int odd, Matrix m, int unread) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < m.rows) x[i] = odd == 3 ? first + i : first;
+}
+void go(int* x, int first, int odd, Matrix m, int unread) {
+  fill<<<(m.rows + 255) / 256, 256>>>(x, first, odd, m, unread);
+}
+"""
+
+
+def test_numbers_that_decide_nothing_are_not_to_be_looked_at(tmp_path: Path) -> None:
+    _, _, todo = drafted(tmp_path, PLAIN)
+    assert [t for t in todo if t.endswith("its value")] == ["odd: its value"]

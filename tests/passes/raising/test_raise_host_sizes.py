@@ -10,11 +10,13 @@ import numpy as np
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Par, Reduce
+from ktc.ir.nodes import Call, Par, Reduce, Var, i32
 from ktc.ir.text import print_expr, print_kernel
+from ktc.ir.types import I32
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
 from ktc.passes.lowering import materialise
+from ktc.passes.raising.check.covering_launches import in_covering_launch
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.check.invented_arguments import far_apart
 from ktc.passes.raising.check.stride_parameters import APART, drawn_apart, nests_of, strides_of
@@ -234,3 +236,84 @@ def test_a_form_at_a_number_of_threads_is_right_for_blocks_of_more() -> None:
     got = run(materialise(outcome.kernel), args, domain="field")
     assert got.ok
     np.testing.assert_array_equal(got.outputs["y"], want)
+
+
+SUMS = """
+__global__ void sums(const float* __restrict__ x, float* __restrict__ out, int rows, int cols) {
+  __shared__ float part[128];
+  int tid = threadIdx.y * blockDim.x + threadIdx.x, j = blockIdx.x * 32 + threadIdx.x;
+  float sum = 0.0f;
+  for (int i = threadIdx.y; i < rows; i += 4)
+    if (j < cols) sum += x[i * cols + j];
+  part[tid] = sum;
+  __syncthreads();
+  for (int half = 64; half > 0; half >>= 1) {
+    if (tid < half) part[tid] += part[tid + half];
+    __syncthreads();
+  }
+  if (tid == 0) out[blockIdx.x] = part[0];
+}
+void go(dim3 grid, dim3 block, const float* x, float* out, int rows, int cols) {
+  sums<<<grid, block>>>(x, out, rows, cols);
+}
+"""
+
+
+def test_a_block_of_two_extents_is_that_of_the_workload_where_only_that_is_understood() -> None:
+    kernel, outcome = raised(SUMS)
+    assert isinstance(outcome, Refused)
+    assert kernel.launch is not None
+    given = dataclasses.replace(kernel.launch, given=(("block_x", 32), ("block_y", 4)))
+    outcome = Raise().run(kernel.with_(launch=given))
+    assert isinstance(outcome, Result) and not any("left: " in n for n in outcome.notes), outcome
+    assert [(print_expr(a.expr), a.origin) for a in outcome.kernel.assumptions] == [
+        ("block_x == 32 && block_y == 4", "guessed")
+    ]
+    assert any("'block_x' is 32 and 'block_y' is 4" in n for n in outcome.notes)
+    other = dataclasses.replace(kernel.launch, given=(("block_x", 32), ("block_y", 8)))
+    assert isinstance(Raise().run(kernel.with_(launch=other)), Refused)  # the tree adds up 128 threads
+    one = dataclasses.replace(kernel.launch, given=(("block_x", 32),))
+    assert isinstance(Raise().run(kernel.with_(launch=one)), Refused)
+
+
+SCALED = """
+__global__ void scaled(float* x, int rows, int cols) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (j < cols && i < rows) x[i * cols + j] *= 2.0f;
+}
+void go(dim3 grid, dim3 block, float* x, int rows, int cols) { scaled<<<grid, block>>>(x, rows, cols); }
+"""
+
+
+def test_a_launch_that_covers_all_elements_is_all_that_is_asked_of_grids_and_blocks_of_the_host() -> None:
+    """As the workload has them they are one way to do so; others may not have as many threads."""
+    kernel, plain = raised(SCALED)
+    assert isinstance(plain, Result)
+    ends = [s.hi for s in walk(plain.kernel.body) if isinstance(s, Par)]
+    assert [print_expr(e) for e in ends] == ["min(rows, block_y * grid_y)", "min(cols, block_x * grid_x)"]
+    launch, named = kernel.launch, {p.sym.name: p.sym for p in kernel.params}
+    assert launch is not None
+    cover = {
+        f"grid_{a}": Call("cdiv", (Var(named[n]), i32(k)), I32) for a, n, k in (("x", "cols", 64), ("y", "rows", 4))
+    }
+    told = dataclasses.replace(launch, passed=tuple(cover.items()), given=(("block_x", 64), ("block_y", 4)))
+    outcome = Raise().run(kernel.with_(launch=told))
+    assert isinstance(outcome, Result)
+    assert {(print_expr(a.expr), a.origin) for a in outcome.kernel.assumptions} == {
+        ("grid_x * block_x >= cols", "guessed"), ("grid_y * block_y >= rows", "guessed"),
+    }  # fmt: skip
+    assert [print_expr(s.hi) for s in walk(outcome.kernel.body) if isinstance(s, Par)] == ["rows", "cols"]
+    x = np.arange(40, dtype=np.float32)
+    for grid, block in (((1, 1), (8, 8)), ((3, 5), (4, 2))):
+        sizes = dict(zip(("grid_x", "grid_y", "block_x", "block_y"), (*grid, *block)))
+        got = run(materialise(outcome.kernel), {"x": x, "rows": 5, "cols": 8, **sizes})
+        assert not got.findings and got.outputs["x"].tolist() == (2 * x).tolist()
+
+
+def test_threads_that_work_together_ask_for_more_than_enough_of_them() -> None:
+    kernel, _ = raised(SUMS)
+    launch, cols = kernel.launch, next(p.sym for p in kernel.params if p.sym.name == "cols")
+    assert launch is not None
+    told = dataclasses.replace(launch, passed=(("grid_x", Call("cdiv", (Var(cols), i32(32)), I32)),),
+                               given=(("block_x", 32), ("block_y", 4)))  # fmt: skip
+    assert in_covering_launch(kernel.with_(launch=told)) is None

@@ -11,6 +11,7 @@ from ktc.ir.frontend.entry_points import deep_recursion, load, parse_unit
 from ktc.ir.frontend.host.guessing.guesses import guesses
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import instances, spell
+from ktc.ir.text import print_expr
 from ktc.ir.text.printer import print_type
 
 KERNEL = "template <typename T, int N> __global__ void k(T* p) { p[threadIdx.x] = N; }\n"
@@ -45,6 +46,11 @@ def found(text: str, guessed: bool = False) -> list[str]:
          "void g(float* p) { L<float>::run<64>(p); }", ["float, 64"]),
         ("template <typename A> struct L { void run(A* p) { k<A, 2><<<1, 32>>>(p); } }; template struct L<int>;",
          ["int, 2"]),
+        ("template <typename A> struct L { void run(A* p); template <int M> void all(A* p); };\n"
+         "template <typename A> void L<A>::run(A* p) { k<A, 2><<<1, 32>>>(p); }\n"
+         "template void L<float>::run(float* p); template void L<double>::run(double* p);", ["float, 2", "double, 2"]),
+        ("template <typename A> struct L { template <int M> void run(A* p) { k<A, M><<<1, 32>>>(p); } };\n"
+         "template void L<float>::run<5>(float* p);", ["float, 5"]),
         ("void g(Tensor x) { auto kern = &k<float, 2>; kern<<<1, 32>>>(x.data_ptr<float>()); }", ["float, 2"]),
         ("void g(Tensor x) { cudaLaunchKernel((void*)k<float, 2>, dim3(1), dim3(32), args, 0, 0); }", ["float, 2"]),
         ("template __global__ void k<int, 7>(int*);", ["int, 7"]),
@@ -103,6 +109,17 @@ def test_the_launch_of_an_instance_is_followed_with_its_arguments():
         name="k.cu",
     )
     assert k.launch is not None and k.launch.block[0].value == 128
+
+
+def test_the_launch_of_the_wanted_instance_is_followed():
+    """Not the first in the file, though both have the same arguments but for their types."""
+    text = """template <typename T> __global__ void k(T* p) { p[threadIdx.x] = 1; }
+void d(double* p) { k<<<1, 64>>>(p); }
+void f(float* p) { k<<<1, 32>>>(p); }"""
+    launch = load(text, name="k.cu", template={"T": "float"}).launch
+    assert launch is not None and print_expr(launch.block[0]) == "32"
+    other = load(text, name="k.cu", template={"T": "int"}).launch  # launched by nobody: as the others are
+    assert other is not None and print_expr(other.block[0]) == "64"
 
 
 def test_what_the_launch_says_is_kept_where_the_rest_is_guessed():

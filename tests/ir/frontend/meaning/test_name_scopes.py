@@ -72,3 +72,19 @@ __global__ void k(int* o) {
   o[6] = kind<int* const>::value; o[7] = outer<const volatile int>::value;
 }"""
     assert numbers(execute, text, 8) == [16, 16, 1, 10, 100, 0, 1, 1010]
+
+
+def test_types_of_a_missing_header_that_say_their_width_have_it(execute) -> None:
+    text = """#include "gone/types.h"
+namespace app {
+using ::int32;
+template <typename T> struct Row { T at[2]; int32 pitch; };
+__global__ void k(int* o) {
+  Row<uint32> row; row.at[1] = 7; row.pitch = 1;
+  o[0] = sizeof(int32) + sizeof(uint32) * 10 + sizeof(int64) * 100 + sizeof(uint64) * 1000;
+  o[1] = static_cast<int32>(row.at[row.pitch]) + (int64)1; o[2] = uint32(-1) / 2 == 0x7fffffff;
+}
+}"""
+    assert numbers(execute, text, 3) == [8844, 8, 1]
+    own = "typedef short int32;\n__global__ void k(int* o) { o[0] = sizeof(int32); }"
+    assert numbers(execute, own, 1) == [2]
