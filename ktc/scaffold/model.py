@@ -63,8 +63,15 @@ class Draft:
         text = self.ties.get(name, self.roles.tied.get(name))
         if text is None or isinstance(text, int):
             return text
-        if text.isdigit():
-            return int(text)
+        return int(text) if text.isdigit() else self._in_sizes(text)
+
+    def real(self, name: str) -> str | None:
+        """What the floating-point parameter ``name`` is in the sizes of the scenarios; None for one that is a number."""
+        text = self.roles.reals.get(name)
+        return None if text is None else self._in_sizes(text)
+
+    def _in_sizes(self, text: str) -> str:
+        """``text`` with what its names are tied to in their place."""
         fixed = self.roles.fixed
         inner = {n: self.tied(n) if n in self.ties or n in self.roles.tied else fixed.get(n) for n in names_in(text)}
         return NAME.sub(lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)

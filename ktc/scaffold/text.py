@@ -371,6 +371,8 @@ def _scalar(d: Draft, p: Param) -> list[str]:
         return _with_guesses([f'value = "{name}"', *more], [line.partition(" ")[0] for line in more])
     if name in d.roles.fixed:
         return [f"value = {d.roles.fixed[name]}"]
+    if (formula := d.real(name)) is not None:
+        return [f'value = "{plain(formula)}"']
     number = d.roles.numbers.get(name, 1)
     if scalar_of(p.sym.type) == F32 and name in d.roles.launched:
         number = float(str(np.float32(number)))  # 0.01f is 0.01, in as few digits

@@ -10,7 +10,7 @@ described so for drafts of workloads, as what the launch itself computes is; the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pycparser import c_ast
@@ -47,20 +47,26 @@ def with_callers(here: HostLaunch, launch: Launch) -> Launch:
 
 def _with_callers(here: HostLaunch, launch: Launch, own: set[Sym], hops: int) -> Launch:
     """The same, looking through so many functions; ``own``: the kernel's parameters."""
-    told = {n for n, _ in (*launch.passed, *launch.given)}
+    told = {n for n, _ in (*launch.passed, *launch.given, *launch.reals)}
     views = list(_views(here))
     said = [{n: e for n, e in view.passed() if n not in told and _of_sizes(e)} for view in views]
     handed = [_handed_on(view) for view in views]
-    alike = {
+    alike = _alike(said, handed)
+    reals = _alike([dict(view.reals({*dict(launch.given)} | told)) for view in views], handed)
+    units = {n: v for n, v in (views[0].units if views else {}).items() if all(x.units.get(n) == v for x in views)}
+    alike |= {n: Const(v, I64) for n, v in units.items() if n not in told}
+    launch = _spelled(dataclasses.replace(launch, reals=(*launch.reals, *reals.items())), alike, own)
+    return _with_callers(views[0], launch, own, hops - 1) if views and hops > 1 else launch
+
+
+def _alike(said: Sequence[Mapping[str, Expr]], handed: Sequence[set[str]]) -> dict[str, Expr]:
+    """What all calls make alike of what they do not just hand on; ``said``: what each makes."""
+    return {
         n: e
         for mine in said
         for n, e in mine.items()
         if all(n in on or (n in other and print_expr(other[n]) == print_expr(e)) for other, on in zip(said, handed))
     }
-    units = {n: v for n, v in (views[0].units if views else {}).items() if all(x.units.get(n) == v for x in views)}
-    alike |= {n: Const(v, I64) for n, v in units.items() if n not in told}
-    launch = _spelled(launch, alike, own)
-    return _with_callers(views[0], launch, own, hops - 1) if views and hops > 1 else launch
 
 
 def _of_sizes(e: Expr) -> bool:
@@ -78,7 +84,9 @@ def _spelled(launch: Launch, alike: Mapping[str, Expr], own: set[Sym]) -> Launch
     names = {s.name for s in own}
     given = tuple((n, int(e.value)) for n, e in spelled.items() if isinstance(e, Const) and n in names)
     passed = tuple((n, e) for n, e in spelled.items() if not isinstance(e, Const))
-    return dataclasses.replace(launch, passed=passed, given=(*launch.given, *given))
+    of_host = {s: alike[s.name] for _, e in launch.reals for s in used(e) - own if s.name in alike}
+    reals = tuple((n, substitute_expr(e, of_host)) for n, e in launch.reals)
+    return dataclasses.replace(launch, passed=passed, given=(*launch.given, *given), reals=reals)
 
 
 def _handed_on(view: HostLaunch) -> set[str]:

@@ -40,6 +40,7 @@ from .host_assignments import with_begun, with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_conditions import said_by
+from .host_types import HostTypes
 from .host_variables import host_variables, member_variables
 from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
@@ -120,6 +121,7 @@ class HostLaunch:
             asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
             given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
+            reals = tuple(self._reals(effects, {*dict(given)}))
             computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
             reached = tuple(substitute_expr(integer_form(e), computed) for e in self._reached(effects))
             first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
@@ -132,7 +134,7 @@ class HostLaunch:
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
         together = same_memory(self.pairs(), self.site.env)
         told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
-                "filled": tuple(self._filled()), "rounds": rounds, "allocated": allocated}  # fmt: skip
+                "filled": tuple(self._filled()), "rounds": rounds, "allocated": allocated, "reals": reals}  # fmt: skip
         return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def passed(self) -> tuple[tuple[str, Expr], ...]:
@@ -142,6 +144,12 @@ class HostLaunch:
             passed = tuple(self._passed(effects))
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
             return passed + tuple(self._asserted(effects, {*dict(passed)}))
+
+    def reals(self, given: Collection[str]) -> tuple[tuple[str, Expr], ...]:
+        """What this launch computes of integers for floating-point parameters, but those ``given`` a number."""
+        with self._followed() as effects:
+            self._know_extents()
+            return tuple(self._reals(effects, given))
 
     @contextmanager
     def _followed(self) -> Iterator[list]:
@@ -204,8 +212,14 @@ class HostLaunch:
                 a = a.expr
             name = self._name_of(a)
             if name is not None and isinstance(p.sym.type, Scalar) and not UNNAMED.fullmatch(p.sym.name):
-                self.known.setdefault(name, p.sym)
+                if not (p.sym.type.is_float and self._is_whole(name)):
+                    self.known.setdefault(name, p.sym)
         self._same_numbers()
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether the host's variable ``name`` is an integer: where one is passed for a real number, that is not it."""
+        t = HostTypes(self.lowering, self.site.declared).of(c_ast.ID(name))
+        return isinstance(t, Scalar) and t.is_int
 
     def _same_numbers(self) -> None:
         """What is asked of tensors is the parameter that it is passed for, however it is spelled."""
@@ -290,6 +304,26 @@ class HostLaunch:
                 continue
             taken[p.sym] = e
             yield p.sym.name, e
+
+    def _reals(self, effects: list, given: Collection[str]) -> Iterator[tuple[str, Expr]]:
+        """Floating-point parameters that this launch computes of integers: ``1.0f / n``, ``(float)out / in``."""
+        for p, a in self.pairs():
+            t = p.sym.type
+            if not isinstance(t, Scalar) or not t.is_float or p.sym.name in given or p.host:
+                continue
+            name = self._name_of(a) or ""
+            if name in self.known and name not in self.site.env:
+                continue  # what the host function is passed
+            mine = self.known.pop(name, None)  # what is behind its own name
+            try:
+                (e,) = self._inlined((self._int(a),), effects)
+            except KtcError:
+                continue
+            finally:
+                if mine is not None:
+                    self.known[name] = mine
+            if used(e) and all(isinstance(s.type, Scalar) and not s.type.is_float for s in used(e)):
+                yield p.sym.name, e
 
     def _counted(self, effects: list, taken: set[str]) -> Iterator[tuple[str, Expr]]:
         """Numbers of the host that this launch depends on and that are an object's number of elements."""

@@ -172,8 +172,19 @@ class LaidOut:
         return next(held, name)
 
     def named(self, node: Any) -> str:
-        """The name for what ``node`` asks of a tensor; '' where it asks nothing."""
+        """The name for what ``node`` asks of a tensor; '' where it asks nothing, or makes a real number of it:
+        ``(float)x->ne[0] / 3`` divides no integers."""
+        if is_real(node):
+            return ""
         return name_of_query(_bare(node)) if self.libraries and self.asked(node) is not None else ""
+
+
+def is_real(node: Any) -> bool:
+    """Whether ``node`` is a conversion to a floating-point type."""
+    if not isinstance(node, c_ast.Cast | CxxCast):
+        return False
+    words = getattr(getattr(getattr(node.to_type, "type", node.to_type), "type", None), "names", ())
+    return any(w in ("float", "double") for w in words)
 
 
 def name_of_query(node: Any) -> str:

@@ -1,0 +1,104 @@
+"""Floating-point parameters that the host makes of sizes: a mean's factor, the scales of a resized image."""
+
+from __future__ import annotations
+
+import ktc
+from ktc.scaffold import Draft, draft
+from ktc.search.verification.rungs.scalar_values import other_numbers
+
+MEANS = """
+__global__ void means(const float* x, float* y, int rows, int n, float inv, float scale) {
+  float s = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) s += x[blockIdx.x * n + i];
+  for (int o = 16; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+  if (threadIdx.x == 0) y[blockIdx.x] = s * inv * scale;
+}
+void run(const float* x, float* y, int rows, int n, int heads) {
+  const float scale = 1.0f / sqrtf((float)n / heads);
+  means<<<rows, 32>>>(x, y, rows, n, 1.0f / n, scale);
+}
+"""
+
+
+def drafted(source: str) -> Draft:
+    return draft(ktc.loads(source).kernel)
+
+
+def test_formulas_of_what_a_launch_makes_of_sizes() -> None:
+    d = drafted(MEANS)
+    assert d.roles.reals == {"inv": "1.0 / n", "scale": "1.0 / sqrt(n / heads)"}
+    assert {*d.names} == {"rows", "n", "heads"}
+    assert all(s["heads"] <= s["n"] for _, s, _ in d.scenarios)
+
+
+RESIZE = """
+__global__ void nearest(const float* x, float* y, int oh, int ow, int ih, int iw, float sh, float sw) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= oh * ow) return;
+  int a = min((int)((i / ow) * sh), ih - 1), b = min((int)((i % ow) * sw), iw - 1);
+  y[i] = x[a * iw + b];
+}
+static void launched(const float* x, float* y, int oh, int ow, int ih, int iw, float sh, float sw) {
+  nearest<<<(oh * ow + 255) / 256, 256>>>(x, y, oh, ow, ih, iw, sh, sw);
+}
+void resize(const float* x, float* y, int oh, int ow, int ih, int iw, bool corners) {
+  float sh = (float)ih / oh, sw = (float)iw / ow;
+  if (corners) { sh = (float)(ih - 1) / (oh - 1); sw = (float)(iw - 1) / (ow - 1); }
+  launched(x, y, oh, ow, ih, iw, sh, sw);
+}
+"""
+
+
+def test_scales_come_from_callers_and_images_become_larger() -> None:
+    d = drafted(RESIZE)
+    assert d.roles.reals == {"sh": "ih / oh", "sw": "iw / ow"}
+    x = d.shapes["x"]
+    assert x is not None and x.shape == ("ih", "iw")
+    tuned = [s for _, s, more in d.scenarios if not more]
+    assert tuned and all(s["oh"] == 2 * s["ih"] and s["ow"] == 2 * s["iw"] for s in tuned)
+
+
+WHOLE = """
+__global__ void share(const float* x, float* y, float n, float parts) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] / parts;
+}
+void run(const float* x, float* y, int total, int parts) {
+  share<<<(total + 255) / 256, 256>>>(x, y, total, (float)parts);
+}
+"""
+
+
+def test_integers_that_are_passed_as_real_numbers_stay_integers_of_the_host() -> None:
+    k = ktc.loads(WHOLE).kernel
+    assert {p.sym.name for p in k.params if p.host} == {"total"}
+    d = draft(k)
+    assert d.roles.reals == {"n": "total"}
+
+
+ALONE = """
+__global__ void scaled(float* x, int n, float by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= by;
+}
+void run(float* x, int n, int levels) { scaled<<<(n + 255) / 256, 256>>>(x, n, 2.0f / levels); }
+"""
+
+
+def test_numbers_of_the_host_that_nothing_else_knows_are_no_sizes() -> None:
+    d = drafted(ALONE)
+    assert d.roles.reals == {} and d.names == ["n"]
+
+
+def test_formulas_are_varied_by_verification(tmp_path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(MEANS)
+    from ktc.ir.workload import Workload
+    from ktc.scaffold.text import workload_text
+    from ktc.sources import SourceSpec
+
+    text, _ = workload_text(ktc.loads(MEANS).kernel, SourceSpec(str(source)), tmp_path / "workload.toml")
+    assert 'value = "1.0 / n"' in text
+    w = Workload.parse(text, tmp_path / "workload.toml")
+    k = w.load_kernel()
+    assert {*other_numbers(k, k, w)} == {"inv", "scale"}
