@@ -66,7 +66,7 @@ class Draft:
         return int(text) if text.isdigit() else self._in_sizes(text)
 
     def real(self, name: str) -> str | None:
-        """What the floating-point parameter ``name`` is in the sizes of the scenarios; None for one that is a number."""
+        """What a floating-point parameter is in the sizes of the scenarios; None for one that is a number."""
         text = self.roles.reals.get(name)
         return None if text is None else self._in_sizes(text)
 

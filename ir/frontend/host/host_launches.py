@@ -211,9 +211,10 @@ class HostLaunch:
             while isinstance(a, c_ast.Cast):
                 a = a.expr
             name = self._name_of(a)
-            if name is not None and isinstance(p.sym.type, Scalar) and not UNNAMED.fullmatch(p.sym.name):
-                if not (p.sym.type.is_float and self._is_whole(name)):
-                    self.known.setdefault(name, p.sym)
+            if name is None or not isinstance(p.sym.type, Scalar) or UNNAMED.fullmatch(p.sym.name):
+                continue
+            if not (p.sym.type.is_float and self._is_whole(name)):
+                self.known.setdefault(name, p.sym)
         self._same_numbers()
 
     def _is_whole(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Sizes before and after something is resized: those of which the host makes a scale, ``(float)height / out_height``."""
+"""Sizes before and after something is resized: those of which the host makes a scale, ``(float)height / out``."""
 
 from __future__ import annotations
 
