@@ -19,6 +19,7 @@ from .output import note
 
 if TYPE_CHECKING:
     from ktc.api import Program
+    from ktc.sources import SourceSpec
 
 Json = Annotated[bool, Option("--json", help="Machine-readable output: one JSON document on standard output.")]
 Twin = Annotated[

@@ -12,6 +12,7 @@ from ktc.ir.workload.size_expressions import evaluate
 
 from .contents import Content
 from .roles import Roles, access_role
+from .scales.real_values import settled
 from .shapes import Extent, value_of
 from .windows import NAME, names_in
 
@@ -68,7 +69,10 @@ class Draft:
     def real(self, name: str) -> str | None:
         """What a floating-point parameter is in the sizes of the scenarios; None for one that is a number."""
         text = self.roles.reals.get(name)
-        return None if text is None else self._in_sizes(text)
+        if text is None:
+            return None
+        flags = {n: str(int(self.roles.numbers.get(n, 1))) for n in self.roles.flags}
+        return settled(self._in_sizes(NAME.sub(lambda m: flags.get(m[0], m[0]), text)))
 
     def _in_sizes(self, text: str) -> str:
         """``text`` with what its names are tied to in their place."""

@@ -107,7 +107,7 @@ def roles_of(k: Kernel) -> Roles:
     formulas = (*tied.values(), *real.formulas.values())
     matter = shaping(k) - (only_compared(k) - {s for e in launch_extents(k) for s in used(e)})
     matter |= {s for n, e in (k.launch.passed if k.launch else ()) if n in tied for s in used(e)}
-    matter |= {p.sym for p in integers if any(p.sym.name in names_in(t) for t in real.formulas.values())}
+    matter |= {p.sym for p in integers if p.sym.name in real.counted}
     sizes = [p.sym.name for p in integers if p.sym in matter and p.sym.name not in fixed and p.sym.name not in tied]
     given = {n for n, _ in k.launch.given} if k.launch is not None else set()
     fixed = {n: v for n, v in fixed.items() if n not in tied}

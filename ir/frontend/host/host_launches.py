@@ -323,7 +323,7 @@ class HostLaunch:
             finally:
                 if mine is not None:
                     self.known[name] = mine
-            if used(e) and all(isinstance(s.type, Scalar) and not s.type.is_float for s in used(e)):
+            if used(e):
                 yield p.sym.name, e
 
     def _counted(self, effects: list, taken: set[str]) -> Iterator[tuple[str, Expr]]:
@@ -620,7 +620,9 @@ class HostLaunch:
             if getattr(p, "name", None) == name:
                 t = self._type_of(p.type)
                 return self._opaque(name, t.elem if isinstance(t, Reference) else t)
-        return self._opaque(name, None)
+        declared = self.site.declared.get(name)
+        t = self._type_of(declared.type) if isinstance(declared, c_ast.Decl) else None
+        return self._opaque(name, DIM3 if t == DIM3 else None)
 
     def _type_of(self, declared: Any) -> Type:
         """The type that a declarator of the host says, a pointer where it is one to a type that is not known here."""

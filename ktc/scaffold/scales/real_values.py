@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Sym, Unary, Var
 from ktc.ir.types import F32, Scalar
 from ktc.ir.walk import map_expr, used
 from ktc.ir.workload.real_expressions import evaluate
+from ktc.ir.workload.formula_grammar import parse_formula
+from ktc.ir.workload.reference import names as names_of
 from ktc.ir.workload.reference import parse
 
 _OPERATORS = {o: o for o in ("+", "-", "*", "%", *COMPARISONS)} | {"&&": "and", "||": "or"}
@@ -30,6 +33,8 @@ class RealValues:
 
     formulas: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
+    counted: frozenset[str] = frozenset()
+    """The integers that they are made of, not those alone that decide which number it is."""
 
 
 def real_values(k: Kernel) -> RealValues:
@@ -40,22 +45,68 @@ def real_values(k: Kernel) -> RealValues:
     mine = {p.sym.name for p in k.params if not p.host}
     others = (*k.launch.grid, *k.launch.block, *(e for _, e in k.launch.passed))
     known = {p.sym for p in k.params if not p.host} | {s for e in others for s in used(e)}
-    formulas, numbers = dict[str, str](), dict[str, float]()
+    formulas, numbers, counted = dict[str, str](), dict[str, float](), set[str]()
     for name, whole in k.launch.reals:
         e = map_expr(whole, lambda x: _usual(x, known))
         text = spelled_real(e)
-        if name not in mine or text is None:
+        if name not in mine or text is None or _has_real(e):
             continue
         if not used(e):
             numbers[name] = evaluate(text, {})
         elif used(e) & known:
             formulas[name] = ast.unparse(parse(text))
-    return RealValues(formulas, numbers)
+            counted |= {s.name for s in _counted(e)}
+    return RealValues(formulas, numbers, frozenset(counted))
+
+
+def _counted(e: Expr) -> set[Sym]:
+    """The variables of ``e`` outside of conditions."""
+    if isinstance(e, Select):
+        return _counted(e.a) | _counted(e.b)
+    inside = [x for x in children(e) if isinstance(x, Expr)]
+    return {e.sym} if isinstance(e, Var) else set[Sym]().union(*map(_counted, inside))
+
+
+def settled(text: str) -> str:
+    """``text`` without the choices that numbers decide: ``a if 1 == 2 else b`` is ``b``."""
+    return ast.unparse(_Settled().visit(parse_formula(text)))
+
+
+class _Settled(ast.NodeTransformer):
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        truth = _truth(node.test)
+        return node if truth is None else node.body if truth else node.orelse
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        decides = isinstance(node.op, ast.Or)
+        truths = {id(v): _truth(v) for v in node.values}
+        if decides in truths.values():
+            return next(v for v in node.values if truths[id(v)] is decides)
+        left = [v for v in node.values if truths[id(v)] is None] or node.values[:1]
+        return left[0] if len(left) == 1 else ast.BoolOp(node.op, left)
+
+
+def _truth(test: ast.expr) -> bool | None:
+    """Whether a condition holds; None where sizes decide that."""
+    text = ast.unparse(test)
+    return None if names_of(text) else bool(evaluate(f"1 if {text} else 0", {}))
 
 
 def _usual(e: Expr, known: set[Sym]) -> Expr:
-    """Of a choice by something that nothing else is made of (``if (mode & 256)``), what was there before it."""
-    return e.b if isinstance(e, Select) and used(e.cond) and not used(e.cond) & known else e
+    """Of a choice between numbers of sizes and some that a caller has (``preset ? scale : n / m``), the former; of one
+    by something that nothing else is made of (``if (mode & 256)``), what was there before it."""
+    if not isinstance(e, Select):
+        return e
+    if _has_real(e.a) != _has_real(e.b):
+        return e.b if _has_real(e.a) else e.a
+    return e if used(e.cond) <= known else e.b
+
+
+def _has_real(e: Expr) -> bool:
+    """Whether ``e`` is made of real numbers that somebody else has."""
+    return any(isinstance(s.type, Scalar) and s.type.is_float for s in used(e))
 
 
 def spelled_real(e: Expr) -> str | None:
@@ -98,4 +149,4 @@ def _is_float(e: Expr) -> bool:
     return isinstance(e.type, Scalar) and e.type.is_float
 
 
-__all__ = ["RealValues", "real_values", "spelled_real"]
+__all__ = ["RealValues", "real_values", "settled", "spelled_real"]

@@ -45,8 +45,8 @@ def _quotient(text: str) -> list[str]:
     match reference.parse(text):
         case ast.BinOp(left=a, op=ast.Div(), right=b):
             return [n for side in (a, b) if (n := _whole_or_less_one(side))]
-        case ast.IfExp(body=a):
-            return _quotient(ast.unparse(a))
+        case ast.IfExp(body=a, orelse=b):
+            return _quotient(ast.unparse(a)) or _quotient(ast.unparse(b))
     return []
 
 

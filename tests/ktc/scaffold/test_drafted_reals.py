@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import ktc
 from ktc.scaffold import Draft, draft
+from ktc.scaffold.scales.real_values import settled
 from ktc.search.verification.rungs.scalar_values import other_numbers
 
 MEANS = """
@@ -102,3 +105,42 @@ def test_formulas_are_varied_by_verification(tmp_path) -> None:
     w = Workload.parse(text, tmp_path / "workload.toml")
     k = w.load_kernel()
     assert {*other_numbers(k, k, w)} == {"inv", "scale"}
+
+
+PRESET = """
+static float scale_of(int before, int after, int mode) {
+  if (before == after) return 1.0f;
+  if (mode == 2) return float(before - 1) / (after - 1);
+  else if (mode == 1 && after <= 1) return 0.0f;
+  else return float(before) / after;
+}
+__global__ void nearest(const float* x, float* y, int oh, int ow, int ih, int iw, float sh, float sw, int mode) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, c = blockIdx.y;
+  if (i >= oh * ow) return;
+  float shift = mode == 0 ? 0.5f : 0.0f;
+  int a = min((int)((i / ow + shift) * sh), ih - 1), b = min((int)((i % ow + shift) * sw), iw - 1);
+  y[c * oh * ow + i] = x[c * ih * iw + a * iw + b];
+}
+void resize(const float* x, float* y, int oh, int ow, int ih, int iw, int mode, bool preset, float sh, float sw) {
+  float h = 0.0f, w = 0.0f;
+  if (preset) { h = sh; w = sw; } else { h = scale_of(ih, oh, mode); w = scale_of(iw, ow, mode); }
+  nearest<<<dim3((oh * ow + 255) / 256, 3), 256>>>(x, y, oh, ow, ih, iw, h, w, mode);
+}
+"""
+
+
+def test_numbers_of_sizes_are_taken_where_a_caller_may_give_others() -> None:
+    d = drafted(PRESET)
+    assert "mode" in d.roles.flags and {*d.names} == {"oh", "ow", "ih", "iw"}
+    assert d.real("sh") == "1.0 if ih == oh else ih / oh"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a if 1 == 2 else b", "b"), ("a if 1 == 1 and n > 2 else b", "a if n > 2 else b"),
+        ("a if 2 < 1 and n > 2 else b", "b"), ("a if n > 2 or 1 < 2 else b", "a"), ("a / (n - 1)", "a / (n - 1)"),
+    ],
+)  # fmt: skip
+def test_choices_that_numbers_decide(text: str, value: str) -> None:
+    assert settled(text) == value
