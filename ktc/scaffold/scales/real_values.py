@@ -13,8 +13,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Sym, Unary, Var
 from ktc.ir.types import F32, Scalar
 from ktc.ir.walk import map_expr, used
-from ktc.ir.workload.real_expressions import evaluate
 from ktc.ir.workload.formula_grammar import parse_formula
+from ktc.ir.workload.real_expressions import evaluate
 from ktc.ir.workload.reference import names as names_of
 from ktc.ir.workload.reference import parse
 
