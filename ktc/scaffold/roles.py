@@ -41,6 +41,7 @@ from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
 from .integer_values import bins, marks, origins, powers
 from .scales.real_values import real_values
+from .scales.usual_reals import usual_real
 from .windows import clipped_windows, counted_windows, halves_of, host_windows, names_in, spelled, squares, taps
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
@@ -132,7 +133,8 @@ def roles_of(k: Kernel) -> Roles:
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
-    numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
+    drawn = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
+    numbers = {n: v if (usual := usual_real(n)) is None else usual for n, v in drawn.items()}
     launched = {n: float(v) for n, v in (k.launch.given if k.launch is not None else ()) if n in numbers}
     launched |= real.numbers
     halves = frozenset((*halves_of(k, sources), *windows)) & {*named}

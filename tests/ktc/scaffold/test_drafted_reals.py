@@ -144,3 +144,20 @@ def test_numbers_of_sizes_are_taken_where_a_caller_may_give_others() -> None:
 )  # fmt: skip
 def test_choices_that_numbers_decide(text: str, value: str) -> None:
     assert settled(text) == value
+
+
+PAIRS = """
+__global__ void doubled(const size_t pairs, const float2* x, float2* y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < pairs) y[i] = make_float2(2 * x[i].x, 2 * x[i].y);
+}
+void run(const float* x, float* y, size_t n) {
+  doubled<<<((n >> 1) + 255) / 256, 256>>>(n >> 1, (const float2*)x, (float2*)y);
+}
+"""
+
+
+def test_what_is_shifted_is_divided() -> None:
+    d = drafted(PAIRS)
+    assert d.roles.tied == {"pairs": "n / 2"} and d.names == ["n"]
+    assert {b: e.shape for b, e in d.shapes.items() if e is not None} == {"x": ("n",), "y": ("n",)}
