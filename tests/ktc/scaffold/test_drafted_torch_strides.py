@@ -23,7 +23,8 @@ void run(torch::Tensor& x, torch::Tensor& y) {
 @pytest.mark.parametrize(
     ("host", "stride"),
     [
-        ("int64_t stride = x.stride(0);", "stride"), ("", "x.stride(0)"), ("auto like = x.contiguous();", "like.stride(0)"),
+        ("int64_t stride = x.stride(0);", "stride"), ("", "x.stride(0)"),
+        ("auto like = x.contiguous();", "like.stride(0)"),
     ],
 )  # fmt: skip
 def test_a_row_is_as_long_as_what_is_in_it(host: str, stride: str) -> None:
