@@ -2,9 +2,9 @@
 
     dst[i10 * s1 + i11 * s2 + i00]      // the host passes ne0 for s1 and ne0 * ne1 for s2, i00 < n
 
-The strides say that the tensor is ``ne0`` wide and ``ne1`` high; the kernel does not get these, and goes through n columns
-of a row and as many rows as blocks: calls are with tensors that are as large. Each stride has one extent more than the
-next smaller one: it is that of the dimension which the smaller one steps through.
+The strides say that the tensor is ``ne0`` wide and ``ne1`` high; the kernel does not get these, and goes through n
+columns of a row and as many rows as blocks: calls are with tensors that are as large. Each stride has one extent more
+than the next smaller one: it is that of the dimension which the smaller one steps through.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, For, HwIndex, Sym, Var
-from ktc.ir.walk import all_exprs, stmt_exprs, used, walk
+from ktc.ir.nodes import Binary, Continue, Expr, HwIndex, If, Return, Sym, Var
+from ktc.ir.walk import all_exprs, used, walk
 
 from ..given_values import definitions
 from ..inner_strides import accesses, addends
@@ -101,12 +101,9 @@ class _Ranges:
         self.sizes = {p.sym for p in k.params}
         self.given = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
         self.below: dict[Sym, Expr] = {}
-        conditions = (x for e in all_exprs(k.body) for x in [e])
-        loops = (s.cond for s in walk(k.body) if isinstance(s, For))
-        for c in (*loops, *conditions, *(e for s in walk(k.body) for e in stmt_exprs(s))):
-            if isinstance(c, Binary) and c.op in ("<", ">=") and isinstance(v := without_casts(c.a), Var):
-                if used(c.b) and used(c.b) <= self.sizes:
-                    self.below.setdefault(v.sym, c.b)
+        for c in _bounds(k):
+            if isinstance(v := without_casts(c.a), Var) and used(c.b) and used(c.b) <= self.sizes:
+                self.below.setdefault(v.sym, c.b)
 
     def of(self, e: Expr) -> str:
         """The range of ``e`` as a workload says it; '' where it is not known."""
@@ -132,7 +129,6 @@ class _Ranges:
                 return None if whole is None else _quotient(whole, without_casts(by))
         return None
 
-
     def _is_quotient(self, q: Expr, a: Expr, by: Expr) -> bool:
         """Whether ``q`` is ``a / by``: ``a - q * by`` is the remainder then."""
         q, left = without_casts(q), DEEPEST
@@ -141,6 +137,18 @@ class _Ranges:
         if not isinstance(q, Binary) or q.op != "/" or not used(by) <= self.sizes:
             return False
         return without_casts(q.a) == without_casts(a) and without_casts(q.b) == without_casts(by)
+
+
+def _bounds(k: Kernel) -> Iterator[Binary]:
+    """The comparisons that say what something is below: of loops and conditions, and those that end what is not."""
+    yield from (e for e in all_exprs(k.body) if isinstance(e, Binary) and e.op == "<")
+    for s in walk(k.body):
+        if isinstance(s, If) and not s.orelse and s.then and isinstance(s.then[-1], Return | Continue):
+            yield from (e for e in _either(s.cond) if isinstance(e, Binary) and e.op == ">=")
+
+
+def _either(e: Expr) -> list[Expr]:
+    return [*_either(e.a), *_either(e.b)] if isinstance(e, Binary) and e.op == "||" else [e]
 
 
 def _quotient(whole: Expr, by: Expr) -> Expr | None:

@@ -47,8 +47,8 @@ class Divided:
 
 
 def with_quotients(kernel: Kernel, usual: bool = False) -> Divided | None:
-    """``kernel`` with quotients; None if it has none that are made so. ``usual``: for who only looks at sizes, dividends
-    are taken to be below 2^31 as they usually are (``uint32_t(i)`` of a wider ``i``), which nothing may rest on."""
+    """``kernel`` with quotients; None if it has none that are made so. ``usual``: for who only looks at sizes,
+    dividends are below 2^31 as they usually are (``uint32_t(i)`` of a wider ``i``), which nothing may rest on."""
     if not any(isinstance(e, Call) and e.fn == "mulhi" for e in all_exprs(kernel.body)):
         return None
     known = {e.sym: e for e in (*shown_by_launch(kernel), *equalities(kernel))}
