@@ -323,7 +323,7 @@ class HostLaunch:
             finally:
                 if mine is not None:
                     self.known[name] = mine
-            if used(e):
+            if used(e) and not (isinstance(e, Var) and e.type == t):  # a number that the host has
                 yield p.sym.name, e
 
     def _counted(self, effects: list, taken: set[str]) -> Iterator[tuple[str, Expr]]:
@@ -460,7 +460,7 @@ class HostLaunch:
         at, found = named.index(a.name), set[int | None]()
         for use in uses(self.lowering, frozenset({self.site.function.name})):
             given = use.call[at] if use.call is not None and at < len(use.call) else None
-            found.add(_number(given))
+            found.add(_number(_unless_there(given, use.env)))
         (n,) = found if len(found) == 1 else (None,)
         return n if n is not None and n <= 0 else None
 
@@ -766,6 +766,17 @@ def _number(node: Any) -> int | None:
     digits = plain.value.rstrip("uUlL")
     number = int(digits, 8) if digits.isdigit() and digits.startswith("0") else int(digits, 0)
     return -number if plain is not node and node.op == "-" else number
+
+
+def _unless_there(node: Any, env: Mapping[str, Any]) -> Any:
+    """``node``, a variable that has another value only where a pointer is not null, as what it is where there is none:
+    0 of ``int stride = 0; if (rows != nullptr) stride = ..;``."""
+    held = env.get(node.name) if isinstance(node, c_ast.ID) else None
+    chosen = held.init if isinstance(held, c_ast.Decl) else held
+    if not isinstance(chosen, c_ast.TernaryOp) or not isinstance(chosen.cond, c_ast.BinaryOp):
+        return node
+    sides = {getattr(side, "name", getattr(side, "value", "")) for side in (chosen.cond.left, chosen.cond.right)}
+    return chosen.iffalse if chosen.cond.op == "!=" and sides & {"nullptr", "NULL"} else node
 
 
 def _unsigned(node: Any) -> Any:

@@ -9,13 +9,16 @@ than the next smaller one: it is that of the dimension which the smaller one ste
 
 from __future__ import annotations
 
+import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Continue, Expr, HwIndex, If, Return, Sym, Var
-from ktc.ir.walk import all_exprs, used, walk
+from ktc.ir.nodes import Binary, Cast, Continue, Expr, For, HwIndex, If, Return, Select, Sym, Var
+from ktc.ir.walk import all_exprs, map_expr, substitute_expr, used, walk
+from ktc.ir.workload.reference import parse
 
 from ..given_values import definitions
 from ..inner_strides import accesses, addends
@@ -47,7 +50,8 @@ def _dimensions(k: Kernel) -> Iterator[tuple[str, str]]:
     """Extents, with the range of what is multiplied by the stride of their dimension."""
     told = _strides(k)
     ranges = _Ranges(k)
-    moves = {s: found[0] for s, found in definitions(k).items() if len(found) == 1 and not ranges.of(Var(s))}
+    begun = {s: found[0] for s, found in definitions(k).items()}  # before a branch, or a loop, moves it on
+    moves = {s: e for s, e in begun.items() if not ranges.of(Var(s))}
     for _, index in accesses(k):
         steps = [(stride, v) for e in addends(index, moves) for stride, v in _stepped(e, told)]
         for stride, v in steps:
@@ -88,7 +92,7 @@ def _stepped(e: Expr, told: Mapping[Sym, Stride]) -> Iterator[tuple[Stride, Expr
 
 
 def _factors(e: Expr) -> list[Expr]:
-    e = without_casts(e)
+    e = _bare(e)
     return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
 
 
@@ -109,54 +113,77 @@ class _Ranges:
         """The range of ``e`` as a workload says it; '' where it is not known."""
         found = self._end(e, DEEPEST)
         text = spelled(found, used(found)) if found is not None else None
-        return text or ""
+        return ast.unparse(parse(text)) if text else ""
 
     def _end(self, e: Expr, left: int) -> Expr | None:
         """What ``e`` stays below."""
-        match e := without_casts(e):
+        match e := _bare(e):
             case Var(s) if s in self.below:
-                return self.below[s]
+                return _bare(self.below[s])
             case Var(s) if s in self.given and left:
                 return self._end(self.given[s], left - 1)
             case HwIndex(level="block", axis=axis):
-                return self.grid[axis]
-            case Binary("%", _, by) if used(by) and used(by) <= self.sizes:
+                return _bare(self.grid[axis])
+            case Binary("%", _, by) if self._is_size(by):
                 return by
-            case Binary("-", a, Binary("*", q, by)) if left and self._is_quotient(q, a, by):
+            case Binary("-", a, product) if left and (by := self._divided_by(product, a)) is not None:
                 return by
-            case Binary("/", a, by) if left and used(by) and used(by) <= self.sizes:
+            case Binary("/", a, by) if left and self._is_size(by):
                 whole = self._end(a, left - 1)
-                return None if whole is None else _quotient(whole, without_casts(by))
+                return None if whole is None else _quotient(whole, by)
         return None
 
-    def _is_quotient(self, q: Expr, a: Expr, by: Expr) -> bool:
-        """Whether ``q`` is ``a / by``: ``a - q * by`` is the remainder then."""
-        q, left = without_casts(q), DEEPEST
-        while isinstance(q, Var) and q.sym in self.given and left:
-            q, left = without_casts(self.given[q.sym]), left - 1
-        if not isinstance(q, Binary) or q.op != "/" or not used(by) <= self.sizes:
-            return False
-        return without_casts(q.a) == without_casts(a) and without_casts(q.b) == without_casts(by)
+    def _is_size(self, e: Expr) -> bool:
+        return bool(used(e)) and used(e) <= self.sizes
+
+    def _divided_by(self, product: Expr, a: Expr) -> Expr | None:
+        """``by`` where ``product`` is ``a / by * by``, so that ``a - product`` is what is left of ``a``; else None."""
+        factors = _factors(product)
+        for k, q in enumerate(factors):
+            rest = factors[:k] + factors[k + 1 :]
+            while isinstance(q, Var) and q.sym in self.given:
+                q = _bare(self.given[q.sym])
+            if isinstance(q, Binary) and q.op == "/" and self._same(q.a, a) and _alike(_factors(q.b), rest):
+                return q.b if self._is_size(q.b) else None
+        return None
+
+    def _same(self, a: Expr, b: Expr) -> bool:
+        """Whether two expressions are one, through variables that stand for others."""
+        names = {s: _bare(x) for s, x in self.given.items() if isinstance(_bare(x), Var)}
+        return substitute_expr(_bare(a), names) == substitute_expr(_bare(b), names)
 
 
 def _bounds(k: Kernel) -> Iterator[Binary]:
-    """The comparisons that say what something is below: of loops and conditions, and those that end what is not."""
-    yield from (e for e in all_exprs(k.body) if isinstance(e, Binary) and e.op == "<")
+    """The comparisons that say what something is below: those that end what is not, then of loops and conditions."""
     for s in walk(k.body):
         if isinstance(s, If) and not s.orelse and s.then and isinstance(s.then[-1], Return | Continue):
-            yield from (e for e in _either(s.cond) if isinstance(e, Binary) and e.op == ">=")
+            yield from (e for e in _parts(s.cond, "||") if isinstance(e, Binary) and e.op == ">=")
+    conditions = [s.cond for s in walk(k.body) if isinstance(s, If | For)]
+    conditions += [e.cond for e in all_exprs(k.body) if isinstance(e, Select)]
+    yield from (e for c in conditions for e in _parts(c, "&&") if isinstance(e, Binary) and e.op == "<")
 
 
-def _either(e: Expr) -> list[Expr]:
-    return [*_either(e.a), *_either(e.b)] if isinstance(e, Binary) and e.op == "||" else [e]
+def _parts(e: Expr, op: str) -> list[Expr]:
+    return [*_parts(e.a, op), *_parts(e.b, op)] if isinstance(e, Binary) and e.op == op else [e]
 
 
 def _quotient(whole: Expr, by: Expr) -> Expr | None:
-    """``whole / by`` where ``by`` is a factor of it."""
-    factors = _factors(whole)
-    if by not in factors or len(factors) != 2:
-        return None
-    return factors[1 - factors.index(by)]
+    """``whole / by`` where that is a factor of it, or several are."""
+    left = _factors(whole)
+    for f in _factors(by):
+        if f not in left:
+            return None
+        left.remove(f)
+    return functools.reduce(lambda a, b: Binary("*", a, b), left) if left else None
+
+
+def _alike(a: list[Expr], b: list[Expr]) -> bool:
+    return len(a) == len(b) and all(a.count(f) == b.count(f) for f in a)
+
+
+def _bare(e: Expr) -> Expr:
+    """``e`` without conversions: what sizes are is no matter of how wide they are."""
+    return map_expr(e, lambda x: x.x if isinstance(x, Cast) else x)
 
 
 __all__ = ["told_extents"]

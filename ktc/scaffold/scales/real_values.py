@@ -18,6 +18,8 @@ from ktc.ir.workload.real_expressions import evaluate
 from ktc.ir.workload.reference import names as names_of
 from ktc.ir.workload.reference import parse
 
+from .usual_reals import usual_real
+
 _OPERATORS = {o: o for o in ("+", "-", "*", "%", *COMPARISONS)} | {"&&": "and", "||": "or"}
 
 _CALLS = {
@@ -47,7 +49,7 @@ def real_values(k: Kernel) -> RealValues:
     known = {p.sym for p in k.params if not p.host} | {s for e in others for s in used(e)}
     formulas, numbers, counted = dict[str, str](), dict[str, float](), set[str]()
     for name, whole in k.launch.reals:
-        e = map_expr(whole, lambda x: _usual(x, known))
+        e = map_expr(map_expr(whole, _named), lambda x: _usual(x, known))
         text = spelled_real(e)
         if name not in mine or text is None or _has_real(e):
             continue
@@ -92,6 +94,13 @@ def _truth(test: ast.expr) -> bool | None:
     """Whether a condition holds; None where sizes decide that."""
     text = ast.unparse(test)
     return None if names_of(text) else bool(evaluate(f"1 if {text} else 0", {}))
+
+
+def _named(e: Expr) -> Expr:
+    """A number of the host that is called as what has a usual one, as that."""
+    real = isinstance(e, Var) and isinstance(t := e.sym.type, Scalar) and t.is_float
+    usual = usual_real(e.sym.name) if isinstance(e, Var) and real else None
+    return e if usual is None else Const(usual, e.type)  # type: ignore[arg-type]
 
 
 def _usual(e: Expr, known: set[Sym]) -> Expr:

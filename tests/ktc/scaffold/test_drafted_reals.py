@@ -161,3 +161,18 @@ def test_what_is_shifted_is_divided() -> None:
     d = drafted(PAIRS)
     assert d.roles.tied == {"pairs": "n / 2"} and d.names == ["n"]
     assert {b: e.shape for b, e in d.shapes.items() if e is not None} == {"x": ("n",), "y": ("n",)}
+
+
+ROTARY = """
+__global__ void turn(const float* x, float* y, int n, float theta_scale) {
+  int i = threadIdx.x, at = blockIdx.x * n + i;
+  if (i < n) y[at] = x[at] * cosf(blockIdx.x * powf(theta_scale, i));
+}
+static void turned(const float* x, float* y, int rows, int n, float freq_base) {
+  turn<<<rows, 256>>>(x, y, n, powf(freq_base, -2.0f / n));
+}
+"""
+
+
+def test_a_number_of_the_host_that_is_called_as_a_usual_one_is_that() -> None:
+    assert drafted(ROTARY).real("theta_scale") == "pow(10000.0, -2.0 / n)"

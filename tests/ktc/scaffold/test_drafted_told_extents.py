@@ -31,6 +31,34 @@ void run(const float* x, float* y, int cols, int rows, int pages, int wide, int 
 }
 """
 
+NESTED = """
+struct ggml_tensor { int type; long ne[4]; unsigned long nb[4]; void* data; };
+unsigned long ggml_type_size(int type);
+__global__ void copy(const float* x, float* y, int n0, int n1, int n2, int total, int s1, int s2, int s3, int each) {
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= total) return;
+  const int i3 = at / (n0 * n1 * n2);
+  const int i2 = (at - i3 * n0 * n1 * n2) / (n0 * n1);
+  const int i1 = (at - i3 * n0 * n1 * n2 - i2 * n0 * n1) / n0;
+  const int i0 = at - i3 * n0 * n1 * n2 - i2 * n0 * n1 - i1 * n0;
+  int to = i0 + i1 * s1 + i2 * s2 + i3 * s3;
+  if (each != 0) to = i0 + i1 * each;
+  y[to] = x[at];
+}
+static void launched(const float* x, float* y, int n0, int n1, int n2, int total, int s1, int s2, int s3, int each) {
+  copy<<<(total + 255) / 256, 256>>>(x, y, n0, n1, n2, total, s1, s2, s3, each);
+}
+void run(const ggml_tensor* x, ggml_tensor* y, const ggml_tensor* rows) {
+  int each = 0;
+  if (rows != nullptr) each = rows->nb[1] / 4;
+  const unsigned long s1 = y->nb[1] / ggml_type_size(y->type);
+  const unsigned long s2 = y->nb[2] / ggml_type_size(y->type);
+  const unsigned long s3 = y->nb[3] / ggml_type_size(y->type);
+  launched((const float*)x->data, (float*)y->data, x->ne[0], x->ne[1], x->ne[2],
+           x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3], s1, s2, s3, each);
+}
+"""
+
 OWN = """
 __global__ void pitched(const float* x, float* y, int n, int pitch) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) y[blockIdx.x * pitch + i] = x[blockIdx.x * n + i];
@@ -57,6 +85,17 @@ def test_remainders_and_quotients_of_a_flat_number_are_as_many_as_they_say() -> 
     d = drafted(FLAT)
     assert d.roles.tied["wide"] == "cols" and d.roles.tied["high"] == "rows"
     assert set(d.names) == {"cols", "rows", "pages"}
+
+
+def test_what_is_left_of_a_number_is_as_many_as_it_was_divided_by() -> None:
+    d = drafted(NESTED)
+    assert {n: d.roles.tied[f"y_ne_{k}"] for k, n in enumerate(("n0", "n1", "n2"))} == {
+        "n0": "n0",
+        "n1": "n1",
+        "n2": "n2",
+    }
+    assert d.roles.fixed == {"each": 0}  # what it is where the host has no rows
+    assert {*shapes(d)["y"]} == {"n0", "n1", "n2", "x_ne_3"} and not d.doubts
 
 
 def test_parameters_of_the_kernel_stay_what_they_are() -> None:

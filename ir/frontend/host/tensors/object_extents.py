@@ -8,7 +8,6 @@ workloads do; no launch is computed from it.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -74,8 +73,6 @@ class ObjectExtents:
             return self.laid_out.expression(self.laid_out.nodes[name])
         decl = self.env.get(name)
         node = _bare(decl.init) if isinstance(decl, c_ast.Decl) and decl.init is not None else self.calls.get(name)
-        if (stride := self._stride(node)) is not None:
-            return stride
         of = self.object_of(node)
         if not of:
             return None
@@ -84,15 +81,6 @@ class ObjectExtents:
             return c_ast.BinaryOp("*", by, c_ast.ID(v))
         extents = self._extents(of, DEEPEST)
         return functools.reduce(lambda a, b: c_ast.BinaryOp("*", a, b), extents) if extents else None
-
-    def _stride(self, node: Any) -> Any:
-        """An expression for ``tensor.stride(k)`` where the extents of the dimensions after ``k`` are asked for, too;
-        None for anything else. Tensors lie in memory as they are made, and calls are mostly with such."""
-        asked = re.fullmatch(r"(\w+)_stride_(\d+)", name_of_call(node) or "")
-        if asked is None:
-            return None
-        after = self._extents(asked[1], DEEPEST)[int(asked[2]) + 1 :]
-        return functools.reduce(lambda a, b: c_ast.BinaryOp("*", a, b), after) if after else None
 
     def along(self, tensor: Any, k: int, dimensions: int) -> Any:
         """An expression for the extent along dimension ``k`` of a tensor that has so many: a number that it is made
