@@ -81,7 +81,8 @@ class Launch:
     ``filled``: buffers of integers with the least and the largest number that the host is seen to put into them.
     ``rounds``: parameters that are counters of loops of the host around the launch, with the least value, where they
     end (which they do not come to) and the step from one to the next. ``allocated``: buffers with the bytes that the
-    host allocates for them beside the launch.
+    host allocates for them beside the launch. ``reals``: floating-point parameters that it passes something computed of
+    integers for, over these and host variables, as ``passed`` has the integers: ``1.0f / n``.
 
     Extents of blocks that are numbers have the type i32, whatever type the source's host code has for them: lanes and
     warps are counted in it.
@@ -101,6 +102,7 @@ class Launch:
     filled: tuple[tuple[str, int, int], ...] = field(default=(), compare=False)
     rounds: tuple[tuple[str, Expr, Expr, Expr], ...] = field(default=(), compare=False)
     allocated: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
+    reals: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         block = tuple(cast(n, I32) if isinstance(n, Const) else n for n in self.block)

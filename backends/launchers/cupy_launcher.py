@@ -23,7 +23,7 @@ PRECEDENCE = {
 OPERATORS = {"/": "//", "&&": "and", "||": "or"}
 
 
-OWN_NAMES = frozenset({"np", "cp", "kernel", "grid", "block", "stream", "min", "max", "abs"})
+OWN_NAMES = frozenset({"np", "cp", "kernel", "grid", "block", "stream", "min", "max", "abs", "math"})
 """What a launcher declares and calls: no parameter of a kernel is called so in it."""
 
 

@@ -29,6 +29,7 @@ from ktc.ir.frontend.host.kernel_names import Spelled, as_source, spelled
 from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
 from ktc.ir.frontend.host.template_instances import choose_instance, instances, no_instance, template_value
 from ktc.ir.frontend.host.unused_axes import without_unused_axes
+from ktc.ir.frontend.host.usual_instances import USUAL_SIZE, nearest_first
 from ktc.ir.frontend.library.device_libraries import libraries_of
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
@@ -151,7 +152,7 @@ def template_arguments(
             return kernel
 
         unusual: list[dict[str, str]] = []
-        for bindings, site, host in instances(unit.lowering(), entity, sites, {}):
+        for bindings, site, host in nearest_first(entity, instances(unit.lowering(), entity, sites, {})):
             try:
                 check(found := load_entity(unit, entity, bindings, site, host))
             except KtcError:
@@ -163,10 +164,6 @@ def template_arguments(
         yield from unusual
         for bindings, _ in GuessSearch(unit.lowering(), entity, sites, read) if guesses else ():
             yield _spelled(entity, bindings)
-
-
-USUAL_SIZE = 4096
-"""What sizes are like where nothing says: rows of a model, positions of a sequence."""
 
 
 def _is_usual(kernel: Kernel) -> bool:

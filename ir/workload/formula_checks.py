@@ -16,7 +16,7 @@ from typing import Any
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import Expr, i32
 
-from . import reference, size_expressions
+from . import real_expressions, reference, size_expressions
 from .reference import FormulaError
 from .workloads import ArgSpec, Workload
 
@@ -58,7 +58,9 @@ def check(workload: Workload, formulas: bool = True) -> None:
     """
     names = {n: i32(1) for s in workload.scenarios for n in s.sizes}
     for place in _size_texts(workload):
-        _at(place, lambda text=place.text: _number(text, names))
+        real = place.key == "value" and workload.is_real(workload.args[place.index])
+        judge = real_expressions.check if real else _number
+        _at(place, lambda text=place.text, judge=judge: judge(text, names))
     for place in _launch_texts(workload):
         _at(place, lambda text=place.text: reference.parse(text))
     if formulas and workload.formulas:

@@ -12,17 +12,12 @@ from ktc.ir.null_pointers import known_nulls
 from ktc.ir.text import print_expr
 from ktc.ir.walk import map_expr
 
-from . import size_expressions
 from .workloads import Workload
 
 
 def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | float]:
     """The scalar arguments for these sizes, without making arrays."""
-    out: dict[str, int | float] = {}
-    for a in workload.args:
-        if a.role == "scalar" and a.value is not None:
-            out[a.name] = size_expressions.evaluate(a.value, sizes) if isinstance(a.value, str) else a.value
-    return out
+    return workload.scalars(sizes)
 
 
 def runnable(

@@ -144,7 +144,8 @@ def _arg(f: TomlFile, a: Mapping[str, Any], i: int) -> ArgSpec:
         raise f.fail(f"role '{role}' is none of {', '.join((*ROLES, TEMPORARY))}", "args", i, "role")
     scalar = role == "scalar"
     if scalar and not isinstance(a.get("value"), str | int | float):
-        raise f.fail("a scalar needs a value: a number, or an expression over the sizes", "args", i, "value")
+        hint = 'value = 8, value = "rows * d", or, of a floating-point scalar: value = "1 / sqrt(d)"'
+        raise f.fail("a scalar needs a value: a number, or an expression over the sizes", "args", i, "value", hint)
     if not scalar and "shape" not in a:
         raise f.fail("a buffer needs a shape", "args", i, "name", hint='shape = ["n", "2 * d"]')
     init, values = a.get("init", ""), ()

@@ -273,7 +273,7 @@ class Workload:
 
         dtype = self.dtype(a, variant)
         if a.role == "scalar":
-            return _scalar(dtype, number(a.value), exact)
+            return _scalar(dtype, self.value(a, sizes, variant), exact)
         shape = tuple(size_expressions.evaluate(s, sizes) for s in a.shape)
         if any(n < 0 for n in shape):
             raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
@@ -303,10 +303,23 @@ class Workload:
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
         """Values of the scalar arguments, host ones too, at ``sizes``."""
-        from . import size_expressions
+        return {a.name: self.value(a, sizes) for a in self.args if a.role == "scalar" and a.value is not None}
 
-        values = {a.name: a.value for a in self.args if a.role == "scalar" and a.value is not None}
-        return {k: size_expressions.evaluate(v, sizes) if isinstance(v, str) else v for k, v in values.items()}
+    def value(self, a: ArgSpec, sizes: Mapping[str, int], variant: str | None = None) -> int | float:
+        """The value of the scalar ``a`` at ``sizes``: of floating-point ones as real numbers are computed, whatever
+        they are rounded to when they are passed."""
+        from . import real_expressions, size_expressions
+
+        if not isinstance(a.value, str):
+            assert a.value is not None
+            return a.value
+        if self.is_real(a, variant):
+            return real_expressions.evaluate(a.value, sizes)
+        return size_expressions.evaluate(a.value, sizes)
+
+    def is_real(self, a: ArgSpec, variant: str | None = None) -> bool:
+        """Whether ``a`` is of a floating-point type."""
+        return _is_float(self.dtype(a, variant))
 
     def reference(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
         """Expected outputs in float64 for ``inputs`` as :meth:`make_inputs` gives them, or None without formulas.
@@ -401,8 +414,12 @@ def _scalar(dtype: str, value: Any, exact: bool) -> int | float:
     """A scalar argument as the kernel receives it: rounded to its type; in exact mode the nearest non-zero integer."""
     from .input_data import numpy_dtype
 
-    if dtype[0] not in "fe" and dtype != "bf16":
+    if not _is_float(dtype):
         return int(value)
     if exact:
         return float(round(value) or 1)
     return float(numpy_dtype(dtype).type(value))
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype[0] in "fe" or dtype == "bf16"

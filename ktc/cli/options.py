@@ -19,6 +19,7 @@ from .output import note
 
 if TYPE_CHECKING:
     from ktc.api import Program
+    from ktc.sources import SourceSpec
 
 Json = Annotated[bool, Option("--json", help="Machine-readable output: one JSON document on standard output.")]
 Twin = Annotated[
@@ -190,10 +191,28 @@ def _instance(kernel: str, name: str, how: Mapping[str, Any], missing: KtcError)
     defines = how["defines"] or {}
     spec = as_built(SourceSpec(kernel, name or None, {}, None, defines, how["include_dirs"], dialect=how["dialect"]))
     asked = {**how, "kernel": spec.name, "defines": spec.defines, "include_dirs": tuple(spec.include_dirs)}
-    found = next(template_arguments(spec.kernel, **asked), None)
+    found = _launched_elsewhere(spec, asked) or next(template_arguments(spec.kernel, **asked), None)
     if found is None:
         raise why_no_instance(spec.kernel, **asked) or missing from None
     return found
+
+
+def _launched_elsewhere(spec: SourceSpec, asked: Mapping[str, Any]) -> dict[str, str] | None:
+    """The template arguments with which another unit of the project launches the kernel, where its own does not: of an
+    instance that the kernel's file has, if that says which."""
+    from ktc.ir.frontend.entry_points import template_arguments
+    from ktc.project.launching_units import launching_units
+
+    for joined in launching_units(spec):
+        also = {**asked, "include_dirs": joined.include_dirs, "defines": joined.defines, "guesses": False}
+        try:
+            own = list(template_arguments(spec.kernel, **{**asked, "guesses": False}))
+            launched = (found for found in template_arguments(joined.text, **also) if found in own or not own)
+            if (first := next(launched, None)) is not None:
+                return first
+        except KtcError:
+            continue
+    return None
 
 
 def _noted(program: Program) -> Program:

@@ -18,7 +18,7 @@ from ktc.recipes import OpenedRecipe
 from .artefact import Artefact, Code, Instance, Parameter, Point
 from .code_of import code_of, original_text, variant_text
 from .evidence import Configuration, measured
-from .shape_solving import over_sizes, sizes_from
+from .shape_solving import over_sizes, real_over_sizes, sizes_from
 
 EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
 
@@ -254,7 +254,8 @@ def parameters(kernel: Kernel, work: Workload) -> tuple[Parameter, ...]:
                 defined.add(a.value)
                 out.append(Parameter(name, "scalar", defines=a.value))
             else:
-                out.append(Parameter(name, "scalar", value=over_sizes(a.value, sizes)))
+                over = real_over_sizes if work.is_real(a) else over_sizes
+                out.append(Parameter(name, "scalar", value=over(a.value, sizes)))
         else:
             out.append(Parameter(name, "scalar", example=a.value))
     return tuple(out)

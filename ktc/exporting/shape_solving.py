@@ -6,9 +6,10 @@ import ast
 from collections.abc import Collection, Mapping
 
 from ktc.backends.launchers.cuda_launcher import python_text
+from ktc.backends.launchers.cupy_launcher import python_name
 from ktc.ir.nodes import Var, fresh
 from ktc.ir.types import I64
-from ktc.ir.workload import size_expressions
+from ktc.ir.workload import real_expressions, size_expressions
 from ktc.ir.workload.workloads import Workload
 
 from .artefact import SizeFrom
@@ -20,6 +21,11 @@ READ = ("in", "inout")
 def over_sizes(text: str, sizes: Collection[str]) -> str:
     """An expression of a workload over its sizes, as Python."""
     return python_text(size_expressions.to_ir(text, {s: Var(fresh(s, I64)) for s in sizes}))
+
+
+def real_over_sizes(text: str, sizes: Collection[str]) -> str:
+    """The value of a floating-point scalar over sizes, as Python."""
+    return real_expressions.python(text, {s: python_name(s) for s in sizes})
 
 
 def sizes_from(work: Workload, names: Mapping[str, str], also: Collection[str]) -> tuple[SizeFrom, ...]:

@@ -14,12 +14,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import used
-from ktc.ir.workload import LaunchSpec, size_expressions
+from ktc.ir.workload import LaunchSpec, real_expressions, size_expressions
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.reference import FormulaError
 from ktc.scaffold.drafted_launches import compared_with
@@ -172,6 +174,8 @@ def _scalars(d: Draft, fit: Fit) -> None:
             fit.values[name] = tied
         elif name in fit.sizes[0]:
             fit.values[name] = name
+        elif (real := d.real(name)) is not None and all(_is_real(real, t, s, v) for s, v in zip(fit.sizes, values)):
+            fit.values[name] = real
         elif len(set(values)) == 1 or not t.is_int:
             fit.values[name] = values[0]
             if len(set(values)) > 1:
@@ -325,6 +329,15 @@ def _allocated(k: Kernel, call: ObservedCall) -> Iterator[tuple[str, ObservedBuf
 def _evaluated(d: Draft, e: Expr, values: Mapping[str, int]) -> int | None:
     found = evaluate(e, d.kernel.environment(values))
     return int(found) if isinstance(found, int) else None
+
+
+def _is_real(text: str, t: Scalar, sizes: Sizes, seen: float) -> bool:
+    """Whether ``text`` gives the number of type ``t`` that was seen, but for how the host rounded on the way."""
+    try:
+        value = real_expressions.evaluate(text, sizes)
+    except FormulaError:
+        return False
+    return abs(value - seen) <= 4 * float(np.finfo(numpy_dtype(t.name)).eps) * abs(seen)
 
 
 def _value(text: str, sizes: Sizes) -> int | None:

@@ -173,8 +173,8 @@ def _scalars(tuned: Tuned, passed: Mapping[str, int | float], shape: Shape) -> t
             values = {**w.scalars(sizes), **sizes, **passed}
         except FormulaError:
             continue
-        said = ((a.name, a.value) for a in w.args if a.role == "scalar" and isinstance(a.value, str))
-        if any(_value(text, sizes) != passed[name] for name, text in said if name in passed):
+        formulas = (a for a in w.args if a.role == "scalar" and isinstance(a.value, str) and not w.is_real(a))
+        if any(_value(str(a.value), sizes) != passed[a.name] for a in formulas if a.name in passed):
             continue
         g = geometry(tuned.original, values)
         if (g.grid, g.block) == (shape.geometry.grid, shape.geometry.block):

@@ -144,6 +144,12 @@ def _by_unit(spec: SourceSpec, unit: str, root: str, flags: BuildFlags) -> Readi
     return replace(way, notes=(f"{spec.kernel} is read as {shown} includes it", *way.notes))
 
 
+def completed(spec: SourceSpec, file: str) -> Reading:
+    """``file``, of the project of the file of ``spec``, with the folders and macros that it lacks."""
+    root = project_root(file)
+    return _completed(spec, file, root, build_flags(file, root))
+
+
 def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Reading:
     """``file`` with the folders of the project ``root`` that hold the headers that it lacks, those of the build before
     others, and with the build's macros that it mentions."""
@@ -238,4 +244,4 @@ def _own_kernels(spec: SourceSpec, way: Reading) -> list[KernelInfo]:
     return [*own, *(k for k in listed if k not in own and way.file == spec.kernel)]
 
 
-__all__ = ["Reading", "as_built", "kernels_as_built", "readings"]
+__all__ = ["Reading", "as_built", "completed", "kernels_as_built", "readings"]

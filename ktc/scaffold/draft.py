@@ -29,6 +29,7 @@ from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
 from .extents.row_pitches import longest_rows
+from .extents.told_extents import told_extents
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, most_apart, unfollowed
@@ -74,6 +75,7 @@ def draft(k: Kernel) -> Draft:
     places = {**middles(k, d.roles), **in_rounds(k, d.roles)}
     d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
     d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
+    d.roles = _tying(k, d.roles, told_extents(k, d.roles))
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
@@ -113,7 +115,7 @@ def draft(k: Kernel) -> Draft:
 
 def _with_quotients(k: Kernel) -> Kernel:
     """``k`` with quotients where it multiplies by what the host has made of a divisor: how large they are is known."""
-    divided = with_quotients(k)
+    divided = with_quotients(k, usual=True)
     return k if divided is None else k.with_(body=divided.read.body)
 
 

@@ -60,13 +60,13 @@ _GENERAL = frozenset({"size", "num", "n", "len", "length", "dim", "count", "max"
 
 def dimension(name: str) -> Dimension | None:
     """What the parameter ``name`` is by its name: ``head_num``, ``numHeads`` and ``n_heads`` are a number of heads."""
-    plain = f"_{'_'.join(_words(name))}_"
+    plain = f"_{'_'.join(words_of(name))}_"
     if _UNITS.search(plain):
         return None
     return next((d for pattern, d in _BY_NAME if re.search(rf"_({pattern})_", plain)), None)
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
     """The words of a name in its order, as singulars."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
     return [re.sub(r"s$", "", w) if len(w) > 3 else w for w in words.split("_")]
@@ -74,7 +74,7 @@ def _words(name: str) -> list[str]:
 
 def in_common(a: str, b: str) -> int:
     """How many words two names share that say of what they are: ``vocab_size`` and ``padded_vocab`` one."""
-    return len(({*_words(a)} & {*_words(b)}) - _GENERAL)
+    return len(({*words_of(a)} & {*words_of(b)}) - _GENERAL)
 
 
 def dimensions(names: Iterable[str]) -> dict[str, Dimension]:

@@ -22,6 +22,7 @@ from ktc.ir.nodes import Binary, Expr, i32
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used, walk_expr
+from ktc.ir.workload import real_expressions
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
@@ -267,7 +268,11 @@ class Prober:
 
     def _scalar(self, p: Param, sizes: Mapping[str, int]) -> int | float:
         name = p.sym.name
-        return self.roles.numbers.get(name, 1.0) if scalar_of(p.sym.type).is_float else self.value(name, sizes)
+        if not scalar_of(p.sym.type).is_float:
+            return self.value(name, sizes)
+        if (text := self.roles.reals.get(name)) is not None:
+            return real_expressions.evaluate(text, {n: self.value(n, sizes) for n in names_in(text)})
+        return self.roles.numbers.get(name, 1.0)
 
     def length(self, sizes: Mapping[str, int]) -> float:
         """Statements of a probe, about."""

@@ -40,6 +40,8 @@ from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
 from .integer_values import bins, marks, origins, powers
+from .scales.real_values import real_values
+from .scales.usual_reals import usual_real
 from .windows import clipped_windows, counted_windows, halves_of, host_windows, names_in, spelled, squares, taps
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
@@ -65,7 +67,8 @@ class Roles:
     ``halves``: how far windows reach; ``windows``: what the launch computes their number from, and what each is
     (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``parts``: what elements of buffers are divided
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
-    of floating-point parameters, and of flags that are not 1; ``launched``: those that the source's launch gives them.
+    of floating-point parameters, and of flags that are not 1; ``launched``: those that the source's launch gives them;
+    ``reals``: of those that it makes of sizes, their formulas (:mod:`.real_values`).
     ``grains``: sizes that are divided by a number, with it; ``groups``: sizes that show more than one group of so many
     elements only above that (:mod:`.grains`). ``room``: sizes of which rows of a literal pitch, or the threads of a
     block, hold no more than a number (:mod:`.extents.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are
@@ -87,6 +90,7 @@ class Roles:
     coarsest: int = 1 << 30
     numbers: Mapping[str, float] = field(default_factory=dict)
     launched: frozenset[str] = frozenset()
+    reals: Mapping[str, str] = field(default_factory=dict)
     grains: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
     room: Mapping[str, int] = field(default_factory=dict)
@@ -100,15 +104,18 @@ def roles_of(k: Kernel) -> Roles:
     presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k)
     fixed = presumed | _rooms(k, integers) | _fixed(k, integers)
     tied = {n: t for n, t in _tied(k) if n not in fixed}
+    real = real_values(k)
+    formulas = (*tied.values(), *real.formulas.values())
     matter = shaping(k) - (only_compared(k) - {s for e in launch_extents(k) for s in used(e)})
     matter |= {s for n, e in (k.launch.passed if k.launch else ()) if n in tied for s in used(e)}
+    matter |= {p.sym for p in integers if p.sym.name in real.counted}
     sizes = [p.sym.name for p in integers if p.sym in matter and p.sym.name not in fixed and p.sym.name not in tied]
     given = {n for n, _ in k.launch.given} if k.launch is not None else set()
     fixed = {n: v for n, v in fixed.items() if n not in tied}
     known = {*fixed, *sizes, *tied} - ({*presumed} - given)
     flags = [p.sym.name for p in integers if p.sym.name not in known]
     names = {p.sym.name for p in integers}
-    hosts = dict.fromkeys(n for t in tied.values() for n in names_in(t) if n not in names)
+    hosts = dict.fromkeys(n for t in formulas for n in names_in(t) if n not in names)
     sources, params = definitions(k), {p.sym for p in k.params}
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
     whole |= {s.name for s in _divisors(k, lambda e: _remainder(e, params, sources))} - _moduli(k, sources)
@@ -127,8 +134,10 @@ def roles_of(k: Kernel) -> Roles:
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
-    numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
+    drawn = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
+    numbers = {n: v if (usual := usual_real(n)) is None else usual for n, v in drawn.items()}
     launched = {n: float(v) for n, v in (k.launch.given if k.launch is not None else ()) if n in numbers}
+    launched |= real.numbers
     halves = frozenset((*halves_of(k, sources), *windows)) & {*named}
     inside = frozenset(parts) & divisors
     return Roles(
@@ -145,6 +154,7 @@ def roles_of(k: Kernel) -> Roles:
         inside,
         numbers={**numbers, **launched},
         launched=frozenset(launched),
+        reals=real.formulas,
         grains={n: v for n, v in grains(k, fixed, sources).items() if n in named and n not in divisors},
         groups=groups(k, fixed, sources),
     )

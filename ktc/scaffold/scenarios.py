@@ -17,6 +17,7 @@ from .model import Draft
 from .named_dimensions import dimensions, proportions
 from .probe import Prober, Seen
 from .roles import buffers_of
+from .scales.resized import resized
 from .windows import USUAL, names_in
 
 TARGETS = {"small": (1 << 18, 1 << 21), "medium": (1 << 23, 1 << 25), "large": (1 << 27, 1 << 32)}
@@ -207,11 +208,13 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         if idle(sizes) and not idle(start):
             fixed |= busied(sizes, start, idle)
             sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most)
+        sizes = resized(d, sizes, allowed)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))
     last = known[-1]
     held = {n: max(g := d.steps.get(n, 1), v * 3 // 4 // g * g) for n, v in last.items()} | windows
+    held = resized(d, held, legal)
     if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
     largest = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})

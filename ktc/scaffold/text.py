@@ -22,6 +22,7 @@ from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.sources import IR_SUFFIX
 
+from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
 from .as_seen.project_callers import with_project_callers
 from .checking.scenario_doubts import check_scenarios
 from .contents import TRUTHS
@@ -56,10 +57,14 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     """
     refuse_arrays_of_pointers(k)
     k = with_project_callers(k, source)
-    d = draft(k)
-    text = _text(d, k, source, target, {})
+    elsewhere = launched_elsewhere(k, source)
+    d = draft(k if elsewhere is None else elsewhere[0])
+    origin = "CHECK: guessed"
+    if elsewhere is not None and d.launch is None:
+        d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"
+    text = _text(d, k, source, target, {}, origin)
     if marks := check_scenarios(d, k, text, target):
-        text = _text(d, k, source, target, marks)
+        text = _text(d, k, source, target, marks, origin)
     return text, [*_launched_otherwise(source), *_todo(d)] if d.launch is None else _todo(d)
 
 
@@ -102,8 +107,9 @@ def _extents(extents: Sequence[Expr]) -> str:
     return ", ".join(shown)
 
 
-def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[str, str]) -> str:
-    """The file's text. ``marks``: what is wrong at the sizes of a scenario, by its name."""
+def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[str, str], origin: str) -> str:
+    """The file's text. ``marks``: what is wrong at the sizes of a scenario, by its name; ``origin``: where a launch
+    comes from that the source does not say."""
     lines = [
         "# Drafted by `ktc init` from runs of the kernel; what is marked CHECK could not be confirmed, and what is",
         "# marked as guessed is promised by nobody: take it out of `guessed` once all callers keep to it.",
@@ -115,7 +121,7 @@ def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[
             lines += ["", "[[args]]", *_arg(d, p)]
     if d.launch is not None:
         grid, block = (", ".join(f'"{e}"' for e in x) for x in (d.launch.grid, d.launch.block))
-        lines += ["", "[launch]                 # CHECK: guessed", f"grid = [{grid}]", f"block = [{block}]"]
+        lines += ["", f"[launch]                 # {origin}", f"grid = [{grid}]", f"block = [{block}]"]
         lines += [f'shared = "{d.launch.shared}"'] if d.launch.shared != "0" else []
     for title, sizes, more in d.scenarios:
         inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
@@ -375,6 +381,8 @@ def _scalar(d: Draft, p: Param) -> list[str]:
         return _with_guesses([f'value = "{name}"', *more], [line.partition(" ")[0] for line in more])
     if name in d.roles.fixed:
         return [f"value = {d.roles.fixed[name]}"]
+    if (formula := d.real(name)) is not None:
+        return [f'value = "{plain(formula)}"']
     number = d.roles.numbers.get(name, 1)
     if scalar_of(p.sym.type) == F32 and name in d.roles.launched:
         number = float(str(np.float32(number)))  # 0.01f is 0.01, in as few digits

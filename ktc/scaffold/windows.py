@@ -48,6 +48,11 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
         case Binary(op, a, b) if op in FORMULAS:
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
+        case Binary(">>" | "<<" as op, a, by) if is_const(without_casts(by)):  # of sizes, which are no less than 0
+            bare, places = spelled(a, params, sources), without_casts(by)
+            if not bare or not isinstance(places, Const) or not 0 <= places.value < 31:
+                return None
+            return f"({bare} {'/' if op == '>>' else '*'} {1 << int(places.value)})"
         case Call("min" | "max" | "cdiv" as fn, args):
             each = [spelled(x, params, sources) for x in args]
             return f"{fn}({', '.join(x for x in each if x)})" if all(each) else None

@@ -45,8 +45,8 @@ from ktc.passes.core.places import SERIAL, places_of
 from ktc.passes.core.refusals import Refusal, Refused, Result, accepted, allowed, attempted
 from ktc.passes.core.script import DistSpec, LevelSpec
 from ktc.passes.loops.unit_steps import by_ones
+from ktc.passes.shared.running.two_sweeps import parted
 from ktc.passes.shared.serial_sums import converted, counted_to, known_count
-from ktc.passes.shared.two_sweeps import parted
 
 from .distribute import DOMAINS, check_levels, set_distribution
 

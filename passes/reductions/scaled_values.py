@@ -19,7 +19,7 @@ from ktc.ir.fold import cast
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Load, Select, Sym, Unary, Var
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import loads_in, substitute_expr, used, walk_expr
-from ktc.passes.shared.rescaled import POWERS, Power
+from ktc.passes.shared.running.rescaled import POWERS, Power
 
 Factors = tuple[tuple[str, Expr], ...]
 """What a scaled value is multiplied (``*``) or divided (``/``) by once the whole is known, in this order."""

@@ -63,24 +63,30 @@ def _with_callers(
     here: HostLaunch, launch: Launch, own: set[Sym], elsewhere: Sequence[KernelLowering], hops: int
 ) -> Launch:
     """The same, looking through so many functions; ``own``: the kernel's parameters."""
-    known = {n for n, _ in (*launch.passed, *launch.given)}
+    told = {n for n, _ in (*launch.passed, *launch.given, *launch.reals)}
     views = list(_views(here, elsewhere))
-    said = [{n: e for n, e in view.passed() if n not in known and _of_sizes(e)} for view in views]
+    said = [{n: e for n, e in view.passed() if n not in told and _of_sizes(e)} for view in views]
     handed = [_handed_on(view) for view in views]
-    alike = {
+    alike = _alike(said, handed)
+    reals = _alike([dict(view.reals({*dict(launch.given)} | told)) for view in views], handed)
+    for numbers in ([view.units for view in views], [view.numbers(own) for view in views]):
+        same = {n: v for n, v in (numbers[0] if numbers else {}).items() if all(x.get(n) == v for x in numbers)}
+        alike |= {n: Const(v, I64) for n, v in same.items() if n not in told}
+    launch = _spelled(dataclasses.replace(launch, reals=(*launch.reals, *reals.items())), alike, own)
+    if not views or hops == 1:
+        return launch
+    onward = next((view for view, on in zip(views, handed) if on), views[0])
+    return _with_callers(onward, launch, own, elsewhere, hops - 1)
+
+
+def _alike(said: Sequence[Mapping[str, Expr]], handed: Sequence[set[str]]) -> dict[str, Expr]:
+    """What all calls make alike of what they do not just hand on; ``said``: what each makes."""
+    return {
         n: e
         for mine in said
         for n, e in mine.items()
         if all(n in on or (n in other and print_expr(other[n]) == print_expr(e)) for other, on in zip(said, handed))
     }
-    for numbers in ([view.units for view in views], [view.numbers(own) for view in views]):
-        same = {n: v for n, v in (numbers[0] if numbers else {}).items() if all(x.get(n) == v for x in numbers)}
-        alike |= {n: Const(v, I64) for n, v in same.items() if n not in known}
-    launch = _spelled(launch, alike, own)
-    if not views or hops == 1:
-        return launch
-    onward = next((view for view, on in zip(views, handed) if on), views[0])
-    return _with_callers(onward, launch, own, elsewhere, hops - 1)
 
 
 def _of_sizes(e: Expr) -> bool:
@@ -100,7 +106,9 @@ def _spelled(launch: Launch, alike: Mapping[str, Expr], own: set[Sym]) -> Launch
         (n, int(e.value)) for n, e in spelled.items() if isinstance(e, Const) and (n in names or n in extents)
     )
     passed = tuple((n, e) for n, e in spelled.items() if not isinstance(e, Const))
-    return dataclasses.replace(launch, passed=passed, given=(*launch.given, *given))
+    of_host = {s: alike[s.name] for _, e in launch.reals for s in used(e) - own if s.name in alike}
+    reals = tuple((n, substitute_expr(e, of_host)) for n, e in launch.reals)
+    return dataclasses.replace(launch, passed=passed, given=(*launch.given, *given), reals=reals)
 
 
 def _handed_on(view: HostLaunch) -> set[str]:

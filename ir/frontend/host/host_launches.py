@@ -40,6 +40,7 @@ from .host_assignments import with_begun, with_elements, with_members
 from .host_calls import function_of_call, name_of_call, name_of_function_call, name_of_member, with_named_calls
 from .host_code import uses
 from .host_conditions import said_by
+from .host_types import HostTypes
 from .host_variables import host_variables, member_variables
 from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
@@ -121,6 +122,7 @@ class HostLaunch:
             asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
             given += tuple((n, int(e.value)) for n, e in asserted.items() if isinstance(e, Const))
             passed += tuple((n, e) for n, e in asserted.items() if not isinstance(e, Const))
+            reals = tuple(self._reals(effects, {*dict(given)}))
             computed = {p.sym: e for p in self.params for n, e in passed if n == p.sym.name}
             reached = tuple(substitute_expr(integer_form(e), computed) for e in self._reached(effects))
             first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
@@ -133,7 +135,7 @@ class HostLaunch:
         reached = tuple(e for e in reached if used(e) <= {p.sym for p in (*self.params, *host)})
         together = same_memory(self.pairs(), self.site.env)
         told = {"given": given, "passed": passed, "reached": reached, "together": together, "first": first,
-                "filled": tuple(self._filled()), "rounds": rounds, "allocated": allocated}  # fmt: skip
+                "filled": tuple(self._filled()), "rounds": rounds, "allocated": allocated, "reals": reals}  # fmt: skip
         return Launch(grid, block, shared, **told), host  # type: ignore[arg-type]
 
     def passed(self) -> tuple[tuple[str, Expr], ...]:
@@ -157,6 +159,12 @@ class HostLaunch:
                     continue
                 found |= {p.sym.name: int(e.value)} if isinstance(e := integer_form(e), Const) else {}
         return found
+
+    def reals(self, given: Collection[str]) -> tuple[tuple[str, Expr], ...]:
+        """What this launch computes of integers for floating-point parameters, but those ``given`` a number."""
+        with self._followed() as effects:
+            self._know_extents()
+            return tuple(self._reals(effects, given))
 
     @contextmanager
     def _followed(self) -> Iterator[list]:
@@ -218,9 +226,16 @@ class HostLaunch:
             while isinstance(a, c_ast.Cast):
                 a = a.expr
             name = self._name_of(a)
-            if name is not None and isinstance(p.sym.type, Scalar) and not UNNAMED.fullmatch(p.sym.name):
+            if name is None or not isinstance(p.sym.type, Scalar) or UNNAMED.fullmatch(p.sym.name):
+                continue
+            if not (p.sym.type.is_float and self._is_whole(name)):
                 self.known.setdefault(name, p.sym)
         self._same_numbers()
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether the host's variable ``name`` is an integer: where one is passed for a real number, that is not it."""
+        t = HostTypes(self.lowering, self.site.declared).of(c_ast.ID(name))
+        return isinstance(t, Scalar) and t.is_int
 
     def _same_numbers(self) -> None:
         """What is asked of tensors is the parameter that it is passed for, however it is spelled."""
@@ -305,6 +320,26 @@ class HostLaunch:
                 continue
             taken[p.sym] = e
             yield p.sym.name, e
+
+    def _reals(self, effects: list, given: Collection[str]) -> Iterator[tuple[str, Expr]]:
+        """Floating-point parameters that this launch computes of integers: ``1.0f / n``, ``(float)out / in``."""
+        for p, a in self.pairs():
+            t = p.sym.type
+            if not isinstance(t, Scalar) or not t.is_float or p.sym.name in given or p.host:
+                continue
+            name = self._name_of(a) or ""
+            if name in self.known and name not in self.site.env:
+                continue  # what the host function is passed
+            mine = self.known.pop(name, None)  # what is behind its own name
+            try:
+                (e,) = self._inlined((self._int(a),), effects)
+            except KtcError:
+                continue
+            finally:
+                if mine is not None:
+                    self.known[name] = mine
+            if used(e) and not (isinstance(e, Var) and e.type == t):  # a number that the host has
+                yield p.sym.name, e
 
     def _counted(self, effects: list, taken: set[str]) -> Iterator[tuple[str, Expr]]:
         """Numbers of the host that this launch depends on and that are an object's number of elements."""
@@ -440,7 +475,7 @@ class HostLaunch:
         at, found = named.index(a.name), set[int | None]()
         for use in uses(self.lowering, frozenset({self.site.function.name})):
             given = use.call[at] if use.call is not None and at < len(use.call) else None
-            found.add(_number(given))
+            found.add(_number(_unless_there(given, use.env)))
         (n,) = found if len(found) == 1 else (None,)
         return n if n is not None and n <= 0 else None
 
@@ -600,7 +635,9 @@ class HostLaunch:
             if getattr(p, "name", None) == name:
                 t = self._type_of(p.type)
                 return self._opaque(name, t.elem if isinstance(t, Reference) else t)
-        return self._opaque(name, None)
+        declared = self.site.declared.get(name)
+        is_dim3 = isinstance(declared, c_ast.Decl) and self._type_of(declared.type) == DIM3
+        return self._opaque(name, DIM3 if is_dim3 else None)
 
     def _type_of(self, declared: Any) -> Type:
         """The type that a declarator of the host says, a pointer where it is one to a type that is not known here."""
@@ -749,6 +786,17 @@ def _number(node: Any) -> int | None:
     digits = plain.value.rstrip("uUlL")
     number = int(digits, 8) if digits.isdigit() and digits.startswith("0") else int(digits, 0)
     return -number if plain is not node and node.op == "-" else number
+
+
+def _unless_there(node: Any, env: Mapping[str, Any]) -> Any:
+    """``node``, a variable that has another value only where a pointer is not null, as what it is where there is none:
+    0 of ``int stride = 0; if (rows != nullptr) stride = ..;``."""
+    held = env.get(node.name) if isinstance(node, c_ast.ID) else None
+    chosen = held.init if isinstance(held, c_ast.Decl) else held
+    if not isinstance(chosen, c_ast.TernaryOp) or not isinstance(chosen.cond, c_ast.BinaryOp):
+        return node
+    sides = {getattr(side, "name", getattr(side, "value", "")) for side in (chosen.cond.left, chosen.cond.right)}
+    return chosen.iffalse if chosen.cond.op == "!=" and sides & {"nullptr", "NULL"} else node
 
 
 def _unsigned(node: Any) -> Any:

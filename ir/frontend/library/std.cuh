@@ -19,6 +19,16 @@ template <class T, T... I> struct integer_sequence {
 };
 template <unsigned long... I> using index_sequence = integer_sequence<unsigned long, I...>;
 
+template <class A, class R> struct unary_function {
+  using argument_type = A;
+  using result_type = R;
+};
+template <class A, class B, class R> struct binary_function {
+  using first_argument_type = A;
+  using second_argument_type = B;
+  using result_type = R;
+};
+
 template <class A, class B> struct pair {
   using first_type = A;
   using second_type = B;

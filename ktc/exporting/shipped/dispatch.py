@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-_FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs}
-_RESERVED = {"np", "cp", "kernel", "stream", "min", "max", "abs"}
+_FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "abs": abs, "math": math}
+_RESERVED = {"np", "cp", "kernel", "stream", "min", "max", "abs", "math"}
 _BITS = {"i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}
 FASTER = 1.0
 """The lower end of the interval of a speed-up from which on a variant counts as faster."""

@@ -30,7 +30,7 @@ def with_strides_in_elements(k: Kernel) -> Kernel:
         return k
     names = definitions(k.body)
     strides = {s: e for s, e in names.items() if used(expand(e, names)) & told.keys()}
-    found = set[Sym]()
+    found, sizes = set[Sym](), {s for e in told.values() for s in used(e)}
 
     def element(index: Expr) -> Expr:
         if isinstance(index, Binary) and index.op == "+":
@@ -43,7 +43,7 @@ def with_strides_in_elements(k: Kernel) -> Kernel:
         whole = _divided(expand(index.a, strides), by.value, told)
         if whole is None:
             return index
-        found.update(used(whole) - used(index))
+        found.update(used(whole) & sizes)
         return cast(whole, index.type)  # type: ignore[arg-type]
 
     def on(x: Any) -> Any:

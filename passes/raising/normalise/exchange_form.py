@@ -233,7 +233,9 @@ def named_totals(body: Body) -> Body:
     out: list[Stmt] = []
     for s in body:
         if not _exchange(s) and not (isinstance(s, Decl | Assign) and _is_total(_value_of(s))):
-            found = dict.fromkeys(t for x in walk((s,)) for e in stmt_exprs(x) for t in _totals(e))
+            inside = {*declared((s,))} | assigned((s,))  # what is not there yet in front of it
+            every = (t for x in walk((s,)) for e in stmt_exprs(x) for t in _totals(e))
+            found = dict.fromkeys(t for t in every if not used(t) & inside)
             names = {e: fresh(next(loads_in(e)).buffer.name, e.type) for e in found}
             if names:
                 out += [Decl(v, e, loc=s.loc) for e, v in names.items()]

@@ -27,7 +27,7 @@ from ktc.ir.interp.domains.domain import domain_named
 from ktc.ir.interp.domains.field import P
 from ktc.ir.nodes import Acc, Binary, Body, Const, Decl, Dist, Expr, Scan, Select, Stmt, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar, scalar_of
-from ktc.passes.shared.rescaled import Power
+from ktc.passes.shared.running.rescaled import Power
 
 FLOAT_OPS = ("+", "max", "min", "*")
 INT_OPS = (*FLOAT_OPS, "|", "&", "^")
@@ -195,7 +195,7 @@ class Picked(Meaning):
 @dataclass(frozen=True)
 class Below(Meaning):
     """The sum of ``total * fn(top - greatest top)``: sums of exponentials below the maximum of each thread's own, as
-    the sum below that of them all (``ktc.passes.shared.rescaled``)."""
+    the sum below that of them all (``ktc.passes.shared.running.rescaled``)."""
 
     top: Sym
     total: Sym

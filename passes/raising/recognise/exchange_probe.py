@@ -37,7 +37,7 @@ from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.passes.raising.normalise.privates import prologue
-from ktc.passes.shared.rescaled import POWERS
+from ktc.passes.shared.running.rescaled import POWERS
 
 from .coordinates import AXES
 from .exchange_meanings import Among, Fixed, Meaning, Prefix, Reduced, Trial

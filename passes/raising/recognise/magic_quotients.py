@@ -46,14 +46,15 @@ class Divided:
         return kernel.with_(assumptions=(*kept, *self.tested))
 
 
-def with_quotients(kernel: Kernel) -> Divided | None:
-    """``kernel`` with quotients; None if it has none that are made so."""
+def with_quotients(kernel: Kernel, usual: bool = False) -> Divided | None:
+    """``kernel`` with quotients; None if it has none that are made so. ``usual``: for who only looks at sizes,
+    dividends are below 2^31 as they usually are (``uint32_t(i)`` of a wider ``i``), which nothing may rest on."""
     if not any(isinstance(e, Call) and e.fn == "mulhi" for e in all_exprs(kernel.body)):
         return None
     known = {e.sym: e for e in (*shown_by_launch(kernel), *equalities(kernel))}
     names = _names(kernel.body)
-    magic = _divisors(kernel, names, known)
-    body = map_body(kernel.body, keep, lambda e: _quotient(_component(e, names), names, magic))
+    magic = _divisors(kernel, names, known, usual)
+    body = map_body(kernel.body, keep, lambda e: _quotient(_component(e, names), names, magic, usual))
     if not magic or body == kernel.body:
         return None
     renamed = _names(body)
@@ -75,10 +76,12 @@ def _tested(multiplier: Sym, shift: Sym, divisor: Sym) -> Iterator[Expr]:
     yield Binary("==", cast(Var(multiplier), U64), made)
 
 
-def _divisors(kernel: Kernel, names: Mapping[Sym, Expr], known: Mapping[Sym, Equality]) -> dict[tuple[Sym, Sym], Sym]:
+def _divisors(
+    kernel: Kernel, names: Mapping[Sym, Expr], known: Mapping[Sym, Equality], usual: bool
+) -> dict[tuple[Sym, Sym], Sym]:
     out = {}
     for e in all_exprs(kernel.body):
-        found = _multiplied(e, names)
+        found = _multiplied(e, names, usual)
         if found is None:
             continue
         _, multiplier, shift = found
@@ -99,9 +102,9 @@ def _is_magic(multiplier: Expr, shift: Expr, divisor: Sym) -> bool:
     return True
 
 
-def _multiplied(e: Expr, names: Mapping[Sym, Expr]) -> tuple[Expr, Sym, Sym] | None:
+def _multiplied(e: Expr, names: Mapping[Sym, Expr], usual: bool) -> tuple[Expr, Sym, Sym] | None:
     """(dividend, multiplier, shift) if ``e`` is ``mulhi(dividend, multiplier) + dividend >> shift``, of a dividend
-    that 31 bits hold."""
+    that 31 bits hold, or one that ``usual``ly they do."""
     if not isinstance(e, Binary) or e.op != ">>" or e.type != U32:
         return None
     total, shift = _plain(e.a, names), _plain(e.b, names)
@@ -111,14 +114,14 @@ def _multiplied(e: Expr, names: Mapping[Sym, Expr]) -> tuple[Expr, Sym, Sym] | N
         if not isinstance(high, Call) or high.fn != "mulhi" or n not in high.args:
             continue
         by = high.args[1 - high.args.index(n)]
-        small = isinstance(n, Cast) and n.x.type == I32
+        small = usual or (isinstance(n, Cast) and n.x.type == I32)
         if small and isinstance(by, Var) and isinstance(shift, Var):
             return n, by.sym, shift.sym
     return None
 
 
-def _quotient(e: Expr, names: Mapping[Sym, Expr], magic: Magic) -> Expr:
-    found = _multiplied(e, names)
+def _quotient(e: Expr, names: Mapping[Sym, Expr], magic: Magic, usual: bool) -> Expr:
+    found = _multiplied(e, names, usual)
     if found is None or found[1:] not in magic:
         return e
     return Binary("/", found[0], cast(Var(magic[found[1:]]), U32))
@@ -137,7 +140,8 @@ def _remainder(e: Expr, names: Mapping[Sym, Expr]) -> Expr:
 
 
 def _plain(e: Expr, names: Mapping[Sym, Expr]) -> Expr:
-    return map_expr(expand(e, names), lambda x: _component(x, names))
+    components = map_expr(expand(e, names), lambda x: _component(x, names))
+    return expand(components, names)
 
 
 def _names(body: Body) -> dict[Sym, Expr]:

@@ -192,10 +192,12 @@ def _others(a: ArgSpec, param: Sym, kernel: Kernel) -> tuple[int | float, ...]:
     """Numbers that the scalar might be instead: first those from which ``kernel`` tells it. Whole ones, which exact
     domains have."""
     t = param.type
-    if not isinstance(a.value, int | float) or not isinstance(t, Scalar):
+    if not isinstance(t, Scalar) or not isinstance(a.value, int | float | str):
         return ()
-    truth = t.kind == "bool"
-    usual = int(not a.value) if truth else (round(a.value) or 1) + 1 or 2
+    if isinstance(a.value, str) and not t.is_float:
+        return ()  # a size, or tied to some (:func:`untied`)
+    truth, number = t.kind == "bool", 1 if isinstance(a.value, str) else a.value
+    usual = int(not a.value) if truth else (round(number) or 1) + 1 or 2
     likely = (n for n in dict.fromkeys((*compared_numbers(param, kernel), usual)) if n == round(n) and n != a.value)
     fitting = [n for n in likely if (n in (0, 1) if truth else n >= 0 or t.is_float or t.is_signed)]
     return tuple(float(n) if t.is_float else int(n) for n in fitting[:MOST])

@@ -8,14 +8,15 @@ import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
-from ktc.ir.nodes import Alloc
+from ktc.ir.nodes import Alloc, Decl
 from ktc.ir.text import parse_kernel, print_kernel
-from ktc.ir.walk import walk
+from ktc.ir.walk import loads_in, walk
 from ktc.passes.core.base import Result
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.normalise.block_values import with_block_values
+from ktc.passes.raising.normalise.exchange_form import named_totals
 from ktc.passes.raising.raise_ import Raise
 from ktc.passes.raising.recognise.block import raise_block
 from ktc.passes.raising.recognise.coordinates import prepare
@@ -107,3 +108,20 @@ def test_what_is_made_of_a_total_is_not_taken_for_it(value: str, taken: str) -> 
     assert kernel.launch is not None
     first = print_kernel(kernel.with_(body=next(raise_block(prepare(kernel, kernel.launch), kernel.launch))))
     assert f"y[k] = {taken}\n" in first and (value == "s" or f"let mean: f32 = {value}" in first), first
+
+
+PAIRS = """
+kernel norm(x: f32 const*, y: f32*)
+  launch grid(1) block(1)
+  array scale: shared f32[1]
+  for k in 0..2
+    let v: f32x2 = f32x2{x[k], x[k + 2]}
+    y[k] = v[0] * scale[0] + scale[0] * x[0]
+"""
+
+
+def test_what_a_loop_makes_is_not_multiplied_with_a_shared_value_before_it() -> None:
+    """A part of a vector of the loop is no shared cell: no total of it stands in front of the loop."""
+    body = named_totals(parse_kernel(PAIRS).body)
+    (total,) = [s for s in body if isinstance(s, Decl)]
+    assert total.init is not None and {x.buffer.name for x in loads_in(total.init)} == {"scale", "x"}

@@ -16,7 +16,7 @@ from ktc.passes.raising.check.single_sweeps import long_rows
 from ktc.passes.raising.raise_ import Raise
 from ktc.passes.raising.recognise.coordinates import prepare
 from ktc.passes.shared.points import same_everywhere
-from ktc.passes.shared.rescaled import online
+from ktc.passes.shared.running.rescaled import online
 from tests.passes.raising.test_raise_rows import lowered, outcome
 
 JOIN = "float top = fmaxf(m, om); s = s * expf(m - top) + os * expf(om - top); m = top;"

@@ -9,7 +9,7 @@ from ktc.ir.nodes import Decl, Reduce
 from ktc.ir.text import parse_kernel
 from ktc.ir.walk import walk
 from ktc.passes.raising.check.exact_check import Reference
-from ktc.passes.shared.running_moments import State, update_of
+from ktc.passes.shared.running.running_moments import State, update_of
 from tests.passes.checks import applied, body_of, refused
 
 TAKE = """
@@ -121,7 +121,9 @@ def test_what_is_no_running_mean_is_not_taken_for_one(old: str, new: str) -> Non
     assert hasattr(result, "code") or body_of(result).count("in 0..n @ [thread.x 32") < 3
 
 
-STATE = "kernel k(y: f32*, x: f32 const*)\n  var c: f32 = 0.0\n  var m: f32 = 0.0\n  var q: f32 = 0.0\n  for i in 0..9\n"
+STATE = (
+    "kernel k(y: f32*, x: f32 const*)\n  var c: f32 = 0.0\n  var m: f32 = 0.0\n  var q: f32 = 0.0\n  for i in 0..9\n"
+)
 SPELLINGS = {
     "welford": "    c += 1.0\n    let d: f32 = x[i] - m\n    m += d / c\n    q += d * (x[i] - m)\n",
     "reciprocal": "    let v: f32 = x[i]\n    c += 1.0\n    let d: f32 = v - m\n    m = fma(d, rcp(c), m)\n"
@@ -143,7 +145,8 @@ def test_spellings_of_one_update(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("+= d / c", "+= d * c"), ("c += 1.0", "c += 2.0"), ("d * (x[i] - m)", "d * d"), ("- m\n", "- q\n")]
+    ("old", "new"),
+    [("+= d / c", "+= d * c"), ("c += 1.0", "c += 2.0"), ("d * (x[i] - m)", "d * d"), ("- m\n", "- q\n")],
 )
 def test_other_updates_are_none(old: str, new: str) -> None:
     assert update(SPELLINGS["welford"].replace(old, new, 1)) is None

@@ -79,6 +79,9 @@ class LaidOut:
         self.widths: dict[str, int] = {}
         """Bytes of an element, of the tensors of which that is known."""
 
+        self.plain: set[str] = set()
+        """Tensors of elements, not of blocks: the host divides their strides by what an element has of bytes."""
+
         self.spellings: dict[str, list[str]] = {}
         """For the names of what is asked for, those of the same number: of the call, and of variables that hold it."""
 
@@ -92,6 +95,7 @@ class LaidOut:
             self._unite(name_of_query(_bare(node)), name)
         for a, b in equal:
             self._told_equal(a, b)
+        self.plain = {t for n in nodes if (t := self._in_elements(n))}
 
     def _told_equal(self, a: Any, b: Any) -> None:
         for x, y in ((a, b), (b, a)):
@@ -102,6 +106,16 @@ class LaidOut:
         asked = [self.asked(self.nodes.get(n, x)) for n, x in zip(names, (a, b))]
         if all(x is not None and x.what == "extent" for x in asked):
             self._unite(*names)
+
+    def _in_elements(self, node: Any) -> str:
+        """The tensor of which ``node`` is a stride in elements, ``x->nb[1] / ggml_type_size(x->type)``; '' if none."""
+        if not isinstance(node, c_ast.BinaryOp) or node.op != "/":
+            return ""
+        stride, width = (self.asked(self.nodes.get(getattr(x, "name", ""), x)) for x in (node.left, node.right))
+        told = stride is not None and width is not None and (stride.what, width.what) == ("stride", "width")
+        return (
+            stride.tensor if told and stride is not None and width is not None and stride.tensor == width.tensor else ""
+        )
 
     def _unite(self, a: str, b: str) -> None:
         together = [*self.spellings.get(a, [a])]
@@ -155,6 +169,8 @@ class LaidOut:
             return _product([*self._extents(asked.tensor, 0, asked.k), c_ast.Constant("int", str(width))])
         if asked.what == "width":
             return self._held(asked.tensor, "stride", 0)
+        if asked.tensor in self.plain and asked.k:
+            return _product([*self._extents(asked.tensor, 0, asked.k), self._held(asked.tensor, "stride", 0)])
         if asked.k < 2:  # a row may be of blocks, of whose elements nothing is known
             return None
         return _product([*self._extents(asked.tensor, 1, asked.k), self._held(asked.tensor, "stride", 1)])
@@ -172,8 +188,19 @@ class LaidOut:
         return next(held, name)
 
     def named(self, node: Any) -> str:
-        """The name for what ``node`` asks of a tensor; '' where it asks nothing."""
+        """The name for what ``node`` asks of a tensor; '' where it asks nothing, or makes a real number of it:
+        ``(float)x->ne[0] / 3`` divides no integers."""
+        if is_real(node):
+            return ""
         return name_of_query(_bare(node)) if self.libraries and self.asked(node) is not None else ""
+
+
+def is_real(node: Any) -> bool:
+    """Whether ``node`` is a conversion to a floating-point type."""
+    if not isinstance(node, c_ast.Cast | CxxCast):
+        return False
+    words = getattr(getattr(getattr(node.to_type, "type", node.to_type), "type", None), "names", ())
+    return any(w in ("float", "double") for w in words)
 
 
 def name_of_query(node: Any) -> str:

@@ -21,8 +21,8 @@ from ktc.ir.fold import cast
 from ktc.ir.nodes import Acc, Assign, Binary, Body, Cast, Decl, Expr, For, If, Reduce, Stmt, Sym, Var, While, fresh
 from ktc.ir.types import scalar_of
 from ktc.ir.walk import assigned, declared, refresh, used, used_in, with_bodies
-from ktc.passes.shared.running_moments import State, Update, update_of, zero_of
-from ktc.passes.shared.two_sweeps import from_zero
+from ktc.passes.shared.running.running_moments import State, Update, update_of, zero_of
+from ktc.passes.shared.running.two_sweeps import from_zero
 
 
 def moments_apart(body: Body, around: Body = ()) -> Body:

@@ -31,8 +31,8 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.walk import assigned, used, used_in
-from ktc.passes.shared.rescaled import online
-from ktc.passes.shared.two_sweeps import first_sweep, from_zero, second_sweep
+from ktc.passes.shared.running.rescaled import online
+from ktc.passes.shared.running.two_sweeps import first_sweep, from_zero, second_sweep
 
 
 def swept_twice(body: Body) -> Body:

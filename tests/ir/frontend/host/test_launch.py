@@ -690,3 +690,12 @@ def test_numbers_of_the_object_that_the_kernel_does_not_get() -> None:
     assert k.launch is not None
     assert [print_expr(e) for e in k.launch.grid] == ["n / 64", "batch * length", "1"]
     assert [p.sym.name for p in k.params if p.host] == ["batch", "length"]
+
+
+def test_the_axes_of_a_grid_that_a_function_changes_are_numbers_of_their_own() -> None:
+    prelude = "static void fit(dim3& grid, int n) { while (n > 1) { grid.y *= 2; n /= 3; } }\n"
+    host = "void f(float* p, int n, int m) { dim3 g(1, 1, 1); fit(g, n); k<<<g, 64>>>(p, n, m); }"
+    kernel = "__global__ void k(float* p, int n, int m) { p[blockIdx.y * m + blockIdx.x] = n; }\n"
+    k = load(prelude + kernel + host, name="k.cu")
+    assert k.launch is not None
+    assert [print_expr(e) for e in k.launch.grid] == ["g_x", "g_y", "1"]

@@ -256,8 +256,7 @@ def _rescaled(
     """How the sum ``s`` goes with the maximum ``m``, where it is the first of ``after`` once a larger value came and
     the second after another one; None if it does not. What is ``inside`` may differ between iterations."""
     from ktc.ir.interp.domains.realmath import plain_name  # numpy: not for who only asks what passes there are
-
-    from .points import same_everywhere
+    from ktc.passes.shared.points import same_everywhere
 
     above, below = after
     if (used(above) | used(below)) & carried - {s, m}:

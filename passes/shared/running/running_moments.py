@@ -6,23 +6,19 @@
     q = q + d * (x - m)
 
 (Welford, Technometrics 4, 1962.) How it is spelled does not matter: what the statements make of the three is compared
-with what they should be, at random points modulo a prime.
+with what they should be, at random points (:mod:`ktc.passes.shared.points`).
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
-from ktc.ir.interp.domains.field import P
+from ktc.ir.fold import cast
 from ktc.ir.nodes import Assign, Binary, Body, Call, Cast, Const, Decl, Expr, Stmt, Sym, Unary, Var
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import assigned, substitute_expr, used, used_in
-
-DRAWS = 4
-"""Random points at which two rational functions of few variables are held to be one."""
+from ktc.passes.shared.points import same_everywhere
 
 
 @dataclass(frozen=True)
@@ -106,61 +102,17 @@ def _parts(e: Expr) -> tuple[Expr, ...]:
 
 def _is_welford(state: State, env: Mapping[Sym, Expr], x: Expr) -> bool:
     """Whether the values ``env`` of the state's variables take ``x`` in."""
-    rng = random.Random(48)
-    try:
-        return all(_agrees(state, env, x, rng) for _ in range(DRAWS))
-    except (KeyError, ZeroDivisionError, ValueError):
-        return False
-
-
-def _agrees(state: State, env: Mapping[Sym, Expr], x: Expr, rng: random.Random) -> bool:
-    at: dict[Expr, int] = {Var(s): rng.randrange(1, P) for s in state.syms}
-
-    def value(e: Expr) -> int:
-        if e not in at and not used(e) & state.syms and not isinstance(e, Const):
-            at[e] = rng.randrange(1, P)
-        return at[e] if e in at else _computed(e, value)
-
-    c, m, taken = at[Var(state.count)], at[Var(state.mean)], value(x)
-    count, mean = value(env[state.count]), value(env[state.mean])
-    if count != (c + 1) % P or (mean * count - c * m - taken) % P:
-        return False
-    if state.second is None:
-        return True
-    apart = value(env[state.second]) - at[Var(state.second)]
-    return (apart - (taken - m) * (taken - mean)) % P == 0
-
-
-def _computed(e: Expr, at: Callable[[Expr], int]) -> int:
-    """``e`` modulo the prime, of its parts' values ``at``. Raises KeyError for what is no rational function."""
-    match e:
-        case Const():
-            number = Fraction(e.value)
-            return number.numerator * pow(number.denominator, -1, P) % P
-        case Cast() if e.style != "bit":
-            return at(e.x)
-        case Unary(op="-"):
-            return -at(e.x) % P
-        case Binary():
-            return _OPERATIONS[e.op](at(e.a), at(e.b))
-        case Call():
-            return _FUNCTIONS[e.fn](*map(at, e.args))
-    raise KeyError(type(e).__name__)
-
-
-_OPERATIONS: Mapping[str, Callable[..., int]] = {
-    "+": lambda a, b: (a + b) % P,
-    "-": lambda a, b: (a - b) % P,
-    "*": lambda a, b: a * b % P,
-    "/": lambda a, b: a * pow(b, -1, P) % P,
-}
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {
-    "fma": lambda a, b, c: (a * b + c) % P,
-    "rcp": lambda a: pow(a, -1, P),
-    "fast_rcp": lambda a: pow(a, -1, P),
-    "div": _OPERATIONS["/"],
-    "fast_div": _OPERATIONS["/"],
-}
+    c, m, t = Var(state.count), Var(state.mean), scalar_of(state.mean.type)
+    count, mean = env[state.count], env[state.mean]
+    counted, taken = cast(count, t), cast(x, t)
+    pairs = [
+        (counted, Binary("+", cast(c, t), Const(1.0, t))),
+        (Binary("*", mean, counted), Binary("+", Binary("*", m, cast(c, t)), taken)),
+    ]
+    if state.second is not None:
+        apart = Binary("*", Binary("-", taken, m), Binary("-", taken, mean))
+        pairs.append((env[state.second], Binary("+", Var(state.second), apart)))
+    return same_everywhere(pairs, ("field",))
 
 
 def zero_of(s: Sym) -> Const:
