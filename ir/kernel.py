@@ -150,9 +150,10 @@ class Kernel:
     :class:`~ktc.ir.nodes.Launched` and which has no ``launch`` of its own.
 
     ``constraints`` are boolean expressions over knobs (and constants) that a feasible tuple satisfies.
-    ``trace`` lists the pass steps applied so far. ``flags``: reassociates, fast_math
-    (some functions are approximated), as_accurate (though approximated, it is held to the original's accuracy),
-    grid_wait and grid_release (:mod:`ktc.ir.grid_dependencies`).
+    ``trace`` lists the pass steps applied so far. ``flags``: reassociates, rational (the same as its source by
+    rational arithmetic, of which the ring of integers knows too little), fast_math (some functions are approximated),
+    as_accurate (though approximated, it is held to the original's accuracy), grid_wait and grid_release
+    (:mod:`ktc.ir.grid_dependencies`).
     ``staging`` are the steps that put back what ``raise`` took out of a kernel staged by hand; lowering applies them
     where no pass came after it.
     """

@@ -257,7 +257,8 @@ class Raise(Pass[NoArguments]):
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))
                 said += defective(reference.defect)
-                named = named_apart(called_apart(_flagged(raised), kernel), kernel)  # staging names loops
+                flagged = _flagged(raised, guess.domains)
+                named = named_apart(called_apart(flagged, kernel), kernel)  # staging names loops
                 staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
             why = why or wrong
@@ -522,8 +523,11 @@ def _with_staging(raised: Kernel, guess: Guess, reference: Reference, given: tup
     return raised if _lowers(reference, staged, guess.domains[:1], given) else staged
 
 
-def _flagged(kernel: Kernel) -> Kernel:
-    """Floating-point sums lose their order when a tree becomes a ``reduce`` or a ``scan``."""
+def _flagged(kernel: Kernel, domains: tuple[str, ...]) -> Kernel:
+    """Floating-point sums lose their order when a tree becomes a ``reduce`` or a ``scan``; what is compared in the
+    field alone is the same by rational arithmetic."""
+    if domains == ("field",):
+        kernel = kernel.with_(flags=kernel.flags | {"rational"})
     accs: list[Acc] = [a for s in walk(kernel.body) if isinstance(s, Reduce) for a in s.accs]
     accs += [s.acc for s in walk(kernel.body) if isinstance(s, Scan)]
     floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in accs)

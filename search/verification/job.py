@@ -41,6 +41,13 @@ class Outcome:
     ratio: float | None = None
 
 
+def exact_domains(candidate: Kernel) -> tuple[str, ...]:
+    """The domains in which ``candidate`` is compared with its original, bit for bit: quotients of sums are rational
+    functions in the field, in the ring of integers an even number has no inverse (:mod:`ktc.ir.interp.domains.ring`).
+    """
+    return ("field",) if "rational" in candidate.flags else ("int", "field")
+
+
 @dataclass
 class Job:
     """``steps`` holds, for the instances that ended so far, how many statements the candidate executed.
@@ -58,7 +65,7 @@ class Job:
     oracle: Oracle
     instances: list[Instance]
     workload: Workload
-    domains: tuple[str, ...] = ("int", "field")
+    domains: tuple[str, ...] = field(init=False)
     steps: dict[int, int] = field(default_factory=dict)
     kept: dict[Memory, Kept] = field(default_factory=dict)
     unsure: bool = False
@@ -79,6 +86,7 @@ class Job:
         return any(p.scratch is not None for p in self.candidate.params)
 
     def __post_init__(self) -> None:
+        self.domains = exact_domains(self.candidate)
         self.coverage = Coverage(self.candidate, self.workload)
         self.theirs = Coverage(self.original, self.workload, self.coverage.tried)
         if self.shared is not None:

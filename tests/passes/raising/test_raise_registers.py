@@ -117,5 +117,5 @@ def test_vectors_that_wait_in_registers_stay_vectors() -> None:
     done = apply_script(kernel, parse_script("raise"))
     assert done.refused is None
     text = print_kernel(done.kernel)
-    assert " buf" not in text and "in 0..256 @ [vec 4, thread.x 32, seq 2]" in text and "as.bit" not in text
+    assert " buf" not in text and "in 0..256 * n @ [vec 4, thread.x 32, unroll 2," in text and "as.bit" not in text
     assert Reference(kernel, instances=5, seed=21).differs(done.kernel) == ""

@@ -1,25 +1,47 @@
 """A sweep that keeps a running mean becomes plain sums, once the threads' parts are reductions.
 
 before                                                        after
-    for i: c, m, q = these and x[i] (``running_moments``)         for i: c += 1, s += x[i]
-    reduce(+) count of c, total of c * m                          reduce(+) count of c, total of s
-    let mean = total / count                                      let mean = total / count
-    reduce(+) all of q + (m - mean)^2 * c                         for i: z += (x[i] - mean)^2
+    for i: c, m, q = these and x[i] (``running_moments``)         for i: c += 1
+    reduce(+) count of c, total of c * m                          reduce(+) count of c
+    let mean = total / count                                      let share = 1 / count
+    reduce(+) all of q + (m - mean)^2 * c                         for i: s += x[i] * share
+                                                                  reduce(+) mean of s
+                                                                  for i: z += (x[i] - mean)^2
                                                                   reduce(+) all of z
 
 A thread's c m is the sum of its elements, and q + (m - mean)^2 c that of their squared distances from any ``mean``.
-What is gained: no quotient an element, each of which has to wait for the one before.
+What is gained: no quotient an element, each of which has to wait for the one before; how many there are is known
+without counting. Elements are divided before they are added up: their sum may be too large for its type, their mean
+is not.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.fold import cast
-from ktc.ir.nodes import Acc, Assign, Binary, Body, Cast, Decl, Expr, For, If, Reduce, Stmt, Sym, Var, While, fresh
-from ktc.ir.types import scalar_of
+from ktc.ir.nodes import (
+    Acc,
+    Assign,
+    Binary,
+    Body,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Reduce,
+    Stmt,
+    Sym,
+    Var,
+    While,
+    fresh,
+)
+from ktc.ir.types import I32, scalar_of
 from ktc.ir.walk import assigned, declared, refresh, used, used_in, with_bodies
 from ktc.passes.shared.running.running_moments import State, Update, update_of, zero_of
 from ktc.passes.shared.running.two_sweeps import from_zero
@@ -54,31 +76,50 @@ def _split(around: Body, before: Body, rest: Body) -> tuple[Body, Body] | None:
         return None
     state, mean, second = found
     last = max((k for k, s in enumerate(before) if assigned((s,)) & state.syms), default=-1)
-    first = next(
-        (k for k, s in enumerate(before) if assigned((s,)) & state.syms and not isinstance(s, Decl | Assign)), -1
-    )
-    region = before[first : last + 1]
-    if first < 0 or any(has_effect(s) for s in before[first:]) or not from_zero((*around, *before[:first]), state.syms):
+    first = next((k for k, s in enumerate(before[: last + 1]) if _keeps(s, state)), -1)
+    region, earlier = before[first : last + 1], (*around, *before[:first])
+    if first < 0 or any(has_effect(s) for s in before[first:]) or not from_zero(earlier, state.syms):
         return None
-    total = fresh(f"{state.mean.stem}_sum", state.mean.type)
-    sums = _swept(region, state, lambda u: (u.counting, _adding(total, u.value)))
-    if sums is None or used_in(before[last + 1 :]) & state.syms or used_in(sums) & (state.syms - {state.count}):
+    counted = _swept(region, state, lambda u: (u.counting,))
+    if counted is None or used_in(before[last + 1 :]) & state.syms:
         return None
-    before = (*before[:first], Decl(total, zero_of(total)), *sums, *before[last + 1 :])
-    head = _with_value(rest[0], _weighted(state), Var(total))
-    if second is None:
-        return None if used_in((head, *rest[1:])) & (state.syms - {state.count}) else (before, (head, *rest[1:]))
-    squares = fresh(f"{state.mean.stem}_squares", state.mean.type)
-    again = _again((*around, *before[:first]), region, state, squares, mean)
-    tail = rest[second]
-    assert isinstance(tail, Reduce)
-    tail = _with_value(tail, _apart(state, mean), Var(squares))
-    between = rest[1:second]
-    moved = used_in(region) & assigned(between)
-    if again is None or moved or any(has_effect(s) for s in between):
+    sweeps = Sweeps(earlier, region, state)
+    share, total = fresh("share", state.mean.type), fresh(f"{state.mean.stem}_sum", state.mean.type)
+    head, sums, means = _means(rest[0], state, mean, total, share)
+    shares = sweeps.again(total, lambda x: Binary("*", x, Var(share)))
+    known = rest.index(next(s for s in rest if isinstance(s, Decl) and s.sym == mean))
+    if shares is None or any(has_effect(s) for s in rest[1:known]) or used_in(region) & assigned(rest[1:known]):
         return None
-    after = (head, *between, *again, tail, *rest[second + 1 :])
-    return None if used_in(after) & (state.syms - {state.count}) else (before, after)
+    tail = rest[known + 1 :]
+    if second is not None:
+        squares = fresh(f"{state.mean.stem}_squares", state.mean.type)
+        apart = sweeps.again(squares, lambda x: Binary("*", Binary("-", x, Var(mean)), Binary("-", x, Var(mean))))
+        between, reduction = rest[known + 1 : second], rest[second]
+        if apart is None or used_in(region) & assigned(between) or any(has_effect(s) for s in between):
+            return None
+        tail = (*between, *apart, _with_value(reduction, _apart(state, mean), Var(squares)), *rest[second + 1 :])
+    after = (head, *rest[1:known], *shares, *sums, means, *tail)
+    begun = (*before[:first], *counted, *before[last + 1 :])
+    return None if used_in((*counted, *after)) & (state.syms - {state.count}) else (begun, after)
+
+
+def _keeps(s: Stmt, state: State) -> bool:
+    """Whether ``s`` is more than where ``state`` begins."""
+    return bool(assigned((s,)) & state.syms) and not isinstance(s, Decl | Assign)
+
+
+def _means(head: Stmt, state: State, mean: Sym, total: Sym, share: Sym) -> tuple[Reduce, Body, Decl]:
+    """The reduction of the counts alone; that of the threads' shares of the mean, each element as large a part of it as
+    it is, so that sums are no larger than the elements; and the mean."""
+    assert isinstance(head, Reduce)
+    weighted = _weighted(state)
+    (old,) = (a for a in head.accs if a.value == weighted)
+    count = next(a for a in head.accs if a.value == Var(state.count) and a.op == "+")
+    one = Const(1.0, scalar_of(share.type))
+    named = Decl(share, Binary("/", one, cast(Var(count.sym), scalar_of(share.type))), const=True)
+    whole = dataclasses.replace(head, accs=(dataclasses.replace(old, value=Var(total)),), var=fresh("t", I32))
+    counts = dataclasses.replace(head, accs=tuple(a for a in head.accs if a is not old))
+    return counts, (named, whole), Decl(mean, Var(old.sym), const=True)
 
 
 def _parts(rest: Body) -> tuple[State, Sym, int | None] | None:
@@ -136,26 +177,29 @@ def _with_value(s: Stmt, old: Expr, new: Expr) -> Stmt:
     return dataclasses.replace(s, accs=tuple(map(on, s.accs)))
 
 
-def _adding(total: Sym, value: Expr) -> Assign:
-    return Assign(total, Binary("+", Var(total), cast(value, scalar_of(total.type))))
+@dataclass(frozen=True)
+class Sweeps:
+    """Sweeps over what ``region`` goes over, behind ``earlier``."""
 
+    earlier: Body
+    region: Body
+    state: State
 
-def _again(earlier: Body, region: Body, state: State, squares: Sym, mean: Sym) -> Body | None:
-    """``region`` once more, for the squared distances from ``mean``, with variables of its own."""
+    def again(self, total: Sym, term: Callable[[Expr], Expr]) -> Body | None:
+        """``region`` once more, for the sum of ``term`` of its values, with variables of its own."""
+        t = scalar_of(total.type)
 
-    def adding(u: Update) -> Body:
-        d = Binary("-", cast(u.value, scalar_of(mean.type)), Var(mean))
-        return (_adding(squares, Binary("*", d, d)),)
+        def adding(u: Update) -> Body:
+            return (Assign(total, Binary("+", Var(total), term(cast(u.value, t)))),)
 
-    swept = _swept(region, state, adding)
-    moving = assigned(region) - state.syms - set(declared(region))
-    starts = [next((s for s in reversed(earlier) if isinstance(s, Decl) and s.sym == v), None) for v in moving]
-    known = [s for s in starts if s is not None and s.init is not None and not used(s.init) & assigned(region)]
-    inside = assigned(tuple(s for s in earlier if not isinstance(s, Decl)))
-    if swept is None or used_in(swept) & state.syms or len(known) != len(moving) or moving & inside:
-        return None
-    own = refresh((*known, *swept))
-    return (Decl(squares, zero_of(squares)), *own)
+        swept = _swept(self.region, self.state, adding)
+        moving = assigned(self.region) - self.state.syms - set(declared(self.region))
+        starts = [next((s for s in reversed(self.earlier) if isinstance(s, Decl) and s.sym == v), None) for v in moving]
+        known = [s for s in starts if s is not None and s.init is not None and not used(s.init) & assigned(self.region)]
+        inside = assigned(tuple(s for s in self.earlier if not isinstance(s, Decl)))
+        if swept is None or used_in(swept) & self.state.syms or len(known) != len(moving) or moving & inside:
+            return None
+        return (Decl(total, zero_of(total)), *refresh((*known, *swept)))
 
 
 def _swept(body: Body, state: State, instead: Callable[[Update], Body]) -> Body | None:

@@ -1,4 +1,5 @@
-"""Floats that are taken apart into bits, so that no error bound is known: other bits are not passed over."""
+"""Floats taken apart into bits: those that are passed in have the bits of the machine, and a bound; of computed
+ones none is known, and other bits are not passed over."""
 
 from __future__ import annotations
 
@@ -23,14 +24,22 @@ BY_BITS = """unsigned u = __float_as_uint(x[i]);
     y[i] = __ushort_as_bfloat16((unsigned short)(u + 0x7fff + (u >> 16 & 1) >> 16));"""
 
 
-@pytest.mark.parametrize(("body", "other", "status", "says"), [
-    (BY_BITS, NEAREST, "TESTED", "bit-identical"),
-    (NEAREST, CUT, "UNKNOWN", "no error bound is known"),
+@pytest.mark.parametrize(("given", "body", "other", "status", "says"), [
+    ("x[i]", BY_BITS, NEAREST, "TESTED", "of the error bound"),
+    ("x[i]", NEAREST, BY_BITS, "TESTED", "of the error bound"),
+    ("x[i]", NEAREST, CUT, "REJECTED", "bound"),
+    ("(x[i] * 3.0f)", BY_BITS, NEAREST, "TESTED", "bit-identical"),
+    ("(x[i] * 3.0f)", NEAREST, CUT, "UNKNOWN", "no error bound is known"),
 ])  # fmt: skip
-def test_other_bits_are_not_passed_over(tmp_path: Path, body: str, other: str, status: str, says: str) -> None:
-    (tmp_path / "k.cu").write_text(NARROWED.replace("BODY", body))
+def test_other_bits_are_not_passed_over(
+    tmp_path: Path, given: str, body: str, other: str, status: str, says: str
+) -> None:
+    source = NARROWED.replace("BODY", body).replace("x[i]", given)
+    (tmp_path / "k.cu").write_text(source)
     original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
-    verdict = original.rewritten_as(ktc.loads(NARROWED.replace("BODY", other))).verify(device="none")
+    verdict = original.rewritten_as(ktc.loads(NARROWED.replace("BODY", other).replace("x[i]", given))).verify(
+        device="none"
+    )
     (rung,) = (r for r in verdict.rungs if r.name == "float")
     assert verdict.status == status and says in rung.detail
 
@@ -47,13 +56,16 @@ void go(float* y, const float* x, int rows, int d) { sums<<<(rows + 63) / 64, 64
 """
 
 
-@pytest.mark.parametrize(("order", "kept", "status"), [
-    ("r * d + d - 1 - i", "0xfffff000u", "TESTED"),
-    ("r * d + i", "0xffff0000u", "UNKNOWN"),
+@pytest.mark.parametrize(("by", "order", "kept", "status"), [
+    ("", "r * d + d - 1 - i", "0xfffff000u", "TESTED"),
+    ("", "r * d + i", "0xffff0000u", "REJECTED"),
+    (" * 3.0f", "r * d + d - 1 - i", "0xfffff000u", "TESTED"),
+    (" * 3.0f", "r * d + i", "0xffff0000u", "UNKNOWN"),
 ])  # fmt: skip
-def test_sums_in_another_order_agree(tmp_path: Path, order: str, kept: str, status: str) -> None:
-    (tmp_path / "k.cu").write_text(SUMS.replace("KEPT", "0xfffff000u"))
+def test_sums_in_another_order_agree(tmp_path: Path, by: str, order: str, kept: str, status: str) -> None:
+    source = SUMS.replace("r * d + i]", f"r * d + i]{by}")
+    (tmp_path / "k.cu").write_text(source.replace("KEPT", "0xfffff000u"))
     original = with_draft(ktc.load(str(tmp_path / "k.cu")), tmp_path)[0]
-    other = SUMS.replace("KEPT", kept).replace("r * d + i", order)
+    other = source.replace("KEPT", kept).replace("r * d + i", order)
     verdict = original.rewritten_as(ktc.loads(other)).verify(device="none")
     assert verdict.status == status, verdict
