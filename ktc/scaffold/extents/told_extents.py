@@ -126,8 +126,8 @@ class _Ranges:
                 return _bare(self.grid[axis])
             case Binary("%", _, by) if self._is_size(by):
                 return by
-            case Binary("-", a, product) if left and (by := self._divided_by(product, a)) is not None:
-                return by
+            case Binary("-", a, product) if left and (whole := self._divided_by(product, a)) is not None:
+                return whole
             case Binary("/", a, by) if left and self._is_size(by):
                 whole = self._end(a, left - 1)
                 return None if whole is None else _quotient(whole, by)
