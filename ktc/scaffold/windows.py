@@ -48,9 +48,9 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
         case Binary(op, a, b) if op in FORMULAS:
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
-        case Binary(">>" | "<<" as op, a, by) if 0 <= (bits := _number(by)) < 31:  # of sizes, which are no less than 0
+        case Binary(">>" | "<<" as op, a, by) if 0 <= (shift := _number(by)) < 31:  # of sizes, which are no less than 0
             bare = spelled(a, params, sources)
-            return f"({bare} {'/' if op == '>>' else '*'} {1 << bits})" if bare else None
+            return f"({bare} {'/' if op == '>>' else '*'} {1 << shift})" if bare else None
         case Call("min" | "max" | "cdiv" as fn, args):
             each = [spelled(x, params, sources) for x in args]
             return f"{fn}({', '.join(x for x in each if x)})" if all(each) else None
