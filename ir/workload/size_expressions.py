@@ -2,7 +2,8 @@
 
 ``"min(d, 1024)"`` evaluates to a number given the sizes, and translates to an IR expression over the kernel's
 parameters. ``/`` and ``//`` both mean integer division; ``cdiv(a, b)`` rounds up; ``next_pow2(n)`` is the least power
-of two that is no less than n, ``ceil_log2(n)`` which power that is; ``and or not`` join facts.
+of two that is no less than n, ``ceil_log2(n)`` which power that is; ``and or not`` join facts. Values of floating-point
+scalars are real numbers instead (:mod:`.real_expressions`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Launch, Param
@@ -19,11 +19,14 @@ Passed = tuple[tuple[str, Expr], ...]
 
 def passed_in(launch: Launch, params: Sequence[Param], workload: Workload) -> Passed:
     """What parameters are passed: as ``launch`` shows it, as far as all scenarios have it so, and as the values of
-    arguments are written, in terms of parameters that carry the sizes they are made of."""
-    shown = tuple(x for x in launch.passed if _holds(x, workload))
-    known = {name for name, _ in shown}
-    stated = (x for x in _stated(params, workload) if x[0] not in known)
-    return *shown, *stated
+    arguments are written, in terms of parameters that carry the sizes they are made of: where the launch has numbers of
+    the host that are none of those, these say more."""
+    shown, mine = tuple(x for x in launch.passed if _holds(x, workload)), {p.sym for p in params}
+    told = {name for name, e in shown if used(e) <= mine}
+    open_ = {name for name, _ in shown} - told
+    stated = tuple(x for x in _stated(params, workload, open_) if x[0] not in told)
+    said = {name for name, _ in stated}
+    return *(x for x in shown if x[0] not in said), *stated
 
 
 def given_in(launch: Launch, params: Sequence[Param], workload: Workload) -> tuple[tuple[str, int | float], ...]:
@@ -35,7 +38,8 @@ def given_in(launch: Launch, params: Sequence[Param], workload: Workload) -> tup
     return *launch.given, *stated
 
 
-def _stated(params: Sequence[Param], workload: Workload) -> Iterator[tuple[str, Expr]]:
+def _stated(params: Sequence[Param], workload: Workload, alike: Collection[str]) -> Iterator[tuple[str, Expr]]:
+    """What the file makes of others; of ``alike``, those as well that have the size which another one carries."""
     integers = {p.sym.name: p.sym for p in params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int}
     specs = [a for a in workload.args if a.role == "scalar" and isinstance(a.value, str) and a.name in integers]
     carriers: dict[str, Expr] = {}
@@ -43,7 +47,7 @@ def _stated(params: Sequence[Param], workload: Workload) -> Iterator[tuple[str, 
         if _is_size(a):
             carriers.setdefault(str(a.value), Var(integers[a.name]))
     for a in specs:
-        if not _is_size(a) and names(str(a.value)) <= carriers.keys():
+        if (not _is_size(a) or a.name in alike) and names(str(a.value)) <= carriers.keys():
             value = size_expressions.to_ir(str(a.value), carriers)
             if not isinstance(value, Const) and integers[a.name] not in used(value):
                 yield a.name, value

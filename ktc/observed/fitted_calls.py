@@ -14,8 +14,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr
@@ -331,13 +329,17 @@ def _evaluated(d: Draft, e: Expr, values: Mapping[str, int]) -> int | None:
     return int(found) if isinstance(found, int) else None
 
 
+NARROW, WIDE = 2.0**-6, 2.0**-21
+"""How far the host's number may be from the formula's, for its size: some roundings of bfloat16, and of float."""
+
+
 def _is_real(text: str, t: Scalar, sizes: Sizes, seen: float) -> bool:
     """Whether ``text`` gives the number of type ``t`` that was seen, but for how the host rounded on the way."""
     try:
         value = real_expressions.evaluate(text, sizes)
     except FormulaError:
         return False
-    return abs(value - seen) <= 4 * float(np.finfo(numpy_dtype(t.name)).eps) * abs(seen)
+    return abs(value - seen) <= (NARROW if t.bits < 32 else WIDE) * abs(seen)
 
 
 def _value(text: str, sizes: Sizes) -> int | None:

@@ -48,11 +48,9 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
         case Binary(op, a, b) if op in FORMULAS:
             left, right = spelled(a, params, sources), spelled(b, params, sources)
             return f"({left} {op} {right})" if left and right else None
-        case Binary(">>" | "<<" as op, a, by) if is_const(without_casts(by)):  # of sizes, which are no less than 0
-            bare, places = spelled(a, params, sources), without_casts(by)
-            if not bare or not isinstance(places, Const) or not 0 <= places.value < 31:
-                return None
-            return f"({bare} {'/' if op == '>>' else '*'} {1 << int(places.value)})"
+        case Binary(">>" | "<<" as op, a, by) if 0 <= (shift := _number(by)) < 31:  # of sizes, which are no less than 0
+            bare = spelled(a, params, sources)
+            return f"({bare} {'/' if op == '>>' else '*'} {1 << shift})" if bare else None
         case Call("min" | "max" | "cdiv" as fn, args):
             each = [spelled(x, params, sources) for x in args]
             return f"{fn}({', '.join(x for x in each if x)})" if all(each) else None
@@ -70,6 +68,12 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
             bare = spelled(whole, params, sources) if whole is not None else None
             return f"next_pow2({bare})" if bare else None
     return None
+
+
+def _number(e: Expr) -> int:
+    """The number that ``e`` is; -1 for what is none."""
+    found = evaluate(e, {})
+    return -1 if found is None else int(found)
 
 
 def _above_leading_zeros(e: Expr) -> Expr | None:

@@ -636,8 +636,8 @@ class HostLaunch:
                 t = self._type_of(p.type)
                 return self._opaque(name, t.elem if isinstance(t, Reference) else t)
         declared = self.site.declared.get(name)
-        is_dim3 = isinstance(declared, c_ast.Decl) and self._type_of(declared.type) == DIM3
-        return self._opaque(name, DIM3 if is_dim3 else None)
+        has_axes = isinstance(declared, c_ast.Decl) and self._type_of(declared.type) == DIM3
+        return self._opaque(name, DIM3 if has_axes else None)
 
     def _type_of(self, declared: Any) -> Type:
         """The type that a declarator of the host says, a pointer where it is one to a type that is not known here."""

@@ -20,7 +20,7 @@ from ktc.ir.nodes import Binary, Cast, Continue, Expr, For, HwIndex, If, Return,
 from ktc.ir.walk import all_exprs, map_expr, substitute_expr, used, walk
 from ktc.ir.workload.reference import parse
 
-from ..given_values import definitions
+from ..given_values import definitions, loaded
 from ..inner_strides import accesses, addends
 from ..roles import Roles
 from ..windows import names_in, spelled
@@ -46,10 +46,24 @@ def told_extents(k: Kernel, roles: Roles) -> dict[str, str]:
     return {n: text for n, text in alike.items() if not {*names_in(text)} & {*alike}}
 
 
+def chosen_extent(k: Kernel, buffer: str) -> str:
+    """The extent of the dimension that elements of ``buffer`` choose a place in, as rows are chosen; '' if none."""
+    if k.launch is None:
+        return ""
+    given, mine = definitions(k), next(p.sym for p in k.params if p.sym.name == buffer)
+    found = {extent for extent, v in _steps(k, _Ranges(k)) if loaded(v, given, mine)}
+    return found.pop() if len(found) == 1 else ""
+
+
 def _dimensions(k: Kernel) -> Iterator[tuple[str, str]]:
     """Extents, with the range of what is multiplied by the stride of their dimension."""
-    told = _strides(k)
     ranges = _Ranges(k)
+    yield from ((extent, through) for extent, v in _steps(k, ranges) if (through := ranges.of(v)))
+
+
+def _steps(k: Kernel, ranges: _Ranges) -> Iterator[tuple[str, Expr]]:
+    """Extents, with what is multiplied by the stride of their dimension."""
+    told = _strides(k)
     begun = {s: found[0] for s, found in definitions(k).items()}  # before a branch, or a loop, moves it on
     moves = {s: e for s, e in begun.items() if not ranges.of(Var(s))}
     for _, index in accesses(k):
@@ -57,8 +71,8 @@ def _dimensions(k: Kernel) -> Iterator[tuple[str, str]]:
         for stride, v in steps:
             larger = [s - stride for s, _ in steps if s != stride and not stride - s]
             nearest = min(larger, key=lambda more: more.total(), default=Stride())
-            if nearest.total() == 1 and (through := ranges.of(v)):
-                yield next(iter(nearest)), through
+            if nearest.total() == 1:
+                yield next(iter(nearest)), v
 
 
 def _strides(k: Kernel) -> dict[Sym, Stride]:
@@ -186,4 +200,4 @@ def _bare(e: Expr) -> Expr:
     return map_expr(e, lambda x: x.x if isinstance(x, Cast) else x)
 
 
-__all__ = ["told_extents"]
+__all__ = ["chosen_extent", "told_extents"]

@@ -57,3 +57,11 @@ def test_what_shapes_do_not_tell_is_asked_for() -> None:
 def test_outputs_tell_nothing_as_they_may_not_be_there_yet() -> None:
     sizes = {"n": 7}
     assert solved(workload(("n",), sizes=sizes, role="out"), sizes) == {"n": None}
+
+
+def test_values_of_floating_point_scalars_are_computed_in_real_numbers() -> None:
+    from ktc.exporting.shape_solving import real_over_sizes
+    from ktc.exporting.shipped.dispatch import Expression
+
+    text = real_over_sizes("1 / sqrt(in / heads) if heads > 1 else in // 2", ["in", "heads"])
+    assert Expression(text)({"in_": 8, "heads": 2}) == 0.5 and Expression(text)({"in_": 9, "heads": 1}) == 4

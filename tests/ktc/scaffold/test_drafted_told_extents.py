@@ -6,15 +6,15 @@ import ktc
 from ktc.scaffold import Draft, draft
 
 ROWS = """
-__global__ void gather(const float* x, const int* at, float* y, int n, int parts, int s1, int s2) {
+__global__ void gather(const float* x, const int* at, float* y, int n, int parts, int page, int s1, int s2) {
   for (int z = blockIdx.z; z < parts; z += gridDim.z) {
     const int row = blockIdx.x, from = at[z * gridDim.x + row];
     for (int i = threadIdx.x; i < n; i += blockDim.x)
-      *(float*)((char*)y + row * s1 + z * s2 + i * 4) = x[from * n + i];
+      *(float*)((char*)y + row * s1 + z * s2 + i * 4) = x[from * n + z * page + i];
   }
 }
-void run(const float* x, const int* at, float* y, int n, int parts, int rows, int wide, int high) {
-  gather<<<dim3(rows, 1, parts), 128>>>(x, at, y, n, parts, wide * 4, wide * high * 4);
+void run(const float* x, const int* at, float* y, int n, int parts, int rows, int from, int wide, int high) {
+  gather<<<dim3(rows, 1, parts), 128>>>(x, at, y, n, parts, n * from, wide * 4, wide * high * 4);
 }
 """
 
@@ -79,6 +79,12 @@ def test_a_row_is_as_wide_as_the_loop_over_it_and_there_are_as_many_as_blocks() 
     d = drafted(ROWS)
     assert d.roles.tied["wide"] == "n" and d.roles.tied["high"] == "rows"
     assert shapes(d)["y"] == ("parts", "rows", "n")
+
+
+def test_what_is_chosen_by_number_is_one_of_its_dimension() -> None:
+    d = drafted(ROWS)
+    assert d.tied("at_values") == "from"
+    assert shapes(d)["x"] == ("parts", "from", "n")
 
 
 def test_remainders_and_quotients_of_a_flat_number_are_as_many_as_they_say() -> None:
