@@ -10,7 +10,7 @@ from ktc.ir.nodes import Sym
 
 from .entry_points import choose_kernel, deep_recursion, load_entity, parse_unit
 from .host.host_code import uses
-from .host.launch_sites import launch_sites
+from .host.launch_sites import LaunchSite, launch_sites
 from .host.template_instances import choose_instance
 from .lowering.lower_kernel import KernelLowering
 
@@ -26,8 +26,8 @@ def launch_as_called(
     dialect: str | None = None,
 ) -> tuple[Launch, dict[str, Sym]] | None:
     """The launch of a kernel with what is said of it by callers in the files that ``units`` gives for the name of the
-    function which launches it, and the kernel's parameters by name; None where that is a method, the kernel's own file
-    calls it, or no other does. Other arguments as for :func:`.entry_points.load`.
+    function which launches it, and the kernel's parameters by name; None where it is of its file alone, is called
+    there, or no other calls it. Other arguments as for :func:`.entry_points.load`.
 
     Raises:
         KtcError: as ``load`` does.
@@ -37,8 +37,8 @@ def launch_as_called(
         entity, given = choose_kernel(unit, kernel, template)
         lowering = unit.lowering()
         bindings, site, host = choose_instance(lowering, entity, launch_sites(lowering, entity.name), given)
-        if site is None or site.node is None or site.host.owner:
-            return None  # a method of that name may be any class's
+        if site is None or site.node is None or not _is_shared(site):
+            return None
         if _calls(lowering, site.function.name, unit.file):
             return None
         found = (_lowering(u, defines, include_dirs) for u in units(site.function.name))
@@ -47,6 +47,12 @@ def launch_as_called(
             return None
         called = load_entity(unit, entity, bindings, site, host, there)
         return None if called.launch is None else (called.launch, {p.sym.name: p.sym for p in called.params})
+
+
+def _is_shared(site: LaunchSite) -> bool:
+    """Whether other files call the function at ``site`` by its name: a method of that name may be any class's."""
+    own = "static" in (*site.function.node.specs, *(site.function.node.decl.storage or ()))
+    return not (site.host.owner or own or site.function.name == "main")
 
 
 def _calls(lowering: KernelLowering, name: str, file: str) -> bool:

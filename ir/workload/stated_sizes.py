@@ -43,7 +43,7 @@ def _stated(params: Sequence[Param], workload: Workload, alike: Collection[str])
     integers = {p.sym.name: p.sym for p in params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int}
     specs = [a for a in workload.args if a.role == "scalar" and isinstance(a.value, str) and a.name in integers]
     carriers: dict[str, Expr] = {}
-    for a in specs:
+    for a in sorted(specs, key=lambda a: a.name != a.value):  # a stride may be as long as a row, but is not the row
         if _is_size(a):
             carriers.setdefault(str(a.value), Var(integers[a.name]))
     for a in specs:

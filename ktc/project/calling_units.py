@@ -17,6 +17,9 @@ from .source_trees import is_header, read_bytes
 MOST_UNITS = 2
 """Units that are read for what they call."""
 
+MOST_BYTES = 1 << 19
+"""Of the text of a unit that is read."""
+
 _HEAD = re.compile(rb"\b(\w+)\s*\([^;{}()]*\)\s*\{")
 _NO_FUNCTIONS = frozenset({b"if", b"for", b"while", b"switch"})
 
@@ -30,7 +33,7 @@ def units_calling(file: str, root: str, function: str) -> list[str]:
     names |= {caller for f, text in texts.items() if is_header(f) for caller in _callers(text, function.encode())}
     call = re.compile(rb"\b(?:" + b"|".join(map(re.escape, sorted(names))) + rb")\s*\(")
     counts = {f: len(call.findall(text)) for f, text in texts.items() if not is_header(f)}
-    found = [f for f, n in counts.items() if n]
+    found = [f for f, n in counts.items() if n and len(texts[f]) <= MOST_BYTES]
     return sorted(found, key=lambda f: ("test" in os.path.basename(f).lower(), -counts[f], f))[:MOST_UNITS]
 
 

@@ -16,11 +16,12 @@ from dataclasses import replace
 from ktc.ir.analysis.defs import expand
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import ORDERINGS, Binary, Expr, Load, Sym, Var
+from ktc.ir.nodes import ORDERINGS, Binary, Expr, For, Load, Sym, Var
 from ktc.ir.types import scalar_of
-from ktc.ir.walk import all_exprs, used, walk_expr
+from ktc.ir.walk import all_exprs, used, walk, walk_expr
+from ktc.passes.shared.loop_bounds import upper_bound
 
-from ..given_values import definitions
+from ..given_values import definitions, spelled_out
 from ..roles import Roles
 from ..windows import names_in, spelled
 
@@ -30,6 +31,7 @@ def with_whole_rows(k: Kernel, roles: Roles) -> Roles:
     computed from by the host and says nothing else, is no size any more; the number of rows is."""
     rows = _whole_rows(k, roles)
     rows |= {n: text for n, text in _multiples(k, roles).items() if n not in rows}
+    rows |= {n: text for n, text in _gone_through(k, roles).items() if not {n, *names_in(text)} & {*rows}}
     if not rows:
         return roles
     gone = {n for total in rows if total in roles.tied for n in _alone(k, roles, total)}
@@ -72,6 +74,35 @@ def _multiples(k: Kernel, roles: Roles) -> dict[str, str]:
             if {*names_in(by), size.sym.name} <= free and size.sym.name not in names_in(by):
                 found.setdefault(size.sym.name, f"{name} * {by}")
     return {n: text for n, text in found.items() if not {*names_in(text)} & {*found}}
+
+
+def _gone_through(k: Kernel, roles: Roles) -> dict[str, str]:
+    """Sizes that a loop goes through in steps of another, ``x[c * step + i]`` with ``c`` below ``size / step``, as
+    multiples of that: nothing is done with a rest."""
+    params = {p.sym: p.sym.name for p in k.params}
+    free = {n for n in roles.sizes if n not in roles.tied}
+    known = definitions(k)
+    scaled = {(x.sym, y.sym) for e in all_exprs(k.body) for x, y in _factors(e)}
+    found: dict[str, str] = {}
+    for s in (s for s in walk(k.body) if isinstance(s, For)):
+        end = upper_bound(s.cond, s.var)
+        quotient = spelled_out(end, known) if end is not None else None
+        if not isinstance(quotient, Binary) or quotient.op != "/":
+            continue
+        size, step = without_casts(quotient.a), without_casts(quotient.b)
+        if isinstance(size, Var) and isinstance(step, Var) and size != step and (s.var, step.sym) in scaled:
+            a, b = params.get(size.sym, ""), params.get(step.sym, "")
+            found |= {a: f"{a}_parts * {b}"} if {a, b} <= free else {}
+    taken = {*params.values()}
+    return {n: text for n, text in found.items() if f"{n}_parts" not in taken and not {*names_in(text)} & {*found}}
+
+
+def _factors(e: Expr) -> Iterator[tuple[Var, Var]]:
+    """The two variables of a product, in both orders."""
+    if isinstance(e, Binary) and e.op == "*":
+        a, b = without_casts(e.a), without_casts(e.b)
+        if isinstance(a, Var) and isinstance(b, Var):
+            yield from ((a, b), (b, a))
 
 
 def _alone(k: Kernel, roles: Roles, total: str) -> set[str]:

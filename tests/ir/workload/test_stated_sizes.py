@@ -112,3 +112,13 @@ def test_extents_of_a_block_that_only_the_host_knows_are_passed_as_their_values_
     )
     kernel = workload(tmp_path, HEAD + arguments("n") + extents, SOURCE + host).load_kernel()
     assert kernel.launch is not None and kernel.launch.given == (("b", 64),)
+
+
+def test_a_size_is_the_parameter_that_is_called_so_before_others_that_are_as_large(tmp_path: Path) -> None:
+    source = SOURCE.replace("int rows", "int pitch, int rows")
+    host = "void run(float* y, const float* x, int pitch, int rows, int g) { scale<<<g, 64>>>(y, x, pitch, rows); }\n"
+    numbers = (("pitch", "rows"), ("rows", "rows"), ("g", "cdiv(rows, 64)"))
+    scalars = "".join(f'[[args]]\nname = "{n}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{v}"\n' for n, v in numbers)
+    buffers = arguments("rows").split('[[args]]\nname = "rows"')[0]
+    found = workload(tmp_path, HEAD + buffers + scalars, source + host, "{ rows = 15 }")
+    assert passed(found) == [("g", "cdiv(rows, 64)")]

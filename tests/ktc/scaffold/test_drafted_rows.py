@@ -338,3 +338,30 @@ def test_rows_that_data_end_early_are_as_long_as_their_loops(both: str) -> None:
     assert {b: e and e.shape for b, e in d.shapes.items()} == RANKED
     assert d.tied("pitch") in ("inner * classes", "classes * inner")
     assert [(c.buffer, c.kind) for c in d.contents] == [("label", "index")]
+
+
+BACK = """
+__global__ void back(int count, const float* label, float* x, int pitch, int inner, int ignored) {
+  int channels = pitch / inner;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  int r = i / inner, s = i % inner, t = (int)label[i];
+  if (t == ignored) {
+    for (int c = 0; c < channels; ++c) x[r * pitch + c * inner + s] = 0;
+  } else {
+    x[r * pitch + t * inner + s] -= 1;
+  }
+}
+void go(const float* label, float* x, int rows, int pitch, int inner) {
+  int count = rows * inner;
+  back<<<(count + 255) / 256, 256>>>(count, label, x, pitch, inner, -1);
+}
+"""
+
+
+def test_what_is_gone_through_in_steps_is_a_multiple_of_them() -> None:
+    d = draft(ktc.loads(BACK).kernel)
+    assert d.tied("pitch") == "pitch_parts * inner"
+    assert {b: e and e.shape for b, e in d.shapes.items()} == {
+        "label": ("rows", "inner"), "x": ("rows", "pitch_parts", "inner"),
+    }  # fmt: skip
