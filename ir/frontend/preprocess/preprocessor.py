@@ -41,8 +41,9 @@ DEVICE_HEADERS = ("cuda", "cub", "thrust", "curand", "cooperative_groups", "mma"
                   "helper_")  # fmt: skip
 """How the names begin that CUDA's own headers have, and those of its samples."""
 
-DEVICE_FOLDERS = frozenset({"cub", "thrust", "cooperative_groups"})
-"""Folders of CUDA's own headers, wherever a project keeps a copy of them."""
+DEVICE_FOLDERS = frozenset({"cub", "thrust", "cooperative_groups", "glm"})
+"""Folders of headers that are CUDA's own, or written anew in ``ktc.ir.frontend.library``, wherever a project keeps a
+copy of them."""
 
 C_HEADERS = frozenset(
     f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time")
