@@ -63,7 +63,8 @@ def test_quaternions_rotate_as_their_matrices_do(execute) -> None:
         """const glm::quat q = glm::normalize(glm::quat(a[0], a[1], a[2], a[3]));
         const glm::vec3 d = q * u - glm::mat3_cast(q) * u; const glm::vec3 e = glm::inverse(q) * (q * v) - v;
         o[0] = glm::length(d); o[1] = glm::length(e); const glm::quat b = glm::quat_cast(glm::mat3_cast(q));
-        o[2] = glm::abs(glm::dot(b, q)); o[3] = glm::length(glm::slerp(q, glm::quat(1, 0, 0, 0), 0.25f)); o[4] = q.w;""",
+        o[2] = glm::abs(glm::dot(b, q));
+        o[3] = glm::length(glm::slerp(q, glm::quat(1, 0, 0, 0), 0.25f)); o[4] = q.w;""",
     )
     assert got[:5] == pytest.approx([0, 0, 1, 1, A[0] / np.linalg.norm(A[:4])], abs=1e-6)
 
