@@ -31,7 +31,7 @@ class RecordTraits(Methods):
         ctors = [f for f, _ in functions_of(t.decl[0].node.items) if f.kind == "ctor"]
         if ctors:
             fitting = [f for f in ctors if all(getattr(p, "init", None) is not None for p in params_of(f))]
-            return any(not _does_nothing(f) for f in fitting) or bool(fitting) and self._parts_start(t)
+            return any(not _does_nothing(f) for f in fitting) or (bool(fitting) and self._parts_start(t))
         return any(self.default_constructed(b) for b in self.bases_of(t))
 
     def has_start(self, t: Type) -> bool:
