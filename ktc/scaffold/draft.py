@@ -26,7 +26,7 @@ from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
-from .extents.ranked_tensors import in_one_dimension
+from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
@@ -50,7 +50,7 @@ are few enough if at smaller sizes there is one block."""
 
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
-    k = with_any_sizes(k)
+    k = in_one_dimension(with_any_sizes(k))
     k = k.with_(body=as_components(k.body, in_memory=False)[0])  # sizes are found in variables, not in vectors of them
     spec, why = None, needs_launch(k)
     blocks: dict[str, int] = {}
@@ -64,7 +64,7 @@ def draft(k: Kernel) -> Draft:
     d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]
     starts = k.launch.first if k.launch is not None else ()
     d.doubts += [f"the launch: it is that of a loop's first round, where {n} is {print_expr(e)}" for n, e in starts]
-    d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, in_one_dimension(k, d.roles))))
+    d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, with_one_dimension(k, d.roles))))
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
