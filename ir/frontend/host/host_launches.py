@@ -462,11 +462,9 @@ class HostLaunch:
         decl = self._product(name) or self.site.env.get(name)
         if decl is None and name in self.site.first:
             return self._first(name)
-        if decl is None:
-            return self._parameter(name)
         self.busy.add(name)
         try:
-            return self._follow(name, decl)
+            return self._parameter(name) if decl is None else self._follow(name, decl)
         finally:
             self.busy.discard(name)
 

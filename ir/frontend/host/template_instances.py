@@ -29,6 +29,8 @@ Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value
 _SELDOM = re.compile(r"\bdouble[234]?\b|^(?:(?:un)?signed )?(?:char|short)$")
 """In one of an instance's template arguments: a precision, or width of integers, that programs seldom run in."""
 
+_INTEGERS = frozenset({"int", "long", "long long"})
+
 
 def instances(
     lowering: KernelLowering, entity: Entity, sites: list[LaunchSite], given: dict[str, Value]
@@ -37,7 +39,8 @@ def instances(
     or whose arguments are all given or defaulted, there is always one.
 
     Those of 64-bit floats and of integers below 32 bits come last: where a program can be run in several precisions
-    (``AT_DISPATCH`` names double first, and the narrowest integers), that is hardly the one that it is run in.
+    (``AT_DISPATCH`` names double first, and the narrowest integers), that is hardly the one that it is run in. For
+    elements that are floats as well as integers the same goes for all integers.
     """
     found: dict[tuple[str, ...], Instance] = {}
     callers = HostInstances(lowering)
@@ -62,7 +65,13 @@ def instances(
     if not found:
         full = complete(lowering, entity, given)
         return [(full, None, {})] if full is not None else []
-    return [i for _, i in sorted(found.items(), key=lambda item: any(map(_SELDOM.search, item[0])))]
+    floats = {k for arguments in found for k, a in enumerate(arguments) if a == "float"}
+
+    def seldom(item: tuple[tuple[str, ...], Instance]) -> tuple[bool, bool]:
+        arguments = item[0]
+        return any(map(_SELDOM.search, arguments)), any(k in floats and a in _INTEGERS for k, a in enumerate(arguments))
+
+    return [i for _, i in sorted(found.items(), key=seldom)]
 
 
 def _explicit(lowering: KernelLowering, entity: Entity) -> list[dict[str, Value]]:

@@ -59,7 +59,7 @@ WORDS: dict[str, str] = {
 """Library files without a namespace, by the names that bring them in."""
 
 DEFINES: dict[str, str] = {
-    "torch": r"\bnamespace\s+c10\b(?!\s*;)|\bclass\s+Tensor\b",
+    "torch": r"\bnamespace\s+c10\b(?!\s*;)|\bclass\s+Tensor\b(?!\s*;)",
     "cutlass": r"\bnamespace\s+cutlass\b(?!\s*;)",
     "glm": r"\bnamespace\s+glm\b(?!\s*;)",
     "opencv": r"\bstruct\s+PtrStep\b",

@@ -93,3 +93,10 @@ def test_an_overload_for_halves_leaves_other_numbers_to_the_built_in(cu) -> None
     }"""
     printed = print_kernel(cu(text))
     assert printed.count("shfl_down(") == 3 and "f16(" not in printed
+
+
+def test_a_class_that_is_only_declared_is_no_header_of_pytorch(cu) -> None:
+    text = """namespace at { class Tensor; }
+    void run(at::Tensor x);
+    __global__ void k(float* x) { gpuAtomicAdd(x, 1.0f); }"""
+    assert "atomic" in print_kernel(cu(text))
