@@ -19,7 +19,7 @@ from .checking.coarser_sizes import coarser
 from .checking.confirming import confirm, large_enough, needs_positive, with_windows
 from .checking.modes import modes
 from .checking.stopped_sizes import without_stops
-from .contents import FEW, Content, contents_of, values_of
+from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
 from .extents.fixed_arrays import used_parts
@@ -32,6 +32,7 @@ from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
+from .integers.marks import with_marks
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
@@ -80,6 +81,7 @@ def draft(k: Kernel) -> Draft:
         room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
     d.roles = replace(d.roles, room=room)
     d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
+    d.roles = with_marks(k, d.roles, frozenset(deciding(k)))
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")

@@ -53,6 +53,9 @@ NUMBERS = (0.5, 0.75, 0.625, 0.875, 0.375, 0.25)
 """Values of floating-point parameters: no neutral elements, and 1 - x is not 0."""
 
 
+Mark = tuple[int, int, int]
+
+
 @dataclass(frozen=True)
 class Roles:
     """What each scalar parameter is for.
@@ -72,6 +75,8 @@ class Roles:
     block, hold no more than a number (:mod:`.extents.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are
     apart where that is computed, which is at least 1 (:mod:`.guarded_launches`). ``places``: those ``tied`` that say
     where in a size a launch works, from 0 on (:mod:`.host_steps`).
+    ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.marks`): a number,
+    or all of those from one to another.
     """
 
     sizes: tuple[str, ...]
@@ -93,6 +98,7 @@ class Roles:
     room: Mapping[str, int] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
     places: frozenset[str] = frozenset()
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
 def roles_of(k: Kernel) -> Roles:

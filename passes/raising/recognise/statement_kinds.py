@@ -127,7 +127,13 @@ def plain(s: Stmt, facts: Uniformity) -> bool:
 
 
 def _same_for_all(s: Stmt, facts: Uniformity) -> bool:
-    return all(facts.is_uniform(e) for e in stmt_exprs(s))
+    return all(facts.is_uniform(e) for e in stmt_exprs(s)) and not reads_own(s)
+
+
+def reads_own(s: Stmt) -> bool:
+    """Whether ``s`` itself loads from an array that each thread has one of: what all of them hold alike is in none that
+    the block has."""
+    return any(isinstance(x, Load) and is_local_array(x.buffer) for e in stmt_exprs(s) for x in walk_expr(e))
 
 
 UNMOVED = (InlineAsm, RawStmt, AsyncCopy, AsyncCommit, AsyncWait)

@@ -20,6 +20,7 @@ from ktc.ir.analysis.uniformity import Uniformity, uniformity_of
 from ktc.ir.fold import cast, evaluate, i32, simplify, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
+    Assign,
     Barrier,
     Binary,
     Body,
@@ -56,6 +57,7 @@ from .statement_kinds import (
     is_local_array,
     loads,
     plain,
+    reads_own,
     stores,
     threads_in,
     unsupported,
@@ -101,6 +103,7 @@ class ThreadLoops:
         while True:
             facts = uniformity_of(body, own)
             more = {s for s in self._assigned_in_segments(body, facts) if s not in facts.varying}
+            more |= {s.sym for s in walk(body) if isinstance(s, Decl | Assign) and reads_own(s)} - facts.varying
             if not more:
                 return facts
             own |= more

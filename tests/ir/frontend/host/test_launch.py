@@ -690,3 +690,18 @@ def test_numbers_of_the_object_that_the_kernel_does_not_get() -> None:
     assert k.launch is not None
     assert [print_expr(e) for e in k.launch.grid] == ["n / 64", "batch * length", "1"]
     assert [p.sym.name for p in k.params if p.host] == ["batch", "length"]
+
+
+@pytest.mark.parametrize(("divisor", "product"), [("m", "m * n"), ("(b * m)", "b * m * n")])
+def test_a_quotient_of_a_number_of_elements_is_a_factor_of_it(divisor: str, product: str) -> None:
+    k = load(
+        f"""__global__ void k(float* p, int n, int m, int all) {{ if (threadIdx.x < all) p[threadIdx.x] = n + m; }}
+        void f(torch::Tensor x, int m) {{
+          int b = 1;
+          for (int i = 0; i < 3; i++) b *= x.size(i);
+          int n = x.numel() / {divisor};
+          k<<<(x.numel() + 63) / 64, 64>>>(x.data_ptr<float>(), n, m, x.numel());
+        }}""",
+        name="k.cu",
+    )
+    assert {n: print_expr(e) for n, e in k.launch.passed} == {"all": product}
