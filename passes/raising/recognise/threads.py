@@ -56,6 +56,7 @@ from .statement_kinds import (
     has_warp_op,
     is_local_array,
     loads,
+    made_of_threads,
     plain,
     reads_own,
     stores,
@@ -90,7 +91,7 @@ class ThreadLoops:
             raise Left("E-RAISE-OPAQUE", "this statement has a meaning for a thread program only", bad.loc)
         self.facts = self._facts(body)
         named = definitions(body)
-        self.numbers = {s: e for s, e in named.items() if threads_in(expand(e, named))}
+        self.numbers = made_of_threads(named)
         body = sunk(body, self._waits)
         items = self._split(body)
         return Emitter(self.team, self.facts.varying).emit(items, body)
