@@ -195,6 +195,7 @@ using Half = __half;
 using BFloat16 = __nv_bfloat16;
 using c10::Float8_e4m3fn;
 using c10::ScalarType;
+template <typename T> __host__ __device__ constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }
 
 template <typename T> struct __accumulator { using type = T; };
 template <> struct __accumulator<__half> { using type = float; };

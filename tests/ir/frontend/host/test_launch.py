@@ -705,3 +705,14 @@ def test_a_quotient_of_a_number_of_elements_is_a_factor_of_it(divisor: str, prod
         name="k.cu",
     )
     assert {n: print_expr(e) for n, e in k.launch.passed} == {"all": product}
+
+
+@pytest.mark.parametrize("function", ["::cuda::ceil_div<int64_t>", "cuda::ceil_div", "at::ceil_div<int64_t>"])
+def test_quotients_that_libraries_round_up_are_followed(function: str) -> None:
+    k = load(
+        f"""__global__ void k(float* p, int n) {{ if (threadIdx.x < n) p[threadIdx.x] = n; }}
+        void f(float* p, int n) {{ const int blocks = {function}(n, 64); k<<<blocks, 64>>>(p, n); }}""",
+        name="k.cu",
+    )
+    assert not [p for p in k.params if p.host]
+    assert [evaluate(k.launch.grid[0], {"n": n}) for n in (1, 64, 65)] == [1, 1, 2]
