@@ -428,7 +428,7 @@ def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:
 def _mixed(spans: Mapping[str, Sequence[int]]) -> list[dict[str, Fill]]:
     """What marked elements hold: numbers of the spans in turn, each first once, up to four."""
     kinds = min(max((last - least + 1 for least, last in spans.values()), default=0), 4)
-    return [{b: between(*span, first=k) for b, span in spans.items()} for k in range(kinds)]
+    return [{b: between(least, last, k) for b, (least, last) in spans.items()} for k in range(kinds)]
 
 
 def constant(value: int) -> Fill:

@@ -65,7 +65,9 @@ def _stayed_below(k: Kernel, extent: str) -> Iterator[tuple[str, str]]:
     """``extent`` with what it is, where ``i % (extent - 1)`` or ``i % extent`` is an index of a row that ``i < n``
     keeps below ``n``: there is no second row in one dimension."""
     given = {s: found[0] for s, found in definitions(k).items()}  # what the index is before it goes on
-    bounds = {_plain(s.cond.a, given): _plain(s.cond.b, given) for s in walk(k.body) if _is_bound(s)}
+    asked = (s.cond for s in walk(k.body) if isinstance(s, If))
+    below = (c for c in asked if isinstance(c, Binary) and c.op == "<")
+    bounds = {_plain(c.a, given): _plain(c.b, given) for c in below}
     for e in (x for whole in all_exprs(k.body) for x in walk_expr(whole)):
         if isinstance(e, Binary) and e.op == "%" and isinstance(n := bounds.get(_plain(e.a, given)), Var):
             by = _plain(e.b, given)
@@ -73,10 +75,6 @@ def _stayed_below(k: Kernel, extent: str) -> Iterator[tuple[str, str]]:
             whole = by.a if isinstance(by, Binary) and more else by
             if isinstance(whole, Var) and whole.sym.name == extent:
                 yield extent, f"{n.sym.name} + 1" if more else n.sym.name
-
-
-def _is_bound(s: object) -> bool:
-    return isinstance(s, If) and isinstance(s.cond, Binary) and s.cond.op == "<"
 
 
 def _plain(e: Expr, given: Mapping[Sym, Expr]) -> Expr:
