@@ -32,7 +32,7 @@ from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
-from .integers.marks import with_marks
+from .integers.element_marks import with_marks
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
