@@ -75,7 +75,8 @@ class Roles:
     block, hold no more than a number (:mod:`.extents.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are
     apart where that is computed, which is at least 1 (:mod:`.guarded_launches`). ``places``: those ``tied`` that say
     where in a size a launch works, from 0 on (:mod:`.host_steps`).
-    ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.element_marks`): a number,
+    ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.element_marks`): a
+    number,
     or all of those from one to another.
     """
 
