@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ktc.ir.frontend import load
+from ktc.ir.text import print_kernel
+
 HEAD = "#include <glm/glm.hpp>\n#include <glm/gtc/type_ptr.hpp>\n"
 A = np.array([0.5, -1.25, 2.0, 0.75, 3.0, -0.5, 1.5, 0.25, -2.0, 1.0, 0.125, 4.0], np.float32)
 
@@ -72,3 +75,16 @@ def test_quaternions_rotate_as_their_matrices_do(execute) -> None:
 def test_a_namespace_that_is_used_is_not_one_that_is_defined(execute) -> None:
     text = f"{HEAD}using namespace glm;\n__global__ void k(float* o) {{ vec2 v(1.0f, 2.0f); o[0] = v.y; }}"
     assert execute(text, {"o": np.zeros(1, np.float32)})["o"][0] == 2
+
+
+def test_a_copy_of_glm_is_not_read_and_another_folder_of_that_name_is(tmp_path, execute) -> None:
+    (tmp_path / "glm").mkdir()
+    (tmp_path / "glm" / "glm.hpp").write_text("#error beyond the front-end\n")
+    (tmp_path / "glm" / "models.h").write_text("#define FACTOR 3\n")
+    path = tmp_path / "k.cu"
+    path.write_text(
+        '#include <glm/glm.hpp>\n#include "glm/models.h"\n'
+        "__global__ void k(float* o) { o[0] = FACTOR * glm::vec2(1.0f, 2.0f).y; }"
+    )
+    k = load(str(path), include_dirs=(str(tmp_path),))
+    assert print_kernel(k).count("o[0] = ") == 1 and k.params[0].sym.name == "o"
