@@ -258,7 +258,8 @@ template <int R, typename T, qualifier Q> struct mat<3, R, T, Q> {
   KTC_GLM_MATRIX_HEAD(3)
   __host__ __device__ explicit mat(T s) {
     value[0] = value[1] = value[2] = col_type(T(0));
-    value[0].x = value[1].y = value[2].z = s;
+    value[0].x = value[1].y = s;
+    if constexpr (R > 2) value[2].z = s;
   }
   __host__ __device__ mat(const col_type& a, const col_type& b, const col_type& c) {
     value[0] = a;
@@ -286,7 +287,9 @@ template <int R, typename T, qualifier Q> struct mat<4, R, T, Q> {
   KTC_GLM_MATRIX_HEAD(4)
   __host__ __device__ explicit mat(T s) {
     value[0] = value[1] = value[2] = value[3] = col_type(T(0));
-    value[0].x = value[1].y = value[2].z = value[3].w = s;
+    value[0].x = value[1].y = s;
+    if constexpr (R > 2) value[2].z = s;
+    if constexpr (R > 3) value[3].w = s;
   }
   __host__ __device__ mat(const col_type& a, const col_type& b, const col_type& c, const col_type& d) {
     value[0] = a;

@@ -60,6 +60,13 @@ def test_matrices_that_are_not_square(execute) -> None:
     assert got == pytest.approx((np.array([[1, 3, 5], [2, 4, 6]]) @ M + M.T[:2]).T.ravel(), rel=1e-5)
 
 
+def test_diagonals_and_lists(execute) -> None:
+    made = "const auto p = glm::mat3x2(5) + glm::mat3x2(m); const glm::vec2 v = glm::vec2({a[0] + 1, a[1]});"
+    got = out(execute, f"{made} for (int c = 0; c < 6; ++c) o[c] = p[c / 2][c % 2]; o[6] = v.x; o[7] = v.y;")
+    want = M[:2] + 5 * np.eye(2, 3)
+    assert got[:8] == pytest.approx([*want.T.ravel(), A[0] + 1, A[1]], rel=1e-6)
+
+
 def test_quaternions_rotate_as_their_matrices_do(execute) -> None:
     got = out(
         execute,
