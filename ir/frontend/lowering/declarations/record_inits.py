@@ -21,6 +21,7 @@ class RecordInits(Records):
     """Initialisation of objects."""
 
     construct_own: Callable[..., None]
+    _any_viable: Callable[..., bool]
 
     def brace_record(self, t: RecordType, args: list, node: Any, name: str = "", zero: bool = True) -> Value:
         """Aggregate initialisation, or a constructor when the record has one."""
