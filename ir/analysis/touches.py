@@ -31,7 +31,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32
-from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, walk_expr
+from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .defs import definitions, expand
 
@@ -63,7 +63,7 @@ class Touch:
 def touches(body: Body, outer: Sequence[Loop] = ()) -> list[Touch]:
     """Every access to an array in ``body``, in source order; ``outer`` are loops around it, outermost first."""
     changing = assigned(body) | set(declared(body))
-    defs = definitions(body)
+    defs = _asked_for(body, outer, definitions(body))
     full = {s: expand(e, defs) for s, e in defs.items()}
     ranges: tuple[Range, ...] = ()
     env: dict[Sym, Expr] = dict(full)
@@ -72,6 +72,25 @@ def touches(body: Body, outer: Sequence[Loop] = ()) -> list[Touch]:
         ranges, env = (*ranges, r), _entered(env, loop.var, value)
     unknown = changing - set(full) - {x.var for x in _loops(body)}
     return list(_touches(body, ranges, env, unknown, _Order()))
+
+
+def _asked_for(body: Body, outer: Sequence[Loop], defs: Mapping[Sym, Expr]) -> dict[Sym, Expr]:
+    """Those of ``defs`` that subscripts and loops are made of: what else is computed may be long, and is not asked."""
+    loops = [e for s in (*outer, *_loops(body)) for e in _ends(s)]
+    left = [v for e in loops for v in used(e)]
+    left += [v for s in walk(body) for _, index, _, _ in _own_accesses(s) for i in index for v in used(i)]
+    found: dict[Sym, Expr] = {}
+    while left:
+        v = left.pop()
+        if v in defs and v not in found:
+            found[v] = defs[v]
+            left += used(defs[v])
+    return {v: e for v, e in defs.items() if v in found}
+
+
+def _ends(loop: Loop) -> Sequence[Expr]:
+    """What says where ``loop`` begins, how it goes on and where it ends."""
+    return (loop.init, loop.cond, loop.step) if isinstance(loop, For) else (loop.lo, loop.hi)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from .extents.told_extents import chosen_extent
 from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
+from .integers.row_pointers import row_pointers
 from .plain_integers import values_compared
 from .probe import STOPS, Fill, Prober, Seen, constant, distinct, in_rows, offsets
 from .roles import access_role, buffers_of
@@ -125,6 +126,8 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         return None
     if t.is_float:
         return _whole(p, whole_floats(k)[name], probe, before, fills)
+    if name in row_pointers(k):
+        return Content(name, "offsets", f"{name}_last")
     counted, first = bins(k, p.sym)
     if counted or _room(k, name) is not None:
         return Content(
@@ -133,7 +136,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     label = label_of(k, p.sym)
     if label in before.sizes:
         return Content(name, "index", f"{name}_values", within=label)
-    chooses = values_compared(k, p, {}) is not None and name not in _deciding(k)  # what is done, not where
+    chooses = values_compared(k, p, {}) is not None and name not in deciding(k)  # what is done, not where
     for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"]))[
         : 1 if chooses else 3
     ]:
@@ -218,7 +221,7 @@ def scattering(k: Kernel) -> set[str]:
     return _behind((e for s in walk(k.body) if isinstance(s, Store) for e in s.index), sources)
 
 
-def _deciding(k: Kernel) -> set[str]:
+def deciding(k: Kernel) -> set[str]:
     """The buffers whose elements say where something is, or how long a loop goes on."""
     wanted = [i for e in all_exprs(k.body) if isinstance(e, Load) for i in e.index]
     for s in walk(k.body):

@@ -20,7 +20,7 @@ from .checking.coarser_sizes import coarser
 from .checking.confirming import confirm, large_enough, needs_positive, with_windows
 from .checking.modes import modes
 from .checking.stopped_sizes import without_stops
-from .contents import FEW, Content, contents_of, values_of
+from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
 from .extents.exact_quotients import with_whole_parts
@@ -28,12 +28,14 @@ from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
+from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
 from .extents.told_extents import told_extents
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
+from .integers.element_marks import with_marks
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
@@ -52,7 +54,7 @@ are few enough if at smaller sizes there is one block."""
 
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
-    k = with_whole_loops(with_whole_parts(with_any_sizes(k)))
+    k = with_whole_loops(with_whole_parts(in_one_dimension(with_any_sizes(k))))
     k = k.with_(body=as_components(k.body, in_memory=False)[0])  # sizes are found in variables, not in vectors of them
     spec, why = None, needs_launch(k)
     blocks: dict[str, int] = {}
@@ -66,7 +68,7 @@ def draft(k: Kernel) -> Draft:
     d.doubts += [f"{n}: taken for the number of threads of a block" for n in (of_the_block(k) if spec else ())]
     starts = k.launch.first if k.launch is not None else ()
     d.doubts += [f"the launch: it is that of a loop's first round, where {n} is {print_expr(e)}" for n, e in starts]
-    d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, d.roles)))
+    d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, with_one_dimension(k, d.roles))))
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
@@ -83,6 +85,7 @@ def draft(k: Kernel) -> Draft:
         room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
     d.roles = replace(d.roles, room=room)
     d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
+    d.roles = with_marks(k, d.roles, frozenset(deciding(k)))
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")

@@ -14,8 +14,8 @@ from functools import partial
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, Load, Store, Sym, Var
-from ktc.ir.walk import all_exprs, walk, walk_expr
+from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, If, Load, Store, Sym, Var
+from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 
 from .given_values import definitions, loaded, spelled_out
 
@@ -41,12 +41,14 @@ def inner_first(k: Kernel) -> dict[str, Counter[str]]:
 
 
 def moved(k: Kernel) -> dict[Sym, Expr]:
-    """What each variable is given; of those that begin with 0 and are moved on, as pointers into a row are, how far."""
+    """What each variable is given; of those that begin with 0 and are moved on, as pointers into a row are, how far:
+    nothing, where they are moved one way or another."""
     out = {}
+    either = {v for s in walk(k.body) if isinstance(s, If) for v in assigned(s.then) & assigned(s.orelse)}
     for s, found in definitions(k).items():
         moves = [e for e in found if evaluate(e, {}) != 0]
         own = [isinstance(e, Binary) and e.op == "+" and e.a == Var(s) for e in moves]
-        if len(moves) == 1 or (moves and all(own)):
+        if len(moves) == 1 or (moves and all(own) and s not in either):
             out[s] = functools.reduce(partial(Binary, "+"), moves)
     return out
 

@@ -57,6 +57,12 @@ def values_compared(k: Kernel, p: Param, fixed: Mapping[str, int]) -> tuple[int,
     return max(min(ends) - 1, lowest), min(max(ends) + 1, highest)
 
 
+def told_apart(k: Kernel, p: Param) -> bool:
+    """Whether integers of ``p`` that are one number other than 0 are told from all others."""
+    found = _numbers(k, p.sym, definitions(k), {}) if scalar_of(p.sym.type).is_int else ()
+    return any(number and how == "==" for number, how in found)
+
+
 def _numbers(
     k: Kernel, buffer: Sym, sources: Mapping[Sym, list[Expr]], known: Mapping[Sym, int]
 ) -> Iterator[tuple[int, str]]:
@@ -82,4 +88,4 @@ def _truth(e: Expr, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> bool:
     return isinstance(e, Cast | Load | Var) and loaded(e, sources, buffer)
 
 
-__all__ = ["TRUTH_VALUES", "counted", "values_compared"]
+__all__ = ["TRUTH_VALUES", "counted", "told_apart", "values_compared"]

@@ -132,6 +132,8 @@ class Prober:
         self.filled = {n: span for n, span in values_told(kernel).items() if span[0]}
         """Integers that do not begin at 0 say where something is only as the host has them."""
 
+        self.filled |= {n: (mark, mark) for n, (mark, _, _) in roles.marks.items()}
+
         self.searched = searched(kernel)
         """Tables that are searched, which are read to their ends only if what is looked for is at neither."""
 
@@ -301,7 +303,8 @@ class Prober:
 
         Where data decides how much is stored, or whether anything is, it is looked at with numbers above 0 and with
         numbers below it, too; where truths decide what is done, with all of them true, all false, and each alone the
-        one or the other; where tables are searched, with all of their numbers below what is looked for, and all above.
+        one or the other; where tables are searched, with all of their numbers below what is looked for, and all above;
+        where numbers mark elements, with all of them mixed.
         """
         known = fills or {}
         found = self._run(sizes, known, -3.0)
@@ -315,6 +318,8 @@ class Prober:
         tables = [b for b, kind in self.searched.items() if kind == "sorted" and b not in known]
         for number in (-FAR_AWAY, FAR_AWAY) if tables and found is not None else ():
             found = found and found.joined(self._run(sizes, {**known, **dict.fromkeys(tables, constant(number))}, -3.0))
+        for mixed in _mixed({b: span for b, (_, *span) in self.roles.marks.items() if b not in known}):
+            found = found and found.joined(self._run(sizes, {**known, **mixed}, -3.0))
         return found
 
     def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:
@@ -425,14 +430,20 @@ def _truths(masks: Sequence[str]) -> list[dict[str, Fill]]:
     return [{m: constant(n) for m, n in one.items()} for one in (*whole, *alone, *others)]
 
 
+def _mixed(spans: Mapping[str, Sequence[int]]) -> list[dict[str, Fill]]:
+    """What marked elements hold: numbers of the spans in turn, each first once, up to four."""
+    kinds = min(max((last - least + 1 for least, last in spans.values()), default=0), 4)
+    return [{b: between(least, last, k) for b, (least, last) in spans.items()} for k in range(kinds)]
+
+
 def constant(value: int) -> Fill:
     """Every element ``value``: an index into something of more than ``value`` elements."""
     return lambda n: np.full(n, value)
 
 
-def between(least: int, most: int) -> Fill:
-    """Integers from ``most`` down to ``least``, and again."""
-    return lambda n: most - np.arange(n) % (most - least + 1)
+def between(least: int, most: int, first: int = 0) -> Fill:
+    """Integers from ``most``, or ``first`` below it, down to ``least``, and again."""
+    return lambda n: most - (np.arange(n) + first) % (most - least + 1)
 
 
 def values_told(k: Kernel) -> dict[str, tuple[int, int]]:

@@ -33,6 +33,7 @@ from ktc.ir.nodes import (
     While,
 )
 from ktc.ir.sequences import launch_extents
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
@@ -52,6 +53,9 @@ DYNAMIC_SHARED = 16384
 
 NUMBERS = (0.5, 0.75, 0.625, 0.875, 0.375, 0.25)
 """Values of floating-point parameters: no neutral elements, and 1 - x is not 0."""
+
+
+Mark = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,9 @@ class Roles:
     block, hold no more than a number (:mod:`.extents.row_pitches`, :mod:`.bounding`). ``apart``: how far blocks are
     apart where that is computed, which is at least 1 (:mod:`.guarded_launches`). ``places``: those ``tied`` that say
     where in a size a launch works, from 0 on (:mod:`.host_steps`).
+    ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.element_marks`): a
+    number,
+    or all of those from one to another.
     """
 
     sizes: tuple[str, ...]
@@ -96,6 +103,7 @@ class Roles:
     room: Mapping[str, int] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
     places: frozenset[str] = frozenset()
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
 def roles_of(k: Kernel) -> Roles:
@@ -337,14 +345,23 @@ def _places(e: Expr) -> bool:
 
 def access_role(p: Param, k: Kernel) -> str:
     """in | out | inout, from the loads, stores and atomics of the body."""
-    read = written = False
+    read, written = accessed(k)
+    return "in" if p.sym not in written else "inout" if p.sym in read else "out"
+
+
+@by_identity(8)
+def accessed(k: Kernel) -> tuple[frozenset[Sym], frozenset[Sym]]:
+    """The buffers and arrays that the body of ``k`` reads, and those that it writes; an atomic does both."""
+    read, written = set[Sym](), set[Sym]()
     for s in walk(k.body):
-        if isinstance(s, Store | Atomic) and s.buffer == p.sym:
-            written, read = True, read or isinstance(s, Atomic)
+        if isinstance(s, Store | Atomic):
+            written.add(s.buffer)
+            read |= {s.buffer} if isinstance(s, Atomic) else set()
         elif isinstance(s, AsyncCopy):
-            written, read = written or s.dst == p.sym, read or s.src == p.sym
-        read |= any(isinstance(x, Load) and x.buffer == p.sym for e in stmt_exprs(s) for x in walk_expr(e))
-    return "inout" if read and written else "out" if written else "in"
+            written.add(s.dst)
+            read.add(s.src)
+        read |= {x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)}
+    return frozenset(read), frozenset(written)
 
 
 def buffers_of(k: Kernel) -> list[Param]:

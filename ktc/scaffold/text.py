@@ -29,6 +29,7 @@ from .contents import TRUTHS
 from .draft import draft
 from .given_values import only_data
 from .integer_values import counters, divides, mark_of, taken_apart
+from .integers.unasked import unasked
 from .model import Draft
 from .plain_integers import TRUTH_VALUES, counted, values_compared
 from .probe import values_told
@@ -147,8 +148,8 @@ def _todo(d: Draft) -> list[str]:
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     for n in (n for n in d.roles.sizes if d.steps.get(n, 1) > 1 and d.tied(n) is None):
         todo.append(f"{n}: that it is a multiple of {d.steps[n]}: {REASONS['divisible_by']}")
-    idle = only_data(d.kernel)
-    todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants) if n not in d.roles.tied and n not in idle]
+    known = d.roles.tied.keys() | unasked(d.kernel) | only_data(d.kernel)
+    todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants) if n not in known]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
     return todo
 
@@ -384,6 +385,8 @@ def _scalar(d: Draft, p: Param) -> list[str]:
     if (formula := d.real(name)) is not None:
         return [f'value = "{plain(formula)}"']
     number = d.roles.numbers.get(name, 1)
+    if name in unasked(d.kernel):
+        return [f"value = {number}                # the kernel does not ask for it"]
     if scalar_of(p.sym.type) == F32 and name in d.roles.launched:
         number = float(str(np.float32(number)))  # 0.01f is 0.01, in as few digits
     return [f"value = {number}" if name in d.roles.launched else f"value = {number}                # CHECK"]

@@ -298,6 +298,8 @@ class HostLaunch:
             if not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
                 continue
             name = self._name_of(a)
+            if name is not None and self.objects.factor_of(name) & self.known.keys():
+                continue  # ``k = x.numel() / n``, beside what ``x.numel()`` is passed for: that is ``n * k``
             mine = name is not None and self.known.get(name) == p.sym
             told = name in self.site.env or self._product(name or "") is not None
             if mine and (not told or self._is_constant(name or "")):
@@ -512,11 +514,9 @@ class HostLaunch:
         decl = self._product(name) or self.site.env.get(name)
         if decl is None and name in self.site.first:
             return self._first(name)
-        if decl is None:
-            return self._parameter(name)
         self.busy.add(name)
         try:
-            return self._follow(name, decl)
+            return self._parameter(name) if decl is None else self._follow(name, decl)
         finally:
             self.busy.discard(name)
 

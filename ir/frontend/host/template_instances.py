@@ -26,8 +26,11 @@ from .launch_sites import LaunchSite, kernel_template_args
 Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]
 """(template bindings, launch site, bindings of the host template that launches)."""
 
-_SELDOM = re.compile(r"\bdouble[234]?\b|^(?:(?:un)?signed )?(?:char|short)$")
+_NARROW = re.compile(r"^(?:(?:un)?signed )?(?:char|short)$")
+_SELDOM = re.compile(rf"\bdouble[234]?\b|{_NARROW.pattern}")
 """In one of an instance's template arguments: a precision, or width of integers, that programs seldom run in."""
+
+_INTEGERS = frozenset({"int", "long", "long long"})
 
 
 def instances(
@@ -37,7 +40,8 @@ def instances(
     or whose arguments are all given or defaulted, there is always one.
 
     Those of 64-bit floats and of integers below 32 bits come last: where a program can be run in several precisions
-    (``AT_DISPATCH`` names double first, and the narrowest integers), that is hardly the one that it is run in.
+    (``AT_DISPATCH`` names double first, and the narrowest integers), that is hardly the one that it is run in. For
+    elements that are floats as well as integers of any width the same goes for all integers.
     """
     found: dict[tuple[str, ...], Instance] = {}
     callers = HostInstances(lowering)
@@ -62,7 +66,16 @@ def instances(
     if not found:
         full = complete(lowering, entity, given)
         return [(full, None, {})] if full is not None else []
-    return [i for _, i in sorted(found.items(), key=lambda item: any(map(_SELDOM.search, item[0])))]
+    passed = {(k, a) for arguments in found for k, a in enumerate(arguments)}
+    any_number = {k for k, a in passed if a == "float"} & {k for k, a in passed if _NARROW.search(a)}
+
+    def seldom(item: tuple[tuple[str, ...], Instance]) -> tuple[bool, bool]:
+        arguments = item[0]
+        return any(map(_SELDOM.search, arguments)), any(
+            k in any_number and a in _INTEGERS for k, a in enumerate(arguments)
+        )
+
+    return [i for _, i in sorted(found.items(), key=seldom)]
 
 
 def _agrees(lowering: KernelLowering, entity: Entity, site: LaunchSite, given: dict[str, Value]) -> bool:

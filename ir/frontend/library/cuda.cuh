@@ -14,6 +14,8 @@ template <unsigned long long Alignment> using aligned_size_t = unsigned long lon
 template <typename T = void> struct maximum { template <typename X> __device__ X operator()(X a, X b) const { return a < b ? b : a; } };
 template <typename T = void> struct minimum { template <typename X> __device__ X operator()(X a, X b) const { return b < a ? b : a; } };
 
+template <typename T, typename U> __host__ __device__ constexpr auto ceil_div(T a, U b) { return (a + b - 1) / b; }
+
 // Division by a number that is known when the kernel starts; the host's class keeps the divisor first.
 template <typename T, bool NeverOne = false> struct fast_mod_div {
   T __divisor;

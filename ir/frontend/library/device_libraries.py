@@ -34,6 +34,7 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "torch": ("torch",),
     "DirectX": ("directx",),
     "cutlass": ("cutlass",),
+    "glm": ("glm",),
 }
 """Library files by the namespace that a source must mention to get them."""
 
@@ -58,8 +59,9 @@ WORDS: dict[str, str] = {
 """Library files without a namespace, by the names that bring them in."""
 
 DEFINES: dict[str, str] = {
-    "torch": r"\bnamespace\s+c10\b|\bclass\s+Tensor\b",
-    "cutlass": r"\bnamespace\s+cutlass\b",
+    "torch": r"\bnamespace\s+c10\b(?!\s*;)|\bclass\s+Tensor\b(?!\s*;)",
+    "cutlass": r"\bnamespace\s+cutlass\b(?!\s*;)",
+    "glm": r"\bnamespace\s+glm\b(?!\s*;)",
     "opencv": r"\bstruct\s+PtrStep\b",
     "flashinfer": r"\bstruct\s+vec_t\b",
     "thc": r"\b(struct|class)\s+(THCNumerics|THCDeviceTensor|ScalarConvert)\b",

@@ -1,5 +1,9 @@
 // Built-ins that are short functions of others. Each line is read only when its function is called.
 __device__ unsigned int __fns(unsigned int mask, unsigned int base, int offset) { unsigned int found = 0xffffffffu; int left = offset < 0 ? -offset : offset; if (offset == 0) return (mask >> base) & 1u ? base : 0xffffffffu; for (int i = (int)base; left > 0 && i >= 0 && i < 32; i += offset < 0 ? -1 : 1) { if ((mask >> i) & 1u) { --left; if (left == 0) found = (unsigned int)i; } } return found; }
+__device__ int __builtin_ctz(unsigned int x) { return __ffs((int)x) - 1; }
+__device__ int __builtin_clz(unsigned int x) { return __clz((int)x); }
+__device__ int __builtin_popcount(unsigned int x) { return __popc(x); }
+__device__ int __builtin_ffs(int x) { return __ffs(x); }
 __device__ float2 __half22float2(half2 a) { return make_float2(__half2float(a.x), __half2float(a.y)); }
 __device__ float2 __bfloat1622float2(__nv_bfloat162 a) { return make_float2(__bfloat162float(a.x), __bfloat162float(a.y)); }
 __device__ half2 __float22half2_rn(float2 a) { return make_half2(__float2half(a.x), __float2half(a.y)); }

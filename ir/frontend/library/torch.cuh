@@ -195,6 +195,7 @@ using Half = __half;
 using BFloat16 = __nv_bfloat16;
 using c10::Float8_e4m3fn;
 using c10::ScalarType;
+template <typename T> __host__ __device__ constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }
 
 template <typename T> struct __accumulator { using type = T; };
 template <> struct __accumulator<__half> { using type = float; };
@@ -271,6 +272,38 @@ template <typename T, size_t N, template <typename U> class PtrTraits = DefaultP
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, PtrTraits, long>;
 template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits, typename index_t = long>
 using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, PtrTraits, index_t>;
+
+namespace cuda { namespace detail {
+// A tensor with as many dimensions as ``dims`` says; where a number of dimensions is a template argument, -1 is any.
+enum { MAX_TENSORINFO_DIMS = 25 };
+template <typename T, typename index_t> struct TensorInfo {
+  T* data;
+  index_t sizes[MAX_TENSORINFO_DIMS];
+  index_t strides[MAX_TENSORINFO_DIMS];
+  int dims;
+  __device__ bool isContiguous() const { return dims == 1 && strides[0] == 1; }
+};
+template <typename T, typename index_t, int Dims> struct IndexToOffset {
+  static __device__ index_t get(index_t linear, const TensorInfo<T, index_t>& info) {
+    index_t offset = 0;
+    for (int i = Dims - 1; i > 0; --i) {
+      offset += (linear % info.sizes[i]) * info.strides[i];
+      linear /= info.sizes[i];
+    }
+    return offset + linear * info.strides[0];
+  }
+};
+template <typename T, typename index_t> struct IndexToOffset<T, index_t, -1> {
+  static __device__ index_t get(index_t linear, const TensorInfo<T, index_t>& info) {
+    index_t offset = 0;
+    for (int i = info.dims - 1; i > 0; --i) {
+      offset += (linear % info.sizes[i]) * info.strides[i];
+      linear /= info.sizes[i];
+    }
+    return offset + linear * info.strides[0];
+  }
+};
+} }  // namespace cuda::detail
 }  // namespace at
 
 namespace torch {

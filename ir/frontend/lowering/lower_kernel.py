@@ -16,6 +16,7 @@ from ktc.ir.frontend.lowering.memory.cached_loads import plainly_loaded
 from ktc.ir.frontend.lowering.memory.copied_members import without_unseen_copies
 from ktc.ir.frontend.lowering.memory.member_arrays import without_member_arrays
 from ktc.ir.frontend.lowering.memory.null_uses import needed_only
+from ktc.ir.frontend.lowering.memory.object_elements import with_object_elements
 from ktc.ir.frontend.lowering.retries.retry_loops import with_updates
 from ktc.ir.frontend.meaning.cxx_types import size_of
 from ktc.ir.frontend.meaning.values import ArrayVal, Value
@@ -55,6 +56,7 @@ class KernelLowering(Parameters):
         self.references = {}
         self.may_wait = set()
         self.member_elements = set()
+        self.object_arrays = set()
         self.shared_bytes: Expr | None = None
         self.dynamic: dict[Sym, Type] = {}
         self.pointees = {}
@@ -105,7 +107,7 @@ class KernelLowering(Parameters):
             raise Awaited
         body, params = self._retyped(body, params)
         body = without_unseen_copies(_without_idle(body), self.copied_members, params)
-        body = without_member_arrays(body, self.member_elements)
+        body = with_object_elements(without_member_arrays(body, self.member_elements), self.object_arrays)
         body = needed_only(body) if self.null_uses else body
         body = without_unused_addresses(body) if self.shared_places else body
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))

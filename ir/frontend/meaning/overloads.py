@@ -9,7 +9,7 @@ from pycparser import c_ast
 
 from ktc.ir.builtins import ANY_ARGUMENTS, Builtin, lookup
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.frontend.context import Scope
+from ktc.ir.frontend.context import Frame, Scope
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.calls.forwarding import categories, forwarded_type, is_forwarding
 from ktc.ir.frontend.syntax.cxx_ast import CONST_METHOD, AutoType, NamedType, QualName, Record, TemplateParam
@@ -61,6 +61,7 @@ class Overloads(Bodies):
 
     is_aggregate: Any
     own_functions: Any
+    facts_for: Any
 
     def _any_viable(self, entities: list[Entity], targs: list | None, args: list[Value], node: Any) -> bool:
         """Whether a function of the file accepts ``args``: if none does, a built-in overload of its name may."""
@@ -111,6 +112,8 @@ class Overloads(Bodies):
                       hint=why or f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
         best = min(ranked, key=lambda r: r[:6])
         entity, bindings = best[6], best[7]
+        if rows and not template and self._is_entered(entity) and self.best_row(rows, args)[0] is not None:
+            return self.builtin(rows, args, node)
         self.tell_apart(entity, [r[6] for r in ranked if r[:4] == best[:4]], node)
         body, inside = self.body_of(entity, found, bindings, node)
         if body is not entity:
@@ -128,19 +131,31 @@ class Overloads(Bodies):
     def _builtin_wins(self, rows: tuple[Builtin, ...], args: list[Value], cost: int | None, template: bool) -> bool:
         """Whether the built-ins of that name, which the file's functions overload, have a better match.
 
-        Without a function that accepts the arguments they have; else only by numbers of one type, where a built-in
-        takes them as they are and each function (the best costs ``cost``) would convert, or where it is a ``template``
-        and the built-in is none.
+        Without a function that accepts the arguments they have; else only by numbers. Those of one type a built-in
+        takes as they are and each function (the best costs ``cost``) would convert, or it is a ``template`` and the
+        built-in is none; of others it takes each as any type (``__shfl_sync`` a float beside a lane) and converts less.
         """
         if any(isinstance(a, ListVal) for a in args):
             return False
         if cost is None:
             return self.best_row(rows, args)[0] is not None
         types = {self.type_of(a) for a in args}
+        if len(types) > 1 and all(isinstance(t, Scalar) for t in types):
+            row, least = self.best_row(rows, args)
+            kinds = [] if row is None else [p.type for p in row.params if isinstance(p.type, str)]
+            return row is not None and row.kind == "warp" and len({*kinds}) == len(kinds) == 1 and least < cost
         t = types.pop() if len(types) == 1 else None
         exact = isinstance(t, Scalar) and (cost > EXACT or (template and t in OVERLOADED))
         row, least = self.best_row(rows, args) if exact else (None, 0)
         return row is not None and least == EXACT and row.kind not in ANY_ARGUMENTS
+
+    def _is_entered(self, e: Entity) -> bool:
+        """Whether the call is in ``e`` itself: its arguments are of a class that is a type of the language here
+        (PyTorch's ``Half``), and what it calls with them is the built-in that it adds an overload to."""
+        frame: Frame | None = self.frame
+        while frame is not None and frame.facts is not self.facts_for(e.node):
+            frame = frame.caller
+        return frame is not None
 
     def _viable(
         self, e: Entity, explicit: list[Value] | None, args: list[Value], node: Any, scope: Scope | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pycparser import c_ast
+
 from ktc.ir.frontend.syntax.cxx_ast import Function, RefDecl
 from ktc.ir.frontend.syntax.program import Entity
 
@@ -24,10 +26,12 @@ class RecordTraits(Methods):
         return [e for e, x in zip(found, taken) if isinstance(x.elem if isinstance(x, Reference) else x, ListType)]
 
     def default_constructed(self, t: RecordType) -> bool:
-        """Whether an object of ``t`` without an initialiser gets its value from a constructor."""
+        """Whether an object of ``t`` without an initialiser gets its value from a constructor: from one that does
+        something, for ``T() {}`` and ``T() = default`` leave members without a start as they are."""
         ctors = [f for f, _ in functions_of(t.decl[0].node.items) if f.kind == "ctor"]
         if ctors:
-            return any(all(getattr(p, "init", None) is not None for p in params_of(f)) for f in ctors)
+            fitting = [f for f in ctors if all(getattr(p, "init", None) is not None for p in params_of(f))]
+            return any(not _does_nothing(f) for f in fitting) or (bool(fitting) and self._parts_start(t))
         return any(self.default_constructed(b) for b in self.bases_of(t))
 
     def has_start(self, t: Type) -> bool:
@@ -35,8 +39,13 @@ class RecordTraits(Methods):
         t = innermost(t)
         if not isinstance(t, RecordType):
             return False
+        return self.default_constructed(t) or self._parts_start(t)
+
+    def _parts_start(self, t: RecordType) -> bool:
+        """Whether a member or a base of ``t`` has a value without an initialiser."""
         fields = self.fields_of(t, None)
-        return self.default_constructed(t) or any(init is not None or self.has_start(ft) for _, ft, init, _ in fields)
+        inside = any(init is not None or self.has_start(ft) for _, ft, init, _ in fields)
+        return inside or any(self.has_start(b) for b in self.bases_of(t))
 
     def copies_by_code(self, t: RecordType) -> bool:
         """Whether the class declares the constructor that copies an object of it."""
@@ -63,3 +72,8 @@ class RecordTraits(Methods):
         return self._inside[t]
 
     _inside: dict[RecordType, bool]
+
+
+def _does_nothing(ctor: Function) -> bool:
+    """Whether a constructor has neither a statement nor an initialiser: a body, if it has one here, that is empty."""
+    return isinstance(ctor.body, c_ast.Compound) and not ctor.body.block_items and not ctor.inits

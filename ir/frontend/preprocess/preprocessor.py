@@ -44,6 +44,9 @@ DEVICE_HEADERS = ("cuda", "cub", "thrust", "curand", "cooperative_groups", "mma"
 DEVICE_FOLDERS = frozenset({"cub", "thrust", "cooperative_groups"})
 """Folders of CUDA's own headers, wherever a project keeps a copy of them."""
 
+GLM = re.compile(r"(?P<glm>(.*/)?glm)/(\w+/)*\w+\.hpp")
+"""Headers of GLM, which is written anew in ``ktc.ir.frontend.library``: a copy of its own is beyond the front-end."""
+
 C_HEADERS = frozenset(
     f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time")
 )
@@ -53,7 +56,7 @@ def is_library(header: str) -> bool:
     """Whether a header is one of CUDA's or the C library's; one with folders of its own is another's."""
     folders, name = os.path.split(header)
     if folders:
-        return not DEVICE_FOLDERS.isdisjoint(folders.split("/"))
+        return not DEVICE_FOLDERS.isdisjoint(folders.split("/")) or GLM.fullmatch(header) is not None
     return name in C_HEADERS or name.startswith(DEVICE_HEADERS)
 
 
@@ -211,6 +214,8 @@ class _Pcpp(pcpp.Preprocessor):
             if (instead := stand_in(includepath.removeprefix(NOWHERE))) is None:
                 raise FileNotFoundError(includepath)
             return io.StringIO(instead)
+        if (own := GLM.fullmatch(includepath)) and os.path.isfile(os.path.join(own["glm"], "glm.hpp")):
+            return io.StringIO("")
         real = os.path.realpath(includepath)
         allowed = any(is_below(real, root) for root in self._roots)
         if not allowed or not os.path.isfile(real):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.defs import definitions
 from ktc.ir.fold import i32
 from ktc.ir.nodes import (
     Alloc,
@@ -40,8 +40,8 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Vec
-from ktc.ir.walk import assigned, map_body, mentions, used_in, walk
-from ktc.passes.raising.recognise.statement_kinds import has_warp_op, threads_in
+from ktc.ir.walk import assigned, map_body, mentions, used, used_in, walk
+from ktc.passes.raising.recognise.statement_kinds import has_warp_op, made_of_threads, threads_in
 from ktc.passes.raising.recognise.vector_components import as_components
 
 PLAIN = (Alloc, Assign, Barrier, Decl, Eval, For, If, Return, Store, While)
@@ -63,8 +63,9 @@ def kept_as_arrays(body: Body) -> Body:
 
 def _of_all_threads(body: Body) -> set[Sym]:
     """Variables that begin as the same in all threads of a block."""
-    named = definitions(body)
-    return {s.sym for s in walk(body) if isinstance(s, Decl) and s.init and not threads_in(expand(s.init, named))}
+    threads = made_of_threads(definitions(body)).keys()
+    begun = ((s.sym, s.init) for s in walk(body) if isinstance(s, Decl) and s.init)
+    return {v for v, e in begun if not threads_in(e) and not threads & used(e)}
 
 
 def _fixed(v: Sym) -> bool:

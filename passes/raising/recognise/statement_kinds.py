@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.uniformity import Uniformity
@@ -42,7 +43,7 @@ from ktc.ir.nodes import (
 from ktc.ir.storage import is_local_array, is_shared
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import U32, Scalar
-from ktc.ir.walk import all_exprs, keep, map_body, map_expr, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, keep, map_body, map_expr, stmt_exprs, used, walk, walk_expr
 
 HOST_THREADS = 256
 """Threads of a block whose size the host decides when it launches: what most would choose."""
@@ -107,6 +108,21 @@ def _replaced(e: Expr, values: dict[HwIndex, Expr]) -> Expr:
     return fold_node(e)
 
 
+def made_of_threads(named: Mapping[Sym, Expr]) -> dict[Sym, Expr]:
+    """Those of the variables that are made of the thread's number, through others of them too."""
+    found = {s for s, e in named.items() if threads_in(e)}
+    asked: dict[Sym, list[Sym]] = {}
+    for s, e in named.items():
+        for v in used(e):
+            asked.setdefault(v, []).append(s)
+    left = [*found]
+    while left:
+        more = [s for s in asked.get(left.pop(), ()) if s not in found]
+        found.update(more)
+        left += more
+    return {s: e for s, e in named.items() if s in found}
+
+
 def plain(s: Stmt, facts: Uniformity) -> bool:
     """Whether all threads of the block do the same in ``s``, so that the block can do it once."""
     if isinstance(s, Alloc):
@@ -127,7 +143,13 @@ def plain(s: Stmt, facts: Uniformity) -> bool:
 
 
 def _same_for_all(s: Stmt, facts: Uniformity) -> bool:
-    return all(facts.is_uniform(e) for e in stmt_exprs(s))
+    return all(facts.is_uniform(e) for e in stmt_exprs(s)) and not reads_own(s)
+
+
+def reads_own(s: Stmt) -> bool:
+    """Whether ``s`` itself loads from an array that each thread has one of: what all of them hold alike is in none that
+    the block has."""
+    return any(isinstance(x, Load) and is_local_array(x.buffer) for e in stmt_exprs(s) for x in walk_expr(e))
 
 
 UNMOVED = (InlineAsm, RawStmt, AsyncCopy, AsyncCommit, AsyncWait)

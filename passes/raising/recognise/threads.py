@@ -20,6 +20,7 @@ from ktc.ir.analysis.uniformity import Uniformity, uniformity_of
 from ktc.ir.fold import cast, evaluate, i32, simplify, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
+    Assign,
     Barrier,
     Binary,
     Body,
@@ -55,7 +56,9 @@ from .statement_kinds import (
     has_warp_op,
     is_local_array,
     loads,
+    made_of_threads,
     plain,
+    reads_own,
     stores,
     threads_in,
     unsupported,
@@ -88,7 +91,7 @@ class ThreadLoops:
             raise Left("E-RAISE-OPAQUE", "this statement has a meaning for a thread program only", bad.loc)
         self.facts = self._facts(body)
         named = definitions(body)
-        self.numbers = {s: e for s, e in named.items() if threads_in(expand(e, named))}
+        self.numbers = made_of_threads(named)
         body = sunk(body, self._waits)
         items = self._split(body)
         return Emitter(self.team, self.facts.varying).emit(items, body)
@@ -101,6 +104,7 @@ class ThreadLoops:
         while True:
             facts = uniformity_of(body, own)
             more = {s for s in self._assigned_in_segments(body, facts) if s not in facts.varying}
+            more |= {s.sym for s in walk(body) if isinstance(s, Decl | Assign) and reads_own(s)} - facts.varying
             if not more:
                 return facts
             own |= more

@@ -78,3 +78,40 @@ def test_extents_that_only_strides_are_made_of_are_sizes() -> None:
     """).kernel
     )
     assert {"x_sizes_1", "x_sizes_2"} <= {*d.roles.sizes, *d.roles.tied} and not {*d.roles.flags} & {"x_sizes_1"}
+
+
+GATHERED = """#include <ATen/cuda/detail/TensorInfo.cuh>
+using at::cuda::detail::TensorInfo;
+template <typename T> struct Starts {
+  static __device__ int get(int i, const TensorInfo<T, int>& t) {
+    int offset = i % (t.sizes[t.dims - 1] - 1) * t.strides[t.dims - 1];
+    i /= t.sizes[t.dims - 1] - 1;
+    for (int d = t.dims - 2; d >= 0; --d) { offset += i % t.sizes[d] * t.strides[d]; i /= t.sizes[d]; }
+    return offset;
+  }
+};
+__global__ void rows(const float* x, const TensorInfo<int64_t, int> starts, float* y, int n) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row < n) {
+    const int at = Starts<int64_t>::get(row, starts);
+    float sum = 0;
+    for (int64_t i = starts.data[at]; i < starts.data[at + starts.strides[starts.dims - 1]]; i++) sum += x[i];
+    y[row] = sum;
+  }
+}
+void go(at::Tensor x, at::Tensor starts, at::Tensor y) {
+  const int n = y.numel();
+  rows<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), at::cuda::detail::getTensorInfo<int64_t, int>(starts),
+                                 y.data_ptr<float>(), n);
+}
+"""
+
+
+def test_a_tensor_of_any_number_of_dimensions_has_one() -> None:
+    """And an index that would go on in the next dimension stays below what the one has."""
+    d = draft(ktc.loads(GATHERED).kernel)
+    assert not d.doubts and d.tied("starts_sizes_0") == "n + 1"
+    fixed = {n: v for n, v in d.roles.fixed.items() if n.startswith("starts_")}
+    assert {*fixed.values()} == {1} and len(fixed) == 50 and "starts_sizes_0" not in fixed
+    extents = {b: (*e.factors, e.plus) for b, e in d.shapes.items() if e is not None}
+    assert extents == {"x": ("starts_data_last", 0), "starts_data": ("n", 1), "y": ("n", 0)}

@@ -365,3 +365,20 @@ def test_what_is_gone_through_in_steps_is_a_multiple_of_them() -> None:
     assert {b: e and e.shape for b, e in d.shapes.items()} == {
         "label": ("rows", "inner"), "x": ("rows", "pitch_parts", "inner"),
     }  # fmt: skip
+
+
+EITHER = """
+__global__ void k(const float* x, float* y, bool whole, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  if (whole) { y += i * 9; for (int c = 0; c < 9; c++) y[c] = x[i] * c; }
+  else { y += i * 6; for (int c = 0; c < 6; c++) y[c] = x[i] * c; }
+}
+void go(const float* x, float* y, bool whole, int n) { k<<<(n + 127) / 128, 128>>>(x, y, whole, n); }
+"""
+
+
+def test_a_pointer_that_moves_one_way_or_another_moves_by_no_sum_of_both() -> None:
+    d = draft(ktc.loads(EITHER).kernel)
+    assert not d.doubts and not d.roles.room
+    assert {b: (e.times, *e.factors) for b, e in d.shapes.items() if e is not None} == {"x": (1, "n"), "y": (9, "n")}

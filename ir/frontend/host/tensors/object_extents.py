@@ -82,6 +82,10 @@ class ObjectExtents:
         extents = self._extents(of, DEEPEST)
         return functools.reduce(lambda a, b: c_ast.BinaryOp("*", a, b), extents) if extents else None
 
+    def factor_of(self, name: str) -> set[str]:
+        """The numbers of elements, as names, that the variable ``name`` is a quotient of."""
+        return {f"{of}_{count}" for of, (v, _) in self.quotients.items() if v == name for count in COUNTS}
+
     def along(self, tensor: Any, k: int, dimensions: int) -> Any:
         """An expression for the extent along dimension ``k`` of a tensor that has so many: a number that it is made
         of, a variable that holds what it was asked for, or that call."""

@@ -26,7 +26,7 @@ from ktc.ir.frontend.ptx.ptx_types import NAMESPACE as PTX
 from ktc.ir.frontend.syntax.cxx_ast import Construct, NamedType, NamePart, PackExpansion, QualName
 from ktc.ir.frontend.syntax.program import Entity, name_parts, pick
 from ktc.ir.nodes import Const
-from ktc.ir.types import U64
+from ktc.ir.types import U64, Scalar, Type
 
 
 class Calls(Overloads):
@@ -216,7 +216,16 @@ class Calls(Overloads):
         if isinstance(base, FunctionVal) and name == "operator()":
             args = self.arguments(raw)
             return base.call(args, node, targs) if targs else self._call_value(base, args, node)
+        to = self._conversion(name)
+        if not raw and to is not None and isinstance(self.type_of(base), Scalar):
+            return self.convert(self.rvalue(base, node), to, "implicit", node)
         self.fail("E-SEMA-CALL", f"{describe(base)} has no method '{name}'", node)
+
+    def _conversion(self, method: str) -> Type | None:
+        """The type that ``x.operator T()`` converts to; ``x`` may be of a class that is a number here."""
+        name = method.removeprefix("operator").strip()
+        named = method.startswith("operator") and name.isidentifier()
+        return self.try_type(QualName([NamePart(name, None)], False)) if named else None
 
     def operator_call(self, op: str, args: list[Value], node: Any) -> Value | None:
         """A user's ``operator op`` for these operands, or None."""

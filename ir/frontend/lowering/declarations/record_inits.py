@@ -21,6 +21,7 @@ class RecordInits(Records):
     """Initialisation of objects."""
 
     construct_own: Callable[..., None]
+    _any_viable: Callable[..., bool]
 
     def brace_record(self, t: RecordType, args: list, node: Any, name: str = "", zero: bool = True) -> Value:
         """Aggregate initialisation, or a constructor when the record has one."""
@@ -100,11 +101,18 @@ class RecordInits(Records):
             made = self.converted(args[0], t, node)
             if isinstance(made, RecordVal):
                 return self.copied(made, name, node) if name else made
+        if len(args) == 1 and isinstance(args[0], ListVal) and not self._takes_list(t, args, node):
+            items = [x if isinstance(x, Value) else self.eval(x) for x in args[0].items]
+            return self.construct_record(t, items, node, name)  # ``T({a, b})`` copies a ``T{a, b}``
         if not name:
             self.refuse_end(t, node)
         record = self.new_record(t, name or t.name.lower(), node)
         self.run_constructor(t, record, args, node)
         return record if name else replace(record, temporary=True)
+
+    def _takes_list(self, t: RecordType, args: list[Value], node: Any) -> bool:
+        """Whether a constructor of ``t`` takes the braced list that is its one argument."""
+        return self.is_aggregate(t) or self._any_viable(self.own_functions(t, "ctor"), None, args, node)
 
     def run_constructor(
         self, t: RecordType, record: RecordVal, args: list[Value], node: Any, found: list[Entity] | None = None

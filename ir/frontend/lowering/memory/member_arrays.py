@@ -36,7 +36,7 @@ def without_member_arrays(body: Body, elements: Collection[Sym]) -> Body:
     for s in body:
         s = _known(s, values)
         if isinstance(s, Store) and isinstance(s.value, Var) and s.value.sym in elements and s.buffer in arrays:
-            values[s.buffer, _place(s)] = s.value
+            values[s.buffer, place_of(s)] = s.value
         out.append(s)
     filled = {b for b, _ in values}
     asked = {b for s in out if not (isinstance(s, Store) and s.buffer in filled) for b in used_in((s,))}
@@ -51,17 +51,17 @@ def _written_anyhow(body: Body, arrays: Collection[Sym]) -> set[Sym]:
     stored: set[Element] = set()
     top = {id(s) for s in body}
     for s in walk(body):
-        found |= {b for b in _others(s) if b in arrays}
+        found |= {b for b in whole_uses(s) if b in arrays}
         if isinstance(s, Store) and s.buffer in arrays:
-            place = s.buffer, _place(s)
+            place = s.buffer, place_of(s)
             if place[1] < 0 or place in stored or id(s) not in top:
                 found.add(s.buffer)
             stored.add(place)
     return found
 
 
-def _others(s: Stmt) -> set[Sym]:
-    """What ``s`` itself uses or assigns, but for the buffers of its loads and of a store."""
+def whole_uses(s: Stmt) -> set[Sym]:
+    """What ``s`` itself uses or assigns, but for the buffers of its loads of one element and of a store."""
 
     def value(e: Expr) -> Expr:
         return Const(0, I32) if isinstance(e, Load) and e.width == 1 and isinstance(e.buffer, Sym) else e
@@ -78,12 +78,12 @@ def _known(s: S, values: Values) -> S:
     """``s`` with the values of elements that are known."""
 
     def value(e: Expr) -> Expr:
-        return values.get((e.buffer, _place(e)), e) if isinstance(e, Load) else e
+        return values.get((e.buffer, place_of(e)), e) if isinstance(e, Load) else e
 
     return map_body((s,), lambda x: x, value)[0] if values else s  # type: ignore[return-value]
 
 
-def _place(access: Load | Store) -> int:
+def place_of(access: Load | Store) -> int:
     """Which element is accessed; -1 if that is no number, or several are."""
     one = access.width == 1 and len(access.index) == 1
     n = evaluate(simplify(access.index[0]), {}) if one else None
@@ -95,4 +95,4 @@ def _is_of(s: Stmt, arrays: Collection[Sym]) -> bool:
     return (isinstance(s, Alloc) and s.sym in arrays) or (isinstance(s, Store) and s.buffer in arrays)
 
 
-__all__ = ["without_member_arrays"]
+__all__ = ["place_of", "whole_uses", "without_member_arrays"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktc.ir.frontend.meaning.cxx_types import CArray, FunctionType, Pointer, RecordType
+from ktc.ir.frontend.meaning.cxx_types import CArray, FunctionType, Pointer, RecordType, innermost
 from ktc.ir.frontend.meaning.values import (
     BitPlace,
     ChoicePtr,
@@ -19,7 +19,7 @@ from ktc.ir.frontend.meaning.values import (
     Value,
     VarPlace,
 )
-from ktc.ir.nodes import AddrOf, Alloc, Binary, Cast, Const, Decl, Expr, Select, fresh, i32
+from ktc.ir.nodes import AddrOf, Alloc, Binary, Cast, Const, Decl, Expr, Select, Sym, fresh, i32
 from ktc.ir.types import I32, U32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
 
 from .buffers import UNSIGNED, element
@@ -30,7 +30,9 @@ MAX_COPY = 256
 
 
 class Memory(Choices):
-    """Reads and writes of what is in memory."""
+    """Reads and writes of what is in memory. ``object_arrays`` are those in which objects of the kernel's own lie."""
+
+    object_arrays: set[Sym]
 
     # ------------------------------------------------------------------ records
     def memory_record(self, p: PtrVal, node: Any) -> RecordVal:
@@ -83,6 +85,8 @@ class Memory(Choices):
         size, natural = self.layout(t, node)
         sym = fresh(name, Array(unit, (i32(size // unit.bytes),), space))
         self.origin[sym] = key
+        if space == "local" and isinstance(innermost(t), RecordType):
+            self.object_arrays.add(sym)
         widest = max(align, natural)
         alloc = Alloc(sym, align=widest if widest > unit.bytes else 0, loc=self.loc)
         if space == "shared":

@@ -699,3 +699,29 @@ def test_the_axes_of_a_grid_that_a_function_changes_are_numbers_of_their_own() -
     k = load(prelude + kernel + host, name="k.cu")
     assert k.launch is not None
     assert [print_expr(e) for e in k.launch.grid] == ["g_x", "g_y", "1"]
+
+
+@pytest.mark.parametrize(("divisor", "product"), [("m", "m * n"), ("(b * m)", "b * m * n")])
+def test_a_quotient_of_a_number_of_elements_is_a_factor_of_it(divisor: str, product: str) -> None:
+    k = load(
+        f"""__global__ void k(float* p, int n, int m, int all) {{ if (threadIdx.x < all) p[threadIdx.x] = n + m; }}
+        void f(torch::Tensor x, int m) {{
+          int b = 1;
+          for (int i = 0; i < 3; i++) b *= x.size(i);
+          int n = x.numel() / {divisor};
+          k<<<(x.numel() + 63) / 64, 64>>>(x.data_ptr<float>(), n, m, x.numel());
+        }}""",
+        name="k.cu",
+    )
+    assert {n: print_expr(e) for n, e in k.launch.passed} == {"all": product}
+
+
+@pytest.mark.parametrize("function", ["::cuda::ceil_div<int64_t>", "cuda::ceil_div", "at::ceil_div<int64_t>"])
+def test_quotients_that_libraries_round_up_are_followed(function: str) -> None:
+    k = load(
+        f"""__global__ void k(float* p, int n) {{ if (threadIdx.x < n) p[threadIdx.x] = n; }}
+        void f(float* p, int n) {{ const int blocks = {function}(n, 64); k<<<blocks, 64>>>(p, n); }}""",
+        name="k.cu",
+    )
+    assert not [p for p in k.params if p.host]
+    assert [evaluate(k.launch.grid[0], {"n": n}) for n in (1, 64, 65)] == [1, 1, 2]

@@ -151,3 +151,14 @@ __global__ void k(int* o) {
 }
 """
     assert execute(text, {"o": np.zeros(5, np.int32)})["o"].tolist() == [5, 6, 7, 2, 2]
+
+
+def test_bits_are_counted_by_the_names_of_c_compilers_too(execute) -> None:
+    text = """template <unsigned N> __global__ void k(int* y, unsigned x) {
+      constexpr unsigned shift = __builtin_ctz(N);
+      static_assert(shift == 4);
+      y[0] = __builtin_ctz(x); y[1] = __builtin_clz(x); y[2] = __builtin_popcount(x); y[3] = __builtin_ffs(x) + shift;
+    }
+    void go(int* y, unsigned x) { k<16><<<1, 1>>>(y, x); }"""
+    got = execute(text, {"y": np.zeros(4, np.int32), "x": np.uint32(0x00F0)})["y"]
+    assert got.tolist() == [4, 24, 4, 5 + 4]

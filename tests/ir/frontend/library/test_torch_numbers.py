@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ktc.ir.text import print_kernel
+
 HEAD = "#include <c10/util/Float8_e4m3fn.h>\nusing c10::Float8_e4m3fn;\n"
 
 
@@ -75,3 +77,26 @@ struct Plain {{ float v; __device__ operator float() const {{ return v; }} }};
 __global__ void k(float* o) {{ const Plain p{{0.3f}}; o[0] = p + 0.3f; o[1] = 0.3f * p; o[2] = p - p; }}"""
     found = execute(text, {"o": np.zeros(3, np.float32)})["o"]
     assert np.allclose(found, [0.6, 0.09, 0], rtol=1e-6, atol=0)
+
+
+def test_an_overload_for_halves_leaves_other_numbers_to_the_built_in(cu) -> None:
+    """Neither its float nor what the overload itself calls with a number that is the built-in's own here."""
+    text = """#include <c10/util/Half.h>
+    __device__ at::Half __shfl_down_sync(const unsigned mask, const at::Half v, const unsigned int by) {
+      return __shfl_down_sync(mask, v.operator __half(), by);
+    }
+    __global__ void k(float* x, at::Half* h, double* d) {
+      const int t = threadIdx.x;
+      x[t] = __shfl_down_sync(0xffffffff, x[t], 2);
+      d[t] = __shfl_down_sync(0xffffffff, d[t], 2);
+      h[t] = __shfl_down_sync(0xffffffff, h[t], 2);
+    }"""
+    printed = print_kernel(cu(text))
+    assert printed.count("shfl_down(") == 3 and "f16(" not in printed
+
+
+def test_a_class_that_is_only_declared_is_no_header_of_pytorch(cu) -> None:
+    text = """namespace at { class Tensor; }
+    void run(at::Tensor x);
+    __global__ void k(float* x) { gpuAtomicAdd(x, 1.0f); }"""
+    assert "atomic" in print_kernel(cu(text))
