@@ -34,6 +34,7 @@ def _source_lane(kind: str, lane, arg, width):
     start = lane - lane % width
     if kind == "shfl":
         return start + arg % width
+    arg = arg & (WARP - 1)  # its five lowest bits count (PTX ISA 8.5, 9.7.9.6), negative numbers included
     if kind == "shfl_up":
         return np.where(lane - arg >= start, lane - arg, lane)
     if kind == "shfl_down":

@@ -158,8 +158,9 @@ def test_elements_of_a_thread_s_own_array() -> None:
 
 
 def shuffled(kind: str, lane: int, arg: int, width: int) -> int:
-    """The source lane, from the text of the CUDA C++ Programming Guide, warp shuffle functions."""
-    first = lane // width * width
+    """The source lane, from the text of the CUDA C++ Programming Guide, warp shuffle functions, and that of the PTX ISA,
+    by which an offset has five bits."""
+    first, arg = lane // width * width, arg % 32
     if kind == "shfl":
         return first + arg % width
     if kind == "shfl_up":
@@ -172,7 +173,7 @@ def shuffled(kind: str, lane: int, arg: int, width: int) -> int:
 @pytest.mark.parametrize("width", (2, 8, 16, 32))
 @pytest.mark.parametrize("kind", ("shfl", "shfl_up", "shfl_down", "shfl_xor"))
 def test_shuffles(kind: str, width: int) -> None:
-    for arg in (0, 1, 3, 16, 31):
+    for arg in (0, 1, 3, 16, 31, 33, -7):
         got = one(f"out[i] = {kind}(i * 10, {arg}, width={width})")
         assert got.tolist() == [10 * (i // 32 * 32 + shuffled(kind, i % 32, arg, width)) for i in range(64)]
 
