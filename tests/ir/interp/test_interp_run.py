@@ -158,7 +158,7 @@ def test_elements_of_a_thread_s_own_array() -> None:
 
 
 def shuffled(kind: str, lane: int, arg: int, width: int) -> int:
-    """The source lane, from the text of the CUDA C++ Programming Guide, warp shuffle functions, and that of the PTX ISA,
+    """The source lane, from the text of the CUDA C++ Programming Guide, warp shuffle functions, and of the PTX ISA,
     by which an offset has five bits."""
     first, arg = lane // width * width, arg % 32
     if kind == "shfl":
