@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.accumulators import is_identity
-from ktc.ir.fold import cast, i32, mul, simplify, sub
+from ktc.ir.fold import cast, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import Acc, Body, Call, Const, Decl, Expr, Reduce, Stmt
 from ktc.ir.types import I32, scalar_of
 
@@ -35,7 +35,7 @@ def _is_constant(a: Acc) -> bool:
 
 def _times(times: Expr, a: Acc) -> Expr:
     t = scalar_of(a.sym.type)
-    return simplify(mul(cast(times, t), cast(a.value, t)))
+    return cast(times, t) if is_const(a.value, 1) else simplify(mul(cast(times, t), cast(a.value, t)))
 
 
 __all__ = ["without_constant_sums"]

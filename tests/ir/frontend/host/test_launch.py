@@ -35,6 +35,10 @@ def dims(host: str, env: dict[str, int], prelude: str = "") -> tuple:
         ("size_t sh = 2 * n * sizeof(float); k<<<1, n, sh>>>(p, n, m);", (1, 1, 1, 100, 1, 1, 800)),
         ("k<<<ceil_div(n, 32), TILE * 2>>>(p, n, m);", (4, 1, 1, 32, 1, 1, None)),
         ("const int big = n > 50 ? 512 : 64; k<<<1, big>>>(p, n, m);", (1, 1, 1, 512, 1, 1, None)),
+        ("const long most = properties()->maxGridSize[1]; k<<<dim3(1, std::min<long>(n, most)), 128>>>(p, n, m);",
+        (1, 100, 1, 128, 1, 1, None)),
+        ("cudaDeviceProp d; k<<<std::min(n, d.maxGridSize[0]), d.maxThreadsPerBlock>>>(p, n, m);",
+        (100, 1, 1, 1024, 1, 1, None)),
     ],
 )  # fmt: skip
 def test_expressions(body, expected):
