@@ -256,6 +256,17 @@ def load_entity(
 ) -> Kernel:
     """One instance of a kernel, with the launch of ``site`` where that can be followed; ``callers``: other files in
     which the function that launches it may be called."""
+    return _located(unit, lambda: _instance(unit, entity, bindings, site, host, callers))
+
+
+def _instance(
+    unit: Unit,
+    entity: Entity,
+    bindings: dict[str, Value],
+    site: LaunchSite | None,
+    host: dict[str, Value],
+    callers: Sequence[KernelLowering],
+) -> Kernel:
     lowering = unit.lowering()
     template = entity.params or ()
     if disabled(lowering, entity, bindings):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
+from ktc.ir.frontend.entry_points import why_no_instance
 
 NARROW = """\
 #ifndef GUARD
@@ -49,6 +52,14 @@ def test_other_conditions_are_left_alone(begin: str, end: str) -> None:
     with pytest.raises(KtcError) as refused:
         load(NARROW % (begin, end), name="k.cu")
     assert "-D" not in refused.value.hint
+
+
+def test_so_it_is_of_instances_that_nobody_asked_for(tmp_path: Path) -> None:
+    text = NARROW % ("#ifdef WITH_NARROW", "#endif")
+    text = text.replace("__global__ void k(float* y)", "template <int N> __global__ void k(float* y)")
+    (tmp_path / "k.cu").write_text(text + "void go(float* y) { k<1><<<1, 1>>>(y); k<2><<<1, 1>>>(y); }\n")
+    why = why_no_instance(str(tmp_path / "k.cu"))
+    assert why is not None and "-D WITH_NARROW" in why.hint
 
 
 def test_a_macro_may_be_switched_off_too() -> None:
