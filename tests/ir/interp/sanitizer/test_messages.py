@@ -53,7 +53,8 @@ def test_a_value_arrives_in_every_domain(domain: str, value: float) -> None:
     ],
 )
 def test_bits_that_do_not_only_travel_have_no_names(old: str, new: str, arrives: bool) -> None:
-    """They are patterns: those that a number was given are it, whoever makes another of one gets another number."""
+    """They are patterns: those that a number was given are it, whoever makes another of one gets another number. Where
+    errors are bounded, numbers without one have the machine's, computed ones none."""
     kernel = parse_kernel(TOLD)
     assert only_travel(kernel)
     other = parse_kernel(TOLD.replace(old, new))
@@ -61,8 +62,11 @@ def test_bits_that_do_not_only_travel_have_no_names(old: str, new: str, arrives:
     for domain in ("int", "field"):
         want, got = (run(k, inputs(), domain=domain).outputs["out"][0] for k in (kernel, other))
         assert (got == want) == arrives
+    machine, bound = (run(other, inputs(), domain=d).outputs["out"][0] for d in ("float", "bound"))
+    assert complex(bound) == complex(float(machine), 0.0)
+    computed = parse_kernel(TOLD.replace(old, new).replace("x[0] as.bit", "(x[0] * 0.1) as.bit"))
     with pytest.raises(KtcError, match="E-INTERP-UNSUPPORTED"):
-        run(other, inputs(), domain="bound")
+        run(computed, inputs(), domain="bound")
 
 
 def test_who_does_not_wait_sees_what_was_there_before() -> None:
