@@ -22,7 +22,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
-from ktc.ir.frontend.meaning.device_limits import with_device_limits
+from ktc.ir.frontend.meaning.device_properties import with_device_properties
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast
@@ -737,7 +737,7 @@ class HostLaunch:
         return with_own_methods(node, self.site.host.around, {*taken, *self.site.env, *self.site.declared})
 
     def _with_elements(self, node: Any) -> Any:
-        node = with_device_limits(self._with_own_methods(node))
+        node = with_device_properties(self._with_own_methods(node))
         node = with_elements(node, self.site.env, self.site.declared)
         return self._with_tensors(with_begun(node, self.site.env) if self.extents is not None else node)
 

@@ -27,7 +27,7 @@ LIMITS: dict[tuple[str, str], int] = {
 """By member, and element of it."""
 
 
-def with_device_limits(node: Any) -> Any:
+def with_device_properties(node: Any) -> Any:
     """A copy of an expression with numbers in the place of such properties."""
 
     def known(n: Any) -> Any | None:
@@ -41,4 +41,4 @@ def with_device_limits(node: Any) -> Any:
     return replaced(node, known)
 
 
-__all__ = ["with_device_limits"]
+__all__ = ["with_device_properties"]
