@@ -110,7 +110,8 @@ def load(
     """
     with deep_recursion(name or "<text>"):
         unit = parse_unit(path_or_text, name, defines, tuple(include_dirs), dialect=dialect)
-        return _located(unit, lambda: _load(unit, kernel, dict(template or {})))
+        with _located(unit):
+            return _load(unit, kernel, dict(template or {}))
 
 
 def list_kernels(
@@ -256,37 +257,27 @@ def load_entity(
 ) -> Kernel:
     """One instance of a kernel, with the launch of ``site`` where that can be followed; ``callers``: other files in
     which the function that launches it may be called."""
-    return _located(unit, lambda: _instance(unit, entity, bindings, site, host, callers))
-
-
-def _instance(
-    unit: Unit,
-    entity: Entity,
-    bindings: dict[str, Value],
-    site: LaunchSite | None,
-    host: dict[str, Value],
-    callers: Sequence[KernelLowering],
-) -> Kernel:
-    lowering = unit.lowering()
-    template = entity.params or ()
-    if disabled(lowering, entity, bindings):
-        raise no_instance(lowering, entity)
-    entity, inside = definition(lowering, entity, bindings)
-    params = lowering.parameters(entity, inside)
-    launch: Launch | None = None
-    if site is not None and site.node is not None:
-        try:
-            pairs = zip(template, map(plain_name, site.template_args or []))
-            instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
-            whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
-            followed = HostLaunch(lowering, site, params, host, instance, whole)
-            launch, more = followed.launch()
-            launch, params = with_callers(followed, launch, callers), (*params, *more)
-        except KtcError as error:
-            if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
-                raise
-            launch = None  # host code that cannot be followed is no fault of the kernel: the workload gives the launch
-    return without_unused_axes(lowering.lower(entity, inside, params, launch))
+    with _located(unit):
+        lowering = unit.lowering()
+        template = entity.params or ()
+        if disabled(lowering, entity, bindings):
+            raise no_instance(lowering, entity)
+        entity, inside = definition(lowering, entity, bindings)
+        params = lowering.parameters(entity, inside)
+        launch: Launch | None = None
+        if site is not None and site.node is not None:
+            try:
+                pairs = zip(template, map(plain_name, site.template_args or []))
+                instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
+                whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
+                followed = HostLaunch(lowering, site, params, host, instance, whole)
+                launch, more = followed.launch()
+                launch, params = with_callers(followed, launch, callers), (*params, *more)
+            except KtcError as error:
+                if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
+                    raise
+                launch = None  # such host code is no fault of the kernel: the workload gives the launch
+        return without_unused_axes(lowering.lower(entity, inside, params, launch))
 
 
 def choose_kernel(
@@ -377,10 +368,12 @@ def _info(e: Entity, sites: list[LaunchSite], callers: HostInstances) -> KernelI
     return KernelInfo(_asked_by(callers.lowering, e, here), template, params, tuple(str(s.loc) for s in here), loc)
 
 
-def _located(unit: Unit, f):
-    """Give errors the text of the file they point into, so that a caret can be drawn."""
+@contextmanager
+def _located(unit: Unit) -> Iterator[None]:
+    """Give errors the text of the file they point into, so that a caret can be drawn, and the macro that would bring in
+    what they miss."""
     try:
-        return f()
+        yield
     except KtcError as error:
         if error.source is None and error.loc is not None:
             error.source = unit.source.sources.get(error.loc.file)

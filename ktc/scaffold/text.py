@@ -148,7 +148,7 @@ def _todo(d: Draft) -> list[str]:
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     for n in (n for n in d.roles.sizes if d.steps.get(n, 1) > 1 and d.tied(n) is None):
         todo.append(f"{n}: that it is a multiple of {d.steps[n]}: {REASONS['divisible_by']}")
-    known = d.roles.tied.keys() | unasked(d.kernel) | only_data(d.kernel)
+    known = d.roles.tied.keys() | only_data(d.kernel)
     todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants) if n not in known]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
     return todo

@@ -231,19 +231,23 @@ def _chooses_alike(threads: Par, s: Stmt) -> bool:
     """Whether ``s`` asks the same of all ``threads``, and what then follows is a loop."""
     if not isinstance(s, If) or threads.var in used(s.cond):
         return False
-    read = {x.buffer for x in walk_expr(s.cond) if isinstance(x, Load)}
-    changed = {x.buffer for x in walk(s.then + s.orelse) if isinstance(x, Store | Atomic)}
     ends = [b[-1] for b in (s.then, s.orelse) if b]
-    return all(isinstance(x, For) for x in ends) and not read & changed and not _effects(s)
+    return all(isinstance(x, For) for x in ends) and _reads_none_of(s.cond, s.then + s.orelse) and not _effects(s)
+
+
+def _reads_none_of(e: Expr, body: Body) -> bool:
+    """Whether ``e`` reads no buffer that ``body`` writes to."""
+    read = {x.buffer for x in walk_expr(e) if isinstance(x, Load)}
+    return not read & {x.buffer for x in walk(body) if isinstance(x, Store | Atomic)}
 
 
 def _settled(s: Stmt, loop: For) -> bool:
     """Whether ``s``, before ``loop``, only names a value that the loop leaves alone: all threads find the same."""
     if not isinstance(s, Decl) or s.init is None or s.sym in assigned(loop.body):
         return False
-    read = {x.buffer for x in walk_expr(s.init) if isinstance(x, Load)}
-    changed = {x.buffer for x in walk(loop.body) if isinstance(x, Store | Atomic)}
-    return not read & changed and not any(isinstance(x, Raw | WarpOp | Call) for x in walk_expr(s.init))
+    if any(isinstance(x, Raw | WarpOp | Call) for x in walk_expr(s.init)):
+        return False
+    return _reads_none_of(s.init, loop.body)
 
 
 def _over_threads(s: Par | Reduce) -> bool:

@@ -28,6 +28,7 @@ from ktc.ir.interp.domains.field import P
 from ktc.ir.nodes import Acc, Binary, Body, Const, Decl, Dist, Expr, Scan, Select, Stmt, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.passes.shared.running.rescaled import Power
+from ktc.passes.shared.running.running_moments import State
 
 FLOAT_OPS = ("+", "max", "min", "*")
 INT_OPS = (*FLOAT_OPS, "|", "&", "^")
@@ -236,8 +237,7 @@ class Mean(Meaning):
     def steps(self, made: Steps, name: str) -> Sym:
         t = scalar_of(self.mean.type)
         n = made.reduce("+", Var(self.count), self.count.name)
-        weight = cast(Var(self.count), t)
-        total = made.reduce("+", Binary("*", weight, Var(self.mean)), f"{self.mean.name}_sum")
+        total = made.reduce("+", State(self.count, self.mean).weighted, f"{self.mean.name}_sum")
         return made.name(f"{name}_all", Binary("/", Var(total), cast(Var(n), t)))
 
 
@@ -254,11 +254,9 @@ class Moment(Meaning):
         return t.is_float and want == got % P
 
     def steps(self, made: Steps, name: str) -> Sym:
-        t = scalar_of(self.second.type)
         mean = self.of.steps(made, self.of.mean.name)
-        d = Binary("-", Var(self.of.mean), Var(mean))
-        apart = Binary("*", Binary("*", d, d), cast(Var(self.of.count), t))
-        return made.reduce("+", Binary("+", Var(self.second), apart), name, after=mean)
+        apart = State(self.of.count, self.of.mean, self.second).squares_about(mean)
+        return made.reduce("+", apart, name, after=mean)
 
 
 class Steps:

@@ -33,6 +33,18 @@ class State:
     def syms(self) -> frozenset[Sym]:
         return frozenset({self.count, self.mean} | ({self.second} if self.second is not None else set()))
 
+    @property
+    def weighted(self) -> Expr:
+        """The sum of the values so far."""
+        return Binary("*", cast(Var(self.count), scalar_of(self.mean.type)), Var(self.mean))
+
+    def squares_about(self, center: Sym) -> Expr:
+        """The sum of the values' squared distances from ``center``."""
+        assert self.second is not None
+        d = Binary("-", Var(self.mean), Var(center))
+        weight = cast(Var(self.count), scalar_of(self.second.type))
+        return Binary("+", Var(self.second), Binary("*", Binary("*", d, d), weight))
+
 
 @dataclass(frozen=True)
 class Update:
@@ -115,9 +127,4 @@ def _is_welford(state: State, env: Mapping[Sym, Expr], x: Expr) -> bool:
     return same_everywhere(pairs, ("field",))
 
 
-def zero_of(s: Sym) -> Const:
-    t = scalar_of(s.type)
-    return Const(0.0 if t.is_float else 0, t)
-
-
-__all__ = ["State", "Update", "update_of", "zero_of"]
+__all__ = ["State", "Update", "update_of"]

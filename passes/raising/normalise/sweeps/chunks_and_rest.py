@@ -17,11 +17,10 @@ rest; that the other one does the same is a guess, as all that is raised is.
 from __future__ import annotations
 
 import dataclasses
-from functools import reduce
 
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import same_value
-from ktc.ir.fold import add, cast, evaluate, i32, lt, mul, simplify
+from ktc.ir.fold import add, cast, evaluate, i32, lt, mul, product, simplify
 from ktc.ir.nodes import Assign, Decl, Expr, For, Par, Reduce, Stmt, Sym, Var, While, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, substitute, used, used_in
@@ -46,7 +45,7 @@ def shared_out_evenly(s: Par | Reduce) -> Par | Reduce:
     whole = upper_bound(chunks.cond, place)
     if start is None or end is None or whole is None or not length or length < 2 or not isinstance(t, Scalar):
         return s
-    threads = reduce(mul, (lv.n for lv in s.dist if lv.n is not None))
+    threads = product([lv.n for lv in s.dist if lv.n is not None])
     steps = _step(chunks, place), _step(rest, place)
     if steps[0] is None or steps[1] is None or not same(steps[1], i32(1)):
         return s

@@ -21,6 +21,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.fold import cast
 from ktc.ir.nodes import (
@@ -43,7 +44,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import I32, scalar_of
 from ktc.ir.walk import assigned, declared, refresh, used, used_in, with_bodies
-from ktc.passes.shared.running.running_moments import State, Update, update_of, zero_of
+from ktc.passes.shared.running.running_moments import State, Update, update_of
 from ktc.passes.shared.running.two_sweeps import from_zero
 
 
@@ -97,7 +98,7 @@ def _split(around: Body, before: Body, rest: Body) -> tuple[Body, Body] | None:
         between, reduction = rest[known + 1 : second], rest[second]
         if apart is None or used_in(region) & assigned(between) or any(has_effect(s) for s in between):
             return None
-        tail = (*between, *apart, _with_value(reduction, _apart(state, mean), Var(squares)), *rest[second + 1 :])
+        tail = (*between, *apart, _with_value(reduction, state.squares_about(mean), Var(squares)), *rest[second + 1 :])
     after = (head, *rest[1:known], *shares, *sums, means, *tail)
     begun = (*before[:first], *counted, *before[last + 1 :])
     return None if used_in((*counted, *after)) & (state.syms - {state.count}) else (begun, after)
@@ -112,7 +113,7 @@ def _means(head: Stmt, state: State, mean: Sym, total: Sym, share: Sym) -> tuple
     """The reduction of the counts alone; that of the threads' shares of the mean, each element as large a part of it as
     it is, so that sums are no larger than the elements; and the mean."""
     assert isinstance(head, Reduce)
-    weighted = _weighted(state)
+    weighted = state.weighted
     (old,) = (a for a in head.accs if a.value == weighted)
     count = next(a for a in head.accs if a.value == Var(state.count) and a.op == "+")
     one = Const(1.0, scalar_of(share.type))
@@ -138,7 +139,7 @@ def _parts(rest: Body) -> tuple[State, Sym, int | None] | None:
             for b in s.accs if isinstance(s, Reduce) and not s.body else ():
                 second = b.value.a if isinstance(b.value, Binary) and b.op == "+" else None
                 state = State(*pair, second.sym) if isinstance(second, Var) else None
-                if state is not None and b.value == _apart(state, mean):
+                if state is not None and b.value == state.squares_about(mean):
                     return state, mean, k
         return State(*pair), mean, None
     return None
@@ -154,18 +155,6 @@ def _product(e: Expr) -> tuple[Sym, Sym] | None:
 
 def _is_quotient(e: Expr | None, of: Sym) -> bool:
     return isinstance(e, Binary) and e.op == "/" and e.a == Var(of)
-
-
-def _weighted(state: State) -> Expr:
-    return Binary("*", cast(Var(state.count), scalar_of(state.mean.type)), Var(state.mean))
-
-
-def _apart(state: State, mean: Sym) -> Expr:
-    """As ``Moment`` of :mod:`ktc.passes.raising.recognise.exchange_meanings` writes it."""
-    assert state.second is not None
-    d = Binary("-", Var(state.mean), Var(mean))
-    weight = cast(Var(state.count), scalar_of(state.second.type))
-    return Binary("+", Var(state.second), Binary("*", Binary("*", d, d), weight))
 
 
 def _with_value(s: Stmt, old: Expr, new: Expr) -> Stmt:
@@ -199,7 +188,7 @@ class Sweeps:
         inside = assigned(tuple(s for s in self.earlier if not isinstance(s, Decl)))
         if swept is None or used_in(swept) & self.state.syms or len(known) != len(moving) or moving & inside:
             return None
-        return (Decl(total, zero_of(total)), *refresh((*known, *swept)))
+        return (Decl(total, identity("+", scalar_of(total.type))), *refresh((*known, *swept)))
 
 
 def _swept(body: Body, state: State, instead: Callable[[Update], Body]) -> Body | None:
