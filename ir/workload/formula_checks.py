@@ -80,6 +80,8 @@ def _size_texts(workload: Workload) -> Iterator[_Place]:
         yield from (_Place("args", k, "shape", i, text) for i, text in enumerate(a.shape))
         ends = [x for x in a.range or () if isinstance(x, str)]
         yield from (_Place("args", k, "range", i, text) for i, text in enumerate(ends))
+        elements = [x for x in a.values if isinstance(x, str)]
+        yield from (_Place("args", k, "init", i, text) for i, text in enumerate(elements))
         for key in ("value", "null"):
             if isinstance(text := getattr(a, key), str):
                 yield _Place("args", k, key, 0, text)

@@ -151,8 +151,9 @@ def _arg(f: TomlFile, a: Mapping[str, Any], i: int) -> ArgSpec:
     init, values = a.get("init", ""), ()
     if isinstance(init, list):
         values, init = tuple(init), VALUES
-        if scalar or not values or not all(isinstance(v, int | float) for v in values):
-            raise f.fail("a list for init has a buffer's numbers, one an element", "args", i, "init")
+        if scalar or not values or not all(isinstance(v, int | float | str) for v in values):
+            hint = 'init = [4, "n", "n * d"]'
+            raise f.fail("a list for init has a buffer's numbers, one an element", "args", i, "init", hint)
     elif init and init not in INITS:
         raise f.fail(f"init '{init}' is none of {', '.join(INITS)}", "args", i, "init")
     span = a.get("range")

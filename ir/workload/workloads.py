@@ -48,10 +48,11 @@ class ArgSpec:
     every call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
     ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
     ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label. ``values``: a
-    buffer's elements, for one that holds the same in every call. ``guessed``: which of ``range``, ``align``,
-    ``divisible_by`` and ``noalias`` a draft has put there, and nobody has promised; ``observed``: which of them held in
-    all launches of a program that ran, which promises nothing either. ``null``: a condition on the sizes
-    under which a buffer is ``nullptr``; ``false`` promises that it never is, and ``true`` that it always is.
+    buffer's elements, numbers or expressions, for one that holds the same in every call at the same sizes.
+    ``guessed``: which of ``range``, ``align``, ``divisible_by`` and ``noalias`` a draft has put there, and nobody has
+    promised; ``observed``: which of them held in all launches of a program that ran, which promises nothing either.
+    ``null``: a condition on the sizes under which a buffer is ``nullptr``; ``false`` promises that it never is, and
+    ``true`` that it always is.
     """
 
     name: str
@@ -67,7 +68,7 @@ class ArgSpec:
     mark: int | None = None
     guessed: frozenset[str] = field(default=frozenset(), repr=False)  # a set has no order: digests are made of the rest
     observed: frozenset[str] = field(default=frozenset(), repr=False)
-    values: tuple[int | float, ...] = ()
+    values: tuple[int | float | str, ...] = ()
     null: str | None = None
 
     def origin(self, fact: str) -> str:
@@ -278,7 +279,7 @@ class Workload:
         if any(n < 0 for n in shape):
             raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
         if a.values:
-            return given_array(dtype, shape, a.values, a.name, exact)
+            return given_array(dtype, shape, [number(v) for v in a.values], a.name, exact)
         bounds = (number(a.range[0]), number(a.range[1])) if a.range else None
         init = "poison" if a.role == "out" and not a.init else a.init or "normal"
         values = make_array(dtype, shape, init, bounds, a.name, seed, exact)

@@ -119,6 +119,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         or t.kind == "bool"
         or p.init
         or name in probe.filled
+        or name in probe.roles.listed
         or name in probe.searched
     ):
         return None

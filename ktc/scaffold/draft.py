@@ -23,6 +23,7 @@ from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
+from .extents.dimension_walks import with_dimensions, with_orders
 from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
@@ -69,6 +70,7 @@ def draft(k: Kernel) -> Draft:
     starts = k.launch.first if k.launch is not None else ()
     d.doubts += [f"the launch: it is that of a loop's first round, where {n} is {print_expr(e)}" for n, e in starts]
     d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, with_one_dimension(k, d.roles))))
+    d.roles = with_dimensions(k, d.roles)
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
@@ -111,6 +113,7 @@ def draft(k: Kernel) -> Draft:
     d.positive = d.positive or needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
     as_launched(d, blocks)
+    d.scenarios = with_orders(d.scenarios, d.roles)
     closed(d, whole)
     check_allocations(d, seen)
     return d

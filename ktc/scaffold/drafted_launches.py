@@ -11,7 +11,7 @@ from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Assign, Binary, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, fresh, i32
+from ktc.ir.nodes import Assign, Binary, Call, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, fresh, i32
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
@@ -279,7 +279,7 @@ def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
             if not isinstance(c, Binary) or c.op not in ("<", "<=", ">", ">="):
                 continue
             for index, bound in ((c.a, c.b), (c.b, c.a)):
-                text = spelled(bound, integers, indices.sources)
+                text = _spelled_bound(bound, integers, indices.sources)
                 blocks = indices.in_rows(index)
                 if (id(bound), id(index)) in above or text is None or text.isdigit() or not blocks:
                     continue
@@ -291,6 +291,16 @@ def compared_with(k: Kernel, block: dict[str, int]) -> Iterator[Compared]:
                 data = any(isinstance(x, Load) for x in walk_expr(spelled_out(index, indices.sources)))
                 found.append(Compared(blocks[0], text, each, each_text, threads, closed, data, blocks[1:]))
     yield from reversed(found)
+
+
+def _spelled_bound(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> str | None:
+    """``e`` as a formula over ``params``: of a minimum, as where a block's part ends, ``min(first + part, n)``, what of
+    it is one."""
+    text = spelled(e, params, sources)
+    least = spelled_out(e, sources)
+    if text is None and isinstance(least, Call) and least.fn == "min":
+        return next((t for x in least.args if (t := spelled(x, params, sources)) is not None), None)
+    return text
 
 
 def _step_text(e: Expr, axis: str, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> str:

@@ -325,7 +325,7 @@ class Prober:
     def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:
         args: dict[str, Any] = self.scalars(sizes)
         for p in buffers_of(self.kernel):
-            args[p.sym.name] = self._content(p.sym.name, ELEMENTS, fills, least)
+            args[p.sym.name] = self._content(p.sym.name, ELEMENTS, {**self._listed(sizes), **fills}, least)
         try:
             result = run(self.kernel, args, sanitize=False, fuel=self._fuel(args), measure=True)
         except MemoryError:
@@ -352,7 +352,8 @@ class Prober:
         for truths, least in tried:
             args: dict[str, Any] = self.scalars(sizes)
             for p in buffers_of(kernel):
-                args[p.sym.name] = self._content(p.sym.name, ELEMENTS, {**fills, **truths}, least)
+                known = {**self._listed(sizes), **fills, **truths}
+                args[p.sym.name] = self._content(p.sym.name, ELEMENTS, known, least)
             try:
                 result = run(kernel, args, sanitize=False, fuel=SHORT_FUEL)
             except (KtcError, MemoryError):
@@ -376,14 +377,19 @@ class Prober:
         if sum(shapes[n] * width for n, width in widths.items()) > MOST_BYTES:
             return None
         args: dict[str, Any] = self.scalars(sizes)
+        known = {**self._listed(sizes), **(fills or {})}
         for name in widths:
-            args[name] = self._content(name, shapes[name], fills or {}, 0.5 if positive else -3.0)
+            args[name] = self._content(name, shapes[name], known, 0.5 if positive else -3.0)
         roles = {p.sym.name: access_role(p, self.kernel) for p in buffers_of(self.kernel)} | self.access
         outputs = [n for n, role in roles.items() if role == "out"] if undefined is None else undefined
         try:
             return run(self.kernel, args, fuel=self._fuel(args), undefined=outputs)
         except (KtcError, MemoryError):
             return None
+
+    def _listed(self, sizes: Mapping[str, int]) -> dict[str, Fill]:
+        """What buffers hold of which every element is a formula of sizes."""
+        return {b: first_of([self._evaluated(x, sizes) for x in texts]) for b, texts in self.roles.listed.items()}
 
     def _content(self, name: str, elements: int, fills: Mapping[str, Fill], least: float = -3.0) -> np.ndarray:
         t = self.kernel.param(name).sym.type
@@ -439,6 +445,11 @@ def _mixed(spans: Mapping[str, Sequence[int]]) -> list[dict[str, Fill]]:
 def constant(value: int) -> Fill:
     """Every element ``value``: an index into something of more than ``value`` elements."""
     return lambda n: np.full(n, value)
+
+
+def first_of(values: Sequence[int]) -> Fill:
+    """The ``values``, and ones behind them, or as many of them as there are elements."""
+    return lambda n: np.array([*values, *[1] * n][:n])
 
 
 def between(least: int, most: int, first: int = 0) -> Fill:

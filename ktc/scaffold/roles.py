@@ -80,7 +80,8 @@ class Roles:
     where in a size a launch works, from 0 on (:mod:`.host_steps`).
     ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.element_marks`): a
     number,
-    or all of those from one to another.
+    or all of those from one to another. ``listed``: buffers of which every element is a formula of sizes
+    (:mod:`.extents.dimension_walks`).
     """
 
     sizes: tuple[str, ...]
@@ -104,6 +105,7 @@ class Roles:
     apart: tuple[str, ...] = ()
     places: frozenset[str] = frozenset()
     marks: Mapping[str, Mark] = field(default_factory=dict)
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def roles_of(k: Kernel) -> Roles:

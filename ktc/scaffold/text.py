@@ -288,6 +288,9 @@ NUMBERS = 10_000
 def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     """What the buffer ``p`` holds, as lines of a workload, and which of them are guesses."""
     name, role, lines, guesses = p.sym.name, d.role(p), list[str](), list[str]()
+    if (listed := d.roles.listed.get(name)) is not None:
+        elements = (x if x.isdigit() else f'"{x}"' for x in listed)
+        return [f"init = [{', '.join(elements)}]"], guesses
     content = next((c for c in d.contents if c.buffer == name), None)
     words = role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym)
     span = values_compared(d.kernel, p, d.roles.fixed)

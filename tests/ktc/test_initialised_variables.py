@@ -103,7 +103,23 @@ def test_values_of_another_number_are_refused(file: Path) -> None:
     with pytest.raises(KtcError) as e:
         Workload.load(toml).make_inputs({"n": 64})
     assert e.value.code == "E-WORKLOAD-SHAPE"
-    toml.write_text(toml.read_text().replace("init = [-1.0, 0.5]", 'init = ["x"]'))
+    toml.write_text(toml.read_text().replace("init = [-1.0, 0.5]", "init = [[1.0]]"))
     with pytest.raises(KtcError) as e:
         Workload.load(toml)
     assert e.value.code == "E-WORKLOAD-SCHEMA"
+
+
+def test_values_may_be_formulas_of_sizes(file: Path) -> None:
+    with_draft(ktc.load(str(file), beside=False), file.parent)
+    toml = file.parent / "workload.toml"
+    drafted = toml.read_text()
+    toml.write_text(drafted.replace("init = [-1.0, 0.5, 2.0]", 'init = [3, "n - 1", "2 * n if n > 8 else n"]'))
+    w = Workload.load(toml)
+    assert w.make_inputs({"n": 64})["taps"].tolist() == [3, 63, 128]
+    assert w.make_inputs({"n": 8})["taps"].tolist() == [3, 7, 8]
+    toml.write_text(drafted.replace("init = [-1.0, 0.5, 2.0]", 'init = [3, "n - 1", "2 * m"]'))
+    with pytest.raises(KtcError, match="'m'") as e:
+        Workload.load(toml)
+    assert (
+        e.value.loc is not None and toml.read_text().splitlines()[e.value.loc.line - 1][e.value.loc.col - 1 :][0] == "m"
+    )
