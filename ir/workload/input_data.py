@@ -38,6 +38,10 @@ VALUES = "values"
 MARKED = 8
 """One in so many elements of a buffer with a mark is that."""
 
+COUNTED = frozenset({"index", "arange", "offsets", "distinct", "distinct-rows"})
+"""Contents that are whole numbers whatever the dtype, which say where something is: labels of a classifier come as
+floats."""
+
 EXACT_LIMIT = {"e4m3": 2, "e5m2": 2, "bf16": 3, "f16": 4}
 """Largest magnitude of exact inputs, by dtype (4 elsewhere): small, so that sums of products stay representable."""
 
@@ -89,8 +93,8 @@ def make_array(
 ) -> np.ndarray | Repeated:
     """One buffer. ``key`` (the argument's name) and ``seed`` fix its content.
 
-    ``exact`` replaces random floats by non-zero integers of magnitude at most ``EXACT_LIMIT``; integer buffers are
-    the same either way, for they hold indices, masks and counts.
+    ``exact`` replaces random floats by non-zero integers of magnitude at most ``EXACT_LIMIT``, of those within
+    ``bounds`` where these hold some; integer buffers and indices are the same either way.
     """
     import numpy as np
 
@@ -108,14 +112,21 @@ def make_array(
     if bounds is not None and bounds[0] > bounds[1]:
         what = f"the range of '{key}' goes from {bounds[0]:g} to {bounds[1]:g}, and has no number"
         raise KtcError("E-WORKLOAD-RANGE", what, hint="its first number is the smallest: range = [0, 15]", exit_code=2)
-    if exact and floating and init not in ("zeros", "poison"):
-        limit = EXACT_LIMIT.get(dtype, 4)
-        values: Any = rng.integers(1, limit + 1, count) * rng.choice([-1, 1], count)
+    if exact and floating and init not in {"zeros", "poison", *COUNTED}:
+        values: Any = rng.choice(_exact_numbers(EXACT_LIMIT.get(dtype, 4), bounds), count)
+        values = np.sort(values) if init == "sorted" else values
     else:
         values = INITS[init](rng, count, bounds, floating) if init != "distinct-rows" else _rows(rng, shape, bounds)
     with np.errstate(over="ignore", invalid="ignore"):
         block = np.asarray(values).astype(np_dtype)
     return block.reshape(shape) if count == size else Repeated(block, shape)
+
+
+def _exact_numbers(limit: int, bounds: tuple[float, float] | None) -> list[int]:
+    """The integers up to ``limit`` of either sign, without 0; within ``bounds`` where these hold several of them."""
+    numbers = [n for n in range(-limit, limit + 1) if n]
+    inside = [n for n in numbers if bounds is None or bounds[0] <= n <= bounds[1]]
+    return inside if len(inside) > 1 else numbers
 
 
 def initial_array(p: Param) -> np.ndarray:

@@ -131,6 +131,26 @@ def test_exact_inputs_are_small_nonzero_integers(dtype: str) -> None:
     assert np.abs(values).max() == EXACT_LIMIT.get(dtype, 4)
 
 
+def test_exact_inputs_that_say_where_something_is_stay_what_they_are() -> None:
+    from ktc.ir.workload.input_data import make_array
+
+    for init in ("index", "offsets", "distinct", "arange"):
+        plain, exact = (make_array("f32", (60,), init, (0, 70), "labels", 0, exact=e) for e in (False, True))
+        assert exact.tolist() == plain.tolist() and exact.max() > 4
+    table = make_array("f32", (60,), "sorted", None, "edges", 0, exact=True).tolist()
+    assert table == sorted(table) and set(table) <= {-4, -3, -2, -1, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "numbers"),
+    [((0, 9.5), {1, 2, 3, 4}), ((-2, 0.5), {-2, -1}), ((0, 1), {-4, -3, -2, -1, 1, 2, 3, 4}), ((0.5, 2), {1, 2})],
+)
+def test_exact_inputs_are_within_their_range_where_that_has_several(bounds: tuple[float, float], numbers: set) -> None:
+    from ktc.ir.workload.input_data import make_array
+
+    assert set(make_array("f32", (500,), "uniform", bounds, "x", 0, exact=True).tolist()) == numbers
+
+
 def test_large_arrays_have_no_equal_rows() -> None:
     from ktc.ir.workload.input_data import make_array
 

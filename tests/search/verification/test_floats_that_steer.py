@@ -9,6 +9,7 @@ import pytest
 import ktc
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
+from ktc.scaffold import with_draft
 from ktc.search.verification import check_original, defects
 
 SOURCE = """
@@ -91,3 +92,23 @@ def test_what_is_wrong_in_floats_still_is(tmp_path: Path, body: str, kind: str) 
         with pytest.raises(KtcError, match=said[kind]) as refused:
             check_original(program.kernel, work)
         assert refused.value.code == ("E-ORIGINAL-BUDGET" if kind == "fuel" else "E-ORIGINAL-DEFECT")
+
+
+def test_places_that_come_as_floats_stay_places_in_exact_arithmetic(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("""
+__global__ void rows_of(const float* which, const float* table, float* y, int rows, int width) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows * width) return;
+  int r = i / width, c = i % width;
+  y[i] = table[static_cast<int>(which[r]) * width + c];
+}
+void go(const float* which, const float* table, float* y, int rows, int width) {
+  rows_of<<<(rows * width + 127) / 128, 128>>>(which, table, y, rows, width);
+}
+""")
+    program, _ = with_draft(ktc.load(str(tmp_path / "k.cu"), beside=False), tmp_path)
+    spec = program.workload.arg("which")  # type: ignore[union-attr]
+    assert spec.init == "index" and spec.dtype == "f32"
+    moved = program.apply("raise | delinearise{loop=i loops=3} | distribute{loop=c map=[vec 4, thread.x 64, seq]}").ok
+    verdict = moved.verify(device="none")
+    assert verdict.ok, verdict
