@@ -175,7 +175,7 @@ def numbers_of(patterns: np.ndarray, t: Scalar) -> np.ndarray:
 
 def patterns_of(numbers: np.ndarray, t: Scalar) -> np.ndarray | None:
     """The machine's patterns of doubles, as unsigned words; None where ``t`` does not hold one of them exactly."""
-    whole = np.ascontiguousarray(numbers, np.float64)
+    whole = np.asarray(numbers, np.float64)
     with np.errstate(all="ignore"):
         found = _machine_bits(whole, t).reshape(whole.shape)
         back = numbers_of(found, t)

@@ -280,6 +280,14 @@ def test_patterns_of_small_whole_numbers_are_the_machine_s(name: str) -> None:
         assert (domain.decode(back, t) == domain.decode(domain.encode(values, t), t)).all()
 
 
+@pytest.mark.parametrize("name", ["int", "field", "float", "float64", "bound"])
+def test_the_pattern_of_one_value_for_all_lanes_is_one(name: str) -> None:
+    domain = domain_named(name)
+    bits = domain.bitcast(domain.const(3.0, F32), F32, U32)
+    assert np.ndim(bits) == 0 and int(bits) == 0x40400000
+    assert np.ndim(domain.bitcast(bits, U32, F32)) == 0
+
+
 @pytest.mark.parametrize("name", ["int", "field"])
 def test_patterns_of_other_numbers_only_tell_them_apart(name: str) -> None:
     domain = domain_named(name)
