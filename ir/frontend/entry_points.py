@@ -30,7 +30,7 @@ from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
 from ktc.ir.frontend.host.template_instances import choose_instance, instances, no_instance, template_value
 from ktc.ir.frontend.host.unused_axes import without_unused_axes
 from ktc.ir.frontend.host.usual_instances import USUAL_SIZE, nearest_first
-from ktc.ir.frontend.library.device_libraries import libraries_of
+from ktc.ir.frontend.library.device_libraries import libraries_of, with_plain_std
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.template_args import spell
@@ -234,8 +234,9 @@ def _parsed(
     text = path_or_text if is_text else read_source(path_or_text)
     language = dialect_named(dialect) if dialect else dialect_of(file, text)
     source = preprocess(text, file, defines, include_dirs, find, language)
-    libraries = libraries_of(source.text)
-    items = CudaParser(libraries, language).parse_unit(source.text, file)
+    text = with_plain_std(source.text)
+    libraries = libraries_of(text)
+    items = CudaParser(libraries, language).parse_unit(text, file)
     return Unit(file, source, index_program([*(x for lib in libraries for x in lib.items), *items], language))
 
 

@@ -54,7 +54,7 @@ WORDS: dict[str, str] = {
     r"flashinfer::vec_t|namespace\s+flashinfer": "flashinfer",
     r"PtrStep(Sz)?(b|f|i|us)?|PtrSz": "opencv",
     r"THC(Numerics|Device(Sub)?Tensor|CeilDiv|RoundUp|State|udaTensor)|ScalarConvert|TH_INDEX_BASE": "thc",
-    r"gpuAtomicAdd|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",
+    r"gpuAtomic(Add|Max|Min)|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",
 }
 """Library files without a namespace, by the names that bring them in."""
 
@@ -80,6 +80,9 @@ NOT_BUILT: dict[str, str] = {
 }
 """Types of libraries that are known and refused, with what to do instead."""
 
+_OF_CUDA = r"memory_order\w*|atomic\w*"
+"""What of ``cuda::std`` our ``cuda`` has, with a scope besides."""
+
 _FOLDER = os.path.dirname(__file__)
 
 
@@ -95,6 +98,17 @@ class Library:
     templates: frozenset[str]
     aliases: dict[str, Any]
     enumerators: dict[str, frozenset[str]]
+
+
+def with_plain_std(text: str) -> str:
+    """``text`` with ``std`` for libcu++'s ``cuda::std``, which is that for device code, each name where it was.
+
+    A text that has libcu++'s own headers is left as it is: they define what they name.
+    """
+    if "cuda" not in text or re.search(r"\bnamespace\s+cuda\s*\{\s*(inline\s+)?namespace\s+std\b", text):
+        return text
+    text = re.sub(rf"\b(cuda\s*::\s*)(std\s*::\s*)(?={_OF_CUDA})", lambda m: m[1] + " " * len(m[2]), text)
+    return re.sub(r"\b(cuda\s*::\s*)(?=std\b)", lambda m: " " * len(m[1]), text)
 
 
 def libraries_of(text: str) -> list[Library]:

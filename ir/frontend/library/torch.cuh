@@ -334,6 +334,8 @@ __device__ inline unsigned int WARP_BALLOT(int predicate, unsigned int mask = 0x
   return __ballot_sync(mask, predicate);
 }
 template <typename T> __device__ T gpuAtomicAdd(T* at, T value) { return atomicAdd(at, value); }
+template <typename T> __device__ T gpuAtomicMax(T* at, T value) { return atomicMax(at, value); }
+template <typename T> __device__ T gpuAtomicMin(T* at, T value) { return atomicMin(at, value); }
 template <typename T> __device__ void gpuAtomicAddNoReturn(T* at, T value) { atomicAdd(at, value); }
 template <typename T> __device__ void fastAtomicAdd(T* base, long long i, long long n, T value, bool fast) {
   atomicAdd(base + i, value);

@@ -162,3 +162,41 @@ def test_bits_are_counted_by_the_names_of_c_compilers_too(execute) -> None:
     void go(int* y, unsigned x) { k<16><<<1, 1>>>(y, x); }"""
     got = execute(text, {"y": np.zeros(4, np.int32), "x": np.uint32(0x00F0)})["y"]
     assert got.tolist() == [4, 24, 4, 5 + 4]
+
+
+LIBCUXX = """
+#include <cuda/std/array>
+#include <cuda/std/limits>
+#include <cuda/atomic>
+template <typename T> __device__ T larger(T a, T b) {
+  if constexpr (cuda::std::is_same_v<T, float>) return ::cuda::std::isnan(a) ? b : cuda::std::max(a, b);
+  else return a;
+}
+__global__ void k(cuda::std::array<int, 2> n, const float* x, float* y, int* met) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float best = -cuda::std::numeric_limits<float>::infinity();
+  if (i < n[0]) {
+    for (int j = 0; j < n[1]; ++j) best = larger(best, x[i * n[1] + j]);
+    y[i] = best;
+    cuda::atomic_ref<int, cuda::thread_scope_device>(*met).fetch_add(1, cuda::std::memory_order_relaxed);
+  }
+}
+"""
+
+
+def test_libcuxx_is_the_standard_library() -> None:
+    k = load(
+        LIBCUXX + "void go(cuda::std::array<int, 2> n, float* x, float* y, int* met) { k<<<1, 32>>>(n, x, y, met); }"
+    )
+    x, y, met = np.arange(6, dtype=np.float32), np.zeros(2, np.float32), np.zeros(1, np.int32)
+    sizes = dict(zip((n for p in k.params if (n := p.sym.name) not in ("x", "y", "met")), (2, 3)))
+    out = run(k, {**sizes, "x": x, "y": y, "met": met}).outputs
+    assert out["y"].tolist() == [2, 5] and out["met"].tolist() == [2]
+
+
+def test_errors_in_libcuxx_names_keep_their_columns() -> None:
+    text = LIBCUXX.replace("cuda::std::max(a, b)", "cuda::std::hypotenuse(a, b)")
+    with pytest.raises(KtcError) as e:
+        load(text)
+    assert e.value.loc is not None
+    assert text.splitlines()[e.value.loc.line - 1][e.value.loc.col - 1 :].startswith("std::hypotenuse")
