@@ -15,7 +15,7 @@ from ktc.ir.nodes import Atomic, Expr, For, Load, Store, Sym, While
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
-from .extents.accessors import indexed_extent
+from .extents.accessors import counted_extent, indexed_extent
 from .extents.told_extents import chosen_extent
 from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
@@ -149,7 +149,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
                 return replace(content, most=TRUTHS)
             if chooses:
                 return None
-            if kind == "index" and (count := limited_by(k, p.sym)) in before.sizes:
+            if kind == "index" and (count := limited_by(k, p.sym) or counted_extent(k, name, probe)) in before.sizes:
                 return replace(content, within=f"{count} + 1")
             if kind == "index" and (extent := indexed_extent(k, name, probe) or chosen_extent(k, name)) in before.sizes:
                 return replace(content, within=extent)

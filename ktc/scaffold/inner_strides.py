@@ -90,7 +90,7 @@ def limited_by(k: Kernel, buffer: Sym) -> str:
     as long as it is: ``n`` of ``for (j = 0; j < lengths[b]; ++j) x[(b * n + j) * width + c]``; '' if there is none."""
     given, found = definitions(k), set[str]()
     names = {p.sym: p.sym.name for p in k.params}
-    for counter in _below(k, buffer, given):
+    for counter in kept_below(k, buffer, given):
         sources = {s: each[0] for s, each in given.items() if len(each) == 1 and s != counter}
         for _, index in accesses(k):
             products = _products(index, {**names, counter: ""}, sources)
@@ -101,7 +101,7 @@ def limited_by(k: Kernel, buffer: Sym) -> str:
     return "".join(*found) if len(found) == 1 else ""
 
 
-def _below(k: Kernel, buffer: Sym, given: Mapping[Sym, list[Expr]]) -> set[Sym]:
+def kept_below(k: Kernel, buffer: Sym, given: Mapping[Sym, list[Expr]]) -> set[Sym]:
     """The variables that are compared for being less than an element of ``buffer``, or no less."""
     out = set[Sym]()
     for e in all_exprs(k.body):

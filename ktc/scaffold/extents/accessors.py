@@ -18,7 +18,7 @@ from ktc.ir.nodes import Binary, Expr, Load, Sym, Var
 from ktc.ir.walk import walk_expr
 
 from ..given_values import definitions
-from ..inner_strides import accesses, addends
+from ..inner_strides import accesses, addends, kept_below
 from ..probe import Prober, Seen
 from ..roles import Roles
 from ..shapes import Extent
@@ -65,6 +65,14 @@ def indexed_extent(k: Kernel, buffer: str, probe: Prober) -> str:
         if len(values) == 1 and isinstance(x := values[0], Load) and x.buffer.name == buffer:
             return str(probe.meaning(size))
     return ""
+
+
+def counted_extent(k: Kernel, buffer: str, probe: Prober) -> str:
+    """The extent of a dimension of which elements of ``buffer`` say how much is used, as ``probe`` knows it, ``n`` of
+    ``for (j = 0; j < lengths[b]; ++j) .. x[b][j]``; '' where there is none."""
+    tensors = extents_of(k)
+    below = kept_below(k, k.param(buffer).sym, definitions(k)) if tensors else set()
+    return next((str(probe.meaning(size)) for size, index in _indexed(k, tensors) if index in below), "")
 
 
 def with_equal_extents(k: Kernel, roles: Roles) -> Roles:
@@ -127,4 +135,4 @@ def _is_offset(e: Expr) -> bool:
     return isinstance(without_casts(e), Var) or (strides and not any(isinstance(x, Load) for x in parts))
 
 
-__all__ = ["indexed_extent", "whole_tensors", "with_contiguous", "with_equal_extents"]
+__all__ = ["counted_extent", "indexed_extent", "whole_tensors", "with_contiguous", "with_equal_extents"]

@@ -115,3 +115,30 @@ def test_a_tensor_of_any_number_of_dimensions_has_one() -> None:
     assert {*fixed.values()} == {1} and len(fixed) == 50 and "starts_sizes_0" not in fixed
     extents = {b: (*e.factors, e.plus) for b, e in d.shapes.items() if e is not None}
     assert extents == {"x": ("starts_data_last", 0), "starts_data": ("n", 1), "y": ("n", 0)}
+
+
+RAGGED = """
+__global__ void nearest(const at::PackedTensorAccessor64<float, 3, at::RestrictPtrTraits> x,
+                        const at::PackedTensorAccessor64<float, 3, at::RestrictPtrTraits> y,
+                        const at::PackedTensorAccessor64<int64_t, 1, at::RestrictPtrTraits> many_x,
+                        const at::PackedTensorAccessor64<int64_t, 1, at::RestrictPtrTraits> many_y,
+                        at::PackedTensorAccessor64<float, 2, at::RestrictPtrTraits> out) {
+  const int64_t i = blockIdx.x * blockDim.x + threadIdx.x, n = blockIdx.y;
+  if (i >= many_x[n]) return;
+  float least = 1e30f;
+  for (int64_t j = 0; j < many_y[n]; ++j) {
+    float sum = 0;
+    for (int64_t d = 0; d < x.size(2); ++d) sum += (x[n][i][d] - y[n][j][d]) * (x[n][i][d] - y[n][j][d]);
+    least = fminf(least, sum);
+  }
+  out[n][i] = least;
+}
+"""
+
+
+def test_elements_that_say_how_much_of_a_dimension_is_used_are_its_extent_at_most() -> None:
+    d = draft(ktc.loads(RAGGED).kernel)
+    shape = {b: e.factors for b, e in d.shapes.items() if e is not None}
+    within = {c.buffer: str(d.tied(c.name)) for c in d.contents}
+    assert within["many_x_ptr"] == f"{shape['x_ptr'][1]} + 1" and within["many_y_ptr"] == f"{shape['y_ptr'][1]} + 1"
+    assert shape["x_ptr"][1] != shape["y_ptr"][1] and shape["out_ptr"] == shape["x_ptr"][:2]
