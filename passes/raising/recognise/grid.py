@@ -19,7 +19,7 @@ from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
 from .guards import sizes_of, stripped
 from .implied import without_implied
 from .launched_strides import started_in_place
-from .strided_loops import strided
+from .strided_loops import Strided, strided
 
 
 def candidates(body: Body, launch: Launch) -> Iterator[Body]:
@@ -128,8 +128,13 @@ def _grid_stride(body: Body, launch: Launch, axes: Sequence[str]) -> Body | None
         s = s if inside is None else dataclasses.replace(s, body=inside)
         out = next(_loop(s, loop, (), launch, {}), None)
         done = None if out is None else (*body[:-1], *out)
-        return None if done is None or any(h.axis == axis for h in hw_indices(done)) else done
+        return None if done is None or _spread_over(loop) & hw_indices(done) else done
     return None
+
+
+def _spread_over(loop: Strided) -> set[HwIndex]:
+    """The indices that say which of the loop's iterations are whose."""
+    return {HwIndex(lv.kind, lv.axis) for lv in loop.dist if lv.kind in ("thread", "block")}
 
 
 def block_loops(body: Body, launch: Launch) -> Body:

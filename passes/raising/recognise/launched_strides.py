@@ -8,6 +8,10 @@ i = global id; for (k = i; k < n; k += all threads) ..    for (k = global id; k 
 par b in 0..size @ [block.x]                              par r in 0..rows @ [block.x size, seq]
   for (r = b; r < rows; r += size) ..                       ..
 
+par t in 0..size @ [thread.x, block.y]                    par n in 0..batch @ [block.x]
+  par n in 0..batch @ [block.x]                             par r in 0..rows @ [thread.x, block.y, seq]
+    for (r = t; r < rows; r += size) ..                       ..
+
 A launch of as many blocks as rows makes one trip of such a loop; what it becomes is right in any other launch as well.
 """
 
@@ -136,6 +140,10 @@ def shared_out(body: Body, launch: Launch) -> Body:
 
 
 def _shared_out(s: Par, launch: Launch) -> Par:
+    if len(s.body) == 1 and isinstance(inner := s.body[0], Par) and s.var not in used(inner.lo) | used(inner.hi):
+        own = dataclasses.replace(s, body=inner.body)  # the loop within, whose rounds are no part of the sharing
+        found = _shared_out(own, launch)
+        return s if found is own else dataclasses.replace(inner, body=(found,))
     match s.body:
         case (*before, For() as loop) if all(isinstance(d, Decl) or _is_own_array(d) for d in before):
             pass

@@ -2,6 +2,8 @@
 
 for (i = lo + tid; i < hi; i += blockDim)                 par i in lo..hi @ [thread.x, seq]
 for (i = lo + global id; i < hi; i += blockDim*gridDim)   par i in lo..hi @ [thread.x, block.x, seq]
+
+The blocks may lie along another axis than the threads: ``blockIdx.y * blockDim.x + threadIdx.x``.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class Strided:
 
 
 def strided(s: For, launch: Launch, axis: str = "x") -> Strided | None:
-    """``s`` as a block-stride or grid-stride loop over the threads of ``axis``."""
-    thread, block = HwIndex("thread", axis), HwIndex("block", axis)
+    """``s`` as a block-stride or grid-stride loop over the threads of ``axis``, and over the blocks along any axis."""
+    thread, block = HwIndex("thread", axis), HwIndex("block", _block_axis(s, axis))
     start = linear_form(s.init, {thread, block})
     step, hi = loop_step(s), upper_bound(s.cond, s.var)
     t = s.var.type
@@ -48,14 +50,20 @@ def strided(s: For, launch: Launch, axis: str = "x") -> Strided | None:
         return None
     if any(isinstance(x, HwIndex) for e in (start.rest, step, hi) for x in walk_expr(e)):
         return None
-    k = AXES.index(axis)
-    threads, blocks = launch.block[k], launch.grid[k]
+    threads, blocks = launch.block[AXES.index(axis)], launch.grid[AXES.index(block.axis)]
     lo = cast(simplify(start.rest), t)
     if block not in start.coeffs and same(step, threads):
         return Strided(lo, hi, (Level("thread", threads, axis), Level("seq")))
     if same(start.coeff(block), threads) and same(step, mul(threads, blocks)):
-        return Strided(lo, hi, (Level("thread", threads, axis), Level("block", blocks, axis), Level("seq")))
+        return Strided(lo, hi, (Level("thread", threads, axis), Level("block", blocks, block.axis), Level("seq")))
     return None
+
+
+def _block_axis(s: For, axis: str) -> str:
+    """The axis of the grid that ``s`` begins at its block of, ``blockIdx.y * blockDim.x + threadIdx.x``: that of the
+    threads where there are several or none."""
+    found = {x.axis for x in walk_expr(s.init) if isinstance(x, HwIndex) and x.level == "block"}
+    return found.pop() if len(found) == 1 else axis
 
 
 def is_everybodys(s: For) -> bool:

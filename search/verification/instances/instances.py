@@ -17,6 +17,7 @@ from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.sequences import launch_extents, launch_kernels
 from ktc.ir.support.memo import by_identity
+from ktc.ir.walk import used
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.reference import FormulaError
 
@@ -285,9 +286,12 @@ class Maker:
 
 
 def _has_constant_blocks(kernel: Kernel) -> bool:
-    """Whether knobs alone say that an axis of the grid has several blocks."""
-    extents = (e for k in launch_kernels(kernel) if k.launch is not None for e in k.launch.grid)
-    return any(int(evaluate(e, kernel.knob_values) or 1) > 1 for e in extents)
+    """Whether knobs alone say that an axis of the grid has several blocks, or one has many even where all numbers are
+    1: ``1024 / n + 1``."""
+    extents = [e for k in launch_kernels(kernel) if k.launch is not None for e in k.launch.grid]
+    ones = {**kernel.knob_values, **{s.name: 1 for e in extents for s in used(e)}}
+    alone = any(int(evaluate(e, kernel.knob_values) or 1) > 1 for e in extents)
+    return alone or any(int(evaluate(e, ones) or 1) > IDLE for e in extents)
 
 
 @by_identity(REMEMBERED)

@@ -185,3 +185,28 @@ def test_loops_that_begin_at_one_place_are_several_loops_over_the_grid() -> None
 def test_loops_over_the_grid_that_would_have_to_wait_are_refused() -> None:
     outcome = Raise().run(load(TWICE.replace("PLACE", "n - 1 - i"), name="k.cu"))
     assert isinstance(outcome, Refused) and "race: y[" in outcome.why
+
+
+BATCHES = """
+__global__ void k(const float *x, float *out, int batch, int rows, int cols) {
+  const int n = blockIdx.x, pixels = rows * cols, all = gridDim.y * blockDim.x;
+  const int t = blockIdx.y * blockDim.x + threadIdx.x;
+  for (int i = t; i < pixels; i += all) {
+    int r = i / cols, c = i % cols;
+    out[PLACE] = x[(n * rows + r) * cols] + c;
+  }
+}
+void run(const float *x, float *out, int batch, int rows, int cols) {
+  k<<<dim3(batch, 4 / batch + 1), 32>>>(x, out, batch, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize("place", ["n * pixels + i", "(n * rows + r) * cols + c"])
+def test_blocks_along_another_axis_than_the_threads_share_out_a_loop(place: str) -> None:
+    out, why = raised(BATCHES.replace("PLACE", place))
+    assert not why
+    batches, pixels = (s for s in walk(out.kernel.body) if isinstance(s, Par))
+    assert [(lv.kind, lv.axis) for lv in batches.dist] == [("block", "x")]
+    assert [(lv.kind, lv.axis) for lv in pixels.dist[:2]] == [("thread", "x"), ("block", "y")]
+    assert pixels.dist[-1].kind == "seq" and not any(isinstance(s, For) for s in walk(out.kernel.body))

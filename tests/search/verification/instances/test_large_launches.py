@@ -84,3 +84,21 @@ def test_a_source_of_large_buffers_that_has_no_sizes_is_checked_at_its_own(tmp_p
     verdict = ktc.load(str(tmp_path)).apply("raise").verify(device="none")
     assert verdict.status == "TESTED"
     assert "the source's own sizes" in verdict.reason
+
+
+ROWS = """
+__global__ void twice(const float* a, float* o, int n, int m) {
+  for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < m; i += blockDim.x * gridDim.y)
+    o[blockIdx.x * m + i] = 2 * a[blockIdx.x * m + i];
+}
+void go(const float* a, float* o, int n, int m) { twice<<<dim3(n, 1024 / n + 1), 512>>>(a, o, n, m); }
+"""
+
+
+def test_blocks_that_rows_share_out_are_many_at_all_sizes(tmp_path: Path) -> None:
+    text = WORKLOAD.replace('shape = ["n"]', 'shape = ["n", "m"]').replace("n = 4096", "n = 64, m = 4096")
+    scalar = '[[args]]\nname = "m"\ndtype = "i32"\nrole = "scalar"\nvalue = "m"\nrange = [1, 100000]\n'
+    (tmp_path / "k.cu").write_text(ROWS)
+    (tmp_path / "workload.toml").write_text(text.replace("[[scenario]]", f"{scalar}[[scenario]]"))
+    verdict = ktc.load(str(tmp_path)).apply("raise").verify(device="none")
+    assert verdict.status == "TESTED", verdict
