@@ -22,7 +22,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.passes.raising.lanes.wide_accesses import has_wide
 
 from .segments import ascending, bounds_of_parts
-from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, numbers_for, volume
+from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, launched_at_least, numbers_for, volume
 from .stride_parameters import FEW, drawn_apart, strides_of
 
 Arguments = dict[str, Any]
@@ -95,7 +95,7 @@ def invented_sizes(
     made = missed = 0
     strides = strides_of(kernel)
     units = WIDE_UNITS if any(map(has_wide, walk(kernel.body))) else UNITS
-    for most in (MAX_THREADS, MAX_FIXED):
+    for most in (MAX_THREADS, MAX_FIXED)[launched_at_least(kernel, sizes) > MAX_THREADS :]:
         tries = 40 * instances
         for k in range(tries):
             if made == instances:

@@ -73,6 +73,12 @@ def launched(kernel: Kernel, scalars: dict[str, int | float]) -> int:
     return total
 
 
+def launched_at_least(kernel: Kernel, sizes: Sequence[int]) -> int:
+    """The fewest threads of launches in which all numbers are the same one of ``sizes``; 0 if none has any."""
+    alike = (launched(kernel, numbers_for(kernel, random.Random(0), 1, (size,))) for size in sizes)
+    return min((n for n in alike if n), default=0)
+
+
 def single_axes(kernel: Kernel, scalars: Mapping[str, int | float]) -> frozenset[str]:
     """The axes along which a launch at these sizes has one block, or a block one thread, though at others there may be
     more."""
@@ -120,6 +126,6 @@ def volume(scalars: Mapping[str, int | float]) -> int:
 
 
 __all__ = [
-    "MAX_FIXED", "MAX_THREADS", "acceptable", "drawn", "launched", "least_statements", "number_for", "numbers_for",
-    "single_axes", "volume",
+    "MAX_FIXED", "MAX_THREADS", "acceptable", "drawn", "launched", "launched_at_least", "least_statements",
+    "number_for", "numbers_for", "single_axes", "volume",
 ]  # fmt: skip
