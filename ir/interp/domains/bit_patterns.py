@@ -6,8 +6,9 @@ sign, the exponent. Any other number has a keyed hash of it for a pattern (as fu
 compute): equal numbers have equal ones, others unrelated ones.
 
 Read as a float, the pattern of a whole number or an infinity is that again, and so is one that was given to a number
-(:class:`Given`). Any other stands for a number of its own, a keyed hash of it, and is that number's: the small integers that inputs are made
-of would be subnormal numbers in one half of a packed word and zeros in the other, which tell little apart.
+(:class:`Given`). Any other stands for a number of its own, a keyed hash of it, and is that number's: the small
+integers that inputs are made of would be subnormal numbers in one half of a packed word and zeros in the other, which
+tell little apart.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ MACHINE: dict[str, type] = {
 
 
 DRAWS = 4
-"""How often another number is drawn for a pattern before it gets one that has a pattern of its own (all in a small field
-are whole numbers that f64 holds)."""
+"""How often another number is drawn for a pattern before it gets one that has a pattern of its own (all in a small
+field are whole numbers that f64 holds)."""
 
 PROBES, STEP = 64, 0x9E3779B97F4A7C15
 """Patterns that are tried for a number before it has to share one, and how far apart: odd, so that all are in reach,

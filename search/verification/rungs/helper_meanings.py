@@ -14,7 +14,7 @@ _CUDA = {E4M3: "__nv_fp8_e4m3", E5M2: "__nv_fp8_e5m2"}
 
 
 def _meanings() -> dict[str, str]:
-    """The emitter's text of a function, and the text that says what it means. An 8-bit float is the byte of its bits."""
+    """The emitter's text of a function, and the text that says what it means (8-bit floats are bytes)."""
     out = {HELPERS["double_to_half"]: "__device__ inline __half double_to_half(double x) { return __double2half(x); }"}
     for t, cuda in _CUDA.items():
         out[HELPERS[f"{t}_to_float"]] = (
