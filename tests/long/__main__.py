@@ -2,8 +2,8 @@
 
 A part whose row is of the same code (the product's and the campaign's own, by hash) and of the same command is not run
 again. A part that takes too long is told to stop, and so is one that is running when this is (SIGINT, SIGTERM): what it
-has found by then is in the table, and campaigns that keep a log go on from there. Parts that need public trees are named
-in the table as not run where the folder is not given:
+has found by then is in the table, and campaigns that keep a log go on from there. Parts that need public trees are
+named in the table as not run where the folder is not given:
 
     .ci/long --suites ~/suites --corpora ~/corpora      # ~/suites/gpuverify, ~/suites/oclgrind, ...; any trees
     .ci/long --only mutation --scale 4                  # four times as long

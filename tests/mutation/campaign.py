@@ -81,8 +81,8 @@ def run_campaign(
     ``log`` is a JSON-lines file that is appended to as results come, in whatever order; subjects that this code (see
     :mod:`tests.code_hash`) left in it are not run again. What it knows as accepted is judged again (the machine that
     wrote it may have had no solver).
-    ``enough`` stops after so many distinct mutants; no subject is begun after ``seconds``. Told to stop (SIGINT, SIGTERM),
-    it leaves what it is at, and what it has found so far is the answer.
+    ``enough`` stops after so many distinct mutants; no subject is begun after ``seconds``. Told to stop (SIGINT,
+    SIGTERM), it leaves what it is at, and what it has found so far is the answer.
     """  # fmt: skip
     records = _known(log)
     done = {r["subject"] for r in records if r["type"] == "subject"}
