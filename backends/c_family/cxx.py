@@ -33,7 +33,7 @@ from ktc.ir.types import (
 )
 
 from .cxx_atomics import CxxAtomics
-from .cxx_tables import BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, TO_FLOAT
+from .cxx_tables import BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, HALF_TO_INT, TO_FLOAT
 from .line_layout import wrap
 from .piece import HW_UPPER, POSTFIX, Piece
 from .protocol import TemplateParts, const_int
@@ -84,9 +84,9 @@ class CxxDialect(CxxAtomics):
         if source in TO_FLOAT:
             if to == F32:
                 return Piece(f"{TO_FLOAT[source]}({p.text})", POSTFIX, F32)
-            if to.is_int and to in HALF_FROM_INT:
+            if to in HALF_TO_INT:
                 stem = "__half2" if source == F16 else "__bfloat162"
-                return Piece(f"{stem}{HALF_FROM_INT[to].rstrip('2')}_rz({p.text})", POSTFIX, to)
+                return Piece(f"{stem}{HALF_TO_INT[to]}_rz({p.text})", POSTFIX, to)
             return self.convert(self.convert(p, F32), to)
         if to in FROM_FLOAT:
             if source == F32:

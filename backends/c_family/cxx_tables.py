@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.ir.types import BF16, F16, F32, F64, I16, I32, I64, U16, U32, U64
+from ktc.ir.types import BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
 
 VEC_HELPER = """\
 // N consecutive elements, moved by accesses of up to 16 bytes.
@@ -42,6 +42,9 @@ NAN_HELPER = """\
 TO_FLOAT = {F16: "__half2float", BF16: "__bfloat162float"}
 FROM_FLOAT = {F16: "__float2half", BF16: "__float2bfloat16"}
 HALF_FROM_INT = {I32: "int2", U32: "uint2", I64: "ll2", U64: "ull2", I16: "short2", U16: "ushort2"}
+HALF_TO_INT = {t: name.rstrip("2") for t, name in HALF_FROM_INT.items()} | {I8: "char", U8: "uchar"}
+"""What 16-bit floats are converted to by functions: saturating, while a C cast of a ``float`` to fewer than 32 bits
+keeps the lower bits."""
 BITCASTS = {
     (F32, I32): "__float_as_int", (I32, F32): "__int_as_float", (F32, U32): "__float_as_uint",
     (U32, F32): "__uint_as_float", (F64, I64): "__double_as_longlong", (I64, F64): "__longlong_as_double",

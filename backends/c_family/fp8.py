@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.types import E4M3, E5M2, F32, F64, U8, Scalar
+from ktc.ir.types import E4M3, E5M2, F16, F32, F64, U8, Scalar
 
 from .c_dialect import Dialect
 from .odd_floats import odd_float
@@ -83,7 +83,10 @@ def convert(d: Dialect, p: Piece, source: Scalar, to: Scalar) -> Piece | None:
     if source in FP8:
         use(d, source, f"{source.name}_to_float")
         wide = Piece(f"{source.name}_to_float({p.text})", POSTFIX, F32)
-        return wide if to == F32 else d.convert(wide, to)
+        if to == F32:
+            return wide
+        narrow = to.is_int and to.bits < 32  # as from a half, which saturates: it holds every 8-bit float
+        return d.convert(d.convert(wide, F16) if narrow else wide, to)
     use(d, to, f"float_to_{to.name}")
     wide = odd_float(d, p, source) if source == F64 else p if source == F32 else d.convert(p, F32)
     return Piece(f"float_to_{to.name}({wide.text})", POSTFIX, to)

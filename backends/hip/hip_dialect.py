@@ -26,7 +26,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I8, I16, I32, I64, U16, U32, U64, Scalar, Type
 
-from .hip_helpers import HELPERS
+from .hip_helpers import HALVES, HELPERS, SATURATED, saturated
 
 WORDS = (F32, F64, I32, U32, I64, U64)
 """What is loaded past the caches in one access: a plain load of what is uniform may take the scalar cache, which no
@@ -47,6 +47,7 @@ class HipDialect(CxxDialect):
         CxxDialect.reserved
         | {"bf16", "ballot32", "sync_warp", "load_cg", "load_vec_cg", "load_relaxed", "bf16_to_float", "float_to_bf16"}
         | {*fp8.helpers("hip"), *odd_floats.helpers("hip"), "double_to_half"}
+        | {saturated(source, to) for source in HALVES for to in SATURATED}
     )
 
     def prepare(self, kernel: Kernel) -> Kernel:
@@ -68,6 +69,11 @@ class HipDialect(CxxDialect):
         narrow = fp8.convert(self, p, source, to)
         if narrow is not None:
             return narrow
+        if source in HALVES and to in SATURATED:
+            self.note_scalar(source)
+            helper = saturated(source, to)
+            self.need(helper)
+            return Piece(f"{helper}({p.text})", POSTFIX, to)
         if source == BF16:
             self.note_scalar(source)
             wide = Piece(f"bf16_to_float({p.text})", POSTFIX, F32)
@@ -83,7 +89,7 @@ class HipDialect(CxxDialect):
             return Piece(f"double_to_half({p.text})", POSTFIX, to)
         if source == F16 and to == F64:
             return self.convert(self.convert(p, F32), to)
-        if (source == F16 and to in (I16, U16)) or (to == F16 and source in (I16, U16)):
+        if to == F16 and source in (I16, U16):
             return self.convert(self.convert(p, I32), to)
         return super().narrow_float(p, source, to)
 

@@ -7,7 +7,7 @@ from ktc.backends.c_family.cxx import CxxDialect
 from ktc.backends.c_family.cxx_tables import BIT_CAST_HELPER, LOAD_HELPER, POLLED, STORE_HELPER, VEC_HELPER
 from ktc.backends.spellings import DIRECTED_STEMS, NEAREST
 from ktc.backends.system_calls import SURFACES
-from ktc.ir.types import F32, F64, Scalar
+from ktc.ir.types import BF16, F16, F32, F64, I8, I16, U8, U16, Scalar
 
 BF16_HELPER = """\
 // bfloat16 was renamed in ROCm 6.
@@ -24,6 +24,30 @@ __device__ inline bf16 float_to_bf16(float x) { return bf16(x); }
 #endif"""
 DOUBLE_TO_HALF = """\
 __device__ inline __half double_to_half(double x) { return __float2half(odd_float(x)); }"""
+SATURATED = {
+    I8: ("char", "signed char", -128, 127), U8: ("uchar", "unsigned char", 0, 255),
+    I16: ("short", "short", -32768, 32767), U16: ("ushort", "unsigned short", 0, 65535),
+}  # fmt: skip
+"""Integers that CUDA converts 16-bit floats to by ``cvt``, saturating, NaN to 0: word, type, smallest and largest."""
+HALVES = {F16: ("half", "__half", "__half2float"), BF16: ("bf16", "bf16", "bf16_to_float")}
+"""16-bit floats: word, type, and the function to a float."""
+
+
+def saturated(source: Scalar, to: Scalar) -> str:
+    """``half_to_char``: the helper that converts a 16-bit float to an integer of less than 32 bits."""
+    return f"{HALVES[source][0]}_to_{SATURATED[to][0]}"
+
+
+def _saturated_helper(source: Scalar, to: Scalar) -> str:
+    _, taken, wide = HALVES[source]
+    _, given, low, high = SATURATED[to]
+    return f"""\
+__device__ inline {given} {saturated(source, to)}({taken} h) {{
+  const float x = {wide}(h);
+  return x != x ? 0 : static_cast<{given}>(fminf(fmaxf(x, {low}.0f), {high}.0f));
+}}"""
+
+
 BALLOT_HELPER = """\
 // Votes of the 32-lane half that this lane belongs to.
 __device__ inline unsigned ballot32(int predicate, unsigned mask) {
@@ -213,6 +237,7 @@ HELPERS = {
     **fp8.helpers("hip"),
     **odd_floats.helpers("hip"),
     "double_to_half": DOUBLE_TO_HALF,
+    **{saturated(source, to): _saturated_helper(source, to) for source in HALVES for to in SATURATED},
     "vec": VEC_HELPER,
     "load_vec": LOAD_HELPER,
     "store_vec": STORE_HELPER,

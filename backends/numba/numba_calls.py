@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.field_words import ARITY
 from ktc.ir.nodes import AddrOf, Call
-from ktc.ir.types import F32, Scalar
+from ktc.ir.types import F32, Scalar, Void
 
 from .numba_types import unsupported
 
@@ -82,6 +82,8 @@ def print_call(p: ExprPrinter, e: Call) -> Text:
     if e.fn == "is_null" and isinstance(e.args[0], AddrOf):
         return (f"({p.ref(e.args[0].buffer)} is None)", 15)
     operand = e.args[0].type if e.args else e.ty
+    if isinstance(operand, Void):
+        raise unsupported(f"{e.fn}(): nothing that a thread does there ends the program or reaches out of it")
     if not isinstance(operand, Scalar):
         raise unsupported(f"{e.fn}() of vectors")
     args = [p.text(a) for a in e.args]

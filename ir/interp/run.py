@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection, MutableMapping
 from contextlib import suppress
 from copy import copy
@@ -62,6 +63,7 @@ def run(
     sanitize: bool = True,
     warp: int = 32,
     fuel: int = FUEL,
+    most_cost: float = math.inf,
     undefined: Collection[str] = (),
     measure: bool = False,
     footprints: bool = False,
@@ -78,6 +80,7 @@ def run(
         sanitize: check races, barrier divergence, alignment and uninitialised reads; out-of-bounds is always checked.
         warp: hardware warp width for ordering (warp collectives always see logical warps of 32).
         fuel: statements before the run is declared endless.
+        most_cost: the time of how many statements of few threads a run is worth.
         undefined: buffers whose initial contents mean nothing (pure outputs): reading them before writing is a defect.
         measure: note how far each buffer is reached (see :class:`RunResult`).
         footprints: note what each load reads.
@@ -97,7 +100,7 @@ def run(
     ordered = before is not None and before.ok and floats_are_values(kernel)
     job = _Job(
         kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints,
-        frozenset(returned),
+        frozenset(returned), most_cost,
     )  # fmt: skip
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
@@ -139,6 +142,7 @@ class _Job:
     """Whether all accesses are known to be ordered, or not concurrent."""
     footprints: bool = False
     returned: frozenset[str] = frozenset()
+    most_cost: float = math.inf
     left: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """The working memory after the last run."""
 
@@ -150,8 +154,9 @@ class _Job:
         self.domain.given = Given()
         env = environment(kernel, self.args)
         state = State(
-            self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, written=self.structure.written
-        )
+            self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, self.most_cost,
+            written=self.structure.written,
+        )  # fmt: skip
         state.reach = Reach() if self.measure else None
         state.footprints = Footprints() if self.footprints else None
         root = Frame(1)

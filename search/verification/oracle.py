@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -362,22 +363,31 @@ class Oracle:
             )
         return self._long[key]
 
-    def run(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL) -> RunResult:
-        """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""
-        key = (tuple(sizes.items()), domain, data)
-        known = self._results.get(key)
-        if known is not None and (known.result.steps <= fuel if known.ended else known.fuel >= fuel):
-            self._results.move_to_end(key)
-            return known.result
+    def run(
+        self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL, cost: float = math.inf
+    ) -> RunResult:
+        """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements, ``cost`` the
+        time that they take. A run that ``cost`` cuts short is known to those alone that give it as much."""
+        key: tuple[object, ...] = (tuple(sizes.items()), domain, data)
+        keys = [key] if cost == math.inf else [key, (*key, cost)]
+        for k in keys:
+            known = self._results.get(k)
+            if known is not None and (known.result.steps <= fuel if known.ended else known.fuel >= fuel):
+                self._results.move_to_end(k)
+                return known.result
         kernel = self.launched if domain == "float" else self.original
 
         def compute() -> RunResult:
             args = self.inputs(sizes, data)
-            return run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
+            return run(
+                kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, most_cost=cost,
+                undefined=self.undefined,
+            )  # fmt: skip
 
-        result = compute() if self.shared is None else self.shared.known(self._name(key), kernel, fuel, compute)
+        result = compute() if self.shared is None else self.shared.known(self._name(keys[-1]), kernel, fuel, compute)
+        known = self._results.get(key)
         if known is None or not known.ended:
-            self._results[key] = _Known(result, fuel)
+            self._results[key if result.ended else keys[-1]] = _Known(result, fuel)
         if len(self._results) > KEPT:
             self._results.popitem(last=False)
         return result

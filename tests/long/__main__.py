@@ -1,7 +1,9 @@
 """``python -m tests.long``: the second tier of checks, part by part, and one table of their figures.
 
 A part whose row is of the same code (the product's and the campaign's own, by hash) and of the same command is not run
-again. Parts that need public trees are named in the table as not run where the folder is not given:
+again. A part that takes too long is told to stop, and so is one that is running when this is (SIGINT, SIGTERM): what it
+has found by then is in the table, and campaigns that keep a log go on from there. Parts that need public trees are
+named in the table as not run where the folder is not given:
 
     .ci/long --suites ~/suites --corpora ~/corpora      # ~/suites/gpuverify, ~/suites/oclgrind, ...; any trees
     .ci/long --only mutation --scale 4                  # four times as long
@@ -21,9 +23,15 @@ from pathlib import Path
 from tests.code_hash import code_hash
 from tests.long.parts import PARTS, Figures, Part, Settings
 from tests.paths import ROOT
+from tests.told_to_stop import told_to_stop
 
 LATE = 3
-"""A part that takes so many times what it was given is stopped."""
+"""A part that takes so many times what it was given is told to stop."""
+
+GRACE = 60
+"""Seconds in which a part that is told to stop may say what it has found."""
+
+INTERRUPTED = "interrupted"
 
 Row = dict[str, object]
 
@@ -49,7 +57,12 @@ def main(argv: list[str] | None = None) -> int:
     o.folder.mkdir(parents=True, exist_ok=True)
     settings = Settings(o.seed, o.jobs, o.scale, o.folder, o.suites, o.corpora)
     book = o.folder / "rows.jsonl"
-    rows = [row_of(p, settings, [] if o.fresh else known(book), book) for p in chosen]
+    rows: list[Row] = []
+    with told_to_stop():
+        for p in chosen:
+            rows.append(row_of(p, settings, [] if o.fresh else known(book), book))
+            if INTERRUPTED in str(rows[-1].get("note")):
+                break
     print(table(rows))
     return 0 if all(r["ok"] in (True, None) for r in rows) else 1
 
@@ -68,6 +81,8 @@ def row_of(part: Part, settings: Settings, before: list[Row], book: Path) -> Row
     started = time.monotonic()
     ok, figures, note = run(command, settings.seconds(part) * LATE if part.minutes else None, part)
     row |= {"ok": ok, "figures": figures, "seconds": round(time.monotonic() - started), "note": note}
+    if INTERRUPTED in note:
+        return row  # its log goes on from there the next time
     with book.open("a", encoding="utf-8") as f:
         f.write(json.dumps(row) + "\n")
     return row
@@ -75,13 +90,28 @@ def row_of(part: Part, settings: Settings, before: list[Row], book: Path) -> Row
 
 def run(command: list[str], seconds: float | None, part: Part) -> tuple[bool, Figures, str]:
     """Whether the campaign was content, its figures, and what it last said if it was not."""
+    part_of = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    note = ""
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds)
+        out, err = part_of.communicate(timeout=seconds)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as e:
+        late = isinstance(e, subprocess.TimeoutExpired)
+        note = f"stopped after {seconds:.0f} s" if late else INTERRUPTED
+        out, err = _stopped(part_of)
+    figures = part.figures(out)
+    said = (err.strip() or out.strip()).splitlines()[-1:] if part_of.returncode else []
+    ok = part_of.returncode == 0 and bool(figures)
+    return ok, figures, "; ".join(x for x in (note, " ".join(said)[:200]) if x)
+
+
+def _stopped(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What ``process`` says once it is told to stop; where it says nothing in time, what it has said."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=GRACE)
     except subprocess.TimeoutExpired:
-        return False, {}, f"stopped after {seconds:.0f} s"
-    figures = part.figures(done.stdout)
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] if done.returncode else []
-    return done.returncode == 0 and bool(figures), figures, " ".join(said)[:200]
+        process.kill()
+        return process.communicate()
 
 
 def known(book: Path) -> list[Row]:

@@ -30,6 +30,7 @@ from tests.mutation.operators.text_operators import C_LIKE, TextOperator
 from tests.mutation.operators.text_tokens import function_start, tokens
 from tests.mutation.operators.whole_kernel import WHOLE
 from tests.mutation.proofs.proofs import equivalent
+from tests.told_to_stop import abandon, told_to_stop
 
 from .subjects import Subject, replayed, subject
 from .trial import Trial, judge, judge_text, key_of, program_key, timed
@@ -80,19 +81,25 @@ def run_campaign(
     ``log`` is a JSON-lines file that is appended to as results come, in whatever order; subjects that this code (see
     :mod:`tests.code_hash`) left in it are not run again. What it knows as accepted is judged again (the machine that
     wrote it may have had no solver).
-    ``enough`` stops after so many distinct mutants; no subject is begun after ``seconds``.
+    ``enough`` stops after so many distinct mutants; no subject is begun after ``seconds``. Told to stop (SIGINT,
+    SIGTERM), it leaves what it is at, and what it has found so far is the answer.
     """  # fmt: skip
     records = _known(log)
     done = {r["subject"] for r in records if r["type"] == "subject"}
     numbers = [n for n in range(plan.first, plan.first + plan.subjects) if n not in done]
     keys = {r["key"] for r in records if r["type"] == "trial"}
     kept = partial(_write, log) if log is not None else lambda found: None
-    for found in _run(plan, numbers, jobs, time.time() + seconds, kept):
-        records += found
-        keys |= {r["key"] for r in found if r["type"] == "trial"}
-        say(f"{len(keys)} mutants")
-        if enough is not None and len(keys) >= enough:
-            break
+    try:
+        with told_to_stop():
+            for found in _run(plan, numbers, jobs, time.time() + seconds, kept):
+                records += found
+                keys |= {r["key"] for r in found if r["type"] == "trial"}
+                say(f"{len(keys)} mutants")
+                if enough is not None and len(keys) >= enough:
+                    break
+    except KeyboardInterrupt:
+        say("told to stop")
+        return records if log is None else _known(log)  # subjects end in any order
     if log is None:
         return records
     survivors = [r for r in records if r["type"] == "trial" and r["status"] == "accepted" and r["level"] == "program"]
@@ -165,6 +172,9 @@ def _run(
                     yield found
                 elif time.time() > until:
                     left = iter(())
+        except KeyboardInterrupt:
+            abandon(pool)
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

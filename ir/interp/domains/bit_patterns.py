@@ -6,8 +6,9 @@ sign, the exponent. Any other number has a keyed hash of it for a pattern (as fu
 compute): equal numbers have equal ones, others unrelated ones.
 
 Read as a float, the pattern of a whole number or an infinity is that again, and so is one that was given to a number
-(:class:`Given`). Any other stands for a number of its own, a keyed hash of it: the small integers that inputs are made
-of would be subnormal numbers in one half of a packed word and zeros in the other, which tell little apart.
+(:class:`Given`). Any other stands for a number of its own, a keyed hash of it, and is that number's: the small
+integers that inputs are made of would be subnormal numbers in one half of a packed word and zeros in the other, which
+tell little apart.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ MACHINE: dict[str, type] = {
 }  # fmt: skip
 """The numpy type whose patterns those of a type are; of bf16, their upper halves."""
 
+
+DRAWS = 4
+"""How often another number is drawn for a pattern before it gets one that has a pattern of its own (all in a small
+field are whole numbers that f64 holds)."""
 
 PROBES, STEP = 64, 0x9E3779B97F4A7C15
 """Patterns that are tried for a number before it has to share one, and how far apart: odd, so that all are in reach,
@@ -75,6 +80,14 @@ class Given:
         """A pattern that is no number's, by steps from ``at`` on; None where all that are tried are taken."""
         taken = self.numbers[t.name]
         return next((bits for bits in _tried(t, at) if bits not in taken), None)
+
+    def drawn(self, t: Scalar, patterns: np.ndarray, words: np.ndarray, numbers: np.ndarray) -> None:
+        """Patterns that were read as ``numbers`` nobody had: these have them from now on, unless they have others."""
+        known, taken = self.patterns.setdefault(t.name, {}), self.numbers.setdefault(t.name, {})
+        distinct, first = np.unique(patterns, return_index=True)
+        for bits, word, number in zip(distinct.tolist(), words[first].tolist(), numbers[first].tolist(), strict=True):
+            if bits not in taken and word not in known:
+                taken[bits], known[word] = number, bits
 
     def read(self, t: Scalar, patterns: np.ndarray, others: np.ndarray) -> np.ndarray | None:
         """What ``patterns`` stand for, ``others`` where that is nothing yet; None where two numbers share one."""
@@ -157,11 +170,24 @@ def reinterpreted(
     out = np.asarray(encode(found, dst))
     if not known.all():
         rest = bits[~known]
-        meant = given.read(dst, rest, drawn(keyed(f"{dst.name} of bits", rest)).astype(out.dtype))
+        meant = given.read(dst, rest, _of_none(rest, dst, numbers, drawn).astype(out.dtype))
         if meant is None:
             return None
+        given.drawn(dst, rest, numbers(meant)[2], meant)
         out[~known] = meant
     return out.reshape(shape)[()]
+
+
+def _of_none(patterns: np.ndarray, t: Scalar, numbers: Callable, drawn: Callable) -> np.ndarray:
+    """Numbers, in storage, for patterns of none: such as have no pattern of their own, where a domain has others."""
+    found = drawn(keyed(f"{t.name} of bits", patterns))
+    for again in range(DRAWS):
+        number, infinite, _ = numbers(found)
+        own = infinite | (np.abs(number) <= WHOLE[t.name])
+        if not own.any():
+            break
+        found = np.where(own, drawn(keyed(f"{t.name} of bits {again}", patterns)), found)
+    return found
 
 
 def numbers_of(patterns: np.ndarray, t: Scalar) -> np.ndarray:

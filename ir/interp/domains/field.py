@@ -291,11 +291,7 @@ class FieldDomain(Domain):
             return x
         if dst.is_float:
             return _of_int(x)
-        value = _centred(x)
-        if dst.kind == "bool":
-            return (value != 0)[()]
-        info = np.iinfo(integers.DTYPES[dst.name])
-        return np.clip(value, max(info.min, -P), min(info.max, P)).astype(integers.DTYPES[dst.name])[()]
+        return integers.from_whole(_centred(x), dst, src, P)
 
     def float_bits(self, x, src, dst):
         def numbers(v):

@@ -202,6 +202,16 @@ def from_float(x, t: Scalar, source: Scalar):
     return out[()]
 
 
+def from_whole(x, t: Scalar, source: Scalar, largest: int):
+    """The same of exact numbers, where those beyond ``largest`` stand for infinity."""
+    if t.kind == "bool":
+        return np.asarray(x != 0)[()]
+    if t.bits < 32 <= source.bits:
+        return cast(from_whole(x, I32 if t.is_signed else U32, source, largest), t)
+    info = np.iinfo(DTYPES[t.name])
+    return np.clip(x, max(info.min, -largest), min(info.max, largest)).astype(DTYPES[t.name])[()]
+
+
 def cast(x, dst: Scalar):
     """integer or bool -> integer or bool."""
     if dst.kind == "bool":

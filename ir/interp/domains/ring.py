@@ -119,10 +119,7 @@ class RingDomain(Domain):
     def float_cast(self, x, src, dst):
         if dst.is_float:
             return np.asarray(x).astype(np.int64)[()]
-        if dst.kind == "bool":
-            return np.asarray(x != 0)[()]
-        info = np.iinfo(integers.DTYPES[dst.name])
-        return np.clip(x, max(info.min, -int(_INF)), min(info.max, int(_INF))).astype(integers.DTYPES[dst.name])
+        return integers.from_whole(x, dst, src, int(_INF))
 
     def float_bits(self, x, src, dst):
         def numbers(v):

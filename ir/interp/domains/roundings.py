@@ -1,9 +1,10 @@
 """The ``roundings`` domain: how often a value was rounded to a narrower type on its way, along the longest path.
 
 A value is ``v + m*1j``: v in double (each conversion rounds to its type, so that branches follow the device), and m
-packs the count of roundings with the narrow type that is known to hold the value exactly. A conversion to a type that
-holds the value already is no rounding: an f16 element that was widened, compared, shuffled and narrowed again has been
-rounded as often as it was when it was loaded. Integers carry no count.
+packs the count of roundings with the narrowest type that is known to hold the value exactly. A conversion to a type
+that holds the value already is no rounding: an f16 element that was widened, compared, shuffled and narrowed again has
+been rounded as often as it was when it was loaded, and a byte is a half, by way of a float too. Integers
+carry no count.
 """
 
 from __future__ import annotations
@@ -15,11 +16,22 @@ from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import FLOAT_DTYPES, converted, round_to
 
-CODES = {name: k + 1 for k, name in enumerate(sorted(FLOAT_DTYPES))}
-EVERY = 7
+CODES = {name: k + 1 for k, name in enumerate((*sorted(FLOAT_DTYPES), "8", "16", "32"))}
+"""Of types that hold a value: a float, or whole numbers that are 2^8, 2^16 or 2^32 at most."""
+EVERY = len(CODES) + 1
 """The code of a value that every type holds: zero, one, infinity."""
 
-SHIFT = 8
+HOLDS = {
+    "f64": {"f32", "f16", "bf16", "e4m3", "e5m2", "8", "16", "32"},
+    "f32": {"f16", "bf16", "e4m3", "e5m2", "8", "16"},
+    "f16": {"e4m3", "e5m2", "8"},
+    "bf16": {"e4m3", "e5m2", "8"},
+    "e4m3": set(),
+    "e5m2": set(),
+}
+"""The types of which a float holds every number."""
+
+SHIFT = 16
 _ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
 _KEEPING = frozenset({"abs", "copysign"})
 
@@ -67,6 +79,18 @@ def _sum_code(op, a, b, code):
     return np.where(nothing[0], _code(b), np.where(nothing[1], _code(a), code))
 
 
+def _integer_code(x):
+    """By the size of the number: what its type is says nothing, for C widens integers on their way."""
+    size = np.abs(np.asarray(x).astype(np.float64))
+    limits = [size <= 1, size <= 1 << 8, size <= 1 << 16, size <= 1 << 32]
+    return np.select(limits, [EVERY, CODES["8"], CODES["16"], CODES["32"]], 0)
+
+
+def _held(code, t):
+    """Where the type ``t`` holds the values of these codes."""
+    return np.isin(code, [EVERY, *(CODES[name] for name in (t.name, *HOLDS[t.name]))])
+
+
 class RoundingsDomain(Domain):
     name = "roundings"
 
@@ -112,10 +136,12 @@ class RoundingsDomain(Domain):
         if not dst.is_float:
             return integers.from_float(_v(x), dst, src)
         if not src.is_float:
-            return _pair(converted(x, dst), 0, CODES[dst.name])
+            value = converted(x, dst)
+            held = _held(_integer_code(x), dst)
+            return _pair(value, ~held, np.where(held, _integer_code(x), CODES[dst.name]))
         if src.bits < dst.bits:
             return x
-        held = (_code(x) == CODES[dst.name]) | (_code(x) == EVERY)
+        held = _held(_code(x), dst)
         code = np.where(held, _code(x), CODES[dst.name])
         return _pair(round_to(_v(x), dst).astype(np.float64), counts(x) + ~held, code)
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LANES_OF_WORK = 2048
 """How many lanes take as long as what a statement takes however few they are (measured)."""
 
+LOOKED_AT = 4
+"""How many times as long lanes take whose accesses the sanitizer looks at (measured)."""
+
 
 def work_of(lanes: float) -> float:
     """Work of one statement for so many lanes (see ``RunResult.work``)."""
@@ -87,6 +90,8 @@ class State:
     fuel: int
     sanitize: bool = True
     seed: int = 0
+    most_cost: float = math.inf
+    """What all may take, in statements of few threads."""
     geometry: Geometry | None = None
     threads: Frame | None = None
     """The frame of the threads of the blocks that run now; None in parallel form."""
@@ -142,6 +147,9 @@ class State:
 
     def burn(self, lanes: int) -> None:
         self.work += work_of(lanes)
+        by_lanes = (LOOKED_AT if self.sanitize else 1) * (self.work - self.steps)
+        if self.steps + by_lanes > self.most_cost:
+            raise OutOfFuel(f"in the time of {self.most_cost:.0f} statements of few threads")
         self.spend(1)
 
     def spend(self, steps: int) -> None:

@@ -44,6 +44,11 @@ SECOND_ROUND_STEPS = 12 * STEPS
 or no second block has come along an axis: one thread may do by itself what a tile of the candidate holds."""
 
 
+WASTED = 4 * MORE_STEPS
+"""What extra instances that came to no end may cost altogether, in statements of few threads; others may then cost no
+more than usual ones."""
+
+
 @dataclass
 class _Progress:
     """What the instances run so far have cost, and shown."""
@@ -58,6 +63,8 @@ class _Progress:
     """Extra instances are being tried, as far as they are not too long for the original already."""
     most: int = MORE_STEPS
     """Statements of the candidate in the extra instance that is tried."""
+    wasted: float = 0.0
+    """The statements of extra instances that came to no end, by what as many of few threads cost."""
     lengths: dict[int, int] = field(default_factory=dict)
     """Statements of the original, as far as they are worth counting, by the ``id`` of a usual instance."""
 
@@ -69,6 +76,13 @@ class _Progress:
         if self.larger:
             return MORE_STEPS if self.coverage.unreached else STEPS
         return FUEL if len(self.coverage.tried) < LEAST else max(int((STEPS - self.spent) / self.ratio), 0) + 1
+
+    def cost(self) -> float:
+        """What the original may cost, in statements of few threads: one of a large launch takes as long as a hundred.
+        Not limited where an instance is usual."""
+        if not self.larger:
+            return math.inf
+        return self.fuel() if self.wasted < WASTED else min(self.fuel(), STEPS)
 
     def affordable(self, foreseen: int) -> bool:
         return self.larger or len(self.coverage.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
@@ -281,8 +295,12 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
     if first and not progress.affordable(progress.lengths.get(id(instance), 0)):
         return _Tried(ran=False)
     try:
-        want = job.oracle.run(instance.sizes, domain, "exact", progress.fuel() if first or progress.larger else FUEL)
-        if (progress.larger and endless(want)) or (progress.has_order and _is_undefined(want.findings)):
+        fuel = progress.fuel() if first or progress.larger else FUEL
+        want = job.oracle.run(instance.sizes, domain, "exact", fuel, progress.cost())
+        if progress.larger and endless(want):
+            progress.wasted += progress.cost()
+            return _Tried(ran=False)
+        if progress.has_order and _is_undefined(want.findings):
             return _Tried(ran=False)
         if _is_asserted_against(job, instance, want.findings):
             return _Tried(ran=False)
@@ -291,11 +309,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         most = progress.most if progress.larger else None
         known = job.defects_for(instance.sizes) if job.unsure and not first else []
         got = job.run(instance, "exact", domain, want, sanitize=first or job.unsure, known=known, most=most)
-        if (
-            endless(got)
-            and not endless(got, certainly=True)
-            and (progress.larger or _is_long(job, instance, want, got))
-        ):
+        if cut_short(got) and (progress.larger or _is_long(job, instance, want, got)):
             return _Tried(ran=False)
     except KtcError as e:
         if e.code == "E-INTERP-TYPE":
@@ -329,6 +343,11 @@ def _is_long(job: Job, instance: Instance, want: RunResult, got: RunResult) -> b
 def endless(result: RunResult, certainly: bool = False) -> bool:
     """Whether a run did not end; ``certainly``: whether it never would have, instead of being cut short."""
     return any(f.kind == "fuel" and (f.certain or not certainly) for f in result.findings)
+
+
+def cut_short(result: RunResult) -> bool:
+    """Whether a run took more statements than it had: it might have ended."""
+    return endless(result) and not endless(result, certainly=True)
 
 
 def _summary(job: Job, progress: _Progress) -> str:

@@ -210,6 +210,8 @@ class _Shape:
         if not (_int(to) and _int(x.type)):
             return _literal(e)
         assert isinstance(to, Scalar) and isinstance(x.type, Scalar)
+        if isinstance(x, Cast) and x.x.type == BOOL:  # 0 or 1 in every type
+            return replace(e, x=x.x)
         if isinstance(x, Cast) and _int(x.x.type) and (x.to.bits >= to.bits or _preserves(x)):  # type: ignore[attr-defined]
             return self.cast(replace(e, x=x.x))
         if isinstance(x, Binary) and x.op in RING and to.bits <= x.type.bits:

@@ -7,11 +7,12 @@ anything else stays as it is, and differs from the program.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from ktc.backends.opencl.opencl_collectives import LOOP_TYPES, SPACES, atomic_loop
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import Binary, Cast, Const, Expr, Stmt, Store, Sym
+from ktc.ir.nodes import Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, Var
 from ktc.ir.types import BOOL, U8, Ptr, Scalar
 from ktc.ir.walk import map_body
 
@@ -38,9 +39,14 @@ def is_flag(printed: Sym, read: Sym) -> bool:
     return (mine, other) == (BOOL, U8)
 
 
-def as_printed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """``body`` as it was read, without what OpenCL's spelling adds to the program."""
-    return map_body(body, _stored, _shifted)
+def as_printed(body: tuple[Stmt, ...], flags: Set[Sym]) -> tuple[Stmt, ...]:
+    """``body`` as it was read, without what OpenCL's spelling adds to the program; ``flags`` arrive in bytes."""
+
+    def plain(e: Expr) -> Expr:
+        read = e.buffer if isinstance(e, Load) else e.sym if isinstance(e, Var) else None
+        return Cast(U8, e, "implicit") if read in flags and e.type == BOOL else _shifted(e)
+
+    return map_body(body, _stored, plain)
 
 
 def _stored(s: Stmt) -> Stmt:

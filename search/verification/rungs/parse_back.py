@@ -13,7 +13,6 @@ from itertools import zip_longest
 
 from ktc.backends import emit
 from ktc.backends.base import Emitted
-from ktc.backends.hip.hip_helpers import DOUBLE_TO_HALF
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Cast, InlineAsm, Sym, fresh
@@ -24,16 +23,13 @@ from ktc.ir.walk import all_exprs, declared, rename, walk
 from ktc.search.verification.job import Outcome
 from ktc.search.verification.verdict import Failure
 
+from .helper_meanings import with_meanings
 from .normal_form import normal
 from .opencl_small_floats import TakenForFloat, by_their_bits, plainly, with_small_floats
 from .opencl_storage import as_printed, is_flag, with_atomics
 
 READABLE = ("cuda", "hip", "opencl")
 """Languages that the front-end reads."""
-
-
-_ITS_MEANING = "__device__ inline __half double_to_half(double x) { return __double2half(x); }"
-"""What HIP's function does in two steps, as the front-end knows it."""
 
 
 def read_back(code: Emitted) -> Kernel:
@@ -46,7 +42,7 @@ def read_back(code: Emitted) -> Kernel:
 
     name = f"<{code.target} text of {code.entry}>"
     opencl = code.target.startswith("opencl")
-    text = with_small_floats(with_atomics(code.text)) if opencl else code.text.replace(DOUBLE_TO_HALF, _ITS_MEANING)
+    text = with_small_floats(with_atomics(code.text)) if opencl else with_meanings(code.text)
     read = load(text, name=name, kernel=code.entry, dialect=code.target)
     printed = code.kernel
     names = _sized_at_launch(printed, read)
@@ -55,18 +51,20 @@ def read_back(code: Emitted) -> Kernel:
     if len(given) != len(signature):
         message = f"the printed text takes {len(given)} parameters, the kernel {len(signature)}"
         raise KtcError("E-READ-BACK", message, read.loc)
-    params = []
+    params, flags = [], set()
     theirs = iter(given)
     for p in printed.params:
         if not p.host:
             other = next(theirs).sym
-            sym = p.sym if opencl and is_flag(p.sym, other) else replace(p.sym, type=other.type)
+            if flag := opencl and is_flag(p.sym, other):
+                flags.add(p.sym)
+            sym = p.sym if flag else replace(p.sym, type=other.type)
             names[other] = sym
             p = replace(p, sym=sym)
         params.append(p)
     body = rename(plainly(read.body) if opencl else read.body, names)
     if opencl:
-        body = as_printed(body)
+        body = as_printed(body, flags)
     return printed.with_(params=tuple(params), body=body, knobs=printed.knobs, loc=read.loc)
 
 

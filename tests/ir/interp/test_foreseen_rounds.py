@@ -62,3 +62,18 @@ def test_a_run_that_a_finding_may_end_is_gone_through() -> None:
 
     wrong = "for (int i = 0; i < n; ++i) { sum += i < 200 ? 1.0f : y[i]; sum += 1.0f; }"
     assert [f.kind for f in ran(wrong, sanitize=True, fatal=fatal).findings] == ["out-of-bounds"]
+
+
+def test_a_statement_costs_by_its_lanes() -> None:
+    """A run is worth a time, and a statement of a large launch takes that of many of a small one."""
+    body = "for (int i = 0; i < 500; ++i) { sum += 1.0f; if (i == 1000) break; }"
+    steps = []
+    for blocks in (1, 8, 64):
+        launch = Launch((i32(blocks), i32(1), i32(1)), (i32(256), i32(1), i32(1)))
+        kernel = load(KERNEL.replace("LOOP", body), name="k.cu").with_(launch=launch)
+        args = {"y": np.zeros(256, np.float32), "x": np.full(1, 1, np.int32), "n": 1, "m": 1}
+        assert run(kernel, args, domain="float", sanitize=False).ended
+        short = run(kernel, args, domain="float", sanitize=False, most_cost=300.0)
+        assert not short.ended
+        steps.append(short.steps)
+    assert steps[0] > 1.5 * steps[1] > 3 * steps[2]

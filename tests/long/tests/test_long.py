@@ -45,6 +45,23 @@ def test_what_fails_is_no_success(tmp_path: Path) -> None:
     assert row["ok"] is False and "**no**" in long.table([row])
 
 
+SLOW = """
+import signal, sys, time
+def said(*_):
+    print('{"cases": 2}')
+    sys.exit(0)
+signal.signal(signal.SIGTERM, said)
+print("begun", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_part_that_takes_too_long_says_what_it_has_found() -> None:
+    part = Part("slow", "", ("tests/long",), lambda p, s: [sys.executable, "-c", SLOW], of("cases"), minutes=1)
+    ok, figures, note = long.run(part.command(part, settings(Path())), 1.0, part)
+    assert ok and figures == {"cases": 2} and note == "stopped after 1 s"
+
+
 def test_parts_without_their_trees_say_so(tmp_path: Path) -> None:
     absent = [p for p in PARTS if p.needs is not None]
     assert absent

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -202,6 +204,30 @@ def test_a_slow_subject_keeps_no_other_out_of_the_log(tmp_path: Path, monkeypatc
     records = run_campaign(Plan(subjects=4), jobs=2, log=log)
     assert [r["subject"] for r in records] == [0, 1, 2, 3]
     assert json.loads(log.read_text().splitlines()[0])["subject"] != 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_told_to_stop_it_says_what_it_has_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    """A time limit's SIGTERM ended a campaign without a word; the log was all there was, and no verdict on it."""
+    log = tmp_path / "runs.jsonl"
+
+    def endless(plan: Plan, number: int) -> list[dict]:
+        if number == 2:
+            while not log.exists() or len(log.read_text().splitlines()) < 2:
+                time.sleep(0.01)
+            os.kill(os.getppid() if jobs > 1 else os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        return [{"type": "subject", "subject": number, "status": "TESTED"}]
+
+    monkeypatch.setattr(campaign, "one_subject", endless)
+    start = time.perf_counter()
+    found = run_campaign(Plan(subjects=9), jobs, log)
+    assert time.perf_counter() - start < 30
+    assert {r["subject"] for r in found} >= {0, 1} and 2 not in {r["subject"] for r in found}
+    monkeypatch.setattr(
+        campaign, "one_subject", lambda plan, n: [{"type": "subject", "subject": n, "status": "TESTED"}]
+    )
+    assert {r["subject"] for r in run_campaign(Plan(subjects=9), 1, log)} == set(range(9))
 
 
 def test_the_command_reports_in_json(capsys: pytest.CaptureFixture[str]) -> None:

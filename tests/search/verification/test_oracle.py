@@ -38,10 +38,10 @@ def test_an_instance_that_is_too_long_is_run_for_its_length_alone(monkeypatch) -
     asked: list[int] = []
     run = o.run
 
-    def noted(sizes, domain, data, fuel=1 << 30):
+    def noted(sizes, domain, data, fuel=1 << 30, *cost):
         if domain == "int" and sizes["d"] == 4000:
             asked.append(fuel)
-        return run(sizes, domain, data, fuel)
+        return run(sizes, domain, data, fuel, *cost)
 
     monkeypatch.setattr(o, "run", noted)
     chosen = [Instance({**SIZES, "d": 300 + j}, 300 + j) for j in range(5)] + [Instance({"n": 3, "d": 4000}, 4000)]

@@ -20,7 +20,7 @@ from ktc.ir.interp.domains.field_calls import FIELD_CALLS
 from ktc.ir.interp.domains.powers import inverses, power_of
 from ktc.ir.interp.domains.roundings import counts
 from ktc.ir.text import parse_kernel
-from ktc.ir.types import F16, F32, F64, I32, U32, Scalar
+from ktc.ir.types import BF16, E4M3, F16, F32, F64, I32, U8, U32, Scalar
 from tests.ir.interp.interp_samples import kernel
 
 EXACT = [domain_named("int"), domain_named("field")]
@@ -362,3 +362,32 @@ def test_patterns_in_the_upper_half_of_64_bits_are_patterns() -> None:
     found = given.named(F64, hashes, numbers, numbers)
     assert found.dtype == np.uint64 and len(set(found.tolist())) == 3
     assert given.read(F64, found, np.zeros(3, np.int64)).tolist() == [7, 9, 11]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("t", [E4M3, F16, F32])
+@pytest.mark.parametrize("name", ["int", "field"])
+def test_a_pattern_that_was_read_as_a_number_is_that_numbers(name: str, t: Scalar) -> None:
+    """A text may leave out both conversions: the bits come back as they were."""
+    domain, word = domain_named(name), Scalar("uint", t.bits)
+    bits = np.random.default_rng(3).permutation(1 << 16)[:200].astype(f"u{t.bits // 8}")
+    assert np.array_equal(domain.bitcast(domain.bitcast(bits, word, t), t, word), bits)
+
+
+@pytest.mark.parametrize("name", ["int", "field"])
+def test_numbers_become_narrow_integers_by_way_of_wide_ones(name: str) -> None:
+    """As the machine converts floats of 32 bits, in the text of one language and in that of another."""
+    domain = domain_named(name)
+    x = domain.encode(np.array([300.0, -1.0, 65541.0]), F32)
+    assert domain.float_cast(x, F32, U8).tolist() == [44, 0, 5]
+    assert domain.float_cast(x, F16, U8).tolist() == [255, 0, 255]
+
+
+def test_a_conversion_to_a_type_that_holds_the_number_is_no_rounding() -> None:
+    domain = domain_named("roundings")
+    narrow = domain.float_cast(domain.encode(np.array([0.3]), F32), F32, E4M3)
+    assert counts(domain.float_cast(domain.float_cast(narrow, E4M3, F32), F32, F16)) == counts(narrow) == 1
+    small, large = np.array([200], np.int32), np.array([(1 << 24) + 1], np.int32)
+    for x, rounded in ((small, 0), (large, 1)):
+        direct = domain.float_cast(x, I32, BF16)
+        assert counts(direct) == rounded
+        assert counts(domain.float_cast(domain.float_cast(x, I32, F32), F32, BF16)) == 2 * rounded

@@ -76,11 +76,11 @@ def test_what_is_too_long_for_a_candidate_is_not_run_to_its_end_for_the_original
     usual, against = Oracle.run, Job.run
 
     def original(
-        self: Oracle, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL
+        self: Oracle, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL, *cost: float
     ) -> RunResult:
         key = tuple(sizes.values())
         allowed[key] = max(fuel, allowed.get(key, 0))
-        return usual(self, sizes, domain, data, fuel)
+        return usual(self, sizes, domain, data, fuel, *cost)
 
     def candidate(self: Job, instance: Instance, *a: Any, **more: Any) -> RunResult:
         compared.add(tuple(instance.sizes.values()))
