@@ -107,14 +107,22 @@ def rejoined(body: Body, made: set[Sym]) -> Body:
             mine = {a.sym for a in last.then if isinstance(a, Assign) and a.sym in made}
             bare = [k for k, d in enumerate(out) if isinstance(d, Decl) and d.init is None and d.sym in mine]
             if mine and len(bare) == len(mine) and not assigned(last.then) & used(s.cond):
-                then = tuple(
-                    Decl(a.sym, a.value, loc=a.loc) if isinstance(a, Assign) and a.sym in mine else a for a in last.then
-                )
-                out[-1] = dataclasses.replace(last, then=(*then, *s.then))
+                out[-1] = dataclasses.replace(last, then=(*_declared(last.then, mine), *s.then))
                 out = [d for k, d in enumerate(out) if k not in bare]
                 continue
         out.append(s)
     return tuple(out)
+
+
+def _declared(body: Body, syms: set[Sym]) -> Iterator[Stmt]:
+    """``body`` with a declaration of each of ``syms`` in the place of its first assignment, or in front."""
+    left = set(syms)
+    for s in body:
+        new = mentions(s) & left
+        left -= new
+        here = isinstance(s, Assign) and s.sym in new and s.sym not in used(s.value)
+        yield from (Decl(v, None) for v in sorted(new, key=lambda v: v.id) if not here or v != s.sym)
+        yield Decl(s.sym, s.value, loc=s.loc) if isinstance(s, Assign) and here else s
 
 
 def _assigned_instead(s: Stmt, syms: set[Sym]) -> Stmt | None:

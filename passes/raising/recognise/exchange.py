@@ -68,13 +68,14 @@ from ktc.passes.raising.normalise.exchange_form import (
 from ktc.passes.raising.normalise.extremes import with_extremes
 from ktc.passes.raising.normalise.postponed import postponed
 from ktc.passes.raising.normalise.privates import recomputable
+from ktc.passes.raising.normalise.sweeps.searched_places import places_searched
 from ktc.passes.raising.normalise.sweeps.split_moments import moments_apart
 from ktc.passes.raising.normalise.sweeps.split_sweeps import swept_twice
 from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 
 from .agreed_values import Agreed
-from .exchange_meanings import Below, Meaning, Prefix, Steps
+from .exchange_meanings import Below, Meaning, Picked, Prefix, Steps
 from .exchange_probe import Cell, Probe
 from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
 from .statement_kinds import threads_in
@@ -95,6 +96,7 @@ class Exchange:
         self.regions: list[Region] = []
         self.algebraic = False  # whether something holds by rational arithmetic only
         self.online = False  # whether sums below maxima are joined
+        self.picked = False  # whether places go with extremes
 
     def replaced(self, body: Body) -> Body:
         """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
@@ -109,6 +111,8 @@ class Exchange:
         body = self._list(body)
         if self.algebraic:
             body = moments_apart(without_dead(body))
+        if self.picked:
+            body = places_searched(without_dead(body), varying)
         return swept_twice(without_dead(body)) if self.online else body
 
     def _normal(self, body: Body) -> Body:
@@ -304,6 +308,7 @@ class Exchange:
             rest = (named, *rest) if again else substitute(rest, {v: result})
         self.algebraic |= any(m.algebraic for m in outcome.values())
         self.online |= any(isinstance(m, Below) for m in outcome.values())
+        self.picked |= any(isinstance(m, Picked) for m in outcome.values())
         loc = next((s.loc for s in region if s.loc), None)
         dist = tuple(Level("thread", n, a) for a, n in self.team.items())
         scans = list(steps.running(product(list(self.team.values())), (*dist, Level("seq")), loc))
