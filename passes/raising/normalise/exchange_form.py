@@ -120,9 +120,9 @@ def _declared(body: Body, syms: set[Sym]) -> Iterator[Stmt]:
     for s in body:
         new = mentions(s) & left
         left -= new
-        here = isinstance(s, Assign) and s.sym in new and s.sym not in used(s.value)
-        yield from (Decl(v, None) for v in sorted(new, key=lambda v: v.id) if not here or v != s.sym)
-        yield Decl(s.sym, s.value, loc=s.loc) if isinstance(s, Assign) and here else s
+        named = s if isinstance(s, Assign) and s.sym in new and s.sym not in used(s.value) else None
+        yield from (Decl(v) for v in sorted(new, key=lambda v: v.id) if named is None or v != named.sym)
+        yield s if named is None else Decl(named.sym, named.value, loc=s.loc)
 
 
 def _assigned_instead(s: Stmt, syms: set[Sym]) -> Stmt | None:

@@ -104,3 +104,81 @@ def test_what_each_thread_found_may_be_asked_for() -> None:
     text = text.replace("float* most,", "float* most, float* own,").replace("(x, most,", "(x, most, own,")
     _, outcome = raised(text)
     assert "(at)" not in print_kernel(outcome.kernel)
+
+
+TREES = {
+    "halves first": "for (int w = 64; w > 0; w /= 2) {{ if (t < w && {0}) {1} __syncthreads(); }}",
+    "neighbours first": "for (int w = 1; w < 128; w *= 2) {{ if (t % (2 * w) == 0 && {0}) {1} __syncthreads(); }}",
+    "later ones first": "for (int w = 64; w > 0; w /= 2) {{ if (t < w && {2}) {1} __syncthreads(); }}",
+}
+TREE = """
+__global__ void place(const float* x, float* __restrict__ most, int* __restrict__ where, int cols) {
+  __shared__ float vs[128];
+  __shared__ int as[128];
+  int row = blockIdx.x, t = threadIdx.x;
+  float best = -1.0f;
+  int at = 0;
+  for (int c = t; c < cols; c += 128) {
+    float v = fabsf(x[row * cols + c]);
+    STEP
+  }
+  vs[t] = best; as[t] = at;
+  __syncthreads();
+  JOIN
+  if (t == 0) { most[row] = vs[0]; where[row] = as[0]; }
+}
+void go(const float* x, float* most, int* where, int rows, int cols) {
+  place<<<rows, 128>>>(x, most, where, cols);
+}
+"""
+BRANCH = "if (v > best) { best = v; at = c; }"
+CHOICES = "at = v > best ? c : at; best = v > best ? v : best;"
+
+
+@pytest.mark.parametrize("step", [BRANCH, CHOICES], ids=["branch", "choices"])
+@pytest.mark.parametrize("tree", TREES)
+def test_equal_elements_are_told_apart_as_the_threads_of_the_source_do(tree: str, step: str) -> None:
+    """Which thread takes precedence is part of the one reduction: schedules leave the element that the source does."""
+    join = TREES[tree].format("vs[t + w] > vs[t]", "{ vs[t] = vs[t + w]; as[t] = as[t + w]; }", "vs[t + w] >= vs[t]")
+    kernel, outcome = raised(TREE.replace("STEP", step).replace("JOIN", join))
+    assert [[a.op for a in s.accs] for s in walk(outcome.kernel.body) if isinstance(s, Reduce)] == [["max", "at"]]
+    again = apply_script(outcome.kernel, parse_script("distribute{loop=c map=[unroll 2, thread.x 32, seq]}")).kernel
+    x = np.random.default_rng(8).integers(-3, 4, (9, 300)).astype(np.float32)
+    want = ran(kernel, x)
+    for form in (outcome.kernel, again):
+        for got, wanted in zip(ran(form, x), want):
+            np.testing.assert_array_equal(got, wanted)
+
+
+PAIRS = """
+struct Found { float value; TYPE place; };
+__device__ Found better(Found a, Found b) {
+  return b.value > a.value || (b.value == a.value && b.place < a.place) ? b : a;
+}
+__global__ void place(const float* x, float* __restrict__ most, TYPE* __restrict__ where, int cols) {
+  __shared__ Found part[4];
+  int row = blockIdx.x;
+  Found f{-INFINITY, 0};
+  for (int c = threadIdx.x; c < cols; c += 128) f = better(f, Found{x[row * cols + c], c});
+  for (int d = 16; d > 0; d /= 2) {
+    Found o;
+    o.value = __shfl_down_sync(0xffffffffu, f.value, d);
+    o.place = __shfl_down_sync(0xffffffffu, f.place, d);
+    f = better(f, o);
+  }
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = f;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int w = 1; w < 4; ++w) f = better(f, part[w]);
+    most[row] = f.value;
+    where[row] = f.place;
+  }
+}
+void go(const float* x, float* most, TYPE* where, int rows, int cols) { place<<<rows, 128>>>(x, most, where, cols); }
+"""
+
+
+@pytest.mark.parametrize("place", ["int", "long long"])
+def test_pairs_in_structs(place: str) -> None:
+    _, outcome = raised(PAIRS.replace("TYPE", place))
+    assert [[a.op for a in s.accs] for s in walk(outcome.kernel.body) if isinstance(s, Reduce)] == [["max", "at"]]
