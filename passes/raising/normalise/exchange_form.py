@@ -12,16 +12,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 
+from ktc.ir.analysis.accumulators import combining, operands
 from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     Assign,
     Atomic,
     Barrier,
-    Binary,
     Body,
     Break,
-    Call,
     Continue,
     Decl,
     Expr,
@@ -266,21 +265,10 @@ def _totals(e: Expr) -> Iterator[Expr]:
 
 
 def _is_total(e: Expr | None) -> bool:
-    op = _combining(e)
-    cells = _operands(e, op) if e is not None and op else []
+    op = combining(e)
+    cells = operands(e, op) if e is not None and op else []
     of_one = all(isinstance(x, Load) and x.width == 1 and all(map(is_const, x.index)) for x in cells)
     return bool(cells) and of_one and len({x.buffer for x in cells if isinstance(x, Load) and is_shared(x.buffer)}) == 1
-
-
-def _combining(e: Expr | None) -> str:
-    """The operation by which ``e`` puts two values together, if in any order; else ''."""
-    if isinstance(e, Call):
-        return e.fn if e.fn in ("min", "max") and len(e.args) == 2 else ""
-    return e.op if isinstance(e, Binary) and e.op in ("+", "*", "&", "|", "^") else ""
-
-
-def _operands(e: Expr, op: str) -> list[Expr]:
-    return [y for x in children(e) for y in _operands(x, op)] if _combining(e) == op else [e]
 
 
 def _waits(s: Stmt) -> bool:

@@ -50,6 +50,7 @@ from .nested_reductions import joined_reduction
 from .offsets import over_offsets
 from .sweeps.chunks_and_rest import shared_out_evenly
 from .sweeps.constant_sums import without_constant_sums
+from .sweeps.whole_scans import with_whole_scans
 
 MOST_ADDED = 1 << 16
 """Numbers up to which a constant is an offset or a stride, not one of a hash that is to wrap."""
@@ -61,7 +62,7 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     body = map_body(body, _plainer, _plain_index)
     body = map_body(map_body(body, _strided), joined_reduction)
     body = signed_sums(map_body(merged(signed_sums(without_dead(body)), counted), keep, simplify_casts))
-    body = without_implied(map_body(body, _strided))  # a guard may have stood before a strided loop
+    body = without_implied(with_whole_scans(map_body(body, _strided)))  # a guard may have stood before a strided loop
     body = map_body(without_dead(map_body(body, _strided)), without_constant_sums)  # or around it
     return over_offsets(without_dead(body))
 

@@ -79,6 +79,7 @@ from .exchange_meanings import Below, Earliest, Meaning, Picked, Prefix
 from .exchange_probe import Cell, Probe
 from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
 from .exchange_steps import Steps
+from .running_values import named_running_values
 from .statement_kinds import threads_in
 from .tie_orders import Order
 
@@ -140,7 +141,7 @@ class Exchange:
             body = with_extremes(body) if own else body
             body, temps = temporaries(body)
             self.made |= more | own | temps
-            return bubbled(named_totals(body))
+            return bubbled(named_totals(named_running_values(body)))
 
         return one(body, frozenset())
 
