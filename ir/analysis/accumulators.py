@@ -60,6 +60,21 @@ def combine(op: str, a: Expr, b: Expr) -> Expr:
     return Binary(op, a, b)
 
 
+def combining(e: Expr | None) -> str:
+    """The operation by which ``e`` puts two values together, if in any order; else ''."""
+    if isinstance(e, Call):
+        return e.fn if e.fn in ("min", "max") and len(e.args) == 2 else ""
+    return e.op if isinstance(e, Binary) and e.op in ("+", "*", "&", "|", "^") else ""
+
+
+def operands(e: Expr, op: str) -> list[Expr]:
+    """What ``e`` puts together by ``op``."""
+    if combining(e) != op:
+        return [e]
+    parts = e.args if isinstance(e, Call) else (e.a, e.b) if isinstance(e, Binary) else ()
+    return [y for x in parts for y in operands(x, op)]
+
+
 def together(accs: Sequence[Acc]) -> list[tuple[Acc, ...]]:
     """``accs`` in the groups that are combined as one: each alone, or a key with the ``at`` right after it."""
     out: list[tuple[Acc, ...]] = []
@@ -126,6 +141,6 @@ def is_own_place(s: Reduce, at: Acc) -> bool:
 
 
 __all__ = [
-    "AT", "BETTER", "beats", "identity", "in_two_sweeps", "is_identity", "is_own_place", "joins", "misplaced",
-    "together",
+    "AT", "BETTER", "beats", "combine", "combining", "identity", "in_two_sweeps", "is_identity", "is_own_place",
+    "joins", "misplaced", "operands", "together",
 ]  # fmt: skip

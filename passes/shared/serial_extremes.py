@@ -18,7 +18,7 @@ keep the first, as the source does, so that lowered programs leave its bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ktc.ir.analysis.accumulators import AT, BETTER, identity
@@ -49,6 +49,8 @@ from ktc.ir.purity import is_removable
 from ktc.ir.types import I64, U64, Scalar
 from ktc.ir.walk import assigned, declared, map_expr, stmt_exprs, substitute_expr, used, walk
 
+from .conditional_updates import with_conditionals
+
 OPERATION = {sign: op for op, sign in BETTER.items()}
 
 
@@ -66,12 +68,14 @@ class Search:
         return {self.best, *(s for s, _ in self.kept)}
 
 
-def searches(loop: For) -> tuple[Body, list[Search]]:
-    """The body of ``loop`` without its searches, and those."""
+def searches(loop: For, first: Container[Sym] = frozenset()) -> tuple[Body, list[Search]]:
+    """The body of ``loop`` without its searches, and those. ``first``: places that searches begin with, where no
+    iteration has a lower one: what they do about equal keys says nothing then."""
     rest: list[Stmt] = []
     found: list[Search] = []
+    loop = replace(loop, body=with_conditionals(loop.body))
     for k, s in enumerate(loop.body):
-        search = _search(loop, s, k)
+        search = _search(loop, _without_ties(s, first), k)
         if search is None:
             rest.append(s)
         else:
@@ -181,6 +185,17 @@ def _search(loop: For, s: Stmt, at: int) -> Search | None:
         return None
     value = key if guard is None else Select(guard, key, identity(op, best.type))  # type: ignore[arg-type]
     return Search(best, op, value, tuple((sym, e) for sym, e in kept.items() if e is not None))
+
+
+def _without_ties(s: Stmt, first: Container[Sym]) -> Stmt:
+    """``s`` without what it says of equal keys: that the lower place counts, which is the one that is kept."""
+    if isinstance(s, If) and isinstance(s.cond, Binary) and s.cond.op == "||":
+        match s.cond.b:
+            case Binary("&&", Binary("==", a, b), Binary("<", place, Var(at))) if at in first:
+                strict = any(s.cond.a == Binary(sign, x, y) for sign in OPERATION for x, y in ((a, b), (b, a)))
+                taken = any(isinstance(x, Assign) and x.sym == at and x.value == place for x in s.then)
+                return replace(s, cond=s.cond.a) if strict and taken else s
+    return s
 
 
 def _comparisons(cond: Expr) -> Iterator[tuple[Sym, str, Expr, Expr | None]]:

@@ -14,6 +14,7 @@ from ktc.ir.frontend.lowering.declarations.parameters import Parameters
 from ktc.ir.frontend.lowering.expressions.bit_moves import plain_moves
 from ktc.ir.frontend.lowering.memory.cached_loads import plainly_loaded
 from ktc.ir.frontend.lowering.memory.copied_members import without_unseen_copies
+from ktc.ir.frontend.lowering.memory.field_arrays import with_field_arrays
 from ktc.ir.frontend.lowering.memory.member_arrays import without_member_arrays
 from ktc.ir.frontend.lowering.memory.null_uses import needed_only
 from ktc.ir.frontend.lowering.memory.object_elements import with_object_elements
@@ -111,6 +112,7 @@ class KernelLowering(Parameters):
         body = needed_only(body) if self.null_uses else body
         body = without_unused_addresses(body) if self.shared_places else body
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
+        body = with_field_arrays(body)
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         params, body = _writable((*params, *self.globals.values()), body, self.const_cast_away)

@@ -7,7 +7,8 @@
       y[t] = x[t] - mean[0]                           y[t] = x[t] - mean
 
 One thread of the source stores it, and all read it behind a barrier. In parallel form that is a statement of the block:
-as a value it takes part in several rows beside each other, each with its own.
+as a value it takes part in several rows beside each other, each with its own. One that loops of the block change, what
+a sum has come to so far, is a variable.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, Load, Par, Reduce, Scan, Stmt, Store, Sym, Var, bodies, fresh
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, declared, keep, map_body, map_stmt_exprs, used_in, walk, with_list_around
 
@@ -28,9 +29,8 @@ def with_block_values(body: Body) -> Body:
     for array in list(_arrays(body)):
         first = next((s for s in walk(body) if isinstance(s, Store) and s.buffer == array), None)
         if first is not None:
-            changed = with_list_around(body, first, partial(_valued, array, first))
-            if changed is not None and not _is_touched(changed, array):
-                body = changed
+            forms = (with_list_around(body, first, partial(made, array, first)) for made in (_valued, _variable))
+            body = next((b for b in forms if b is not None and not _is_touched(b, array)), body)
     return body
 
 
@@ -54,6 +54,21 @@ def _valued(array: Sym, first: Store, before: Body, behind: Body) -> Body:
         else:
             out += map_body((s,), keep, read)
     return tuple(out)
+
+
+def _variable(array: Sym, first: Store, before: Body, behind: Body) -> Body:
+    """The list around ``first`` with a variable in place of ``array``, of which it is the first value, where nothing
+    else changes that than what the whole block does."""
+    value = fresh(array.name, array.type.elem)  # type: ignore[attr-defined]
+    spread = {id(x) for s in walk(behind) if isinstance(s, Par | Reduce | Scan) for b in bodies(s) for x in walk(b)}
+
+    def on(s: Stmt) -> Stmt:
+        if not isinstance(s, Store) or s.buffer != array or id(s) in spread:
+            return s
+        return Assign(value, s.value, loc=s.loc, comments=s.comments)
+
+    stored = map_body(map_body(behind, on), keep, _Read(array, value))
+    return (*before, Decl(value, first.value, loc=first.loc, comments=first.comments), *stored)
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 
+from ktc.ir.analysis.accumulators import combining, operands
 from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     Assign,
     Atomic,
     Barrier,
-    Binary,
     Body,
     Break,
-    Call,
     Continue,
     Decl,
     Expr,
@@ -107,14 +106,22 @@ def rejoined(body: Body, made: set[Sym]) -> Body:
             mine = {a.sym for a in last.then if isinstance(a, Assign) and a.sym in made}
             bare = [k for k, d in enumerate(out) if isinstance(d, Decl) and d.init is None and d.sym in mine]
             if mine and len(bare) == len(mine) and not assigned(last.then) & used(s.cond):
-                then = tuple(
-                    Decl(a.sym, a.value, loc=a.loc) if isinstance(a, Assign) and a.sym in mine else a for a in last.then
-                )
-                out[-1] = dataclasses.replace(last, then=(*then, *s.then))
+                out[-1] = dataclasses.replace(last, then=(*_declared(last.then, mine), *s.then))
                 out = [d for k, d in enumerate(out) if k not in bare]
                 continue
         out.append(s)
     return tuple(out)
+
+
+def _declared(body: Body, syms: set[Sym]) -> Iterator[Stmt]:
+    """``body`` with a declaration of each of ``syms`` in the place of its first assignment, or in front."""
+    left = set(syms)
+    for s in body:
+        new = mentions(s) & left
+        left -= new
+        named = s if isinstance(s, Assign) and s.sym in new and s.sym not in used(s.value) else None
+        yield from (Decl(v) for v in sorted(new, key=lambda v: v.id) if named is None or v != named.sym)
+        yield s if named is None else Decl(named.sym, named.value, loc=s.loc)
 
 
 def _assigned_instead(s: Stmt, syms: set[Sym]) -> Stmt | None:
@@ -258,21 +265,10 @@ def _totals(e: Expr) -> Iterator[Expr]:
 
 
 def _is_total(e: Expr | None) -> bool:
-    op = _combining(e)
-    cells = _operands(e, op) if e is not None and op else []
+    op = combining(e)
+    cells = operands(e, op) if e is not None and op else []
     of_one = all(isinstance(x, Load) and x.width == 1 and all(map(is_const, x.index)) for x in cells)
     return bool(cells) and of_one and len({x.buffer for x in cells if isinstance(x, Load) and is_shared(x.buffer)}) == 1
-
-
-def _combining(e: Expr | None) -> str:
-    """The operation by which ``e`` puts two values together, if in any order; else ''."""
-    if isinstance(e, Call):
-        return e.fn if e.fn in ("min", "max") and len(e.args) == 2 else ""
-    return e.op if isinstance(e, Binary) and e.op in ("+", "*", "&", "|", "^") else ""
-
-
-def _operands(e: Expr, op: str) -> list[Expr]:
-    return [y for x in children(e) for y in _operands(x, op)] if _combining(e) == op else [e]
 
 
 def _waits(s: Stmt) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from functools import reduce
 
-from ktc.ir.analysis.accumulators import is_identity
+from ktc.ir.analysis.accumulators import AT, is_identity
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import cast, fold_node, i32, mul, simplify
@@ -38,9 +38,10 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, refresh, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.passes.raising.recognise.implied import without_implied
-from ktc.passes.shared.accumulations import accumulations, always_updated
+from ktc.passes.shared.accumulations import Accumulation, accumulations, always_updated
 from ktc.passes.shared.equal_integers import same
 from ktc.passes.shared.loop_bounds import upper_bound
+from ktc.passes.shared.serial_extremes import searches
 
 from .block_values import with_block_values
 from .fixed_rounds import over_elements
@@ -49,6 +50,7 @@ from .nested_reductions import joined_reduction
 from .offsets import over_offsets
 from .sweeps.chunks_and_rest import shared_out_evenly
 from .sweeps.constant_sums import without_constant_sums
+from .sweeps.whole_scans import with_whole_scans
 
 MOST_ADDED = 1 << 16
 """Numbers up to which a constant is an offset or a stride, not one of a hash that is to wrap."""
@@ -60,7 +62,7 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     body = map_body(body, _plainer, _plain_index)
     body = map_body(map_body(body, _strided), joined_reduction)
     body = signed_sums(map_body(merged(signed_sums(without_dead(body)), counted), keep, simplify_casts))
-    body = without_implied(map_body(body, _strided))  # a guard may have stood before a strided loop
+    body = without_implied(with_whole_scans(map_body(body, _strided)))  # a guard may have stood before a strided loop
     body = map_body(without_dead(map_body(body, _strided)), without_constant_sums)  # or around it
     return over_offsets(without_dead(body))
 
@@ -273,10 +275,13 @@ def _strided_reduce(s: Reduce) -> Stmt:
     loop = s.body[-1]
     assert isinstance(loop, For)
     bounds = _bounds(loop, s)
-    split = accumulations(always_updated(loop.body), joined=True)
+    plain, found = searches(loop) if any(a.op == AT for a in s.accs) else (loop.body, [])
+    split = accumulations(always_updated(plain), joined=True)
     if bounds is None or split is None:
         return s
     inner, sums = split
+    for f in found:
+        sums += [Accumulation(f.best, f.op, f.key), *(Accumulation(v, AT, e) for v, e in f.kept)]
     by_sym = {a.sym: a for a in sums}
     starts = {d.sym: d for d in s.body[:-1] if isinstance(d, Decl)}
     if len(starts) != len(s.body) - 1 or set(starts) != set(by_sym) or s.var in used_in(loop.body):

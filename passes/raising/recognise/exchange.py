@@ -68,16 +68,20 @@ from ktc.passes.raising.normalise.exchange_form import (
 from ktc.passes.raising.normalise.extremes import with_extremes
 from ktc.passes.raising.normalise.postponed import postponed
 from ktc.passes.raising.normalise.privates import recomputable
+from ktc.passes.raising.normalise.sweeps.searched_places import places_searched
 from ktc.passes.raising.normalise.sweeps.split_moments import moments_apart
 from ktc.passes.raising.normalise.sweeps.split_sweeps import swept_twice
 from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 
 from .agreed_values import Agreed
-from .exchange_meanings import Below, Meaning, Prefix, Steps
+from .exchange_meanings import Below, Earliest, Meaning, Picked, Prefix
 from .exchange_probe import Cell, Probe
 from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
+from .exchange_steps import Steps
+from .running_values import named_running_values
 from .statement_kinds import threads_in
+from .tie_orders import Order
 
 MAX_ENDS = 64
 
@@ -95,6 +99,8 @@ class Exchange:
         self.regions: list[Region] = []
         self.algebraic = False  # whether something holds by rational arithmetic only
         self.online = False  # whether sums below maxima are joined
+        self.picked = False  # whether places go with extremes
+        self.orders: dict[Sym, Order] = {}  # of ties, by what holds the least rank
 
     def replaced(self, body: Body) -> Body:
         """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
@@ -109,6 +115,8 @@ class Exchange:
         body = self._list(body)
         if self.algebraic:
             body = moments_apart(without_dead(body))
+        if self.picked:
+            body = places_searched(without_dead(body), varying, self.orders)
         return swept_twice(without_dead(body)) if self.online else body
 
     def _normal(self, body: Body) -> Body:
@@ -133,7 +141,7 @@ class Exchange:
             body = with_extremes(body) if own else body
             body, temps = temporaries(body)
             self.made |= more | own | temps
-            return bubbled(named_totals(body))
+            return bubbled(named_totals(named_running_values(body)))
 
         return one(body, frozenset())
 
@@ -239,9 +247,13 @@ class Exchange:
         """What ``values`` and ``cells`` are at the end of ``region``, as far as each is something that is known."""
         again = {**self.constants, **self.again}
         outcome = self.probe.summarise(region, inputs, values, cells, again, by_all=by_all)
-        if outcome is None and (numbers := self._numbers_of_threads(before, live_in(region), again)):
-            brought = [*inputs, *(v for v in numbers if v not in inputs)]
-            outcome = self.probe.summarise(region, brought, values, cells, again, numbers, by_all)
+        ordered = outcome is None or any(isinstance(m, Earliest) for m in outcome.values())
+        if ordered and (numbers := self._numbers_of_threads(before, live_in(region), again)):
+            brought = [
+                *inputs,
+                *(v for v in numbers if v not in inputs),
+            ]  # that are in order, too, say it in fewer words
+            outcome = self.probe.summarise(region, brought, values, cells, again, numbers, by_all) or outcome
         if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
             return None
         return outcome
@@ -304,6 +316,8 @@ class Exchange:
             rest = (named, *rest) if again else substitute(rest, {v: result})
         self.algebraic |= any(m.algebraic for m in outcome.values())
         self.online |= any(isinstance(m, Below) for m in outcome.values())
+        self.picked |= any(isinstance(m, Picked | Earliest) for m in outcome.values())
+        self.orders |= steps.orders
         loc = next((s.loc for s in region if s.loc), None)
         dist = tuple(Level("thread", n, a) for a, n in self.team.items())
         scans = list(steps.running(product(list(self.team.values())), (*dist, Level("seq")), loc))

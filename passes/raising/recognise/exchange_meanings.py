@@ -6,6 +6,7 @@ Every trial gives the threads distinct (or deliberately tied) exact values and l
 * ``Prefix``   one input, or two a thread side by side, combined over the threads before, with or without one's own;
 * ``Fixed``    a small number, whatever the threads bring in;
 * ``Picked``   another input of the thread with the greatest (or least) value, ties going to the least or greatest;
+* ``Earliest``  the same where ties go to a thread that has precedence, whatever it brings in;
 * ``Below``  a sum scaled by the power of the distance of its thread's maximum from the greatest one, all added up;
 * ``Mean``, ``Moment``  of weighted partial means: what a Welford tree computes, as rational functions.
 """
@@ -14,21 +15,23 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
 
 from ktc.ir.analysis.accumulators import combine, identity
-from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import cast
 from ktc.ir.interp.domains.domain import domain_named
 from ktc.ir.interp.domains.field import P
-from ktc.ir.nodes import Acc, Binary, Body, Const, Decl, Dist, Expr, Scan, Select, Stmt, Sym, Var, fresh, i32
+from ktc.ir.nodes import Binary, Const, Expr, Select, Sym, Var
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.passes.shared.running.rescaled import Power
 from ktc.passes.shared.running.running_moments import State
+
+from .exchange_steps import Steps
+from .tie_orders import Order
 
 FLOAT_OPS = ("+", "max", "min", "*")
 INT_OPS = (*FLOAT_OPS, "|", "&", "^")
@@ -194,6 +197,31 @@ class Picked(Meaning):
 
 
 @dataclass(frozen=True)
+class Earliest(Meaning):
+    """What the first thread with the extreme ``value`` has as ``index``, first by ``order``; ``number``: a thread's."""
+
+    value: Sym
+    op: str
+    index: Sym
+    order: Order
+    number: Expr
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        v, i = trial.data[self.value], trial.data[self.index]
+        first = np.where(v == FOLDS[self.op](v), self.order.ranks(v.size), v.size).argmin()
+        return t == scalar_of(self.index.type) and _wrapped(int(i[first]), t) == _wrapped(got, t)
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        best = made.reduce(self.op, Var(self.value), self.value.name)
+        rank, t = self.order.rank(self.number), scalar_of(self.index.type)
+        mine = Select(Binary("==", Var(self.value), Var(best)), rank, identity("min", scalar_of(rank.type)))
+        least = made.reduce("min", mine, f"{name}_rank", after=best)
+        made.orders[least] = self.order
+        own = Select(Binary("==", rank, Var(least)), Var(self.index), identity("min", t))
+        return made.reduce("min", own, name, after=least)
+
+
+@dataclass(frozen=True)
 class Below(Meaning):
     """The sum of ``total * fn(top - greatest top)``: sums of exponentials below the maximum of each thread's own, as
     the sum below that of them all (``ktc.passes.shared.running.rescaled``)."""
@@ -259,73 +287,8 @@ class Moment(Meaning):
         return made.reduce("+", apart, name, after=mean)
 
 
-class Steps:
-    """Reductions and plain statements, in order, each made once."""
-
-    def __init__(self) -> None:
-        self.groups: list[tuple[list[Acc], list[Decl]]] = [([], [])]
-        self.known: dict[tuple[str, Expr], Sym] = {}
-        self.level: dict[Sym, int] = {}
-        self.scans: dict[tuple[str, tuple[Sym, ...]], tuple[Sym, dict[int, Sym]]] = {}
-
-    def scan(self, what: Prefix, name: str) -> Sym:
-        """The running value of ``what.sources``: one scan for all that is asked of it."""
-        t = scalar_of(what.sources[0].type)
-        _, asked = self.scans.setdefault((what.op, what.sources), (fresh(name, t), {}))
-        return asked.setdefault(what.own, fresh(name, t))
-
-    def reduce(self, op: str, value: Expr, name: str, after: Sym | None = None) -> Sym:
-        """The reduction of ``value`` over all threads, once ``after`` is known."""
-        running = self.scans.get((op, (value.sym,))) if isinstance(value, Var) else None
-        if running is not None:
-            return running[0]  # after the loop, the total
-        if (op, value) not in self.known:
-            t = scalar_of(value.type)
-            sym = fresh(name, t)
-            at = self.level[after] + 1 if after is not None else 0
-            while len(self.groups) <= at:
-                self.groups.append(([], []))
-            self.groups[at][0].append(Acc(sym, op, identity(op, t), value))
-            self.known[op, value] = sym
-            self.level[sym] = at
-        return self.known[op, value]
-
-    def running(self, total: Expr, dist: Dist, loc: Loc | None) -> Iterator[Scan]:
-        """The scans over all threads; their ``then`` names what each thread sees."""
-        for (op, sources), (sym, asked) in self.scans.items():
-            t = scalar_of(sym.type)
-            exclusive = any(own < len(sources) for own in asked)
-            then: list[Stmt] = []
-            for own, seen in asked.items():
-                before = [sym, *sources[:own]] if exclusive else [sym]
-                then.append(Decl(seen, _folded(op, before), const=True))
-            value = _folded(op, sources)
-            acc = Acc(sym, op, identity(op, t), value)
-            yield Scan(acc, fresh("t", I32), i32(0), total, dist, (), tuple(then), exclusive, loc=loc)
-
-    def name(self, name: str, value: Expr) -> Sym:
-        """A plain value of the reductions so far."""
-        if ("", value) not in self.known:
-            sym = fresh(name, value.type)
-            self.groups[0][1].append(Decl(sym, value, const=True))
-            self.known["", value] = sym
-            self.level[sym] = 0
-        return self.known["", value]
-
-    @property
-    def plain(self) -> Body:
-        return tuple(d for _, decls in self.groups for d in decls)
-
-
-def _folded(op: str, syms: Sequence[Sym]) -> Expr:
-    out: Expr = Var(syms[0])
-    for s in syms[1:]:
-        out = combine(op, out, Var(s))
-    return out
-
-
 def _wrapped(v: int, t: Scalar) -> int:
     return v % (1 << (64 if t.is_float else t.bits))
 
 
-__all__ = ["Among", "Below", "Fixed", "Mean", "Meaning", "Moment", "Picked", "Prefix", "Reduced", "Steps", "Trial"]
+__all__ = ["Among", "Below", "Earliest", "Fixed", "Mean", "Meaning", "Moment", "Picked", "Prefix", "Reduced", "Trial"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
 
 import numpy as np
 
+from ktc.ir.analysis.accumulators import BETTER
 from ktc.ir.analysis.defs import expand
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
@@ -40,9 +43,10 @@ from ktc.passes.raising.normalise.privates import prologue
 from ktc.passes.shared.running.rescaled import POWERS
 
 from .coordinates import AXES
-from .exchange_meanings import Among, Fixed, Meaning, Prefix, Reduced, Trial
-from .exchange_trials import infinite, trials, wide, with_known
+from .exchange_meanings import Among, Earliest, Fixed, Meaning, Picked, Prefix, Reduced, Trial
+from .exchange_trials import MOST_PAIRED, infinite, tied, trials, wide, with_known
 from .statement_kinds import expr_with_hardware, threads_in
+from .tie_orders import order_of
 
 FUEL = 20_000
 MOST_FIXED = 64
@@ -149,6 +153,10 @@ class Probe:
             for k in list(left):
                 key, t, name = wanted[k]
                 meaning = next((m for m in trial.meanings if m.holds(trial, t, outputs[name])), None)
+                if isinstance(meaning, Picked) and not self._holds(
+                    kernel, with_known(tied(inputs, self.threads, meaning.value), known), wanted, {key: meaning}
+                ):
+                    meaning = None  # one of many tied threads is the right one by chance
                 if key in by_all and not isinstance(meaning, Prefix) and len(np.unique(outputs[name])) > 1:
                     return None
                 if meaning is not None:
@@ -157,6 +165,8 @@ class Probe:
             if not left:
                 break
         found |= self._among_first(kernel, next(trials(inputs, self.threads, (), known)), wanted, left, found)
+        left = {k: None for k in left if wanted[k][0] not in found}
+        found |= self._by_order(kernel, with_known(tied(inputs, self.threads), known, own), wanted, left)
         left = {k: None for k in left if wanted[k][0] not in found}
         lowest, highest = (with_known(infinite(inputs, self.threads, sign), known, own) for sign in (-1, 1))
         if not self._limited(kernel, lowest, highest, wanted, found):
@@ -208,6 +218,28 @@ class Probe:
                             out[key] = m.within(t)
                             break
         return out
+
+    def _by_order(self, kernel: Kernel, trial: Trial, wanted: list, left: Collection[int]) -> dict[object, Meaning]:
+        """What is ``left`` that comes from the thread with an extreme, where the order in which threads are compared
+        tells ties apart. In ``trial`` each thread brings integers of its own."""
+        out: dict[object, Meaning] = {}
+        brought = list(trial.data) if len(trial.data) <= MOST_PAIRED else []
+        asked = [wanted[k] for k in left if wanted[k][1].is_int]
+        for (key, t, name), v, op, index in product(asked, brought, BETTER, brought):
+            if key not in out and v is not index and t == scalar_of(index.type):
+                order = order_of(self.threads, partial(self._winner, kernel, trial, wanted, name, v, op, index))
+                if order is not None:
+                    out[key] = Earliest(v, op, index, order, self.thread())
+        return out
+
+    def _winner(
+        self, kernel: Kernel, trial: Trial, wanted: list, name: str, v: Sym, op: str, index: Sym, tied: np.ndarray
+    ) -> int | None:
+        """The thread whose ``index`` comes out as ``name`` where those of ``tied`` bring the best ``v``."""
+        values = np.where(tied, 2, 1) if op == "max" else np.where(tied, 1, 2)
+        outputs = self._run(kernel, dataclasses.replace(trial, data={**trial.data, v: values}), wanted)
+        at = None if outputs is None else np.flatnonzero(trial.data[index] == int(outputs[name][0]))
+        return int(at[0]) if at is not None and at.size == 1 and tied[at[0]] else None
 
     def _limited(
         self, kernel: Kernel, lowest: Trial, highest: Trial, wanted: list, found: dict[object, Meaning]

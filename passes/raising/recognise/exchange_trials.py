@@ -71,6 +71,14 @@ def wide(inputs: list[Sym], threads: int, counting: bool = False) -> Trial:
     return Trial("int", {s: abs(x) for s, x in data.items()} if counting else data, ())
 
 
+def tied(inputs: list[Sym], threads: int, by: Sym | None = None) -> Trial:
+    """Small numbers, no two threads the same: whose comes out is seen. ``by``: the input that many have the same of."""
+    rng = np.random.default_rng(13)
+    own = {s: rng.permutation(threads).astype(np.int64) + 3 for s in inputs}
+    same = {by: rng.integers(1, 4, threads).astype(np.int64)} if by is not None else {}
+    return Trial("int", {**own, **same}, ())
+
+
 def infinite(inputs: list[Sym], threads: int, sign: int) -> Trial:
     """Floats that are infinite: integers do not go as far as what programs write in the place of infinity."""
     held = {s: scalar_of(s.type) for s in inputs}
@@ -96,4 +104,4 @@ def _ops(t: Scalar) -> tuple[str, ...]:
     return FLOAT_OPS if t.is_float else INT_OPS
 
 
-__all__ = ["infinite", "trials", "wide", "with_known"]
+__all__ = ["MOST_PAIRED", "infinite", "tied", "trials", "wide", "with_known"]

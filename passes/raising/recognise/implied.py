@@ -11,7 +11,7 @@ import dataclasses
 
 from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Expr, For, If, Par, Reduce, Select, Stmt
+from ktc.ir.nodes import Binary, Body, Expr, For, If, Par, Reduce, Scan, Select, Stmt
 from ktc.ir.walk import all_exprs, keep, map_body, map_expr, walk
 from ktc.passes.shared.conjuncts import conjuncts_of
 
@@ -32,7 +32,7 @@ def _list(body: Body, facts: Facts) -> Body:
             cond = _rest_of(s.cond, facts)
             then, orelse = _list(s.then, facts.under(s.cond)), _list(s.orelse, facts)
             out += then if cond is None else (dataclasses.replace(s, cond=cond, then=then, orelse=orelse),)
-        elif isinstance(s, Par | Reduce | For):
+        elif isinstance(s, Par | Reduce | Scan | For):
             out.append(_loop(s, facts))
         else:
             has_choice = any(isinstance(e, Select) for e in all_exprs((s,)))
@@ -40,7 +40,7 @@ def _list(body: Body, facts: Facts) -> Body:
     return tuple(out)
 
 
-def _loop(s: Par | Reduce | For, facts: Facts) -> Stmt:
+def _loop(s: Par | Reduce | Scan | For, facts: Facts) -> Stmt:
     here = facts.inside(s)
     if not isinstance(s, For):
         here = here.under(Binary("<", s.lo, s.hi))  # else there is no iteration
@@ -48,6 +48,9 @@ def _loop(s: Par | Reduce | For, facts: Facts) -> Stmt:
     if isinstance(s, Reduce):
         accs = tuple(dataclasses.replace(a, value=map_expr(a.value, lambda e: _select(e, here))) for a in s.accs)
         return dataclasses.replace(s, body=body, accs=accs)
+    if isinstance(s, Scan):
+        acc = dataclasses.replace(s.acc, value=map_expr(s.acc.value, lambda e: _select(e, here)))
+        return dataclasses.replace(s, body=body, acc=acc, then=_list(s.then, here))
     return dataclasses.replace(s, body=body)
 
 

@@ -54,13 +54,22 @@ def returns_to_breaks(body: Body) -> Body:
     return _Leaving(body).rewritten(body)
 
 
-class _Leaving:
-    """Rewrites one kernel; ``done`` says whether its thread has left."""
+def only_iteration_left(body: Body) -> Body:
+    """``body`` of a loop of which a thread has one iteration, without returns in the loops inside: all of these are its
+    own."""
+    if any(has_block_barrier(s) or has_warp_op(s) for s in body):
+        return body
+    return _Leaving(body, alone=True).rewritten(body)
 
-    def __init__(self, body: Body) -> None:
+
+class _Leaving:
+    """Rewrites one kernel; ``done`` says whether its thread has left. ``alone``: no loop is shared out."""
+
+    def __init__(self, body: Body, *, alone: bool = False) -> None:
         self.named: Mapping[Sym, Expr] = definitions(body)
         self.changed = assigned(body)
         self.done = fresh("done", BOOL)
+        self.alone = alone
 
     def rewritten(self, body: Body) -> Body:
         out, leaves = self._list(body, inside=False)
@@ -97,11 +106,13 @@ class _Leaving:
     def _is_own(self, s: For) -> bool:
         """Whether each thread begins ``s`` where all others do, so that none has a part of its iterations."""
         first = expand(s.init, self.named)
-        return not used(first) & self.changed and not any(isinstance(e, HwIndex) for e in walk_expr(first))
+        return self.alone or (
+            not used(first) & self.changed and not any(isinstance(e, HwIndex) for e in walk_expr(first))
+        )
 
 
 def _has_loop(s: Stmt) -> bool:
     return any(isinstance(x, For | While) for x in walk((s,)))
 
 
-__all__ = ["returns_to_breaks"]
+__all__ = ["only_iteration_left", "returns_to_breaks"]

@@ -32,6 +32,7 @@ from ktc.passes.shared.loop_bounds import upper_bound
 
 from .coordinates import AXES
 from .loop_exits import returns_to_continues
+from .loop_returns import only_iteration_left
 
 
 def with_single_trips(kernel: Kernel, launch: Launch) -> tuple[Kernel, tuple[Assume, ...], tuple[Region, ...]]:
@@ -41,7 +42,7 @@ def with_single_trips(kernel: Kernel, launch: Launch) -> tuple[Kernel, tuple[Ass
     last = body[-1] if body else None
     if not isinstance(last, For) or not any(isinstance(x, Return) for x in walk(last.body)):
         return kernel, (), ()
-    inner = _continued(last.body)
+    inner = _continued(only_iteration_left(last.body))
     hi = upper_bound(last.cond, last.var)
     hi = None if hi is None else expand(hi, definitions(body))
     params = {p.sym for p in kernel.params}

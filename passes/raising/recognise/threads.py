@@ -38,10 +38,12 @@ from ktc.ir.nodes import (
     Scan,
     Stmt,
     Sym,
+    Var,
     While,
+    fresh,
 )  # fmt: skip
 from ktc.ir.types import I32
-from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, substitute, used, used_in, walk, walk_expr
 from ktc.passes.raising.normalise.straight import sunk
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.independence import independent
@@ -101,6 +103,7 @@ class ThreadLoops:
     def _facts(self, body: Body) -> Uniformity:
         """Uniformity, with uniform variables that a thread loop would have to assign taken as each thread's own."""
         own = {d.sym for s in walk(body) if isinstance(s, Scan) for d in s.then if isinstance(d, Decl)}
+        body = map_body(body, _total_apart)
         while True:
             facts = uniformity_of(body, own)
             more = {s for s in self._assigned_in_segments(body, facts) if s not in facts.varying}
@@ -251,6 +254,15 @@ class ThreadLoops:
                 if len(hits) > 1:
                     return None
         return hits[0] if hits else None
+
+
+def _total_apart(s: Stmt) -> Stmt | Body:
+    """A scan as the reduction that all know the total of, and what each thread does with a value of its own."""
+    if not isinstance(s, Scan):
+        return s
+    running = fresh(s.acc.sym.name, s.acc.sym.type)
+    total = Reduce((s.acc,), s.var, s.lo, s.hi, s.dist, s.body, loc=s.loc)
+    return (total, Decl(running, cast(HwIndex("thread", "x"), I32)), *substitute(s.then, {s.acc.sym: Var(running)}))
 
 
 def _goes_one_way(s: Stmt, facts: Uniformity, launch: Launch) -> bool:

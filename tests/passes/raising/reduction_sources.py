@@ -424,7 +424,7 @@ REDUCTIONS = {
     "global-atomic": (GLOBAL_ATOMIC, {"+"}),
     "several": (SEVERAL, {"+"}),
     "cooperative-groups": (COOPERATIVE_GROUPS, {"+"}),
-    "argmax": (ARGMAX, {"max", "min"}),
+    "argmax": (ARGMAX, {"max", "at"}),
     "warp-per-row": (WARP_PER_ROW, {"+"}),
     "welford": (WELFORD, {"+"}),
     "cub-block-sum": (CUB_BLOCK_SUM, {"+"}),

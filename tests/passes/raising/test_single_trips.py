@@ -58,7 +58,6 @@ def test_the_loop_is_what_the_source_does():
 @pytest.mark.parametrize(
     ("what", "instead"),
     [
-        ("if (x[i] < 0) return;", "for (int k = 0; k < 3; k++) if (x[i] == k) return;"),  # of a loop inside
         ("i += blockDim.x * gridDim.x", "i += blockDim.x"),  # blocks share no iterations out
         ("threadIdx.x; i < n", "threadIdx.x + 1; i < n"),  # the last is a thread more away
     ],
@@ -77,3 +76,35 @@ def refused_at_its_place(source: str) -> None:
     out = raised(source)
     assert isinstance(out, Refused)
     assert "'continue' would end its own" in str(out) and "k.cu:4" in str(out)
+
+
+FIRST = """
+__global__ void first(const float* __restrict__ x, float* __restrict__ at, float* __restrict__ y, int n, int w) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) {
+    const int from = i * w, to = from + w;
+    for (int r = 0; r < 2; ++r) {
+      float sum = 0.0f;
+      for (int k = from; k < to; ++k) {
+        sum += x[k];
+        if (sum >= at[i] * (r + 1)) { y[i] = x[k] + r; return; }
+      }
+    }
+    y[i] = -1.0f;
+  }
+}
+void go(const float* x, float* at, float* y, int n, int w) { first<<<(n + 31) / 32, 32>>>(x, at, y, n, w); }
+"""
+
+
+def test_a_return_out_of_loops_inside_ends_the_one_iteration() -> None:
+    kernel = load(FIRST, name="k.cu")
+    outcome = Raise().run(kernel)
+    assert isinstance(outcome, Result), outcome
+    (loop,) = [s for s in walk(outcome.kernel.body) if isinstance(s, Par)]
+    assert print_expr(loop.hi) == "n" and not any(isinstance(s, Return) for s in walk(loop.body))
+    rng = np.random.default_rng(4)
+    args = {"x": rng.integers(0, 9, 70 * 5), "at": rng.integers(0, 40, 70), "y": np.zeros(70), "n": 70, "w": 5}
+    args = {k: v.astype(np.float32) if isinstance(v, np.ndarray) else v for k, v in args.items()}
+    got, want = (run(k, args, domain="int").outputs["y"] for k in (outcome.kernel, kernel))
+    np.testing.assert_array_equal(got, want)
+    assert len(set(want)) > 3

@@ -60,11 +60,12 @@ def _written_anyhow(body: Body, arrays: Collection[Sym]) -> set[Sym]:
     return found
 
 
-def whole_uses(s: Stmt) -> set[Sym]:
-    """What ``s`` itself uses or assigns, but for the buffers of its loads of one element and of a store."""
+def whole_uses(s: Stmt, *, wide: bool = False) -> set[Sym]:
+    """What ``s`` itself uses or assigns, but for the buffers of its loads of one element, or of several where these are
+    ``wide``, and of a store."""
 
     def value(e: Expr) -> Expr:
-        return Const(0, I32) if isinstance(e, Load) and e.width == 1 and isinstance(e.buffer, Sym) else e
+        return Const(0, I32) if isinstance(e, Load) and (wide or e.width == 1) and isinstance(e.buffer, Sym) else e
 
     if isinstance(s, Alloc):
         return set()
