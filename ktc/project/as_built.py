@@ -192,7 +192,8 @@ def _elsewhere(read: Preprocessed, flags: BuildFlags, tree: Tree | None) -> Iter
     for header in (*read.missing, *read.dropped):
         named = [d for d in flags.folders if os.path.isfile(os.path.join(d, header))]
         folder = named[0] if named else read.outside.get(header)
-        if folder is None and tree is not None and not is_library(header):
+        own = header in read.missing or os.path.dirname(header)  # <name.h> alone is a library's
+        if folder is None and tree is not None and own and not is_library(header):
             folder = tree.only(header)
         if folder:
             yield header, folder

@@ -174,3 +174,16 @@ def test_a_header_that_is_named_with_a_way_up_is_read_where_it_is(project):
         + "void run(real* p, int n) { scale<<<(n + TILE - 1) / TILE, TILE>>>(p, n); }\n",
     )  # fmt: skip
     assert api.load("part/kernels.cu").kernel.launch is not None
+
+
+def test_a_header_without_folders_that_only_one_folder_of_the_project_has(project):
+    """In quotation marks: ``<name.h>`` is a library's."""
+    kernel = KERNELS.replace("TILE", "64")
+    project(Makefile="", src__cuda__k_cu='#include "real.h"\n' + kernel, math__shared__real_h="typedef float real;\n")
+    found = as_built(SourceSpec("src/cuda/k.cu"))
+    assert found.include_dirs == ("math/shared",)
+    assert found.notes == ("real.h is read from math/shared, a folder of the same project (-I math/shared)",)
+    project(src__cuda__k_cu="#include <real.h>\n" + kernel)
+    assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ()
+    project(src__cuda__k_cu='#include "real.h"\n' + kernel, other__real_h="typedef double real;\n")
+    assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ()
