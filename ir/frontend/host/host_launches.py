@@ -19,13 +19,14 @@ from pycparser import c_ast
 
 from ktc.ir.arith.integer_casts import without_casts, without_implicit_integers
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
 from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.device_properties import with_device_properties
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
 from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
-from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast
+from ktc.ir.frontend.syntax.cxx_ast import Alias, Construct, CxxCast
 from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Launch, Param
@@ -45,6 +46,7 @@ from .host_types import HostTypes
 from .host_variables import host_variables, member_variables
 from .launch_math import as_written, described, float_value, integer_form
 from .launch_sites import LaunchSite
+from .made_members import in_terms_of_each_other
 from .own_methods import with_own_methods
 from .same_memory import memory_of, same_memory
 from .struct_arguments import Member, members, told, unchosen
@@ -117,7 +119,7 @@ class HostLaunch:
             grid, block = self._inlined(grid, effects), self._inlined(block, effects)
             shared = self._inlined((shared,), effects)[0] if shared is not None else None
             self._know_extents()
-            passed = tuple(self._passed(effects))
+            passed = tuple(in_terms_of_each_other(self._passed(effects), self._objects()))
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
             given += tuple((n, v) for n, v in self.units.items() if n not in dict(given))
             asserted = dict(self._asserted(effects, {*dict(passed), *dict(given)}))
@@ -143,7 +145,7 @@ class HostLaunch:
         """What this launch computes for parameters, and what numbers of the host that it depends on are."""
         with self._followed() as effects:
             self._know_extents()
-            passed = tuple(self._passed(effects))
+            passed = tuple(in_terms_of_each_other(self._passed(effects), self._objects()))
             passed += tuple(self._counted(effects, {n for n, _ in passed}))
             return passed + tuple(self._asserted(effects, {*dict(passed)}))
 
@@ -316,13 +318,23 @@ class HostLaunch:
                     self.known[name or ""] = p.sym
             itself = not self.objects.laid_out.libraries or (isinstance(e, Var) and self.host.get(name or "") == e.sym)
             own = mine and isinstance(e, Var) and e.sym not in passed_too and itself  # a number by another name
-            e = substitute_expr(e, taken)
-            if isinstance(e, Const) and self.objects.laid_out.libraries:
+            e = _number_of(substitute_expr(e, taken))
+            if isinstance(e, Const) and (self.objects.laid_out.libraries or self._is_of_dimensions(p)):
                 self.units[p.sym.name] = int(e.value)
             if isinstance(e, Const) or p.sym in used(e) or own:
                 continue
             taken[p.sym] = e
             yield p.sym.name, e
+
+    def _is_of_dimensions(self, p: Param) -> bool:
+        """Whether ``p`` is a member of a struct, where the number of dimensions is supposed: with that, a stride may
+        come to a number."""
+        return self.lowering.rank is not None and p.sym.name not in self.whole
+
+    def _objects(self) -> dict[str, tuple[int, Sym]]:
+        """The parameters that are members of an object which the host makes with arguments."""
+        made = ((p, a.name) for p, a in self.pairs() if isinstance(a, c_ast.StructRef))
+        return {p.sym.name: (id(o), p.sym) for p, o in made if isinstance(o, Construct | c_ast.FuncCall)}
 
     def _reals(self, effects: list, given: Collection[str]) -> Iterator[tuple[str, Expr]]:
         """Floating-point parameters that this launch computes of integers: ``1.0f / n``, ``(float)out / in``."""
@@ -626,7 +638,7 @@ class HostLaunch:
             members: set[str] = set()
             named = with_named_calls(node, members, self.known)
             told = members & self.known.keys()
-            if not told or (told != members and self.extents is None):
+            if low.rank is None and (not told or (told != members and self.extents is None)):
                 raise  # a launch is made of what is known; its arguments may be described with names of their own
             self._scope.names.update({n: LazyVal(partial(self.value, n)) for n in members})
             return low.load(low.eval(named))
@@ -777,6 +789,12 @@ def _begun(held: Any, env: Mapping[str, Any]) -> Any:
         return held
     init = with_begun(held.init, dict(env))
     return c_ast.Decl(held.name, [], [], [], [], held.type, init, None)
+
+
+def _number_of(e: Expr) -> Expr:
+    """``e``, or the integer that it comes to where it is made of numbers alone."""
+    value = None if isinstance(e, Const) or used(e) or not isinstance(e.type, Scalar) else evaluate(e, {})
+    return e if value is None or not isinstance(t := e.type, Scalar) else Const(int(value), t)
 
 
 def _number(node: Any) -> int | None:

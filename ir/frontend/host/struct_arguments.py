@@ -38,7 +38,7 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
     """The members of which host code says what they are made of, with that expression. ``env``: what it knows of its
     variables at the launch; ``extent``: of its tensors."""
     for name, p, a in found:
-        assigned = env.get(f"{a.name}.{p.sym.name[len(name) + 1 :]}") if isinstance(a, c_ast.ID) else None
+        assigned = _assigned(a.name, p.sym.name[len(name) + 1 :], env) if isinstance(a, c_ast.ID) else None
         items = _items(_declared(a, env))
         mine = [x for n, x, _ in found if n == name]
         tensor = _tensor(a, env)
@@ -52,8 +52,24 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
         elif items and [_place(x, name) for x in mine] == [0, 1, 2]:
             k = mine.index(p)
             yield p, items[k] if k < len(items) else c_ast.Constant("int", "1")
-        elif function_of_call(made := _single(_declared(a, env))):
+        elif function_of_call(made := _single(_declared(a, env))) or isinstance(made, Construct):
             yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))  # what a function returns
+
+
+_ELEMENT = re.compile(r"(.+?)_(\d+)(?:_(.+))?")
+"""A parameter that is an element of an array in a struct, or a member of one: the array, the number, the member."""
+
+
+def _assigned(whole: str, member: str, env: Mapping[str, Any]) -> Any:
+    """What was assigned to a member of the variable ``whole``; None if nothing was. Elements of the array in an object
+    that is no more than an array are those of the object itself: ``strides[2]`` of ``Array<int> strides``."""
+    if f"{whole}.{member}" in env:
+        return env[f"{whole}.{member}"]
+    if (m := _ELEMENT.fullmatch(member)) is None:
+        return None
+    array, at, inner = m.groups()
+    held = next((env[k] for k in (f"{whole}.{array}.{at}", f"{whole}.{at}") if env.get(k) is not None), None)
+    return held if held is None or inner is None else c_ast.StructRef(held, ".", c_ast.ID(inner))
 
 
 def unchosen(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:
