@@ -63,7 +63,8 @@ def _differ_in_elements(usual: Entity, other: Entity) -> bool:
     elements = {_element(b) for _, b in changed}
     if len(own) != len(others) or len(elements) != 1 or not elements <= ELEMENTS:
         return False
-    return all(_element(a) == USUAL and a.replace(USUAL, *elements) == b for a, b in changed)
+    (element,) = elements
+    return all(_element(a) == USUAL and a.replace(USUAL, element) == b for a, b in changed)
 
 
 def _element(text: str) -> str:

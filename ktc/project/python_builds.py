@@ -162,10 +162,13 @@ def _macros_given(node: ast.AST) -> ast.expr | None:
 
 def _pair(name: ast.expr, value: ast.expr) -> Iterator[str]:
     """An element of ``define_macros``: ``("FAST", None)``, ``("N", "4")``."""
-    if not (isinstance(name, ast.Constant) and isinstance(value, ast.Constant)) or not _NAME.match(str(name.value)):
-        return
-    if value.value is None or (isinstance(value.value, str) and value.value):
-        yield f"-D{name.value}" + (f"={value.value}" if value.value is not None else "")
+    told = [x.value if isinstance(x, ast.Constant) else "" for x in (name, value)]
+    if (
+        isinstance(told[0], str)
+        and _NAME.match(told[0])
+        and (told[1] is None or (isinstance(told[1], str) and told[1]))
+    ):
+        yield f"-D{told[0]}" + (f"={told[1]}" if told[1] is not None else "")
 
 
 def _certain(node: ast.AST) -> Iterator[ast.AST]:

@@ -316,6 +316,6 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
 
 
 __all__ = [
-    "assign", "choose", "current", "decided", "perhaps_unknown", "shadow", "unknown", "with_begun", "with_elements",
-    "with_members",
+    "assign", "choose", "current", "decided", "forget", "perhaps_unknown", "shadow", "unknown", "with_begun",
+    "with_elements", "with_members",
 ]  # fmt: skip

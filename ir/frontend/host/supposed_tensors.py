@@ -14,6 +14,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.frontend.syntax.cxx_ast import QualName
 from ktc.ir.frontend.syntax.syntax_walk import alike, descendants, replaced
 
 RANKS = frozenset({
@@ -41,15 +42,16 @@ WRITTEN = re.compile(r"(?:out|dst|dest|result|y(?:_|\Z))", re.I)
 def with_rank(items: list[Any], parameters: frozenset[str], rank: int) -> list[Any]:
     """Statements of a function with what they ask of tensors of ``rank`` dimensions as above; ``parameters``: the
     function's."""
-    asked = list(_extents(items))
+    asked = sorted(_extents(items), key=_place)
     permuted = any(is_permuted(n) for item in items for n in descendants(item))
+    alike_extents = _asked_in_loops(asked)
 
     def told(n: Any) -> Any | None:
         if _asks_for_rank(n) or (isinstance(n, c_ast.ID) and n.name in parameters & RANKS):
             return _number(rank)
         if (of := _counted(n)) is not None:
             return next((_elements(e, rank, permuted, asked) for e in asked if alike(e.name.name, of)), None)
-        return _read_instead(n, rank, asked) if permuted else None
+        return _read_instead(n, rank, asked) if permuted else _first_instead(n, alike_extents)
 
     def kept(n: Any) -> Any | None:
         found = told(n)
@@ -70,6 +72,10 @@ def _extents(items: list[Any]) -> Iterator[c_ast.FuncCall]:
         called = isinstance(n, c_ast.FuncCall) and isinstance(n.name, c_ast.StructRef) and n.args is not None
         if called and len(n.args.exprs) == 1 and re.search(r"dim|size|shape", _name(n.name), re.I):
             yield n
+
+
+def _place(n: Any) -> tuple[int, int]:
+    return (n.coord.line, n.coord.column or 0) if n.coord is not None else (0, 0)
 
 
 def _asks_for_rank(n: Any) -> bool:
@@ -93,7 +99,8 @@ def _asked_without_arguments(n: Any) -> Any:
 def _elements(extent: c_ast.FuncCall, rank: int, permuted: bool, asked: list[c_ast.FuncCall]) -> Any:
     """The product of all extents of the tensor that is asked for one by ``extent``."""
     each = [c_ast.FuncCall(extent.name, c_ast.ExprList([_number(k)])) for k in range(rank)]
-    of = [(_read_instead(e, rank, asked) if permuted else None) or e for e in each]
+    instead = (_read_instead(e, rank, asked) if permuted else _first_instead(e, _asked_in_loops(asked)) for e in each)
+    of = [other or e for other, e in zip(instead, each)]
     product = of[0]
     for e in of[1:]:
         product = c_ast.BinaryOp("*", product, e)
@@ -116,6 +123,31 @@ def _read_instead(n: Any, rank: int, asked: list[c_ast.FuncCall]) -> Any | None:
     return c_ast.FuncCall(read.name, c_ast.ExprList([other]))
 
 
+def _asked_in_loops(asked: list[c_ast.FuncCall]) -> list[Any]:
+    """What asks for extents of tensors of which loops ask for every one in turn and nothing else for a single one."""
+    single = [e.name for e in asked if isinstance(e.args.exprs[0], c_ast.Constant)]
+    return [e.name for e in asked if not any(alike(e.name, s) for s in single)]
+
+
+def _first_instead(n: Any, loops: list[Any]) -> Any | None:
+    """An extent of the first of such tensors in the place of that of another; None of anything else."""
+    if not isinstance(n, c_ast.FuncCall) or not any(alike(n.name, other) for other in loops):
+        return None
+    first = next(other for other in loops if _name(other) == _name(n.name))
+    return None if alike(first, n.name) else c_ast.FuncCall(first, n.args)
+
+
+def usual_way(node: Any) -> Any:
+    """A copy of an expression without choices that a name in a scope decides, an enumeration's: as if it is not so."""
+
+    def usual(n: Any) -> Any | None:
+        if not isinstance(n, c_ast.TernaryOp) or not any(isinstance(x, QualName) for x in descendants(n.cond)):
+            return None
+        return usual_way(n.iffalse)
+
+    return replaced(node, usual)
+
+
 def _is_extent(n: Any, asked: list[c_ast.FuncCall]) -> bool:
     called = isinstance(n, c_ast.FuncCall) and n.args is not None and len(n.args.exprs) == 1
     return called and any(alike(n.name, e.name) for e in asked)
@@ -132,4 +164,4 @@ def _name(node: Any) -> str:
     return str(getattr(node, "name", "") or "")
 
 
-__all__ = ["is_permuted", "with_rank"]
+__all__ = ["is_permuted", "usual_way", "with_rank"]

@@ -23,7 +23,7 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.cxx_ast import CxxCast
 from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 
-from .host_assignments import Env, assign, choose, current, key_of, unknown
+from .host_assignments import Env, assign, choose, current, forget, key_of, unknown
 from .supposed_tensors import is_permuted
 
 MOST_ROUNDS = 16
@@ -100,6 +100,7 @@ class _Loops:
 
     def _statement(self, item: Any, env: Env) -> bool:
         if isinstance(item, c_ast.Decl):
+            forget(env, item.name)  # of the round before
             env[item.name] = item
         elif isinstance(item, c_ast.For):
             return self.followed(item, env)

@@ -14,7 +14,7 @@ from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import cast
 from ktc.ir.nodes import Const, Expr, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import map_expr, walk_expr
+from ktc.ir.walk import map_expr, used, walk_expr
 
 
 def in_terms_of_each_other(
@@ -23,18 +23,19 @@ def in_terms_of_each_other(
     """What is ``passed`` for parameters, those that are members of one object made of the simplest of them.
     ``objects``: such parameters, each with what tells the object from others."""
     found = [*passed]
+    own = {sym for _, sym in objects.values()}
     simplest: dict[Hashable, tuple[str, Expr]] = {}
     for name, e in found:
         known = objects.get(name)
-        if known is None or isinstance(without_casts(e), Const):
-            continue
+        if known is None or isinstance(without_casts(e), Const) or used(e) & own:
+            continue  # made of one of them already
         shortest = simplest.get(known[0])
         if shortest is None or _length(e) < _length(shortest[1]):
             simplest[known[0]] = name, without_casts(e)
     for name, e in found:
         known = objects.get(name)
-        part = simplest.get(known[0]) if known is not None else None
-        yield name, e if part is None or part[0] == name else _named(e, part[1], objects[part[0]][1])
+        first, part = simplest.get(known[0], ("", e)) if known is not None else ("", e)
+        yield name, e if first in ("", name) or used(e) & own else _named(e, part, objects[first][1])
 
 
 def _length(e: Expr) -> int:

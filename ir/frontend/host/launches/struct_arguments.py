@@ -13,12 +13,11 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit
+from ktc.ir.frontend.host.host_calls import function_of_call
+from ktc.ir.frontend.host.tensors.tensor_accessors import Extent, accessed_tensor, accessor_member
+from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit, NamedType
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
-
-from .host_calls import function_of_call
-from .tensors.tensor_accessors import Extent, accessed_tensor, accessor_member
 
 MAKERS = re.compile(r"make_u?[a-z]+[234]")
 """Functions that make a vector of their arguments."""
@@ -69,7 +68,17 @@ def _assigned(whole: str, member: str, env: Mapping[str, Any]) -> Any:
         return None
     array, at, inner = m.groups()
     held = next((env[k] for k in (f"{whole}.{array}.{at}", f"{whole}.{at}") if env.get(k) is not None), None)
-    return held if held is None or inner is None else c_ast.StructRef(held, ".", c_ast.ID(inner))
+    return held if held is None or inner is None else c_ast.StructRef(_made(held, env.get(whole)), ".", c_ast.ID(inner))
+
+
+def _made(element: Any, whole: Any) -> Any:
+    """An element of ``whole``, a variable whose type is a template's, as an object of its first argument's type: a
+    number that is assigned is converted by a constructor."""
+    if isinstance(element, Construct) or function_of_call(element) or not isinstance(whole, c_ast.Decl):
+        return element
+    of = getattr(whole.type, "type", None)
+    args = of.name.parts[-1].args if isinstance(of, NamedType) else None
+    return Construct(args[0], (element,), False) if args and isinstance(args[0], c_ast.Typename) else element
 
 
 def unchosen(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:
