@@ -28,6 +28,7 @@ from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
+from .extents.padded_windows import window_counts
 from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
 from .extents.told_extents import told_extents
@@ -78,6 +79,7 @@ def draft(k: Kernel) -> Draft:
     d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
     d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
     d.roles = _tying(k, d.roles, told_extents(k, d.roles))
+    d.roles = _tying(k, d.roles, window_counts(k, d.roles.sizes))
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}

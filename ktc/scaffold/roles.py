@@ -37,6 +37,7 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
+from .extents.padded_windows import padded_windows
 from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
@@ -133,7 +134,7 @@ def roles_of(k: Kernel) -> Roles:
     named = (*sizes, *hosts)
     told = (
         *counted_windows(k, sources), *taps(k, sources), *clipped_windows(k, sources), *host_windows(k),
-        *squares(k, sources),
+        *squares(k, sources), *padded_windows(k, sources),
     )  # fmt: skip
     windows = {n: kind for n, kind in told if n in named}
     divisors = frozenset(whole | parts) & {*named} - {*windows}
