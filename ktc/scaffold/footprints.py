@@ -19,6 +19,7 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import used
 
 from .bounding import bounding, places, values
+from .extents.aligned_rows import aligned_pitch
 from .given_values import definitions, made_of, spelled_out
 from .inner_strides import accesses, addends, counted_in
 from .probe import Prober, Seen
@@ -53,7 +54,7 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
         if length is None or (length == "1" and not within):  # nothing is learnt of single elements
             unknown |= {*buffers}
         else:
-            ties[name] = str(length)
+            ties[name] = aligned_pitch(k, str(length), buffers)
     return ties
 
 

@@ -87,6 +87,7 @@ class Parameters(RangeLoops):
         return ArrayVal(sym, (), CArray(t.elem, None))
 
     def _add(self, out: list[Param], name: str, t: Type, node: Any) -> None:
+        t = as_passed(t)
         if isinstance(t, Pointer) and not isinstance(t.elem, FunctionType | Reference):
             elem = t.elem if isinstance(t.elem, Scalar | Vec) else self.unit(t.elem, node)
             align = size_of(elem) or 1 if isinstance(elem, Vec) else 0
@@ -108,8 +109,7 @@ class Parameters(RangeLoops):
             for k in range(t.n):
                 self._add(out, f"{name}_{k}", t.elem, node)
         else:
-            kind = "a reference" if isinstance(t, Reference) else f"of type '{show(t)}'"
-            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' {kind} is not supported", node,
+            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported", node,
                       hint="pass its members as separate parameters")  # fmt: skip
 
     def _elements(self, t: Type) -> int:
@@ -130,6 +130,8 @@ class Parameters(RangeLoops):
 
     def parameter_value(self, name: str, t: Type, given: dict[str, Param], mutated: bool, node: Any) -> Value:
         """What the parameter's name means in the body."""
+        if isinstance(t, Reference):
+            return self.subscript(self.parameter_value(name, as_passed(t), given, False, node), i32(0), node)
         if isinstance(t, RecordType):
             record = RecordVal(t)
             for f in self.field_layout(t, node):
@@ -191,6 +193,11 @@ class Parameters(RangeLoops):
             return
         self.store(place, self.load(self.parameter_value(name, t, given, False, node), node), node)
         self.member_elements |= {p.sym for p in (given.get(name),) if p is not None}
+
+
+def as_passed(t: Type) -> Type:
+    """What a kernel is passed for a parameter: of a reference an address, of what lies in device memory."""
+    return Pointer(t.elem, t.const, volatile=t.volatile) if isinstance(t, Reference) else t
 
 
 def is_local(node: Any) -> bool:
