@@ -38,14 +38,15 @@ def _has_a_border(d: Draft, name: str) -> bool:
 
 
 def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
-    """``seen``, or the same at larger sizes, where runs have a defect only at smaller ones: shared memory that is as
-    long as a size holds the numbers of a block only from some size on."""
+    """``seen``, or the same at larger sizes, all or one of them, where runs have a defect only at smaller ones: shared
+    memory that is as long as a size holds the numbers of a block only from some size on."""
     looked_at = [s.sizes for s in seen[:3] if d.possible(s.sizes)]
     if any(e is None for e in d.shapes.values()) or not any(defect(d, probe, sizes) for sizes in looked_at):
         return seen
     own = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows} - d.roles.divisors
-    for times in LARGER if own else ():
-        more = [{n: v * times if n in own else v for n, v in s.sizes.items()} for s in seen]
+    ways = [(times, own) for times in LARGER] + [(times, {n}) for n in sorted(own) for times in LARGER]
+    for times, larger in ways if own else ():
+        more = [{n: v * times if n in larger else v for n, v in s.sizes.items()} for s in seen]
         if not any(defect(d, probe, sizes) for sizes in more[: len(looked_at)]):
             found = [probe.look(sizes, d.fills(probe, sizes)) for sizes in more]
             return [s for s in found if s is not None] or seen
