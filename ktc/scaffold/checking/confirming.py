@@ -27,8 +27,8 @@ LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
 
 
-LARGER = (2, 4, 8)
-"""Times as large as in the probes sizes are tried where those have a defect."""
+LARGER, ONE_LARGER = (2, 4, 8), (2, 4, 8, 16, 32)
+"""Times as large as in the probes sizes are tried where those have a defect, all of them or one alone."""
 
 
 def _has_a_border(d: Draft, name: str) -> bool:
@@ -43,9 +43,10 @@ def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     looked_at = [s.sizes for s in seen[:3] if d.possible(s.sizes)]
     if any(e is None for e in d.shapes.values()) or not any(defect(d, probe, sizes) for sizes in looked_at):
         return seen
-    own = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows} - d.roles.divisors
-    ways = [(times, own) for times in LARGER] + [(times, {n}) for n in sorted(own) for times in LARGER]
-    for times, larger in ways if own else ():
+    each = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows}
+    own = each - d.roles.divisors
+    ways = [(times, own) for times in LARGER if own] + [(times, {n}) for n in sorted(each) for times in ONE_LARGER]
+    for times, larger in ways:
         more = [{n: v * times if n in larger else v for n, v in s.sizes.items()} for s in seen]
         if not any(defect(d, probe, sizes) for sizes in more[: len(looked_at)]):
             found = [probe.look(sizes, d.fills(probe, sizes)) for sizes in more]
