@@ -187,3 +187,16 @@ def test_a_header_without_folders_that_only_one_folder_of_the_project_has(projec
     assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ()
     project(src__cuda__k_cu='#include "real.h"\n' + kernel, other__real_h="typedef double real;\n")
     assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ()
+
+
+@pytest.mark.parametrize("condition", ["#ifdef MORE", "#if MORE", "#if defined(MORE)"])
+def test_a_kernel_that_a_macro_hides_is_read_with_it(project, condition):
+    """The one that is asked for; where another is, the macro stays undefined."""
+    kernel = "__global__ void NAME(float* x) { x[threadIdx.x] *= 2; }\n"
+    text = f"{condition}\n{kernel.replace('NAME', 'hidden')}#endif\n{kernel.replace('NAME', 'seen')}"
+    project(k_cu=text)
+    found = as_built(SourceSpec("k.cu", "hidden"))
+    assert found.defines == {"MORE": "1"}
+    assert found.notes == ("hidden is there where MORE is defined, which it is taken to be (-D MORE)",)
+    assert as_built(SourceSpec("k.cu", "seen")).defines == {}
+    assert as_built(SourceSpec("k.cu", "hidden", defines={"MORE": "0"})).defines == {"MORE": "0"}
