@@ -138,8 +138,8 @@ def roles_of(k: Kernel) -> Roles:
     )  # fmt: skip
     windows = {n: kind for n, kind in told if n in named}
     divisors = frozenset(whole | parts) & {*named} - {*windows}
-    told = [str(fixed[b]) if fixed.get(b, 0) > 1 else b for b in _divided_by(k)]
-    by = [b for b in dict.fromkeys(told) if b.isdigit() or (b in named and b not in parts)]
+    divisors_named = [str(fixed[b]) if fixed.get(b, 0) > 1 else b for b in _divided_by(k)]
+    by = [b for b in dict.fromkeys(divisors_named) if b.isdigit() or (b in named and b not in parts)]
     quotients = tuple((a, b) for b in by for a in named if a != b)
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
