@@ -19,7 +19,7 @@ from ktc.ir.frontend.meaning.cxx_types import (
     size_of,
 )
 from ktc.ir.frontend.meaning.name_meanings import PackVal
-from ktc.ir.frontend.meaning.values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
+from ktc.ir.frontend.meaning.values import ArrayVal, PointerArray, PtrVal, RecordVal, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import PackExpansion
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.kernel import Param
@@ -28,6 +28,9 @@ from ktc.ir.types import I32, VOID, Array, Ptr, Scalar, Type, Vec
 
 MAX_MEMBERS = 64
 """Elements of an array member of a struct that become a parameter each; more become a buffer that is only read."""
+
+MOST_POINTERS = 16
+"""Pointers in an array member that are chosen from; more are kept in memory."""
 
 
 class Parameters(RangeLoops):
@@ -181,7 +184,13 @@ class Parameters(RangeLoops):
         return VarPlace(copy)
 
     def _array_member(self, name: str, t: CArray, given: dict[str, Param], node: Any) -> Value:
-        """An array member: its elements are parameters, copied into a private array that can be indexed."""
+        """An array member: its elements are parameters, copied into a private array that can be indexed; pointers are
+        chosen from."""
+        key = ("pointers", name)
+        if isinstance(t.elem, Pointer) and (t.n or 0) <= MOST_POINTERS and key not in self.hints:
+            each = [self.parameter_value(f"{name}_{k}", t.elem, given, False, node) for k in range(t.n or 0)]
+            if all(isinstance(p, PtrVal) for p in each) and not isinstance(t.elem.elem, Pointer | Reference):
+                return PointerArray(tuple(each), t, key)  # type: ignore[arg-type]
         array = self.declare_array(name, t, node)
         self._fill(array, name, t, given, node)
         return array
