@@ -201,4 +201,4 @@ def test_a_row_that_a_loop_over_a_sum_of_sizes_fills_is_that_long() -> None:
     d = draft(ktc.loads(SPLICED).kernel)
     assert not d.doubts
     assert d.roles.tied["pitch"] == "dim * (left + right + 1)"
-    assert d.roles.tied["lane_pitch"] == "dim * (left + right + 1) * frames"
+    assert d.roles.tied["lane_pitch"] == "dim * frames * (left + right + 1)"
