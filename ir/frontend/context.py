@@ -216,6 +216,8 @@ class Context:
         self.host_number: Callable[[str, Scalar], Value] | None = None
         """What a number of the host is, by name, where host code is followed."""
         self.passed_over: Callable[[Any], bool] | None = None
+        self.rank: int | None = None
+        """How many dimensions tensors of the host have, where that is supposed (:mod:`.host.unrolled_loops`)."""
         """Which statements do nothing for what is computed, where host code is followed: checks that hold."""
         self._prelude: dict[str, Any] = {}
         self.changing: set[Sym] = set()

@@ -13,7 +13,6 @@ from ktc.ir.fold import evaluate
 from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
 from ktc.ir.frontend.host.callers import with_callers
 from ktc.ir.frontend.host.guessing.guess_search import GuessSearch
-from ktc.ir.frontend.host.host_launches import HostLaunch
 from ktc.ir.frontend.host.host_templates import HostInstances
 from ktc.ir.frontend.host.kernel_choice import (
     chosen,
@@ -27,6 +26,7 @@ from ktc.ir.frontend.host.kernel_choice import (
 )
 from ktc.ir.frontend.host.kernel_names import Spelled, as_source, spelled
 from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
+from ktc.ir.frontend.host.launches.host_launches import HostLaunch
 from ktc.ir.frontend.host.template_instances import choose_instance, instances, no_instance, template_value
 from ktc.ir.frontend.host.unused_axes import without_unused_axes
 from ktc.ir.frontend.host.usual_instances import USUAL_SIZE, nearest_first

@@ -169,13 +169,45 @@ def load_program(
     try:
         return _noted(api.load(kernel, name=name or None, template=given, **more))
     except KtcError as e:
-        if e.code != "E-TEMPLATE-MISSING" or given or not instantiate or kernel == "-":
+        if not instantiate or kernel == "-":
             raise
-        why = e.message
-        found = _instance(kernel, name, how, e)
+        why = e
+    if why.code == "E-KERNEL-SEVERAL" and name:
+        usual = _usual_overload(kernel, name, how, why)
+        return load_program(kernel, usual, template, variant, define, include, workload, dialect, beside, instantiate)
+    if why.code != "E-TEMPLATE-MISSING" or given:
+        raise why
+    found = _instance(kernel, name, how, why)
     spelled = ",".join(f"{k}={v}" for k, v in found.items())
-    note(f"no template arguments given: taking --template '{spelled}' ({why})")
+    note(f"no template arguments given: taking --template '{spelled}' ({why.message})")
     return _noted(api.load(kernel, name=name or None, template=found, **more))
+
+
+def _usual_overload(kernel: str, name: str, how: Mapping[str, Any], several: KtcError) -> str:
+    """What asks for the one of the kernels called ``name`` that is for ``float``, which is said.
+
+    Raises:
+        KtcError: ``several``, where they are not one kernel for several types of elements.
+    """
+    from ktc.ir.frontend.usual_overloads import usual_overload
+
+    spec, asked = _as_built(kernel, name, how)
+    found = usual_overload(spec.kernel, name, **{n: v for n, v in asked.items() if n != "kernel"})
+    if found is None or found[0] == name:
+        raise several
+    taken, others = found
+    note(f"several kernels are called {name}: taking --kernel '{taken}'; there is also {', '.join(map(repr, others))}")
+    return taken
+
+
+def _as_built(kernel: str, name: str, how: Mapping[str, Any]) -> tuple[SourceSpec, dict[str, Any]]:
+    """The source as its project builds it, and how the front-end is asked for it."""
+    from ktc.project.as_built import as_built
+    from ktc.sources import SourceSpec
+
+    defines = how["defines"] or {}
+    spec = as_built(SourceSpec(kernel, name or None, {}, None, defines, how["include_dirs"], dialect=how["dialect"]))
+    return spec, {**how, "kernel": spec.name, "defines": spec.defines, "include_dirs": tuple(spec.include_dirs)}
 
 
 def _instance(kernel: str, name: str, how: Mapping[str, Any], missing: KtcError) -> dict[str, str]:
@@ -185,12 +217,8 @@ def _instance(kernel: str, name: str, how: Mapping[str, Any], missing: KtcError)
         KtcError: why the first instance that the source launches leads to none, or none at all can; else ``missing``.
     """
     from ktc.ir.frontend.entry_points import template_arguments, why_no_instance
-    from ktc.project.as_built import as_built
-    from ktc.sources import SourceSpec
 
-    defines = how["defines"] or {}
-    spec = as_built(SourceSpec(kernel, name or None, {}, None, defines, how["include_dirs"], dialect=how["dialect"]))
-    asked = {**how, "kernel": spec.name, "defines": spec.defines, "include_dirs": tuple(spec.include_dirs)}
+    spec, asked = _as_built(kernel, name, how)
     found = _launched_elsewhere(spec, asked) or next(template_arguments(spec.kernel, **asked), None)
     if found is None:
         raise why_no_instance(spec.kernel, **asked) or missing from None

@@ -22,6 +22,7 @@ from ktc.ir.frontend.dialects.dialect import dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.frontend.preprocess.switched_off import hiding
 from ktc.ir.support.kept_results import kept
 from ktc.ir.verifier import check
 from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
@@ -153,28 +154,31 @@ def completed(spec: SourceSpec, file: str) -> Reading:
 def _completed(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Reading:
     """``file`` with the folders of the project ``root`` that hold the headers that it lacks, those of the build before
     others, and with the build's macros that it mentions."""
-    key = ("completed", file, spec.kernel, tuple(spec.defines.items()), tuple(spec.include_dirs))
+    key = ("completed", file, spec.kernel, spec.name, tuple(spec.defines.items()), tuple(spec.include_dirs))
     return kept(key, lambda: _looked_for(spec, file, root, flags))
 
 
 def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Reading:
     folders: dict[str, str] = {}
     macros: dict[str, str] = {}
+    hidden: dict[str, str] = {}
     stops: list[str] = []
     tree = Tree(root) if root else None
     try:
         text = read_source(file)
         for _ in range(ROUNDS if root else 1):
-            given = {**macros, **spec.defines}
+            given = {**macros, **hidden, **spec.defines}
             read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
             lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, _place(d, h))}
             more = {d: h for h, d in lacking.items() if d not in folders}
             mentioned = {n: v for n, v in flags.macros.items() if n not in given and _mentions(read, n)}
             stops = [f"the #error of {at} is passed over, as headers are missing" for at in read.passed_over]
-            if not more and not mentioned:
+            off = _hidden(spec, read) if not more and not mentioned and not hidden else ""
+            if not more and not mentioned and not off:
                 break
             folders |= more
             macros |= mentioned
+            hidden |= {off: "1"} if off else {}
     except KtcError:
         pass  # reading it says why
     shown = {_shown(spec, d): h for d, h in folders.items()}
@@ -182,8 +186,19 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
     if macros:
         spelled = ", ".join(f"{n}={v}" for n, v in macros.items())
         notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {spelled})")
+    notes += [f"{spec.name} is there where {n} is defined, which it is taken to be (-D {n})" for n in hidden]
     notes += stops
-    return Reading(file, tuple(shown), tuple(macros.items()), tuple(notes))
+    return Reading(file, tuple(shown), (*macros.items(), *hidden.items()), tuple(notes))
+
+
+def _hidden(spec: SourceSpec, read: Preprocessed) -> str:
+    """The macro that hides the kernel which is asked for, where nothing of its name is left of the text; '' if none
+    does."""
+    name = re.match(r"[\w:]*", spec.name or "")
+    plain = name[0].rpartition("::")[2] if name is not None else ""
+    if not plain or re.search(rf"\b{plain}\b", read.text):
+        return ""
+    return hiding(plain, read.sources, read.defined)
 
 
 def _elsewhere(read: Preprocessed, flags: BuildFlags, tree: Tree | None) -> Iterator[tuple[str, str]]:
@@ -192,7 +207,8 @@ def _elsewhere(read: Preprocessed, flags: BuildFlags, tree: Tree | None) -> Iter
     for header in (*read.missing, *read.dropped):
         named = [d for d in flags.folders if os.path.isfile(os.path.join(d, header))]
         folder = named[0] if named else read.outside.get(header)
-        if folder is None and tree is not None and not is_library(header):
+        own = header in read.missing or os.path.dirname(header)  # <name.h> alone is a library's
+        if folder is None and tree is not None and own and not is_library(header):
             folder = tree.only(header)
         if folder:
             yield header, folder

@@ -1,4 +1,5 @@
-"""What a project's Makefile or CMakeLists.txt says of how its sources are compiled: include folders and macros.
+"""What a project's Makefile, CMakeLists.txt or setup.py says of how its sources are compiled: include folders and
+macros.
 
 Read as text, nothing is run. What stands under a condition that cannot be told, is computed by a function, or is said
 in two ways is left out.
@@ -14,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ktc.ir.support.kept_results import kept
 from ktc.project.source_trees import read_bytes
 
 from .cmake_files import commands
 from .project_roots import is_within
+from .python_builds import python_macros
 
 CMAKE = "CMakeLists.txt"
 
@@ -44,7 +47,17 @@ class BuildFlags:
 def build_flags(source: str, root: str) -> BuildFlags:
     """What the nearest build file above ``source``, in the project ``root``, says; a Makefile that says nothing, as one
     that only includes what a configuration writes, leaves it to a CMakeLists.txt that adds its folder to a build.
-    Folders outside the project are left out."""
+    Where none of these says anything, Python files that build extensions do (:mod:`.python_builds`). Folders outside
+    the project are left out."""
+    flags = _of_makefiles(source, root)
+    if flags.folders or flags.macros or not root:
+        return flags
+    file, words = kept(("python macros", source, root), lambda: python_macros(os.path.realpath(source), root))
+    return _flags(file, root, words) if file else flags
+
+
+def _of_makefiles(source: str, root: str) -> BuildFlags:
+    """What the nearest Makefile or CMakeLists.txt above ``source`` says."""
     silent: Path | None = None
     for folder in Path(os.path.realpath(source)).parents:
         if not is_within(root, str(folder)):

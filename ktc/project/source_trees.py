@@ -88,9 +88,9 @@ class Tree:
         return index
 
     def only(self, include: str) -> str | None:
-        """The folder to which ``include``, a path with folders of its own, is relative, where there is just one."""
+        """The folder to which ``include`` is relative, where there is just one."""
         parts = PurePath(include).parts
-        if len(parts) < 2 or ".." in parts:
+        if not parts or ".." in parts:
             return None
         found = [Path(p).parts for p in self._by_name.get(parts[-1], ())]
         folders = [there[: -len(parts)] for there in found if there[-len(parts) :] == parts]

@@ -19,6 +19,7 @@ from .checking.allocations import check_allocations
 from .checking.coarser_sizes import coarser
 from .checking.confirming import confirm, large_enough, needs_positive, with_windows
 from .checking.modes import modes
+from .checking.smaller_buffers import with_room_in_memory
 from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
@@ -29,6 +30,7 @@ from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
+from .extents.padded_windows import window_counts
 from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
 from .extents.told_extents import told_extents
@@ -37,6 +39,7 @@ from .footprints import computed_strides, stride_ties
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
 from .integers.element_marks import with_marks
+from .integers.paged_tables import with_pages, with_pages_apart
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
@@ -80,6 +83,7 @@ def draft(k: Kernel) -> Draft:
     d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
     d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
     d.roles = _tying(k, d.roles, told_extents(k, d.roles))
+    d.roles = _tying(k, d.roles, window_counts(k, d.roles.sizes))
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
@@ -92,9 +96,11 @@ def draft(k: Kernel) -> Draft:
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
+    d.contents = with_pages(k, d.contents)
     d.positive = probe.positive
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
+    d.contents = with_pages_apart(k, d.contents)
     d.shapes = by_strides(d)
     d.parts = used_parts(k, Prober(k, d.roles, d.ties), seen, d.names)
     probe = Prober(k, d.roles, d.ties)
@@ -107,6 +113,7 @@ def draft(k: Kernel) -> Draft:
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
     d.shapes = with_room(k, probe, seen, lengthened(d, probe, seen), d.names)
+    seen = with_room_in_memory(d, probe, seen)
     seen = large_enough(d, probe, with_windows(d, probe, seen))
     seen = coarser(d, probe, without_stops(d, probe, seen))
     confirm(d, probe, seen)

@@ -8,23 +8,25 @@ element of another buffer says is no matter then.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Load, Sym, Var
+from ktc.ir.nodes import Binary, Const, Expr, For, HwIndex, Load, Sym, Var
 from ktc.ir.support.memo import by_identity
-from ktc.ir.walk import used
+from ktc.ir.walk import used, walk
 
 from .bounding import bounding, places, values
+from .extents.aligned_rows import aligned_pitch
 from .given_values import definitions, made_of, spelled_out
 from .inner_strides import accesses, addends, counted_in
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
 from .shapes import fit
-from .windows import names_in
+from .windows import names_in, spelled
 
 
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
@@ -53,7 +55,7 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
         if length is None or (length == "1" and not within):  # nothing is learnt of single elements
             unknown |= {*buffers}
         else:
-            ties[name] = str(length)
+            ties[name] = aligned_pitch(k, str(length), buffers)
     return ties
 
 
@@ -75,7 +77,7 @@ def offsets_of(k: Kernel) -> frozenset[str]:
 def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str], roles: Roles) -> str | None:
     """What ``buffer``'s stride ``name`` has to be, as a product of sizes, where ``seen`` are probes with it at 0; None
     if that is none."""
-    extent = fit([(s.sizes, s.extent(buffer)) for s in seen], sizes, roles.quotients)
+    extent = fit([(s.sizes, s.extent(buffer)) for s in seen], sizes, roles.quotients, _sums(k, sizes))
     unit = counted_in(k, buffer, name)
     if extent is None or not extent.exact or unit is None or not unit <= {*extent.factors}:
         return None
@@ -86,6 +88,15 @@ def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str
     return (
         shape[0] if len(shape) == 1 else " * ".join(x if x.isalnum() or x.isidentifier() else f"({x})" for x in shape)
     )
+
+
+def _sums(k: Kernel, sizes: Collection[str]) -> list[str]:
+    """The sums of ``sizes`` that loops end at, ``(left + right + 1)`` of a window around a frame."""
+    params, sources = {p.sym for p in k.params}, definitions(k)
+    ends = (s.cond.b for s in walk(k.body) if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.op == "<")
+    texts = (spelled(e, params, sources) or "" for e in ends)
+    sums = (f"({re.sub('[()]', '', t)})" for t in texts if re.fullmatch(r"[\w() +]*\+[\w() +]*", t))
+    return [t for t in dict.fromkeys(sums) if {*names_in(t)} <= {*sizes}]
 
 
 def computed_strides(k: Kernel, roles: Roles) -> dict[str, str]:

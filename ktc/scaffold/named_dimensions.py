@@ -36,6 +36,8 @@ where no dimension counts those; else a number of layers, of matrices side by si
 _BY_NAME: tuple[tuple[str, Dimension], ...] = (
     (r"head_(dim|size)|headdim|(dim|size|units)_per_head|dim_head|d_head", Dimension(64, 128)),
     (r"kv_head|head_kv", Dimension(2, 8)),
+    (r"num_dim|dim_(count|num)", Dimension(4, 4)),
+    (r"(block|page)_(size|len)|tokens_per_(block|page)", Dimension(16, 16)),
     (r"n?head", Dimension(8, 32)),
     (r"beam", Dimension(4, 8)),
     (r"top_?k", Dimension(2, 8)),

@@ -37,6 +37,7 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
+from .extents.padded_windows import padded_windows
 from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
@@ -135,11 +136,12 @@ def roles_of(k: Kernel) -> Roles:
     named = (*sizes, *hosts)
     told = (
         *counted_windows(k, sources), *taps(k, sources), *clipped_windows(k, sources), *host_windows(k),
-        *squares(k, sources),
+        *squares(k, sources), *padded_windows(k, sources),
     )  # fmt: skip
     windows = {n: kind for n, kind in told if n in named}
     divisors = frozenset(whole | parts) & {*named} - {*windows}
-    by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]
+    divisors_named = [str(fixed[b]) if fixed.get(b, 0) > 1 else b for b in _divided_by(k)]
+    by = [b for b in dict.fromkeys(divisors_named) if b.isdigit() or (b in named and b not in parts)]
     quotients = tuple((a, b) for b in by for a in named if a != b)
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}

@@ -18,7 +18,7 @@ from .named_dimensions import dimensions, proportions
 from .probe import Prober, Seen
 from .roles import buffers_of
 from .scales.resized import resized
-from .windows import USUAL, names_in
+from .windows import USUAL_WAYS, names_in
 
 TARGETS = {"small": (1 << 18, 1 << 21), "medium": (1 << 23, 1 << 25), "large": (1 << 27, 1 << 32)}
 """Bytes of all buffers and scalars moved by all threads, at most, by scenario. Small fits a GPU's first-level caches,
@@ -148,7 +148,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     allowed_at = [s.sizes for s in seen[:1]] or probe.sizes()[:1]
     start = {n: allowed_at[0].get(n, 64) if allowed_at else 64 for n in d.names}
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
-    windows = {n: USUAL[kind] for n, kind in d.roles.windows.items() if n in start}
+    windows = _usual_windows(d, probe, start)
     constants = {**d.given, **d.stops}
     windows |= constants
     start |= windows | {n: COUNTERS for n in d.roles.few if n in start}
@@ -223,6 +223,13 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     odd |= {n: v + (n not in constants) for n, v in windows.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
+
+
+def _usual_windows(d: Draft, probe: Prober, start: Mapping[str, int]) -> dict[str, int]:
+    """How long windows are in scenarios: the most usual with which the source comes to the launch at ``start``."""
+    found = {n: kind for n, kind in d.roles.windows.items() if n in start}
+    ways = [{n: usual[kind] for n, kind in found.items()} for usual in USUAL_WAYS]
+    return next((way for way in ways if probe.leads({**start, **way})), ways[0])
 
 
 def as_launched(d: Draft, blocks: Mapping[str, int]) -> None:

@@ -24,6 +24,7 @@ from ktc.sources import IR_SUFFIX
 
 from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
 from .as_seen.project_callers import with_project_callers
+from .as_seen.usual_rank import with_supposed_rank
 from .checking.scenario_doubts import check_scenarios
 from .contents import TRUTHS
 from .draft import draft
@@ -57,9 +58,10 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
     refuse_arrays_of_pointers(k)
-    k = with_project_callers(k, source)
+    k, rank = with_supposed_rank(with_project_callers(k, source), source)
     elsewhere = launched_elsewhere(k, source)
     d = draft(k if elsewhere is None else elsewhere[0])
+    d.doubts += [f"the host's tensors: taken to have {rank} dimensions, and the same extents"] if rank else []
     origin = "CHECK: guessed"
     if elsewhere is not None and d.launch is None:
         d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"

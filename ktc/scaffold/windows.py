@@ -131,11 +131,16 @@ def _of_blocks(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
     return "block" in levels and "thread" not in levels
 
 
-USUAL = {"window": 3, "border": 1, "step": 1, "square": 9}
+USUAL = {"window": 3, "padded": 3, "border": 1, "step": 1, "square": 9}
 """The size of what a launch computes the number of windows from, or of a square window, by what it is."""
 
-PROBED = {"window": (2, 3, 4), "border": (1, 2), "step": (1, 2, 3), "square": (4, 9, 16)}
-"""Its sizes in probes."""
+USUAL_WAYS = tuple(
+    USUAL | more for more in ({}, {"step": 2}, {"window": 5, "padded": 5, "border": 2, "square": 25}, {"window": 2})
+)
+"""The same, and what is next in use: a source may have kernels of its own for what is most usual."""
+
+PROBED = {"window": (2, 3, 4), "padded": (3, 4, 5), "border": (1, 2), "step": (1, 2, 3), "square": (4, 9, 16)}
+"""Its sizes in probes: no window with a border lies beyond what it goes over."""
 
 
 def host_windows(k: Kernel) -> Iterator[tuple[str, str]]:
@@ -160,7 +165,7 @@ def counted_windows(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterato
     found: dict[str, tuple[list[Expr], list[Expr], Expr]] = {}
     for e in all_exprs(k.body):
         if isinstance(e, Binary) and e.op == "/" and isinstance(e.type, Scalar) and e.type.is_int:
-            more, less = _summands(e.a)
+            more, less = summands(e.a)
             text = spelled(e, params, sources)
             if text is not None and any(_name(x, params) for x in less):
                 found[text] = more, less, e.b
@@ -174,11 +179,11 @@ def counted_windows(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterato
         yield from ((n, "border") for two, x in pairs if is_const(without_casts(two), 2) for n in _name(x, params))
 
 
-def _summands(e: Expr) -> tuple[list[Expr], list[Expr]]:
+def summands(e: Expr) -> tuple[list[Expr], list[Expr]]:
     """The terms that a sum is made of: those that are added, and those that are taken off."""
     match without_casts(e):
         case Binary("+" | "-" as op, a, b):
-            (more, less), (plus, minus) = _summands(a), _summands(b)
+            (more, less), (plus, minus) = summands(a), summands(b)
             return (more + plus, less + minus) if op == "+" else (more + minus, less + plus)
         case x:
             return [x], []
@@ -196,12 +201,7 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
         for x in walk_expr(e)
         if isinstance(x, Binary) and x.op == "/" and isinstance(b := without_casts(x.b), Var)
     }
-    bounds = {
-        s.var: found
-        for s in walk(k.body)
-        if isinstance(s, For) and isinstance(n := s.step, Binary) and (n.op, without_casts(n.a)) == ("+", Var(s.var))
-        if is_const(without_casts(n.b), 1) and (found := _bound(s, params)) is not None
-    }
+    bounds = tap_bounds(k, params)
     for e in all_exprs(k.body):
         for tap in (without_casts(e.a), without_casts(e.b)) if isinstance(e, Binary) and e.op == "+" else ():
             if not isinstance(tap, Var) or tap.sym not in bounds:
@@ -210,6 +210,16 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
                 if scale is None or scale in steps:
                     yield bounds[tap.sym]
                     yield from ((scale.name, "step"),) if scale is not None and scale in params else ()
+
+
+def tap_bounds(k: Kernel, params: set[Sym]) -> dict[Sym, tuple[str, str]]:
+    """The variables of loops that go up one by one to one of ``params``, with that and what it is: :func:`taps`."""
+    return {
+        s.var: found
+        for s in walk(k.body)
+        if isinstance(s, For) and isinstance(n := s.step, Binary) and (n.op, without_casts(n.a)) == ("+", Var(s.var))
+        if is_const(without_casts(n.b), 1) and (found := _bound(s, params)) is not None
+    }
 
 
 def clipped_windows(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:

@@ -26,11 +26,11 @@ from ktc.ir.types import I64, U32, Scalar
 from ktc.ir.walk import substitute_expr, used
 
 from .host_code import HostFunction, Use, host_functions, uses
-from .host_launches import HostLaunch
-from .launch_math import described
 from .launch_sites import LaunchSite
+from .launches.host_launches import HostLaunch
+from .launches.launch_math import described
+from .launches.struct_arguments import told
 from .launching_functions import names_in, settled, with_arguments
-from .struct_arguments import told
 
 HOPS = 3
 """Functions that call one another which are looked at."""

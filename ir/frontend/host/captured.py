@@ -14,7 +14,7 @@ from typing import Any
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.entry_points import Unit
 from ktc.ir.frontend.lowering.calls.inline import params_of
-from ktc.ir.frontend.lowering.declarations.parameters import MAX_MEMBERS, is_pack
+from ktc.ir.frontend.lowering.declarations.parameters import MAX_MEMBERS, as_passed, is_pack
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import CArray, Pointer, RecordType, components
 from ktc.ir.frontend.meaning.name_meanings import PackVal
@@ -169,7 +169,7 @@ def _slots(
         scope.names.update(bindings)
         end = 0
         for i, (node, (offset, size)) in enumerate(zip(nodes, parameters)):
-            t = lowering.parameter_type(node)
+            t = as_passed(lowering.parameter_type(node))
             own, align = lowering.layout(t, node)
             expected = -(-end // align) * align
             if size != own or not (offset == expected or (align > BANK_ALIGN and end <= offset < end + align)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import binary, ceil_log2, evaluate, is_const
-from ktc.ir.nodes import Assign, Binary, Body, Decl, Expr, If, Select, Sym, Var, While, i32
+from ktc.ir.fold import ceil_log2, evaluate, is_const
+from ktc.ir.nodes import Assign, Binary, Body, Break, Decl, Expr, If, Select, Sym, Var, While
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, substitute_expr, used
 
@@ -38,13 +38,13 @@ def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
 def _doublings(s: While, env: Mapping[Sym, Expr]) -> tuple[Sym, Expr] | None:
     """The variable, and how often 1 is doubled until it is no less than n, of ``while (1 << k < n) k++;`` from 0 on, as
     the number of bits of a divisor is counted; a bound on k that is the width of n says nothing more."""
-    body = s.body[0] if len(s.body) == 1 and not s.post else None
-    if not isinstance(body, Assign) or body.value != binary("+", Var(body.sym), i32(1)):
+    cond, body = _stayed_while(s)
+    if body is None or not _counts_up(body):
         return None
-    k, below = body.sym, [c for c in _joined(s.cond) if isinstance(c, Binary) and c.op == "<"]
+    k, below = body.sym, [c for c in _joined(cond) if isinstance(c, Binary) and c.op == "<"]
     least = [c for c in below if isinstance(c.a, Binary) and c.a.op == "<<" and is_const(c.a.a, 1) and c.a.b == Var(k)]
     others = [c for c in below if without_casts(c.a) == Var(k) and is_const(without_casts(c.b))]
-    if len(least) != 1 or len(below) != len(_joined(s.cond)) or len(least) + len(others) != len(below):
+    if len(least) != 1 or len(below) != len(_joined(cond)) or len(least) + len(others) != len(below):
         return None
     n, began = without_casts(substitute_expr(least[0].b, env)), env.get(k)
     width = t.bits if isinstance(t := least[0].b.type, Scalar) else 0
@@ -52,6 +52,22 @@ def _doublings(s: While, env: Mapping[Sym, Expr]) -> tuple[Sym, Expr] | None:
     if k in used(n) or began is None or not is_const(began, 0) or any(end < width for end in ends):
         return None
     return k, ceil_log2(n)
+
+
+def _stayed_while(s: While) -> tuple[Expr, Assign | None]:
+    """The condition on which a loop goes on, and the assignment that is all it does then; ``while (true) { if (a >= b)
+    break; k++; }`` goes on where ``a < b``."""
+    ends, *rest = s.body if len(s.body) == 2 and is_const(s.cond, 1) else (None, *s.body)
+    cond = s.cond
+    leaves = isinstance(ends, If) and len(ends.then) == 1 and isinstance(ends.then[0], Break) and not ends.orelse
+    if leaves and isinstance(c := ends.cond, Binary) and c.op == ">=":  # type: ignore[union-attr]
+        cond, ends = Binary("<", c.a, c.b), None
+    body = rest[0] if ends is None and len(rest) == 1 and not s.post else None
+    return cond, body if isinstance(body, Assign) else None
+
+
+def _counts_up(s: Assign) -> bool:
+    return isinstance(e := s.value, Binary) and e.op == "+" and e.a == Var(s.sym) and is_const(e.b, 1)
 
 
 def _joined(e: Expr) -> list[Expr]:

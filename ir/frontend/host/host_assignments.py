@@ -54,16 +54,22 @@ def _store(env: Env, key: str, value: Any) -> None:
     env[key] = value
 
 
-def choose(item: c_ast.If, env: Env, changes: Callable[[Any], frozenset[str]]) -> None:
+def _no_loop(item: Any, env: Env) -> bool:
+    return False
+
+
+def choose(
+    item: c_ast.If, env: Env, changes: Callable[[Any], frozenset[str]], loops: Callable[[Any, Env], bool] = _no_loop
+) -> None:
     """Follow an ``if`` whose branches assign: what either leaves is a choice of the two, where both are known.
 
-    ``changes``: the variables that a statement changes.
+    ``changes``: the variables that a statement changes; ``loops``: follows a loop, where that is possible.
     """
     changed = sorted(changes(item) & {k.partition(".")[0] for k in env})
     ways = []
     for branch in (item.iftrue, item.iffalse):
         way = dict(env)
-        followed = _follow(branch, way, changes)
+        followed = _follow(branch, way, changes, loops)
         ways.append(way if followed else None)
     yes, no = ways
     before = {k: current(env, k) for way in ways for k in way or env if k.partition(".")[0] in changed}
@@ -104,10 +110,11 @@ def _at_the_end(way: Env, env: Env, key: str, busy: frozenset[str] = frozenset()
     return None if unsaid else value
 
 
-def decided(env: Env, cond: Any, holds: bool) -> Env:
-    """``env`` where ``cond`` ``holds``, or does not: what it chose before is told, if it is made of the same values."""
+def decided(env: Env, cond: Any, holds: bool, steady: bool = False) -> Env:
+    """``env`` where ``cond`` ``holds``, or does not: what it chose before is told, if it is made of the same values.
+    ``steady``: calls that are written alike are taken to return the same."""
     cond, holds = _positive(cond, holds)
-    if contains(c_ast.ExprList([cond]), (c_ast.FuncCall, c_ast.Assignment)):
+    if contains(c_ast.ExprList([cond]), (c_ast.Assignment, *(() if steady else (c_ast.FuncCall,)))):
         return env
 
     def chosen(n: Any) -> Any | None:
@@ -231,7 +238,7 @@ def _has_members(env: Env, name: str) -> bool:
     return several or any(k.startswith(f"{name}.") for k in env)
 
 
-def _follow(branch: Any, env: Env, changes: Callable[[Any], frozenset[str]]) -> bool:
+def _follow(branch: Any, env: Env, changes: Callable[[Any], frozenset[str]], loops: Callable[[Any, Env], bool]) -> bool:
     """Whether ``branch`` does nothing but assign, in ``env`` then."""
     if branch is None:
         return True
@@ -240,8 +247,8 @@ def _follow(branch: Any, env: Env, changes: Callable[[Any], frozenset[str]]) -> 
         if isinstance(item, c_ast.Assignment):
             assign(item, env)
         elif isinstance(item, c_ast.If):
-            choose(item, env, changes)
-        elif not isinstance(item, c_ast.EmptyStatement) and changes(item):
+            choose(item, env, changes, loops)
+        elif not (isinstance(item, c_ast.EmptyStatement) or loops(item, env)) and changes(item):
             return False
     return True
 
@@ -255,14 +262,11 @@ def key_of(lvalue: Any) -> str | None:
 
 
 def element_key(node: Any) -> str | None:
-    """``name.0`` for ``name[0]``; None for anything else."""
-    if (
-        isinstance(node, c_ast.ArrayRef)
-        and isinstance(node.name, c_ast.ID)
-        and isinstance(node.subscript, c_ast.Constant)
-    ):
-        return f"{node.name.name}.{node.subscript.value}" if node.subscript.value.isdigit() else None
-    return None
+    """``name.0`` for ``name[0]``, ``name.member.0`` for ``name.member[0]``; None for anything else."""
+    if not isinstance(node, c_ast.ArrayRef) or not isinstance(node.subscript, c_ast.Constant):
+        return None
+    array = key_of(node.name) if isinstance(node.name, c_ast.ID | c_ast.StructRef) else None
+    return f"{array}.{node.subscript.value}" if array and node.subscript.value.isdigit() else None
 
 
 def with_elements(node: Any, env: Env, declared: Env) -> Any:
@@ -312,6 +316,6 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
 
 
 __all__ = [
-    "assign", "choose", "current", "decided", "perhaps_unknown", "shadow", "unknown", "with_begun", "with_elements",
-    "with_members",
+    "assign", "choose", "current", "decided", "forget", "perhaps_unknown", "shadow", "unknown", "with_begun",
+    "with_elements", "with_members",
 ]  # fmt: skip

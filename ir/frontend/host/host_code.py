@@ -25,6 +25,8 @@ from .host_conditions import Condition, assumed, equal_there, parts_of
 from .host_lambdas import GenericLambda, generic_lambda
 from .launch_rounds import Rounds, rounds_of, started_in
 from .launching_functions import LaunchingFunction, launching_function
+from .supposed_tensors import with_rank
+from .unrolled_loops import follow_rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,10 +204,13 @@ class _Walk:
         self.launching = launching_functions(lowering) if launches else {}
         self.items: list[Any] = []
         self.depth = 0
+        self.supposing = lowering.rank is not None
 
     def walk(self, items: list) -> list[Use]:
         named = {p.name: p for p in params_of(self.function.entity.node) if getattr(p, "name", None)}
         self.items = items
+        if self.lowering.rank is not None:
+            self.items = items = with_rank(items, frozenset(named), self.lowering.rank)
         self._block(items, {}, named)
         return self.found
 
@@ -241,6 +246,8 @@ class _Walk:
                 declared[item.name] = item
                 if _has_numbers(item):
                     self.arrays[item.name] = item
+            if self._rounds_followed(item, env):
+                continue
             if self._wanted(item):
                 generic = generic_lambda(item, env, declared)
                 if generic is not None and self._only_called(item.name):
@@ -255,9 +262,9 @@ class _Walk:
                 for name in changed_names(read, self.lowering.by_reference, {}) & {k.partition(".")[0] for k in env}:
                     unknown(env, name)  # if (!(in >> n)) return;
                 self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
-                env.update(decided(assumed(env, item.cond, False), item.cond, False))
+                env.update(decided(assumed(env, item.cond, False), item.cond, False, self.supposing))
             elif isinstance(item, c_ast.If) and self._mutated(item):
-                choose(item, env, self._mutated)
+                choose(item, env, self._mutated, self._rounds_followed)
             elif checked := list(asserted(item)):
                 self.reached = (*self.reached, *(Condition(c, True, dict(env)) for c in checked))
             elif not isinstance(item, Alias | c_ast.Typedef):
@@ -266,6 +273,11 @@ class _Walk:
                     for key in changed_keys(of, name, self.lowering.by_reference):
                         unknown(env, key)  # also of a call in what another variable is given
         self.reached = outer
+
+    def _rounds_followed(self, item: Any, env: dict[str, Any]) -> bool:
+        """Whether ``item`` is a loop over dimensions that launches nothing, which was followed round by round."""
+        rank = self.lowering.rank if isinstance(item, c_ast.For) and not self._wanted(item) else None
+        return rank is not None and follow_rounds(item, env, rank, self._mutated)
 
     def _mutated(self, item: Any) -> frozenset[str]:
         """The variables that a statement changes; every look at the host code asks it of every statement."""
@@ -313,7 +325,7 @@ class _Walk:
                     self.rounds = {**self.rounds, **rounds_of(item, started, self._mutated(item.stmt))}
                 if isinstance(item, c_ast.If | IfConstexpr) and c in (item.iftrue, item.iffalse):
                     holds = c is item.iftrue
-                    inner = decided(assumed(env, item.cond, holds), item.cond, holds)
+                    inner = decided(assumed(env, item.cond, holds), item.cond, holds, self.supposing)
                     if isinstance(item, IfConstexpr):
                         self.under = (*self.under, (item.cond, holds))
                     else:

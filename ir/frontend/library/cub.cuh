@@ -5,6 +5,7 @@ namespace cub {
 
 enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
 enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };
+enum BlockHistogramAlgorithm { BLOCK_HISTO_SORT, BLOCK_HISTO_ATOMIC };
 enum BlockLoadAlgorithm {
   BLOCK_LOAD_DIRECT, BLOCK_LOAD_STRIPED, BLOCK_LOAD_VECTORIZE, BLOCK_LOAD_TRANSPOSE, BLOCK_LOAD_WARP_TRANSPOSE,
   BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED
@@ -207,6 +208,27 @@ struct BlockReduce {
   __device__ T Sum(T input) { return Reduce(input, cub::Sum()); }
   __device__ T Sum(T input, int valid) { return Reduce(input, cub::Sum(), valid); }
   template <int N> __device__ T Sum(T (&items)[N]) { return Reduce(__reduce_items(items, cub::Sum()), cub::Sum()); }
+};
+
+// ---- counts of a block's items by value: those of its default algorithm wait for all threads first
+template <typename T, int X, int N, int Bins, BlockHistogramAlgorithm Algorithm = BLOCK_HISTO_SORT, int Y = 1, int Z = 1, int Arch = 0>
+struct BlockHistogram {
+  using TempStorage = __storage<int, 1>;
+
+  __device__ BlockHistogram(TempStorage& temp) {}
+  template <typename C> __device__ void InitHistogram(C* histogram) {
+    for (int bin = __linear_thread<X, Y, Z>(); bin < Bins; bin += X * Y * Z) histogram[bin] = 0;
+  }
+  template <typename C> __device__ void Composite(T (&items)[N], C* histogram) {
+    if constexpr (Algorithm == BLOCK_HISTO_SORT) __syncthreads();
+#pragma unroll
+    for (int i = 0; i < N; ++i) atomicAdd(&histogram[items[i]], (C)1);
+  }
+  template <typename C> __device__ void Histogram(T (&items)[N], C* histogram) {
+    InitHistogram(histogram);
+    __syncthreads();
+    Composite(items, histogram);
+  }
 };
 
 // ---- scans over a block

@@ -51,6 +51,7 @@ WORDS: dict[str, str] = {
     r"curand(State|_|DirectionVectors)\w*": "curand",
     r"__nv_atomic_\w+": "nv_atomic",
     rf"(make_)?{_ONE}": "vector1",
+    r"__u?int128_t": "int128",
     r"flashinfer::vec_t|namespace\s+flashinfer": "flashinfer",
     r"PtrStep(Sz)?(b|f|i|us)?|PtrSz": "opencv",
     r"THC(Numerics|Device(Sub)?Tensor|CeilDiv|RoundUp|State|udaTensor)|ScalarConvert|TH_INDEX_BASE": "thc",

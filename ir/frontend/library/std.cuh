@@ -37,6 +37,13 @@ template <class A, class B> struct pair {
 };
 template <class A, class B> __device__ pair<A, B> make_pair(A a, B b) { return {a, b}; }
 
+// What the host keeps: a kernel that is passed one in an object asks for nothing of it.
+template <class T> struct vector {
+  T* begin_;
+  T* end_;
+  T* room_;
+};
+
 template <class T> __device__ void swap(T& a, T& b) {
   T old = a;
   a = b;

@@ -307,6 +307,7 @@ template <typename T, typename index_t> struct IndexToOffset<T, index_t, -1> {
 }  // namespace at
 
 namespace torch {
+struct CustomClassHolder {};  // of what Python is shown
 using at::DefaultPtrTraits;
 using at::GenericPackedTensorAccessor;
 using at::PackedTensorAccessor;

@@ -9,7 +9,7 @@ from pycparser import c_ast
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.lowering.memory.objects_in_memory import Memory
-from ktc.ir.frontend.syntax.cxx_ast import PackExpansion, own_qualifiers
+from ktc.ir.frontend.syntax.cxx_ast import PackExpansion, TemplateParam, own_qualifiers
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.nodes import Const
@@ -39,14 +39,15 @@ class RecordInstances(Memory):
         values = self.template_args(args or [], node)
         bound: dict[str, Value] = {}
         generic = primary.spec_args is None
-        params = primary.params if generic else self.program.declared.get((primary.namespace, primary.name))
+        declared = self.program.declared.get((primary.namespace, primary.name))
+        params = with_defaults(primary.params, declared) if generic else declared
         if params is not None:  # arguments have the types of their parameters, and defaults, before all else
             with self.scoped(namespace=primary.namespace) as scope:
                 scope.names.update(outer)
                 values = self.bind_params(params, values, node)
                 bound = {p.name: self.scope.names[p.name] for p in params}
         key = tuple(map(template_key, values))
-        found = self._specialisation_for(entities, values, node)
+        found = self._specialisation_for(entities, values, node, params or ())
         if found is not None:
             e, own = found
             return RecordType(e.name, key, (e, {**outer, **own}), owner)
@@ -69,19 +70,24 @@ class RecordInstances(Memory):
         return special or (primary, bound)
 
     def _specialisation_for(
-        self, entities: Sequence[Entity], values: list[Value], node: Any
+        self, entities: Sequence[Entity], values: list[Value], node: Any, primary: Sequence[TemplateParam] = ()
     ) -> tuple[Entity, dict[str, Value]] | None:
-        """The specialisation that says most of those that match ``values``, with its parameters."""
+        """The specialisation that says most of those that match ``values``, with its parameters; ``primary``: those of
+        the template."""
         special = [e for e in entities if e.spec_args is not None]
-        matched = [(e, own) for e in special if (own := self._match_spec(e, values, node)) is not None]
+        matched = [(e, own) for e in special if (own := self._match_spec(e, values, node, primary)) is not None]
         return max(matched, key=lambda m: specialised(m[0])) if matched else None
 
-    def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
-        """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
+    def _match_spec(
+        self, e: Entity, values: list[Value], node: Any, primary: Sequence[TemplateParam]
+    ) -> dict[str, Value] | None:
+        """Bindings of a (partial) specialisation for ``values``, None if it does not match; what it does not say is the
+        default of the template's parameter."""
         params = {p.name: p for p in e.params or ()}
         found: dict[str, Value] = {}
         values = [x for v in values for x in (v.items if isinstance(v, PackVal) else (v,))]
         patterns = list(e.spec_args or [])
+        patterns += [p.default for p in primary[len(patterns) :] if p.default is not None and not p.pack]
         if patterns and isinstance(patterns[-1], PackExpansion):
             name = plain_name(patterns.pop().expr)
             if name is None or name not in params or len(values) < len(patterns):
@@ -140,6 +146,20 @@ class RecordInstances(Memory):
         if len(found) != 1 or found[0].params is not None or found[0].spec_args is not None:
             return None
         return RecordType(name, (), (found[0], {}), self._class_around(found[0]))
+
+
+def with_defaults(
+    params: tuple[TemplateParam, ...] | None, declared: tuple[TemplateParam, ...] | None
+) -> tuple[TemplateParam, ...] | None:
+    """``params`` of a class template with the defaults that a declaration before has given them ([temp.param])."""
+    if params is None or declared is None or len(params) != len(declared):
+        return params
+    return tuple(
+        TemplateParam(p.name, p.kind, p.type, d.default, p.pack, coord=p.coord)
+        if p.default is None and d.default is not None
+        else p
+        for p, d in zip(params, declared)
+    )
 
 
 def specialised(e: Entity) -> tuple[int, int, int, bool]:

@@ -177,6 +177,17 @@ class LaneArray(Value):
 
 
 @frozen
+class PointerArray(Value):
+    """An array of pointers that nobody changes, as a kernel is passed it in a struct: those ``choices``. ``key``: what
+    is hinted where more is done with it than asking for an element."""
+
+    sort: ClassVar[str] = "an array"
+    choices: tuple[PtrVal, ...]
+    type: Any
+    key: Any
+
+
+@frozen
 class PtrSlot(Value):
     """A pointer that is kept in memory: ``place`` holds its 64 bits."""
 

@@ -11,6 +11,7 @@ UNKNOWN = re.compile(r"unknown (?:name|type|function) '([\w:]+)'|'([\w:]+)' is d
 """Refusals for which a declaration may only be switched off; the name is qualified as it was written."""
 
 _IF = re.compile(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)")
+_TRUE = re.compile(r"(!?)\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))\s*(?://.*|/\*.*)?")
 _DEFINED = re.compile(r"(!?)\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))\s*(?://.*|/\*.*)?")
 
 
@@ -33,6 +34,13 @@ def hint_of(error: KtcError, sources: Mapping[str, str], defined: Collection[str
     """What to do about a name that is switched off, '' where none is."""
     off = switched_off(error, sources, defined)
     return "" if off is None else f"it is declared at {off[1]} where {off[0]} is defined: give -D {off[0]}"
+
+
+def hiding(name: str, sources: Mapping[str, str], defined: Collection[str]) -> str:
+    """The macro that is not ``defined`` and under which one of ``sources`` (text by path) declares ``name``; '' if
+    there is none."""
+    found = (_under(text, name, defined) for text in sources.values() if name in text)
+    return next((macro for macro, _ in filter(None, found)), "")
 
 
 def other_branches(text: str, line: int) -> list[str]:
@@ -86,7 +94,7 @@ def _asked(word: str, condition: str) -> str | None:
     if word in ("ifdef", "ifndef"):
         name = re.match(r"\w+", condition)
         return None if name is None else ("" if word == "ifdef" else "!") + name[0]
-    m = _DEFINED.fullmatch(condition.strip())
+    m = _DEFINED.fullmatch(condition.strip()) or _TRUE.fullmatch(condition.strip())
     return None if m is None else m[1] + (m[2] or m[3])
 
 

@@ -201,7 +201,7 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         if item.items is not None:
             p.records[item.name].append(Entity(item.name, item, ns, params or None, item.spec_args))
             _member_names(p, item, ns, params)
-        elif params and item.spec_args is None:
+        elif params and item.spec_args is None and not _has_defaults(p.declared.get((ns, item.name), ())):
             p.declared[(ns, item.name)] = params
     elif isinstance(item, Alias):
         p.aliases[item.name].append(Entity(item.name, item, ns, params or None))
@@ -223,6 +223,10 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         p.variables[item.name].append(Entity(item.name, item, ns, params or None, given))
     elif isinstance(item, Bad):
         p.bad.append(item)
+
+
+def _has_defaults(params: tuple[TemplateParam, ...]) -> bool:
+    return any(x.default is not None for x in params)
 
 
 def variable_words(item: c_ast.Decl) -> dict[str, list]:

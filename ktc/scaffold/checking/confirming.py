@@ -27,19 +27,27 @@ LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
 
 
-LARGER = (2, 4, 8)
-"""Times as large as in the probes sizes are tried where those have a defect."""
+LARGER, ONE_LARGER = (2, 4, 8), (2, 4, 8, 16, 32)
+"""Times as large as in the probes sizes are tried where those have a defect, all of them or one alone."""
+
+
+def _has_a_border(d: Draft, name: str) -> bool:
+    """Whether the size ``name`` is that of windows with a border, or of the border: neither is a multiple of anything,
+    and one without the other leaves windows beyond what they go over."""
+    return d.roles.windows.get(name) in ("padded", "border")
 
 
 def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
-    """``seen``, or the same at larger sizes, where runs have a defect only at smaller ones: shared memory that is as
-    long as a size holds the numbers of a block only from some size on."""
+    """``seen``, or the same at larger sizes, all or one of them, where runs have a defect only at smaller ones: shared
+    memory that is as long as a size holds the numbers of a block only from some size on."""
     looked_at = [s.sizes for s in seen[:3] if d.possible(s.sizes)]
     if any(e is None for e in d.shapes.values()) or not any(defect(d, probe, sizes) for sizes in looked_at):
         return seen
-    own = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows} - d.roles.divisors
-    for times in LARGER if own else ():
-        more = [{n: v * times if n in own else v for n, v in s.sizes.items()} for s in seen]
+    each = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows}
+    own = each - d.roles.divisors
+    ways = [(times, own) for times in LARGER if own] + [(times, {n}) for n in sorted(each) for times in ONE_LARGER]
+    for times, larger in ways:
+        more = [{n: v * times if n in larger else v for n, v in s.sizes.items()} for s in seen]
         if not any(defect(d, probe, sizes) for sizes in more[: len(looked_at)]):
             found = [probe.look(sizes, d.fills(probe, sizes)) for sizes in more]
             return [s for s in found if s is not None] or seen
@@ -60,11 +68,10 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             if defect(d, probe, s.sizes):
                 return
             break  # it is only a race: what sizes have to be can be asked nevertheless
-    own = [n for n in d.names if n in d.roles.sizes and n not in d.stops]
+    own = [n for n in d.names if n in d.roles.sizes and n not in d.stops and not _has_a_border(d, n)]
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     d.steps |= d.coarse
-    by = {*d.roles.windows, *d.roles.divisors}  # of which 0 is no size
-    odd = ({n: max(v + s * d.steps.get(n, 1), n in by) if n in own else v for n, v in even.items()} for s in (1, -1))
+    odd = ({n: v + s * d.steps.get(n, 1) or v if n in own else v for n, v in even.items()} for s in (1, -1))
     # one more may be left to nobody, one less asked for by all, and either may be for another launch
     if any(not probe.leads(sizes) or defect(d, probe, sizes) for sizes in odd):
         for name in own:
@@ -168,7 +175,12 @@ def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> 
 def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence[str]) -> None:
     """Larger steps where sizes that pass one by one do not pass together: a block takes 256 elements of all rows."""
     own = [n for n in own if n not in probe.deciding()]
-    while any(defect(d, probe, {**even, **{n: m * d.steps[n] for n in own}}) for m in (3, 1)):
+
+    def together() -> list[dict[str, int]]:
+        tried = [{**even, **{n: m * d.steps[n] for n in own}} for m in (3, 1)]
+        return [sizes for sizes in tried if probe.launches(sizes)] or tried[:1]
+
+    while any(defect(d, probe, sizes) for sizes in together()):
         open_ = [n for n in own if 2 * d.steps[n] <= even[n]]
         if not open_:
             return

@@ -174,3 +174,29 @@ def test_a_header_that_is_named_with_a_way_up_is_read_where_it_is(project):
         + "void run(real* p, int n) { scale<<<(n + TILE - 1) / TILE, TILE>>>(p, n); }\n",
     )  # fmt: skip
     assert api.load("part/kernels.cu").kernel.launch is not None
+
+
+def test_a_header_without_folders_that_only_one_folder_of_the_project_has(project):
+    """In quotation marks: ``<name.h>`` is a library's."""
+    kernel = KERNELS.replace("TILE", "64")
+    project(Makefile="", src__cuda__k_cu='#include "real.h"\n' + kernel, math__shared__real_h="typedef float real;\n")
+    found = as_built(SourceSpec("src/cuda/k.cu"))
+    assert found.include_dirs == ("math/shared",)
+    assert found.notes == ("real.h is read from math/shared, a folder of the same project (-I math/shared)",)
+    project(src__cuda__k_cu="#include <real.h>\n" + kernel)
+    assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ()
+    project(src__cuda__k_cu='#include "real.h"\n' + kernel, other__real_h="typedef double real;\n")
+    assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ()
+
+
+@pytest.mark.parametrize("condition", ["#ifdef MORE", "#if MORE", "#if defined(MORE)"])
+def test_a_kernel_that_a_macro_hides_is_read_with_it(project, condition):
+    """The one that is asked for; where another is, the macro stays undefined."""
+    kernel = "__global__ void NAME(float* x) { x[threadIdx.x] *= 2; }\n"
+    text = f"{condition}\n{kernel.replace('NAME', 'hidden')}#endif\n{kernel.replace('NAME', 'seen')}"
+    project(k_cu=text)
+    found = as_built(SourceSpec("k.cu", "hidden"))
+    assert found.defines == {"MORE": "1"}
+    assert found.notes == ("hidden is there where MORE is defined, which it is taken to be (-D MORE)",)
+    assert as_built(SourceSpec("k.cu", "seen")).defines == {}
+    assert as_built(SourceSpec("k.cu", "hidden", defines={"MORE": "0"})).defines == {"MORE": "0"}

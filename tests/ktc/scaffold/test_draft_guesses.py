@@ -348,7 +348,7 @@ def test_windows_around_digits_of_a_flat_index_and_on_both_sides_are_small() -> 
 
 def test_windows_that_edges_clip_are_small() -> None:
     d = drafted(CLIPPED_POOL)
-    assert dict(d.roles.windows) == {"k": "window", "step": "step", "pad": "border"}
+    assert dict(d.roles.windows) == {"k": "padded", "step": "step", "pad": "border"}
     assert all(sizes["k"] < 10 and sizes["pad"] < 10 for _, sizes, _ in d.scenarios)
 
 

@@ -346,7 +346,7 @@ void go(const float* x, float* y, int n, int height, int size, int border, int s
 def test_windows_whose_elements_are_apart_are_small() -> None:
     """A distance of 64 between 64 elements leaves no window at all in 128 rows."""
     d = draft(ktc.loads(DILATED).kernel)
-    assert d.roles.windows == {"size": "window", "border": "border", "step": "step", "apart": "step"}
+    assert d.roles.windows == {"size": "padded", "border": "border", "step": "step", "apart": "step"}
     assert not d.doubts and shapes(d)["x"] == ("n", "height")
 
 

@@ -179,3 +179,26 @@ def test_where_everything_begins_says_nothing_of_how_far_things_are_apart() -> N
     assert d.tied("k_stride") == "dim * kv_heads" and d.tied("offset") == 0
     shapes = {b: e.shape for b, e in d.shapes.items() if e is not None}
     assert shapes["q"] == ("tokens", "heads", "dim") and shapes["k"] == ("tokens", "kv_heads", "dim")
+
+
+SPLICED = """
+__global__ void splice(const float* x, float* y, int dim, int left, int right, int pitch, int lane_pitch) {
+  const int frame = blockIdx.x, size = left + right + 1;
+  float* out = y + blockIdx.y * lane_pitch + frame * pitch;
+  for (int i = 0; i < size; i++) {
+    for (int c = threadIdx.x; c < dim; c += blockDim.x) {
+      out[i * dim + c] = x[(blockIdx.y * gridDim.x + frame) * dim + c];
+    }
+  }
+}
+void go(const float* x, float* y, int dim, int left, int right, int pitch, int lane_pitch, int frames, int lanes) {
+  splice<<<dim3(frames, lanes), 128>>>(x, y, dim, left, right, pitch, lane_pitch);
+}
+"""
+
+
+def test_a_row_that_a_loop_over_a_sum_of_sizes_fills_is_that_long() -> None:
+    d = draft(ktc.loads(SPLICED).kernel)
+    assert not d.doubts
+    assert d.roles.tied["pitch"] == "dim * (left + right + 1)"
+    assert d.roles.tied["lane_pitch"] == "dim * frames * (left + right + 1)"

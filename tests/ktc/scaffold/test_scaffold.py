@@ -298,6 +298,16 @@ def test_a_template_that_nobody_instantiates_gets_arguments(ktc_run, tmp_path: P
     assert 'template = { T = "float" }' in (tmp_path / "workload.toml").read_text()
 
 
+def test_of_overloads_for_several_types_that_for_floats_is_drafted(ktc_run, tmp_path: Path) -> None:
+    kernel = FIXED.partition("int main")[0]
+    host = "template <typename T> void go(const T* a, T* o, int n) { add<<<(n + 255) / 256, 256>>>(o, a, n); }"
+    (tmp_path / "k.cu").write_text(kernel.replace("float", "double") + kernel + host)
+    done = ktc_run("init", "k.cu", "--kernel", "add")
+    assert done.returncode == 0 and "several kernels are called add: taking --kernel 'add(" in done.stderr
+    assert 'name = "add(float*, const float*, int)"' in (tmp_path / "workload.toml").read_text()
+    assert ktc_run("init", "k.cu", "--force").returncode == 2
+
+
 def test_buffers_that_no_memory_has_room_for(ktc_run, tmp_path: Path) -> None:
     huge = "__global__ void k(float* o) { o[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f; }\n"
     (tmp_path / "k.cu").write_text(huge + "void go(float* o) { k<<<1 << 27, 1024>>>(o); }")

@@ -16,7 +16,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add, evaluate, simplify
 from ktc.ir.frontend.host.followed_values import followed
 from ktc.ir.frontend.host.host_calls import ADDRESSES, with_named_calls
-from ktc.ir.frontend.host.launch_math import as_written, integer_form
+from ktc.ir.frontend.host.launches.launch_math import as_written, integer_form
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
 from ktc.ir.frontend.meaning.name_meanings import TypeVal

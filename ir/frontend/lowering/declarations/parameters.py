@@ -19,7 +19,7 @@ from ktc.ir.frontend.meaning.cxx_types import (
     size_of,
 )
 from ktc.ir.frontend.meaning.name_meanings import PackVal
-from ktc.ir.frontend.meaning.values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
+from ktc.ir.frontend.meaning.values import ArrayVal, PointerArray, PtrVal, RecordVal, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import PackExpansion
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.kernel import Param
@@ -28,6 +28,9 @@ from ktc.ir.types import I32, VOID, Array, Ptr, Scalar, Type, Vec
 
 MAX_MEMBERS = 64
 """Elements of an array member of a struct that become a parameter each; more become a buffer that is only read."""
+
+MOST_POINTERS = 16
+"""Pointers in an array member that are chosen from; more are kept in memory."""
 
 
 class Parameters(RangeLoops):
@@ -87,6 +90,7 @@ class Parameters(RangeLoops):
         return ArrayVal(sym, (), CArray(t.elem, None))
 
     def _add(self, out: list[Param], name: str, t: Type, node: Any) -> None:
+        t = as_passed(t)
         if isinstance(t, Pointer) and not isinstance(t.elem, FunctionType | Reference):
             elem = t.elem if isinstance(t.elem, Scalar | Vec) else self.unit(t.elem, node)
             align = size_of(elem) or 1 if isinstance(elem, Vec) else 0
@@ -108,8 +112,7 @@ class Parameters(RangeLoops):
             for k in range(t.n):
                 self._add(out, f"{name}_{k}", t.elem, node)
         else:
-            kind = "a reference" if isinstance(t, Reference) else f"of type '{show(t)}'"
-            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' {kind} is not supported", node,
+            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported", node,
                       hint="pass its members as separate parameters")  # fmt: skip
 
     def _elements(self, t: Type) -> int:
@@ -130,6 +133,8 @@ class Parameters(RangeLoops):
 
     def parameter_value(self, name: str, t: Type, given: dict[str, Param], mutated: bool, node: Any) -> Value:
         """What the parameter's name means in the body."""
+        if isinstance(t, Reference):
+            return self.subscript(self.parameter_value(name, as_passed(t), given, False, node), i32(0), node)
         if isinstance(t, RecordType):
             record = RecordVal(t)
             for f in self.field_layout(t, node):
@@ -179,7 +184,13 @@ class Parameters(RangeLoops):
         return VarPlace(copy)
 
     def _array_member(self, name: str, t: CArray, given: dict[str, Param], node: Any) -> Value:
-        """An array member: its elements are parameters, copied into a private array that can be indexed."""
+        """An array member: its elements are parameters, copied into a private array that can be indexed; pointers are
+        chosen from."""
+        key = ("pointers", name)
+        if isinstance(t.elem, Pointer) and (t.n or 0) <= MOST_POINTERS and key not in self.hints:
+            each = [self.parameter_value(f"{name}_{k}", t.elem, given, False, node) for k in range(t.n or 0)]
+            if all(isinstance(p, PtrVal) for p in each) and not isinstance(t.elem.elem, Pointer | Reference):
+                return PointerArray(tuple(each), t, key)  # type: ignore[arg-type]
         array = self.declare_array(name, t, node)
         self._fill(array, name, t, given, node)
         return array
@@ -191,6 +202,11 @@ class Parameters(RangeLoops):
             return
         self.store(place, self.load(self.parameter_value(name, t, given, False, node), node), node)
         self.member_elements |= {p.sym for p in (given.get(name),) if p is not None}
+
+
+def as_passed(t: Type) -> Type:
+    """What a kernel is passed for a parameter: of a reference an address, of what lies in device memory."""
+    return Pointer(t.elem, t.const, volatile=t.volatile) if isinstance(t, Reference) else t
 
 
 def is_local(node: Any) -> bool:

@@ -19,6 +19,7 @@ from ktc.ir.frontend.meaning.values import (
     LaneArray,
     LanePlace,
     NullVal,
+    PointerArray,
     PtrSlot,
     PtrToPlace,
     PtrVal,
@@ -288,6 +289,7 @@ _READERS: dict[type[Value], Callable[[Any, Any, Any], Value]] = {
     BitPlace: lambda self, v, node: self.load_bits(v),
     PtrSlot: lambda self, v, node: self.load_pointer(v, node),
     ChoicePlace: lambda self, v, node: self.load_choice(v, node),
+    PointerArray: lambda self, v, node: self.in_memory(v),
 }
 """How a place is read; everything else is a value already."""
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ktc.ir.fold import cast, evaluate
+from ktc.ir.frontend.context import Retry
 from ktc.ir.frontend.meaning.cxx_types import show
 from ktc.ir.frontend.meaning.values import (
     ChoicePlace,
@@ -13,6 +15,7 @@ from ktc.ir.frontend.meaning.values import (
     FlatArray,
     LaneArray,
     NullVal,
+    PointerArray,
     PtrToPlace,
     PtrVal,
     RecordVal,
@@ -21,7 +24,7 @@ from ktc.ir.frontend.meaning.values import (
     describe,
 )
 from ktc.ir.nodes import AddrOf, Binary, Call, Const, Expr, If, Select, Sym, Var, i32
-from ktc.ir.types import BOOL, Array
+from ktc.ir.types import BOOL, I32, U32, U64, Array
 from ktc.ir.walk import used
 
 from .buffers import cost
@@ -40,6 +43,19 @@ class Choices(VectorRecords):
         if isinstance(base, PtrToPlace):
             return self.view(base, None, node)
         return self.deref_choice(base, None, node) if isinstance(base, ChoicePtr) else base
+
+    def pointer_of(self, a: PointerArray, e: Expr) -> Value:
+        """Element ``e`` of an array of pointers, whichever that is."""
+        at = evaluate(e, {})
+        if at is not None:
+            return a.choices[int(at)] if 0 <= at < len(a.choices) else self.in_memory(a)
+        index = self.pinned_which(cast(e, I32), "which")
+        inside = Binary("<", cast(index, U32), Const(len(a.choices), U32))
+        return ChoicePtr(self.pinned_which(Select(inside, index, i32(-1)), "which"), a.choices)  # else there is none
+
+    def in_memory(self, a: PointerArray) -> Value:
+        """Start again with ``a`` in memory: it is copied, changed or passed on as a whole."""
+        raise Retry(a.key, U64)
 
     def deref_choice(self, p: ChoicePtr, e: Expr | None, node: Any) -> Value:
         which = p.which if cost(p.which) <= 3 else self.pinned_which(p.which, "which")

@@ -18,6 +18,7 @@ from ktc.ir.frontend.meaning.values import (  # fmt: skip
     LaneArray,
     LanePlace,
     NullVal,
+    PointerArray,
     PtrSlot,
     PtrToPlace,
     PtrVal,
@@ -185,6 +186,8 @@ class Pointers(Addressed):
             return self.subscript_array(base, e, node)
         if type(base) is LaneArray:
             return LanePlace(base.base, e, base.type.elem)
+        if type(base) is PointerArray:
+            return self.pointer_of(base, e)
         base = base if isinstance(base, FlatArray | PtrToPlace) else self.load(base, node)
         if isinstance(base, OpaqueVal) and base.name.startswith('"'):
             return self.subscript(self.string_table(base.name, node), e, node)

@@ -113,6 +113,20 @@ def test_block_scans(threads: int) -> None:
     assert out[100] == out[101] == first.max()
 
 
+@pytest.mark.parametrize("algorithm", ["", ", cub::BLOCK_HISTO_ATOMIC"])
+def test_counts_of_values(algorithm: str) -> None:
+    """A second round of items adds to the first one's counts."""
+    out = go(
+        f"using H = cub::BlockHistogram<unsigned char, 64, 2, 9{algorithm}>; SHARED(H, temp); "
+        "__shared__ unsigned counts[9]; unsigned char some[2] = {(unsigned char)(t % 9), (unsigned char)(t / 32)}; "
+        "H(temp).Histogram(some, counts); __syncthreads(); H(temp).Composite(some, counts); __syncthreads(); "
+        "if (t < 9) out[t] = counts[t];"
+    )
+    t = np.arange(64)
+    counts = np.bincount(np.concatenate([t % 9, t // 32]), minlength=9)
+    assert list(out[:9]) == list(2 * counts)
+
+
 def test_scan_of_several_items_with_a_running_prefix() -> None:
     out = go(
         "struct Running { int total; __device__ int operator()(int block) { int old = total; total += block; "

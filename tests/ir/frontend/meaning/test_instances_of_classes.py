@@ -143,3 +143,17 @@ def test_a_class_that_contains_itself_is_refused_where_it_is_used(text):
     with pytest.raises(KtcError) as e:
         load(text + "\n__global__ void k(int* p) { A<int> a; }\n")
     assert e.value.code == "E-PARSE-DEPTH" and e.value.loc is not None and e.value.loc.line == 2, e.value
+
+
+def test_defaults_of_a_declaration_count_for_the_template_and_its_specialisations() -> None:
+    """``Base<>`` is the specialisation for the default."""
+    text = """
+template <class M = void> class Base;
+template <class M> class Base;
+template <> class Base<> { public: int x; };
+template <class M> class Base : public Base<> { public: float y; };
+template <class A, class B = int> struct Pair;
+template <class A> struct Pair<A> { A first; };
+__global__ void k(float* p, Base<int> b, Pair<float> q) { p[threadIdx.x] = b.x + b.y + q.first; }
+"""
+    assert [p.sym.name for p in load(text, name="k.cu").params] == ["p", "b_x", "b_y", "q_first"]

@@ -7,11 +7,10 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.host.host_api import KNOWN, cuda_name
+from ktc.ir.frontend.host.host_calls import function_of_call
 from ktc.ir.frontend.syntax.cxx_ast import CxxCast, Function
 from ktc.ir.frontend.syntax.syntax_walk import descendants
-
-from .host_api import KNOWN, cuda_name
-from .host_calls import function_of_call
 
 
 def allocated_bytes(fn: Function, name: str) -> Any:

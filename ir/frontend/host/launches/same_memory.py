@@ -7,12 +7,11 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.frontend.host.host_calls import ADDRESSES, name_of_member
 from ktc.ir.frontend.syntax.cxx_ast import CxxCast, QualName
 from ktc.ir.frontend.syntax.program import name_parts
 from ktc.ir.kernel import Param
 from ktc.ir.types import Ptr
-
-from .host_calls import ADDRESSES, name_of_member
 
 STEPS = 8
 """Most variables that are looked behind, from one to the next."""

@@ -26,9 +26,22 @@ def integer_form(e: Expr) -> Expr:
 
 
 def described(e: Expr) -> Expr:
-    """``e`` as what a call passes is described: in integers, a stride in bytes by the bytes of an element in elements.
-    Products of sizes are taken for as large as they are, whatever their type has room for."""
-    return map_expr(map_expr(integer_form(e), _undivided), _rounded_up)
+    """``e`` as what a call passes is described: in integers, a stride in bytes by the bytes of an element in elements,
+    divisors that are made sure to be none without that. Products of sizes are taken for as large as they are, whatever
+    their type has room for."""
+    return map_expr(map_expr(map_expr(integer_form(e), _undivided), _rounded_up), _of_sizes)
+
+
+def _of_sizes(e: Expr) -> Expr:
+    """``n == 0 ? 1 : n`` and ``1 * n`` as ``n``, and numbers as what they come to; anything else as it is."""
+    match e:
+        case Select(Binary("==", x, zero), one, n) if n == x and (evaluate(zero, {}), evaluate(one, {})) == (0, 1):
+            return n
+        case Binary("*", Const(1), n) | Binary("*", n, Const(1)) if n.type == e.type:
+            return n
+        case Binary(_, Const(), Const()) if (value := evaluate(e, {})) is not None and not _is_float(e):
+            return Const(int(value), e.type)  # type: ignore[arg-type]
+    return e
 
 
 def _rounded_up(e: Expr) -> Expr:

@@ -13,12 +13,11 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit
+from ktc.ir.frontend.host.host_calls import function_of_call
+from ktc.ir.frontend.host.tensors.tensor_accessors import Extent, accessed_tensor, accessor_member
+from ktc.ir.frontend.syntax.cxx_ast import Construct, CtorInit, NamedType
 from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
-
-from .host_calls import function_of_call
-from .tensors.tensor_accessors import Extent, accessed_tensor, accessor_member
 
 MAKERS = re.compile(r"make_u?[a-z]+[234]")
 """Functions that make a vector of their arguments."""
@@ -38,7 +37,7 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
     """The members of which host code says what they are made of, with that expression. ``env``: what it knows of its
     variables at the launch; ``extent``: of its tensors."""
     for name, p, a in found:
-        assigned = env.get(f"{a.name}.{p.sym.name[len(name) + 1 :]}") if isinstance(a, c_ast.ID) else None
+        assigned = _assigned(a.name, p.sym.name[len(name) + 1 :], env) if isinstance(a, c_ast.ID) else None
         items = _items(_declared(a, env))
         mine = [x for n, x, _ in found if n == name]
         tensor = _tensor(a, env)
@@ -52,8 +51,34 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
         elif items and [_place(x, name) for x in mine] == [0, 1, 2]:
             k = mine.index(p)
             yield p, items[k] if k < len(items) else c_ast.Constant("int", "1")
-        elif function_of_call(made := _single(_declared(a, env))):
+        elif function_of_call(made := _single(_declared(a, env))) or isinstance(made, Construct):
             yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))  # what a function returns
+
+
+_ELEMENT = re.compile(r"(.+?)_(\d+)(?:_(.+))?")
+"""A parameter that is an element of an array in a struct, or a member of one: the array, the number, the member."""
+
+
+def _assigned(whole: str, member: str, env: Mapping[str, Any]) -> Any:
+    """What was assigned to a member of the variable ``whole``; None if nothing was. Elements of the array in an object
+    that is no more than an array are those of the object itself: ``strides[2]`` of ``Array<int> strides``."""
+    if f"{whole}.{member}" in env:
+        return env[f"{whole}.{member}"]
+    if (m := _ELEMENT.fullmatch(member)) is None:
+        return None
+    array, at, inner = m.groups()
+    held = next((env[k] for k in (f"{whole}.{array}.{at}", f"{whole}.{at}") if env.get(k) is not None), None)
+    return held if held is None or inner is None else c_ast.StructRef(_made(held, env.get(whole)), ".", c_ast.ID(inner))
+
+
+def _made(element: Any, whole: Any) -> Any:
+    """An element of ``whole``, a variable whose type is a template's, as an object of its first argument's type: a
+    number that is assigned is converted by a constructor."""
+    if isinstance(element, Construct) or function_of_call(element) or not isinstance(whole, c_ast.Decl):
+        return element
+    of = getattr(whole.type, "type", None)
+    args = of.name.parts[-1].args if isinstance(of, NamedType) else None
+    return Construct(args[0], (element,), False) if args and isinstance(args[0], c_ast.Typename) else element
 
 
 def unchosen(found: Sequence[Member], env: Mapping[str, Any]) -> set[str]:
