@@ -12,6 +12,7 @@ from ktc.ir.fields import children
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Assign, Binary, Call, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, fresh, i32
+from ktc.ir.sequences import launch_extents
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
@@ -101,6 +102,20 @@ def _factors(e: Expr) -> list[Expr]:
 
 def _is_level(e: Expr, level: str) -> bool:
     return isinstance(e, HwIndex) and e.level == level
+
+
+CAP = 1 << 30
+"""Numbers of blocks from which on a limit of a launch is that of all devices, and nothing that is tuned for."""
+
+
+def capped(k: Kernel) -> set[Sym]:
+    """What the launch compares with a number of blocks that no device has: ``min(rows, 2147483647)``."""
+    out = set[Sym]()
+    for e in (x for whole in launch_extents(k) for x in walk_expr(whole)):
+        sides = e.args if isinstance(e, Call) and e.fn in ("min", "max") else ()
+        if any((evaluate(x, {}) or 0) >= CAP for x in sides):
+            out |= {s for x in sides for s in used(x)}
+    return out
 
 
 def smaller(k: Kernel, most: int) -> list[Kernel]:

@@ -28,6 +28,7 @@ from .as_seen.usual_rank import with_supposed_rank
 from .checking.scenario_doubts import check_scenarios
 from .contents import TRUTHS
 from .draft import draft
+from .drafted_launches import capped
 from .given_values import only_data
 from .integer_values import counters, divides, mark_of, taken_apart
 from .integers.unasked import unasked
@@ -376,7 +377,8 @@ def _scalar(d: Draft, p: Param) -> list[str]:
             return [f"value = {tied}            # CHECK"]
         by = _parts_of_a_step(d, tied)
         more = [f"divisible_by = {by}"] if by > 1 else []
-        more += [f"range = [0, {MOST_SIZE}]"] if name in d.roles.places and scalar_of(p.sym.type).bits >= 32 else []
+        ranged = name in d.roles.places or p.sym in capped(d.kernel)
+        more += [f"range = [0, {MOST_SIZE}]"] if ranged and scalar_of(p.sym.type).bits >= 32 else []
         return _with_guesses([f'value = "{plain(tied)}"', *more], [line.partition(" ")[0] for line in more])
     if name in d.roles.sizes:
         step, (low, high) = d.steps.get(name, 1), p.range

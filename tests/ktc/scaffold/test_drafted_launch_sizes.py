@@ -10,7 +10,7 @@ import ktc
 from ktc.scaffold import Draft, draft
 from ktc.scaffold.bounding import of_one_block
 from ktc.scaffold.roles import roles_of
-from ktc.scaffold.text import workload_text
+from ktc.scaffold.text import _scalar, workload_text
 
 
 def _shapes(d: Draft) -> dict[str, tuple[str, ...] | None]:
@@ -410,3 +410,21 @@ def test_what_a_launch_covers_ends_behind_where_it_begins() -> None:
     d = draft(ktc.loads(PART).kernel)
     assert not [x for x in d.doubts if "run" in x]
     assert {name for name, _, _ in d.scenarios} >= {"small", "medium", "large"}
+
+
+def test_sizes_below_the_most_blocks_of_any_device_are_said_to_be() -> None:
+    source = """
+constexpr long long most = 2147483647;
+__global__ void twice(const float* x, float* y, long long rows, int width) {
+  for (long long r = blockIdx.x; r < rows; r += gridDim.x)
+    for (int c = threadIdx.x; c < width; c += blockDim.x) y[r * width + c] = 2 * x[r * width + c];
+}
+void go(const float* x, float* y, long long a, long long b, int width) {
+  const long long rows = a * b;
+  twice<<<(unsigned)std::min(rows, most), 64>>>(x, y, rows, width);
+}
+"""
+    k = ktc.loads(source).kernel
+    d = draft(k)
+    text = "\n".join(_scalar(d, k.param("rows")))
+    assert 'value = "a * b"' in text and "range = [0, 1073741824]" in text and "guessed" in text

@@ -261,7 +261,7 @@ void go(dim3 grid, dim3 block, const float* x, float* out, int rows, int cols) {
 
 def test_a_block_of_two_extents_is_that_of_the_workload_where_only_that_is_understood() -> None:
     kernel, outcome = raised(SUMS)
-    assert isinstance(outcome, Refused)
+    assert _leaves_threads(outcome)
     assert kernel.launch is not None
     given = dataclasses.replace(kernel.launch, given=(("block_x", 32), ("block_y", 4)))
     outcome = Raise().run(kernel.with_(launch=given))
@@ -271,9 +271,14 @@ def test_a_block_of_two_extents_is_that_of_the_workload_where_only_that_is_under
     ]
     assert any("'block_x' is 32 and 'block_y' is 4" in n for n in outcome.notes)
     other = dataclasses.replace(kernel.launch, given=(("block_x", 32), ("block_y", 8)))
-    assert isinstance(Raise().run(kernel.with_(launch=other)), Refused)  # the tree adds up 128 threads
+    assert _leaves_threads(Raise().run(kernel.with_(launch=other)))  # the tree adds up 128 threads
     one = dataclasses.replace(kernel.launch, given=(("block_x", 32),))
-    assert isinstance(Raise().run(kernel.with_(launch=one)), Refused)
+    assert _leaves_threads(Raise().run(kernel.with_(launch=one)))
+
+
+def _leaves_threads(outcome: Result | Refused) -> bool:
+    """Whether nothing is made of what threads exchange."""
+    return isinstance(outcome, Refused) or any("left: a loop over the threads" in n for n in outcome.notes)
 
 
 SCALED = """
