@@ -16,7 +16,16 @@ REPOSITORIES = (".git", ".hg", ".svn")
 TOP_FILES = (".github", ".gitmodules", ".gitlab-ci.yml", ".travis.yml", ".circleci")
 """What services read in the topmost folder alone, and so lies there in an archive of a repository too."""
 
-BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "setup.py", "pyproject.toml")
+BUILD_FILES = (
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+    "CMakeLists.txt",
+    "meson.build",
+    "setup.py",
+    "pyproject.toml",
+    "Cargo.toml",
+)
 """What lies in a folder that is built."""
 
 

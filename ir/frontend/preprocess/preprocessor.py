@@ -37,9 +37,15 @@ from .pp_tokens import Lexer, Token
 from .source_text import Comments, read_source
 from .switched_off import other_branches
 
-DEVICE_HEADERS = ("cuda", "cub", "thrust", "curand", "cooperative_groups", "mma", "device_", "vector_", "math_", "sm_",
-                  "helper_")  # fmt: skip
-"""How the names begin that CUDA's own headers have, and those of its samples."""
+DEVICE_HEADERS = re.compile(
+    r"cuda(|_runtime|_runtime_api|_device_runtime_api|_fp4|_fp6|_fp8|_fp16|_bf16|_pipeline\w*|_awbarrier\w*|_profiler_api|"
+    r"_occupancy|_\w+_interop|_(texture|surface)_types|_stdint|Typedefs|GL|EGL\w*|Profiler\w*)\.(h|hpp)|cudart_\w+\.h|"
+    r"(cub|thrust|curand|cooperative_groups|mma)\w*\.(h|hpp|cuh)|"
+    r"device_(functions|types|launch_parameters|atomic_functions|double_functions|host\w*)(_decls)?\.(h|hpp)|"
+    r"vector_(types|functions)\.(h|hpp)|math_(functions|constants)\w*\.(h|hpp)|sm_\d\d_\w+\.(h|hpp)|"
+    r"helper_(cuda|math|functions|string|timer|image|gl|multiprocess)\w*\.(h|hpp)"
+)
+"""The names of CUDA's own headers, and of those of its samples."""
 
 DEVICE_FOLDERS = frozenset({"cub", "thrust", "cooperative_groups"})
 """Folders of CUDA's own headers, wherever a project keeps a copy of them."""
@@ -57,7 +63,7 @@ def is_library(header: str) -> bool:
     folders, name = os.path.split(header)
     if folders:
         return not DEVICE_FOLDERS.isdisjoint(folders.split("/")) or GLM.fullmatch(header) is not None
-    return name in C_HEADERS or name.startswith(DEVICE_HEADERS)
+    return name in C_HEADERS or DEVICE_HEADERS.fullmatch(name) is not None
 
 
 Finder: TypeAlias = Callable[[str, str], "str | None"]

@@ -200,3 +200,12 @@ def test_a_kernel_that_a_macro_hides_is_read_with_it(project, condition):
     assert found.notes == ("hidden is there where MORE is defined, which it is taken to be (-D MORE)",)
     assert as_built(SourceSpec("k.cu", "seen")).defines == {}
     assert as_built(SourceSpec("k.cu", "hidden", defines={"MORE": "0"})).defines == {"MORE": "0"}
+
+
+@pytest.mark.parametrize("header", ["cuda_utils.cuh", "device_common.h", "vector_loads.h", "math_helpers.h"])
+def test_a_project_s_header_may_be_called_as_cuda_s_own_begin(project, tmp_path, header):
+    kernel = KERNELS.replace("TILE", "64")
+    project(Makefile="", src__cuda__k_cu=f'#include "{header}"\n' + kernel)
+    (tmp_path / "math").mkdir()
+    (tmp_path / "math" / header).write_text("typedef float real;\n")
+    assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ("math",)
