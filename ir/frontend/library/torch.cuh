@@ -304,6 +304,9 @@ template <typename T, typename index_t> struct IndexToOffset<T, index_t, -1> {
   }
 };
 } }  // namespace cuda::detail
+namespace cuda {
+template <typename T> __host__ __device__ constexpr T ATenCeilDiv(T a, T b) { return (a + b - 1) / b; }
+}  // namespace cuda
 }  // namespace at
 
 namespace torch {

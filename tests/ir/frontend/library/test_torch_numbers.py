@@ -100,3 +100,14 @@ def test_a_class_that_is_only_declared_is_no_header_of_pytorch(cu) -> None:
     void run(at::Tensor x);
     __global__ void k(float* x) { gpuAtomicAdd(x, 1.0f); }"""
     assert "atomic" in print_kernel(cu(text))
+
+
+def test_quotients_rounded_up_and_extremes_by_atomics(execute) -> None:
+    text = """#include <ATen/cuda/Atomic.cuh>
+__global__ void k(int* o) {
+  if (threadIdx.x == 0) { o[0] = at::cuda::ATenCeilDiv(7, 2); o[1] = 3; o[2] = 3; }
+  __syncthreads();
+  gpuAtomicMax(&o[1], 5);
+  gpuAtomicMin(&o[2], 1);
+}"""
+    assert execute(text, {"o": np.zeros(3, np.int32)})["o"].tolist() == [4, 5, 1]
