@@ -36,6 +36,7 @@ from .extents.row_pitches import longest_rows
 from .extents.told_extents import told_extents
 from .fitting import apart, by_strides, tied
 from .footprints import computed_strides, stride_ties
+from .given_values import without_copies
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
 from .integers.element_marks import with_marks
@@ -58,7 +59,7 @@ are few enough if at smaller sizes there is one block."""
 
 def draft(k: Kernel) -> Draft:
     """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
-    k = with_whole_loops(with_whole_parts(in_one_dimension(with_any_sizes(k))))
+    k = with_whole_loops(with_whole_parts(in_one_dimension(with_any_sizes(without_copies(k)))))
     k = k.with_(body=as_components(k.body, in_memory=False)[0])  # sizes are found in variables, not in vectors of them
     spec, why = None, needs_launch(k)
     blocks: dict[str, int] = {}

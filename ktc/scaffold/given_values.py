@@ -10,7 +10,19 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Atomic, Binary, Decl, Expr, For, If, Load, Select, Store, Sym, Var, While
 from ktc.ir.sequences import launch_extents
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import assigned, initial_values, stmt_exprs, substitute, used, used_in, walk, walk_expr
+
+
+def without_copies(k: Kernel) -> Kernel:
+    """``k`` with its parameters in place of variables that are copies of them: members of a structure that it passes on
+    to a function by value."""
+    params, changed = {p.sym for p in k.params}, assigned(k.body)
+    copies = {
+        s: e
+        for s, e in initial_values(k.body).items()
+        if isinstance(e, Var) and e.sym in params - changed and e.sym.type == s.type
+    }
+    return k.with_(body=substitute(k.body, copies)) if copies else k  # type: ignore[arg-type]
 
 
 def definitions(k: Kernel) -> dict[Sym, list[Expr]]:

@@ -44,7 +44,17 @@ from .indices import block_extents, fitting, most_threads
 from .integer_values import bins, marks, origins, powers
 from .scales.real_values import real_values
 from .scales.usual_reals import usual_real
-from .windows import clipped_windows, counted_windows, halves_of, host_windows, names_in, spelled, squares, taps
+from .windows import (
+    clipped_windows,
+    counted_windows,
+    dilated_taps,
+    halves_of,
+    host_windows,
+    names_in,
+    spelled,
+    squares,
+    taps,
+)
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
@@ -135,8 +145,8 @@ def roles_of(k: Kernel) -> Roles:
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
     told = (
-        *counted_windows(k, sources), *taps(k, sources), *clipped_windows(k, sources), *host_windows(k),
-        *squares(k, sources), *padded_windows(k, sources),
+        *counted_windows(k, sources), *taps(k, sources), *dilated_taps(k, sources), *clipped_windows(k, sources),
+        *host_windows(k), *squares(k, sources), *padded_windows(k, sources),
     )  # fmt: skip
     windows = {n: kind for n, kind in told if n in named}
     divisors = frozenset(whole | parts) & {*named} - {*windows}

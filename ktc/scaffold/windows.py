@@ -212,6 +212,26 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
                     yield from ((scale.name, "step"),) if scale is not None and scale in params else ()
 
 
+def dilated_taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
+    """Parameters of windows whose elements are apart, ``y * step + dilation * tap - border``, with what they are."""
+    params = {p.sym for p in k.params}
+    bounds = tap_bounds(k, params)
+    borders: dict[Sym, list[str]] = {}
+    for e in (x for whole in all_exprs(k.body) for x in walk_expr(whole) if isinstance(x, Binary) and x.op == "-"):
+        if isinstance(of := without_casts(e.a), Var):
+            borders.setdefault(of.sym, []).extend(_name(e.b, params))
+    for v, values in sources.items():
+        for e in (x for x in map(without_casts, values) if isinstance(x, Binary) and x.op == "+"):
+            for place, tap in ((e.a, without_casts(e.b)), (e.b, without_casts(e.a))):
+                sides = (tap.a, tap.b) if isinstance(tap, Binary) and tap.op == "*" else ()
+                mine = [bounds[x.sym] for x in map(without_casts, sides) if isinstance(x, Var) and x.sym in bounds]
+                scales = [s for s in _scales(place, sources) if s is not None and s in params]
+                if mine and scales:
+                    yield from (*mine, *((s.name, "step") for s in scales))
+                    yield from ((n, "step") for x in sides for n in _name(x, params))
+                    yield from ((n, "border") for n in borders.get(v, ()))
+
+
 def tap_bounds(k: Kernel, params: set[Sym]) -> dict[Sym, tuple[str, str]]:
     """The variables of loops that go up one by one to one of ``params``, with that and what it is: :func:`taps`."""
     return {

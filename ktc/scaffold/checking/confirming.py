@@ -69,6 +69,7 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
                 return
             break  # it is only a race: what sizes have to be can be asked nevertheless
     own = [n for n in d.names if n in d.roles.sizes and n not in d.stops and not _has_a_border(d, n)]
+    own = [n for n in own if d.roles.windows.get(n) != "step"]  # whatever it is, windows are that far apart
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     d.steps |= d.coarse
     odd = ({n: v + s * d.steps.get(n, 1) or v if n in own else v for n, v in even.items()} for s in (1, -1))

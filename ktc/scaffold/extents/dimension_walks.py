@@ -18,7 +18,7 @@ from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Call, Expr, For, If, Load, Stmt, Sym, Var, While
-from ktc.ir.types import Ptr, Scalar
+from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, initial_values, stmt_exprs, used, walk, walk_expr
 
 from ..given_values import definitions, spelled_out
@@ -69,6 +69,7 @@ class Tensors:
 def with_dimensions(k: Kernel, roles: Roles) -> Roles:
     """``roles`` with what loops over dimensions say of buffers and sizes; as they are where there are none."""
     found = _tensors(k, roles)
+    found.listed |= {b: x for b, x in _spelled_strides(k) if b not in found.listed}
     if not found.listed:
         return roles
     gone = {*found.ranks, *found.tied}
@@ -91,6 +92,45 @@ def with_orders(scenarios: Sequence[Scenario], roles: Roles) -> list[Scenario]:
     if not any(REVERSED in text for texts in roles.listed.values() for text in texts):
         return list(scenarios)
     return [(name, {**sizes, REVERSED: int(name in TURNED)}, more) for name, sizes, more in scenarios]
+
+
+def _spelled_strides(k: Kernel) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Buffers of which each element is the stride of one dimension, ``s[0] * n + s[1] * c + s[2] * y + s[3] * x``, as
+    formulas: those of elements that lie one after the other, where the kernel says how long all dimensions are."""
+    params, given = {p.sym for p in k.params}, definitions(k)
+    bounds = dict(reversed(list(_bounds(k, params, given))))  # the first that is said of each
+    indices: dict[str, dict[int, set[Sym]]] = {}
+    spoilt = set[str]()
+    products = {id(x): e for e in _products(k) for x in (without_casts(e.a), without_casts(e.b)) if isinstance(x, Load)}
+    for x in (x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Load) and x.buffer in params):
+        at, e = evaluate(x.index[0], {}), products.get(id(x))
+        other = None if e is None else without_casts(e.b if without_casts(e.a) is x else e.a)
+        if at is None or not isinstance(other, Var) or not 0 <= at < 2 * RANK or not _is_whole(x.buffer):
+            spoilt.add(x.buffer.name)
+        else:
+            indices.setdefault(x.buffer.name, {}).setdefault(int(at), set()).add(other.sym)
+    for buffer, by_place in indices.items():
+        places = [by_place.get(n, set()) for n in range(max(by_place) + 1)]
+        extents = [_extent(next(iter(mine)), bounds, given) if len(mine) == 1 else "" for mine in places]
+        if buffer not in spoilt and len(places) > 1 and all(extents[1:]):
+            yield buffer, tuple(" * ".join(extents[d + 1 :]) or "1" for d in range(len(places)))
+
+
+def _products(k: Kernel) -> Iterator[Binary]:
+    return (x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Binary) and x.op == "*")
+
+
+def _extent(v: Sym, bounds: Mapping[Sym, str], given: Mapping[Sym, list[Expr]]) -> str:
+    """The parameter that ``v`` stays below, as a guard or a remainder says; '' if none does."""
+    if v in bounds:
+        return bounds[v]
+    rest = spelled_out(Var(v), given)
+    by = spelled_out(rest.b, given) if isinstance(rest, Binary) and rest.op == "%" else None
+    return by.sym.name if isinstance(by, Var) else ""
+
+
+def _is_whole(buffer: Sym) -> bool:
+    return isinstance(buffer.type, Ptr) and scalar_of(buffer.type).is_int
 
 
 def walks(k: Kernel, rank: int = RANK) -> list[Walk]:
@@ -258,6 +298,7 @@ def _bounds(k: Kernel, params: set[Sym], given: Mapping[Sym, list[Expr]]) -> Ite
                 a, b = without_casts(e.a), spelled_out(e.b, given)
                 ends = b.args if isinstance(b, Call) and b.fn == "min" else (b,)
                 for end in map(without_casts, ends):
+                    end = spelled_out(end, given)
                     if isinstance(a, Var) and isinstance(end, Var) and end.sym in params and _is_integer(end.sym):
                         yield a.sym, end.sym.name
 

@@ -121,3 +121,39 @@ __global__ void sums(int n, int part, const float* x, float* y) {
 def test_the_end_of_a_block_s_part_bounds_the_grid() -> None:
     d = draft(ktc.loads(GRID).kernel)
     assert d.launch is not None and d.launch.grid[0].startswith("cdiv(n, ")
+
+
+POOL = """
+struct Pool { unsigned long long kernel, stride, padding, dilation, batch, chan, h_in, h_out, w_in, w_out; };
+__device__ void pool(const Pool p, const unsigned long long* strides, const float* x, float* y) {
+  unsigned long long count = p.batch * p.chan * p.h_out * p.w_out;
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x) {
+    unsigned rest = i;
+    unsigned long long ow = rest % p.w_out; rest /= p.w_out;
+    unsigned long long oh = rest % p.h_out; rest /= p.h_out;
+    unsigned long long c = rest % p.chan; rest /= p.chan;
+    unsigned long long b = rest % p.batch;
+    float best = -1e30f;
+    for (unsigned long long k1 = 0; k1 < p.kernel; k1++)
+      for (unsigned long long k2 = 0; k2 < p.kernel; k2++) {
+        unsigned long long far = oh * p.stride + p.dilation * k1, wide = ow * p.stride + p.dilation * k2;
+        if (far < p.padding || wide < p.padding) continue;
+        unsigned long long h = far - p.padding, w = wide - p.padding;
+        if (h >= p.h_in || w >= p.w_in) continue;
+        best = fmaxf(best, x[b * strides[0] + c * strides[1] + h * strides[2] + w * strides[3]]);
+      }
+    y[i] = best;
+  }
+}
+extern "C" __global__ void maximum(const Pool p, const unsigned long long* s, const float* x, float* y) {
+  pool(p, s, x, y);
+}
+"""
+
+
+def test_strides_at_constant_places_and_windows_whose_elements_are_apart() -> None:
+    d = draft(ktc.loads(POOL).kernel)
+    assert d.roles.listed == {"s": ("p_chan * p_h_in * p_w_in", "p_h_in * p_w_in", "p_w_in", "1")}
+    kinds = {"p_kernel": "padded", "p_stride": "step", "p_padding": "border", "p_dilation": "step"}
+    assert d.roles.windows == kinds
+    assert all(sizes["p_kernel"] <= 5 for _, sizes, _ in d.scenarios)
