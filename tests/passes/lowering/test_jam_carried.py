@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ktc.ir.interp import run
 from ktc.ir.text import parse_kernel, print_kernel
@@ -75,3 +76,29 @@ def test_effects_in_a_loop_that_is_repeated_happen_once_in_every_iteration() -> 
     for n, m in ((1, 2), (7, 5), (16, 3)):
         args = {"x": np.zeros(n, np.int32), "y": np.zeros(1, np.int32), "m": m, "n": n}
         assert run(lowered, args).outputs["y"].tolist() == [n * m], print_kernel(lowered)
+
+
+ALIKE = """\
+kernel sums(x: i32 const*, y: i32*, m: i32, n: i32)
+  par r in 0..n @ [thread.x 4, block.x]
+    var k: i32 = 0
+    var s: i32 = 0
+    while k < m
+      k = k + 1
+      if x[k - 1] < 0
+        {leave}
+      s = s + x[k - 1]
+    y[r] = s + k
+"""
+
+
+@pytest.mark.parametrize("leave", ["break", "continue"])
+@pytest.mark.parametrize("script", ["vectorize{loop=r width=4}", "coarsen{at=r factor=4}", "unroll{loop=r factor=2}"])
+def test_a_loop_that_is_left_alike_by_all_iterations_runs_once(leave: str, script: str) -> None:
+    """It was repeated by every lane, with variables that all lanes share: each went on where the one before ended."""
+    lowered = lowered_to(ALIKE.format(leave=leave), script)
+    x = np.array([3, 1, -4, 1, 5, -9, 2, 6], np.int32)
+    for n, m in ((1, 1), (7, 5), (16, 8)):
+        got = run(lowered, {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
+        want = run(parse_kernel(ALIKE.format(leave=leave)), {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
+        assert got.ok and np.array_equal(got.outputs["y"], want.outputs["y"]), print_kernel(lowered)
