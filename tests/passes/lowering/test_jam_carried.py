@@ -98,7 +98,7 @@ def test_a_loop_that_is_left_alike_by_all_iterations_runs_once(leave: str, scrip
     """It was repeated by every lane, with variables that all lanes share: each went on where the one before ended."""
     lowered = lowered_to(ALIKE.format(leave=leave), script)
     x = np.array([3, 1, -4, 1, 5, -9, 2, 6], np.int32)
-    for n, m in ((1, 1), (7, 5), (16, 8)):
+    for n, m in ((4, 1), (8, 5), (16, 8)):
         got = run(lowered, {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
         want = run(parse_kernel(ALIKE.format(leave=leave)), {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
         assert got.ok and np.array_equal(got.outputs["y"], want.outputs["y"]), print_kernel(lowered)
