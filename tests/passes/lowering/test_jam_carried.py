@@ -102,3 +102,30 @@ def test_a_loop_that_is_left_alike_by_all_iterations_runs_once(leave: str, scrip
         got = run(lowered, {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
         want = run(parse_kernel(ALIKE.format(leave=leave)), {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
         assert got.ok and np.array_equal(got.outputs["y"], want.outputs["y"]), print_kernel(lowered)
+
+
+TWO_SUMS = """\
+kernel sums(x: i32 const*, y: i32*, n: i32)
+  par i in 0..n @ [thread.x 4, block.x]
+    reduce(+) e: i32 = 0, (+) o: i32 = 0 over j in 0..12 @ [{level}, seq]
+      var even: i32 = 0
+      var odd: i32 = 0
+      if j % 2 == 1
+        odd += x[(j + i) % n]
+      else
+        even += x[j % n]
+      yield even, odd
+    y[i] = e * 100 + o
+"""
+
+
+@pytest.mark.parametrize("level", ["vec 4", "unroll 4", "thread.y 2"])
+@pytest.mark.parametrize("script", ["vectorize{loop=i width=2}", "coarsen{at=i factor=2}"])
+def test_a_sum_that_is_taken_with_one_that_differs_is_each_iterations_own(level: str, script: str) -> None:
+    """Its terms are the same for all iterations: they were added once for each, to one sum."""
+    text = TWO_SUMS.format(level=level)
+    lowered = lowered_to(text, script)
+    for n in (4, 8, 16):
+        args = {"x": np.arange(3, n + 3, dtype=np.int32), "y": np.zeros(n, np.int32), "n": n}
+        got, want = (run(k, args) for k in (lowered, parse_kernel(text)))
+        assert got.ok and np.array_equal(got.outputs["y"], want.outputs["y"]), print_kernel(lowered)
