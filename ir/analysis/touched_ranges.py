@@ -66,7 +66,7 @@ TRUSTED = Trust(parameters=True, indices=True, counters=True, launch=True)
 """Hypotheses about parameters, which the result names; launches of the size that the kernel says; indices that number
 threads."""
 
-SUBSCRIPTS = dataclasses.replace(TRUSTED, no_wrap=True)
+SUBSCRIPTS = dataclasses.replace(TRUSTED, no_wrap=True, no_borrow=True)
 
 Ends = tuple[Polynomial, Polynomial]
 

@@ -83,23 +83,23 @@ def without_wrapping(e: Expr, facts: Facts) -> bool:
     if not isinstance(t, Scalar) or not is_integer(t):
         return False
     match e:
-        case Cast() if facts.trust.no_wrap and is_index_cast(e):
+        case Cast() if facts.trust.no_wrap and is_index_cast(e) and _keeps_sign(e, facts):
             return True
         case Cast(style=style, x=x):
             return style != "bit" and is_integer(x.type) and t.kind != "bool" and facts.interval(x).fits(t)
         case Unary(op=op, x=x):
-            return is_integer(x.type) and (_defined(t, facts) or UNARY[op](facts.interval(x)).fits(t))
+            return is_integer(x.type) and (_defined(t, facts, op) or UNARY[op](facts.interval(x)).fits(t))
         case Binary(op="<<", b=b):
             return facts.interval(b).within(Interval(0, t.bits - 1)) and facts.raw(e).fits(t)
         case Binary(op=op, a=a, b=b):
             if not is_integer(a.type):
                 return False
-            if (_defined(t, facts) and op in "+-*") or facts.raw(e).fits(t):
+            if (_defined(t, facts, op) and op in "+-*") or facts.raw(e).fits(t):
                 return True
             return op == "-" and not t.is_signed and facts.at_most(b, a)
         case Call(fn="cdiv", args=(a, b)):
             total = BINARY["+"](facts.interval(a), facts.interval(b))
-            return _defined(t, facts) or total.fits(t)
+            return _defined(t, facts, "+") or total.fits(t)
         case Call(fn=fn):
             return fn in ("min", "max")
     return True
@@ -127,9 +127,17 @@ def plain(e: Expr, facts: Facts) -> Expr:
     return e
 
 
-def _defined(t: Scalar, facts: Facts) -> bool:
+def _defined(t: Scalar, facts: Facts, op: str) -> bool:
     """Whether arithmetic in ``t`` is taken to have a value."""
-    return t.bits >= 32 and (facts.trust.no_overflow if t.is_signed else facts.trust.no_wrap)
+    if t.is_signed:
+        return t.bits >= 32 and facts.trust.no_overflow
+    return t.bits >= 32 and facts.trust.no_wrap and (facts.trust.no_borrow or op != "-")
+
+
+def _keeps_sign(e: Cast, facts: Facts) -> bool:
+    """Whether the conversion makes no negative number an unsigned one, or is taken not to."""
+    unsigned = isinstance(e.to, Scalar) and not e.to.is_signed
+    return not unsigned or facts.trust.no_borrow or facts.interval(e.x).never_negative
 
 
 __all__ = ["exact_polynomial", "plain", "without_wrapping"]

@@ -13,6 +13,8 @@ assumption            what it says                                              
 ``no_wrap``           unsigned arithmetic of 32 bits and more, and conversions    subscripts, which number elements, as
                       between such types, keep the number                         :mod:`.polynomial` has them; never
                                                                                   what a guard compares
+``no_borrow``         as ``no_wrap`` goes, differences are not negative, and      subscripts, as above; never guards:
+                      no negative number is converted to such a type              ``unsigned(i - 3) < n`` asks for it
 ``counters``          counters of loops that add to themselves do not wrap        formulas of subscripts, as above
 ``threads``           the most threads of one axis of a launch                    texts whose launcher checks it
 ``indices``           arithmetic of hardware indices alone numbers threads or     rewrites of index arithmetic: sums and
@@ -42,6 +44,7 @@ class Trust:
     threads: int | None = None
     indices: bool = False
     no_wrap: bool = False
+    no_borrow: bool = False
     counters: bool = False
     launch: bool = False
     bound_knobs: bool = False

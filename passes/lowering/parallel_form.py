@@ -294,11 +294,22 @@ def _neutral(a: Acc) -> Expr:
     return identity(a.op, a.sym.type)
 
 
+def _foresee_jams(s: Reduce, st: State) -> None:
+    """What the levels of ``s``, and of loops in it, make differ along those around it: a condition on its variable is
+    control that varies, under which all is repeated that anything in it varies along, what is summed up too."""
+    inside = [x for x in walk((s,)) if isinstance(x, Par | Reduce) and plan(x, st.decide.value).jams]
+    for x in inside:
+        st.variation.seed(x.var, frozenset({x.var}))
+    if inside:
+        st.variation.grow((s,))
+
+
 def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
     """Partial results per thread, then across threads, then the initial value."""
     if is_mma(s):
         return lower_mma(s, scope, st)
     p = plan(s, st.decide.value)
+    _foresee_jams(s, st)
     front: list[Stmt] = []
     contributions: list[Stmt] = []
     after: list[Stmt] = []

@@ -29,7 +29,7 @@ from ktc.ir.types import Scalar
 from . import integers
 from .bit_names import BitNames
 from .bit_patterns import Given
-from .poison import poison
+from .poison import by_place, poison
 from .realmath import MIXED
 from .rounding import round_to
 
@@ -199,13 +199,12 @@ class Domain(ABC):
             raise Unsupported(f"no meaning for the integer function '{fn}'")
         return integers.FUNCTIONS[fn](*args)
 
-    def poison(self, t: Scalar, n: int, run: int, beside: bool = False) -> np.ndarray:
-        """``n`` values standing for memory nobody wrote (see :mod:`.poison`)."""
+    def poison(self, t: Scalar, n: int, run: int, beside: bool = False, first: int = 0) -> np.ndarray:
+        """``n`` values standing for memory nobody wrote (see :mod:`.poison`), from the place ``first`` on."""
         if t.kind == "bool":
             return np.full(n, run % 2 == 1)
-        value = np.array([poison(t, run, beside)], np.int64)
-        one = self.encode(value.astype(np.float64), t) if t.is_float else value.astype(self.dtype(t))
-        return np.full(n, one[0], one.dtype)
+        values = poison(t, run, beside) + by_place(t, run, first + np.arange(n))
+        return self.encode(values.astype(np.float64), t) if t.is_float else values.astype(self.dtype(t))
 
 
 def order_of_bits(values, signed: bool):

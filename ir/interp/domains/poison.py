@@ -4,9 +4,14 @@ values, and says that its results depend on them if they do.
 Two values are told apart by what is computed of them, but not by every question: ``x < n`` has one answer for both if
 both are large, or both below zero. So signed integers are zero, large and far below zero in turn; floats, of which the
 last two say as much, are not tried again for the third.
+
+Nor are two values told apart that a program takes from each other, where all are one: they differ from place to place,
+by little and by even numbers.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from ktc.ir.types import Scalar
 
@@ -20,6 +25,9 @@ FLOATS = ((37, 145), (-91, -199), (91, 199))
 WILD = {32: 0x2545F492, 64: 0x2545F4914F6CDD1E}
 """By bits, what no subscript is: with 91 or 199 added odd, so that no product with a size makes it small."""
 
+SPREAD = np.uint32(0x9E3779B1)
+"""Odd, and as large a part of 2^32 as the golden ratio: neighbours are far apart."""
+
 
 def poison(t: Scalar, run: int, beside: bool) -> int:
     """What a number of type ``t`` is in that run, as far as it fits; ``beside``: the other of the two values."""
@@ -30,4 +38,13 @@ def poison(t: Scalar, run: int, beside: bool) -> int:
     return value + (wild if value > 0 else -wild)
 
 
-__all__ = ["RUNS", "poison"]
+def by_place(t: Scalar, run: int, places: np.ndarray) -> np.ndarray:
+    """What is added to that number, in each of these places; nothing in the first run, whose results are compared with
+    those of kernels that keep things elsewhere."""
+    if run == 0:
+        return np.zeros(len(places), np.int64)
+    apart = (places.astype(np.uint32) * SPREAD >> np.uint32(28)).astype(np.int64)
+    return 2 * apart if poison(t, run, False) > 0 else -2 * apart
+
+
+__all__ = ["RUNS", "by_place", "poison"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -93,8 +94,10 @@ class Evaluator:
         return v if lanes is None or is_uniform(v) else v[lanes]
 
     def _indeterminate(self, e: Var, owner: Frame, mask: np.ndarray):
-        """The variable, with another value in every second lane that never assigned it: neighbours share none."""
-        here, beside = (self.state.domain.poison(scalar_of(e.type), 1, self.state.seed, x)[0] for x in (False, True))
+        """The variable, with another value in every second lane that never assigned it: neighbours share none, and nor
+        do variables, unless their names are alike."""
+        t, seed, first = scalar_of(e.type), self.state.seed, crc32(e.sym.name.encode())
+        here, beside = (self.state.domain.poison(t, 1, seed, x, first)[0] for x in (False, True))
         odd = np.arange(owner.n) % 2 == 1
         value = np.array(spread(owner.values[e.sym], owner.n))
         value[mask & odd], value[mask & ~odd] = beside, here

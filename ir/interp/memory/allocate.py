@@ -82,6 +82,6 @@ def _poison(machine: Machine, buffer: Buffer, lanes: np.ndarray) -> None:
     state = machine.state
     rows = buffer.data.reshape(-1, buffer.size) if buffer.size else buffer.data
     if buffer.size:
-        rows[lanes] = state.domain.poison(buffer.elem, 1, state.seed)[0]
+        rows[lanes] = state.domain.poison(buffer.elem, buffer.size, state.seed)
         assert buffer.written is not None
         buffer.written.reshape(-1, buffer.size)[lanes] = False

@@ -19,6 +19,8 @@ from ktc.ir.nodes import (
     Alloc,
     Assign,
     Body,
+    Break,
+    Continue,
     Decl,
     Expr,
     For,
@@ -160,6 +162,8 @@ def _dims(s: Stmt, scope: Scope, st: State) -> frozenset[Sym]:
             if not isinstance(x, If | For | While):
                 out |= _dims(x, scope, st)
         return out
+    if isinstance(s, Break | Continue):  # of a loop in the run, which is repeated over what decides that it is left
+        return frozenset()
     return here  # global and shared effects: once per iteration
 
 

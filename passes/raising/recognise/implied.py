@@ -2,7 +2,8 @@
 
 par i in 0..n: if i < n && i >= 1: ..     ->     par i in 0..n: if i >= 1: ..
 
-Index arithmetic is taken not to wrap: what comes out of raising is checked as a whole.
+Sums and products of index arithmetic are taken not to wrap: what comes out of raising is checked as a whole.
+Differences are not: that they wrap is what ``unsigned(i - 3) < n`` asks of both ends at once.
 """
 
 from __future__ import annotations

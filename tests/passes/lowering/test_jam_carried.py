@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ktc.ir.interp import run
 from ktc.ir.text import parse_kernel, print_kernel
@@ -75,3 +76,56 @@ def test_effects_in_a_loop_that_is_repeated_happen_once_in_every_iteration() -> 
     for n, m in ((1, 2), (7, 5), (16, 3)):
         args = {"x": np.zeros(n, np.int32), "y": np.zeros(1, np.int32), "m": m, "n": n}
         assert run(lowered, args).outputs["y"].tolist() == [n * m], print_kernel(lowered)
+
+
+ALIKE = """\
+kernel sums(x: i32 const*, y: i32*, m: i32, n: i32)
+  par r in 0..n @ [thread.x 4, block.x]
+    var k: i32 = 0
+    var s: i32 = 0
+    while k < m
+      k = k + 1
+      if x[k - 1] < 0
+        {leave}
+      s = s + x[k - 1]
+    y[r] = s + k
+"""
+
+
+@pytest.mark.parametrize("leave", ["break", "continue"])
+@pytest.mark.parametrize("script", ["vectorize{loop=r width=4}", "coarsen{at=r factor=4}", "unroll{loop=r factor=2}"])
+def test_a_loop_that_is_left_alike_by_all_iterations_runs_once(leave: str, script: str) -> None:
+    """It was repeated by every lane, with variables that all lanes share: each went on where the one before ended."""
+    lowered = lowered_to(ALIKE.format(leave=leave), script)
+    x = np.array([3, 1, -4, 1, 5, -9, 2, 6], np.int32)
+    for n, m in ((4, 1), (8, 5), (16, 8)):
+        got = run(lowered, {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
+        want = run(parse_kernel(ALIKE.format(leave=leave)), {"x": x, "y": np.zeros(n, np.int32), "m": m, "n": n})
+        assert got.ok and np.array_equal(got.outputs["y"], want.outputs["y"]), print_kernel(lowered)
+
+
+TWO_SUMS = """\
+kernel sums(x: i32 const*, y: i32*, n: i32)
+  par i in 0..n @ [thread.x 4, block.x]
+    reduce(+) e: i32 = 0, (+) o: i32 = 0 over j in 0..12 @ [{level}, seq]
+      var even: i32 = 0
+      var odd: i32 = 0
+      if j % 2 == 1
+        odd += x[(j + i) % n]
+      else
+        even += x[j % n]
+      yield even, odd
+    y[i] = e * 100 + o
+"""
+
+
+@pytest.mark.parametrize("level", ["vec 4", "unroll 4", "thread.y 2"])
+@pytest.mark.parametrize("script", ["vectorize{loop=i width=2}", "coarsen{at=i factor=2}"])
+def test_a_sum_that_is_taken_with_one_that_differs_is_each_iterations_own(level: str, script: str) -> None:
+    """Its terms are the same for all iterations: they were added once for each, to one sum."""
+    text = TWO_SUMS.format(level=level)
+    lowered = lowered_to(text, script)
+    for n in (4, 8, 16):
+        args = {"x": np.arange(3, n + 3, dtype=np.int32), "y": np.zeros(n, np.int32), "n": n}
+        got, want = (run(k, args) for k in (lowered, parse_kernel(text)))
+        assert got.ok and np.array_equal(got.outputs["y"], want.outputs["y"]), print_kernel(lowered)

@@ -29,6 +29,8 @@ def kept(range_: str, condition: str) -> bool:
         ("0..(n + 3) / 4", "i * 4 < n"),
         ("0..min(n, m)", "i < n && i < m"),
         ("0..n", "n > 0"),
+        ("0..n", "u32(i) < u32(n)"),
+        ("3..n", "u32(i) - 3_u32 < u32(n)"),
     ],
 )
 def test_what_a_loop_implies_is_not_tested(range_: str, condition: str) -> None:
@@ -44,6 +46,8 @@ def test_what_a_loop_implies_is_not_tested(range_: str, condition: str) -> None:
         ("0..n", "i + m >= 0"),
         ("0..cdiv(n, 4)", "i * 4 + 1 < n"),
         ("0..max(n, m)", "i < n"),
+        ("0..n", "u32(i) - 3_u32 < u32(n)"),
+        ("0..n", "u32(i - 3) < u32(n)"),
     ],
 )
 def test_what_it_does_not_imply_is(range_: str, condition: str) -> None:

@@ -386,3 +386,23 @@ def test_whoever_compares_what_was_never_written_is_told_both_answers(question: 
     args = {"y": np.zeros(4, np.int32), "n": 32}
     assert [f.kind for f in run(kernel(BELOW, ("QUESTION", question)), args).findings] == ["uninitialised"]
     assert not run(kernel(BELOW, ("QUESTION", question.replace("[1]", "[0]"))), args).findings
+
+
+@pytest.mark.parametrize("t", ["f32", "i32", "u32"])
+@pytest.mark.parametrize(
+    "made", ["s[t] - s[t + 1]", "s[t] == s[t + 1] ? {0} : {1}", "a - b", "min(s[t], s[t + 1]) - s[t]"]
+)
+def test_what_nobody_wrote_is_not_all_one_number(t: str, made: str) -> None:
+    """Two such values taken from each other left nothing, whatever number both were."""
+    zero, one = ("0.0", "1.0") if t == "f32" else (f"0_{t}", f"1_{t}") if t == "u32" else ("0", "1")
+    text = f"""\
+kernel k(out: {t}*)
+  launch grid(1) block(8)
+  array s: shared {t}[9]
+  var a: {t}
+  var b: {t}
+  let t: i32 = i32(threadIdx.x)
+  out[t] = {made.format(zero, one)}
+"""
+    found = run(kernel(text), {"out": np.zeros(8, {"f32": np.float32, "i32": np.int32, "u32": np.uint32}[t])})
+    assert "results change" in " ".join(f.message for f in found.findings)
