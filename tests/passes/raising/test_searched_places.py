@@ -73,6 +73,12 @@ def ran(kernel: Kernel, x: np.ndarray) -> list[np.ndarray]:
     return [out["most"], out["where"]]
 
 
+def dealt_out_anew(kernel: Kernel) -> Kernel:
+    done = apply_script(kernel, parse_script("distribute{loop=c map=[unroll 2, thread.x 32, seq]}"))
+    assert done.refused is None, done.refused
+    return done.kernel
+
+
 @pytest.mark.parametrize(
     ("better", "first", "nowhere"),
     [(">", "-INFINITY", "0"), (">", "-2.0f", "-1"), ("<", "INFINITY", "2147483647"), ("<", "3.4e38f", "7")],
@@ -89,9 +95,8 @@ def test_one_reduction_for_each_row(better: str, first: str, nowhere: str) -> No
 
 def test_the_row_is_dealt_out_anew() -> None:
     kernel, outcome = raised(source(">", "-INFINITY", "0"))
-    script = parse_script("distribute{loop=c map=[unroll 2, thread.x 32, seq]}")
     x = rows(">")
-    for got, want in zip(ran(apply_script(outcome.kernel, script).kernel, x), ran(kernel, x)):
+    for got, want in zip(ran(dealt_out_anew(outcome.kernel), x), ran(kernel, x)):
         np.testing.assert_array_equal(got, want)
 
 
@@ -142,7 +147,7 @@ def test_equal_elements_are_told_apart_as_the_threads_of_the_source_do(tree: str
     join = TREES[tree].format("vs[t + w] > vs[t]", "{ vs[t] = vs[t + w]; as[t] = as[t + w]; }", "vs[t + w] >= vs[t]")
     kernel, outcome = raised(TREE.replace("STEP", step).replace("JOIN", join))
     assert [[a.op for a in s.accs] for s in walk(outcome.kernel.body) if isinstance(s, Reduce)] == [["max", "at"]]
-    again = apply_script(outcome.kernel, parse_script("distribute{loop=c map=[unroll 2, thread.x 32, seq]}")).kernel
+    again = dealt_out_anew(outcome.kernel)
     x = np.random.default_rng(8).integers(-3, 4, (9, 300)).astype(np.float32)
     want = ran(kernel, x)
     for form in (outcome.kernel, again):
