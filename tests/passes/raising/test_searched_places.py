@@ -163,7 +163,7 @@ __device__ Found better(Found a, Found b) {
 __global__ void place(const float* x, float* __restrict__ most, TYPE* __restrict__ where, int cols) {
   __shared__ Found part[4];
   int row = blockIdx.x;
-  Found f{-INFINITY, 0};
+  Found f{-INFINITY, NOWHERE};
   for (int c = threadIdx.x; c < cols; c += 128) f = better(f, Found{x[row * cols + c], c});
   for (int d = 16; d > 0; d /= 2) {
     Found o;
@@ -185,5 +185,20 @@ void go(const float* x, float* most, TYPE* where, int rows, int cols) { place<<<
 
 @pytest.mark.parametrize("place", ["int", "long long"])
 def test_pairs_in_structs(place: str) -> None:
-    _, outcome = raised(PAIRS.replace("TYPE", place))
+    _, outcome = raised(PAIRS.replace("TYPE", place).replace("NOWHERE", "0"))
     assert [[a.op for a in s.accs] for s in walk(outcome.kernel.body) if isinstance(s, Reduce)] == [["max", "at"]]
+
+
+def test_the_first_element_where_none_is_better_than_the_start() -> None:
+    """The place that threads begin with gives way to that of an element as good as the start: of rows of -inf."""
+    kernel, outcome = raised(PAIRS.replace("TYPE", "int").replace("NOWHERE", "2147483647"))
+    reductions = [s for s in walk(outcome.kernel.body) if isinstance(s, Reduce)]
+    assert [[a.op for a in s.accs] for s in reductions] == [["max", "at"], ["min"]]
+    assert not [s for s in walk(outcome.kernel.body) if isinstance(s, For)]
+    x = rows(">")
+    x[5, 7:] = x[1, 0]
+    x[5, :7] = np.nan
+    got, want = ran(outcome.kernel, x), ran(kernel, x)
+    for a, b in zip(got, want):
+        np.testing.assert_array_equal(a, b)
+    assert want[1][[1, 5]].tolist() == [0, 7]
