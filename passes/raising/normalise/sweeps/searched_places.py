@@ -39,13 +39,12 @@ from ktc.ir.nodes import (
     Select,
     Stmt,
     Sym,
-    Unary,
     Var,
     While,
     fresh,
 )
 from ktc.ir.types import scalar_of
-from ktc.ir.walk import assigned, refresh, substitute_expr, used, used_in, walk_expr
+from ktc.ir.walk import assigned, substitute_expr, used, used_in, walk_expr
 from ktc.passes.raising.recognise.statement_kinds import threads_in
 from ktc.passes.raising.recognise.tie_orders import Order
 from ktc.passes.shared.conditional_updates import with_conditionals
@@ -149,9 +148,11 @@ def _joined(
     if p.mine & read.union(*(used(a.value) for a in left)):
         return None
     place = substitute_expr(search.kept[0][1], {loop.var: numbers.element(Var(pair[1].sym))})
-    results = list(_results(pair, key, p, search, cast(place, scalar_of(p.place.sym.type)), best, at))
-    if not strict:
-        results += _as_at_first(loop, search, p, whole, results.pop(), best)
+    if not strict:  # what is as good as the start, and in front of its place
+        sweep, equal = _swept_for_equals(sweep, search, best)
+        at = Call("min", (at, cast(Var(equal.sym), scalar_of(at.type))), scalar_of(at.type))
+        pair = (*pair, equal)
+    results = _results(pair, key, p, search, cast(place, scalar_of(p.place.sym.type)), best, at)
     inits = tuple(Decl(v.sym, a.init) for a in pair if isinstance(v := a.value, Var))
     front = (s for s in body[:swept] if not _starts(s, p.mine))
     reduction = dataclasses.replace(whole, accs=(*left, *pair))
@@ -193,7 +194,7 @@ def _is_extreme_of(key: Acc, search: Search) -> bool:
     return key.op == search.op and key.value == Var(search.best) and is_identity(key.init, key.op, t)
 
 
-def _swept(loop: For, search: Search, numbers: Numbered) -> tuple[For, tuple[Acc, Acc]]:
+def _swept(loop: For, search: Search, numbers: Numbered) -> tuple[For, tuple[Acc, ...]]:
     """``loop`` as a search for the extreme and the iteration that has it, and how threads agree on these."""
     t, of_place = scalar_of(search.best.type), scalar_of(loop.var.type)
     key, place = fresh(search.best.name, t), fresh(f"{loop.var.name}_at", of_place)
@@ -212,7 +213,7 @@ def _swept(loop: For, search: Search, numbers: Numbered) -> tuple[For, tuple[Acc
 
 
 def _results(
-    pair: tuple[Acc, Acc], key: Acc, p: Picked, search: Search, place: Expr, best: Expr, at: Expr
+    pair: tuple[Acc, ...], key: Acc, p: Picked, search: Search, place: Expr, best: Expr, at: Expr
 ) -> Iterator[Stmt]:
     """What ``pair`` means for the extreme and its ``place``, where all threads began with ``best`` and ``at``."""
     top = pair[0].sym
@@ -222,21 +223,14 @@ def _results(
     yield Decl(p.place.sym, Select(better, place, at), const=True)
 
 
-def _as_at_first(loop: For, search: Search, p: Picked, whole: Reduce, result: Stmt, best: Expr) -> Body:
-    """``result``, and what it is where no element is better than what threads begin with, of which the least place
-    counts too: a second sweep, of rows that hold nothing else (-inf)."""
-    assert isinstance(result, Decl) and isinstance(result.init, Select)
-    found = result.init
-    place = fresh(p.at.name, p.at.type)
-    t = scalar_of(place.type)
-    same = Binary("==", search.key, best)
-    least = Call("min", (Var(place), Select(same, cast(search.kept[0][1], t), identity("min", t))), t)
-    body = tuple(s for s in loop.body if search.best not in assigned((s,)))
-    (again,) = refresh((dataclasses.replace(loop, body=(*body, Assign(place, least, loc=loop.loc)), comments=()),))
-    of_all = Acc(fresh(place.name, place.type), "min", identity("min", t), Var(place))
-    agreed = dataclasses.replace(whole, accs=(of_all,), var=fresh(whole.var.name, whole.var.type))
-    begin, end = Decl(place, found.b), Assign(result.sym, Var(of_all.sym))
-    return (dataclasses.replace(result, const=False), If(Unary("!", found.cond), (begin, again, agreed, end)))
+def _swept_for_equals(sweep: For, search: Search, best: Expr) -> tuple[For, Acc]:
+    """``sweep`` with the least place, too, of what is no better than what threads begin with, and how they agree on it:
+    that counts where nothing is better, in rows of -inf."""
+    t = scalar_of(search.kept[0][0].type)
+    place, none = fresh(search.kept[0][0].name, t), identity("min", t)
+    same = Select(Binary("==", search.key, best), cast(search.kept[0][1], t), none)
+    least = Assign(place, Call("min", (Var(place), same), t), loc=sweep.loc)
+    return dataclasses.replace(sweep, body=(*sweep.body, least)), Acc(fresh(place.name, t), "min", none, Var(place))
 
 
 __all__ = ["places_searched"]
