@@ -10,10 +10,11 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Reduce
 from ktc.ir.text import print_kernel
 from ktc.ir.walk import walk
+from ktc.passes.core.base import Result
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
-from tests.passes.raising.raised_once import raised
+from tests.passes.raising.raised_once import outcome_of, raised
 
 JOIN = "if (v BETTER best || (v == best && b < at)) { best = v; at = b; }"
 ACROSS = f"""for (int d = 16; d > 0; d >>= 1) {{
@@ -202,3 +203,17 @@ def test_the_first_element_where_none_is_better_than_the_start() -> None:
     for a, b in zip(got, want):
         np.testing.assert_array_equal(a, b)
     assert want[1][[1, 5]].tolist() == [0, 7]
+
+
+def test_blocks_of_any_size_have_no_order_that_is_known() -> None:
+    """With more threads the same tree takes other ones first: nothing is concluded from one size to another."""
+    join = TREES["halves first"].format("vs[t + w] > vs[t]", "{ vs[t] = vs[t + w]; as[t] = as[t + w]; }", "")
+    text = TREE.replace("STEP", BRANCH).replace("JOIN", join.replace("w = 64", "w = blockDim.x / 2"))
+    for fixed, chosen in (
+        ("c += 128", "c += blockDim.x"),
+        ("[128]", "[1024]"),
+        ("<<<rows, 128>>>", "<<<rows, size>>>"),
+    ):
+        text = text.replace(fixed, chosen)
+    _, outcome = outcome_of(text.replace("rows, int cols) {", "rows, int cols, int size) {"))
+    assert not isinstance(outcome, Result) or "(at)" not in print_kernel(outcome.kernel)
