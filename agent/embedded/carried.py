@@ -14,12 +14,12 @@ from ktc.ir.analysis.planner_facts import facts as facts_at
 from ktc.ir.analysis.uniformity import THREAD_LEVELS
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Atomic, For, Load, Par, Reduce, Stmt, bodies
+from ktc.ir.nodes import Atomic, For, Load, Par, Reduce, Scan, Stmt, bodies
 from ktc.ir.types import Scalar, Vec
 from ktc.ir.walk import all_exprs, used, walk
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.pipeline import apply_script
-from ktc.passes.core.places import PARALLEL, places_of
+from ktc.passes.core.places import PARALLEL, place_of, places_of
 from ktc.passes.core.refusals import allowed
 from ktc.passes.core.script import DistSpec, Script, Step
 from ktc.passes.reductions.privatize_atomics import MOST_BINS, most_of
@@ -84,6 +84,23 @@ def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iter
                     0 if few else 1, (tiles, "the running value of a long row by all blocks", 40.0 if few else 5.0)
                 )
             yield from ideas
+    for s in walk(raised.body):
+        if isinstance(s, Scan):
+            yield from _spread_anew(raised, s, units, facts)
+
+
+def _spread_anew(raised: Kernel, s: Scan, units: int, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
+    """A scan that ``raise`` found, by threads as many as suit it, or by several blocks where there are few rows."""
+    i = place_of(raised, s)
+    rows = [(p, f"block.{_axis(p)}") for p in _around(raised, s) if _levels(p, "block")]
+    apart = "".join(f"distribute{{loop={p.var.name} map=[block.{a}]}} | " for (p, _), a in zip(rows, "yz"))
+    levels = (
+        f"vec $V, thread.x $T:(32,256,512,1024), unroll $U:(2,4,8), block.x $BLOCKS:({_shares(rows, units, facts)})"
+    )
+    if _few(rows, units, facts) and len(rows) <= 2:
+        yield f"{apart}scan{{loop={i} map=[{levels}, seq]}}", "few rows: the running value by all blocks", 5.0
+    yield f"scan{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}", "wide accesses, several in flight", 1.7
+    yield f"scan{{loop={i} map=[thread.x $T, unroll $U, seq]}}", "several accesses in flight", 1.3
 
 
 def _few(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> bool:

@@ -86,7 +86,7 @@ def single(found: list[Place] | Refused, place: Arg | None) -> Place | Refused:
     return Refused("E-PLACE-AMBIGUOUS", f"'{word}' names {len(found)} places{which}", locs, hint)
 
 
-def place_of(kernel: Kernel, loop: LoopStmt) -> str:
+def place_of(kernel: Kernel, loop: LoopStmt | Scan) -> str:
     """The name that finds ``loop`` and nothing else: the one that it prints with."""
     return unique_names(kernel)[loop.var]
 

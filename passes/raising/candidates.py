@@ -71,6 +71,7 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     """
     body, names = thread_names(closed_forms(counted(body)))
     numbers = _numbers(kernel)
+    sized = kernel.launch is not None and all(evaluate(n, {}) is not None for n in kernel.launch.block)
     by_threads: list[Guess] = []
     in_turn: list[Guess] = []
     left, found = None, False
@@ -78,7 +79,7 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
         for team in _teams(thread_sizes(variant.launch)):
             for exchanging in (True, False):
                 try:
-                    for guess, phased in _guess(variant, team, names, numbers, exchanging):
+                    for guess, phased in _guess(variant, team, names, numbers, exchanging, sized):
                         found = True
                         if phased:
                             in_turn.append(guess)
@@ -155,9 +156,15 @@ def _lengths(body: Body) -> set[str]:
 
 
 def _guess(
-    variant: Variant, team: tuple[str, ...], names: dict[str, str], numbers: dict[str, int], exchanging: bool
+    variant: Variant,
+    team: tuple[str, ...],
+    names: dict[str, str],
+    numbers: dict[str, int],
+    exchanging: bool,
+    sized: bool,
 ) -> Iterator[tuple[Guess, bool]]:
-    """Forms of ``variant`` for one team, and whether each has loops of an axis in phases."""
+    """Forms of ``variant`` for one team, and whether each has loops of an axis in phases. ``sized``: whether all
+    launches have blocks of this size."""
     launch = variant.launch
     sizes = thread_sizes(launch)
     outer = [a for a in sizes if a not in team]
@@ -168,7 +175,7 @@ def _guess(
     regions = variant.found + variant.kept
     online = False
     if exchanging:
-        exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers, frozenset(loop_vars.values()))
+        exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers, frozenset(loop_vars.values()), sized=sized)
         body = exchange.replaced(body)
         if not exchange.regions:
             return

@@ -12,6 +12,8 @@ uses the value only as it is after the update (inclusive) or only as it was befo
 write must be their own. A block takes tiles of V * T * U elements one after another; see ``lowering/scans``.
 Floating-point sums change their order.
 
+What is a scan already (``raise`` finds those of threads) is spread anew.
+
 With ``block.x $BLOCKS`` before the open ``seq`` so many blocks share the tiles of a row and tell each other their
 totals (``lowering/look_back``): one long row by the whole device. The kernel must then do nothing beside the scan, and
 nothing may use its total.
@@ -42,6 +44,7 @@ from ktc.ir.nodes import (
     bodies,
     fresh,
 )
+from ktc.ir.text import unique_names
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, refresh, rename, stmt_exprs, used, used_in, walk, without
 from ktc.passes.core.argument_kinds import KnobSpec, Loops
@@ -88,7 +91,12 @@ class ScanPass(Pass[Arguments]):
     def sites(self, kernel: Kernel) -> list[Site]:
         if not kernel.is_parallel:
             return []
-        found = [s for s in walk(kernel.body) if isinstance(s, For) and allowed(recognised, s, kernel)]
+        found: list[For | Scan] = [
+            s
+            for s in walk(kernel.body)
+            if (isinstance(s, For) and allowed(recognised, s, kernel))
+            or (isinstance(s, Scan) and allowed(_check_place, kernel, s))
+        ]
         doc = "the running value by a block"
         sites = [Site(self.step(loop=place_of(kernel, s), map=DEFAULT), doc) for s in found]
         for s in found:
@@ -99,9 +107,9 @@ class ScanPass(Pass[Arguments]):
         return sites
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        loop, spec = args.loop.one(kernel, SERIAL), args.map
-        assert isinstance(loop, For)
-        made = recognised(loop, kernel)
+        spec, loop = args.map, _called(kernel, args.loop.written) or args.loop.one(kernel, SERIAL)
+        assert isinstance(loop, For | Scan)
+        made = loop if isinstance(loop, Scan) else recognised(loop, kernel)
         check_levels(_sum(made), spec)
         _check_map(made, spec)
         _check_place(kernel, loop)
@@ -110,13 +118,25 @@ class ScanPass(Pass[Arguments]):
             _check_alone(kernel, loop, over.axis or "x")
         kernel, dist = _levels(kernel, made, spec)
         made = dataclasses.replace(made, dist=dist)
-        kernel = kernel.with_(body=_replaced(kernel.body, loop, made))
+        if isinstance(loop, For):
+            body = _replaced(kernel.body, loop, made)
+        else:
+            body = map_body(kernel.body, lambda s: made if isinstance(s, Scan) and s.var == made.var else s)
+        kernel = kernel.with_(body=body)
         facts = assumptions(_sum(made), dist, False, frozenset(p.sym for p in kernel.params))
         kernel = assume(kernel, facts)
         t = made.acc.sym.type
         floating = isinstance(t, Scalar) and t.is_float and made.acc.op in "+*"
         flags = kernel.flags | ({"reassociates"} if floating else set())
         return Result(kernel.with_(flags=flags), (f"{loop.var.name}: {'ex' * made.exclusive}scan",))
+
+
+def _called(kernel: Kernel, name: object) -> Scan | None:
+    """The scan of ``kernel`` whose loop prints as ``name``."""
+    names = unique_names(kernel)
+    return next(
+        (s for s in walk(kernel.body) if isinstance(s, Scan) and name in (names[s.var], f"loop:{names[s.var]}")), None
+    )
 
 
 def _sum(s: Scan) -> Reduce:
@@ -139,7 +159,7 @@ def _check_map(s: Scan, spec: DistSpec) -> None:
         raise Refusal("E-SCAN-MAP", "the threads of a scan are whole warps: a multiple of 32", locs)
 
 
-def _check_place(kernel: Kernel, loop: For) -> None:
+def _check_place(kernel: Kernel, loop: For | Scan) -> None:
     """The loops around it may be spread over blocks only: a whole block works on it."""
     locs = places(loop)
     if not kernel.is_parallel:
@@ -153,14 +173,16 @@ def _check_place(kernel: Kernel, loop: For) -> None:
             raise Refusal("E-SCAN-PLACE", why, locs, f"distribute{{loop={name} map=[block.x]}} first")
 
 
-def _check_alone(kernel: Kernel, loop: For, axis: str) -> None:
+def _check_alone(kernel: Kernel, loop: For | Scan, axis: str) -> None:
     """A scan over the blocks of ``axis``: each iteration of the loops around it has blocks of its own, whose number the
     launcher can tell, and they do nothing else."""
     locs = places(loop)
     hint = "scan{loop=... map=[..., seq]} gives each row one block"
-    carried = assigned(loop.body) - set(declared(loop.body))
     known = {p.sym for p in kernel.params}
-    body, ends = kernel.body, [loop.init, upper_bound(loop.cond, loop.var)]
+    carried = {loop.acc.sym} if isinstance(loop, Scan) else assigned(loop.body) - set(declared(loop.body))
+    ends: list[Expr | None] = [loop.lo, loop.hi] if isinstance(loop, Scan) else [loop.init]
+    ends += [] if isinstance(loop, Scan) else [upper_bound(loop.cond, loop.var)]
+    body = kernel.body
     while True:
         *before, last = body
         if any(has_effect(s) for s in before) or not any(x is loop for x in walk((last,))):

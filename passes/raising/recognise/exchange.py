@@ -89,13 +89,20 @@ MAX_ENDS = 64
 class Exchange:
     """Finds and replaces the exchange regions of one kernel for one team.
 
-    ``others``: variables that hold the numbers of threads on the axes beside the team's.
+    ``others``: variables that hold the numbers of threads on the axes beside the team's. ``sized``: whether the block
+    has this size in all launches: the order in which more threads would take precedence is not known.
     """
 
     def __init__(
-        self, launch: Launch, team: dict[str, Expr], numbers: dict[str, int], others: frozenset[Sym] = frozenset()
+        self,
+        launch: Launch,
+        team: dict[str, Expr],
+        numbers: dict[str, int],
+        others: frozenset[Sym] = frozenset(),
+        *,
+        sized: bool = True,
     ) -> None:
-        self.launch, self.team, self.numbers, self.others = launch, team, numbers, others
+        self.launch, self.team, self.numbers, self.others, self.sized = launch, team, numbers, others, sized
         self.regions: list[Region] = []
         self.algebraic = False  # whether something holds by rational arithmetic only
         self.online = False  # whether sums below maxima are joined
@@ -105,7 +112,7 @@ class Exchange:
     def replaced(self, body: Body) -> Body:
         """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
         self.shared = {s.sym: s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
-        self.probe = Probe(self.launch, frozenset(self.team), self.numbers, self.shared, self.others)
+        self.probe = Probe(self.launch, frozenset(self.team), self.numbers, self.shared, self.others, sized=self.sized)
         body = self._normal(body)
         varying = uniformity_of(body, self.made).varying
         self.private = varying

@@ -63,8 +63,10 @@ class Probe:
         numbers: Mapping[str, int],
         shared: Mapping[Sym, Stmt],
         others: Collection[Sym] = (),
+        *,
+        sized: bool = True,
     ) -> None:
-        self.shared, self.numbers = shared, numbers
+        self.shared, self.numbers, self.sized = shared, numbers, sized
         self.others = others  # the numbers of threads on the axes beside the team's
         self.starts: Mapping[Sym, Expr] = {}  # what variables made before a region begin with
         sizes = [evaluate(n, numbers) for n in launch.block]
@@ -166,7 +168,8 @@ class Probe:
                 break
         found |= self._among_first(kernel, next(trials(inputs, self.threads, (), known)), wanted, left, found)
         left = {k: None for k in left if wanted[k][0] not in found}
-        found |= self._by_order(kernel, with_known(tied(inputs, self.threads), known, own), wanted, left)
+        if self.sized:
+            found |= self._by_order(kernel, with_known(tied(inputs, self.threads), known, own), wanted, left)
         left = {k: None for k in left if wanted[k][0] not in found}
         lowest, highest = (with_known(infinite(inputs, self.threads, sign), known, own) for sign in (-1, 1))
         if not self._limited(kernel, lowest, highest, wanted, found):

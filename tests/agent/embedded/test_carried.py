@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.agent.build import Builder
-from ktc.agent.embedded.carried import counts, whole_sums
+from ktc.agent.embedded.carried import counts, scans, whole_sums
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.text import parse_kernel
 
@@ -64,3 +64,23 @@ def test_terms_that_are_vectors_are_not_put_side_by_side() -> None:
     )
     first = [next(s for s, _, _ in whole_sums(parse_kernel(text), 100)) for text in (wide, single)]
     assert "[thread.x $T, unroll" in first[0] and "[vec $V, thread.x $T, unroll" in first[1]
+
+
+SCAN = """\
+kernel running(y: f32* restrict align 16, x: f32 const* restrict align 16, rows: i32, n: i32)
+  par r in 0..rows @ [block.x]
+    scan(+) s: f32 = 0.0 over i in 0..n @ [thread.x 256, seq]
+      yield x[r * n + i]
+      y[r * n + i] = s
+"""
+
+
+def test_scans_that_raising_found_are_spread_anew() -> None:
+    kernel = parse_kernel(SCAN)
+    many, few = ([s for s, _, _ in scans(kernel, 100, (facts(kernel, z),))] for z in ({"rows": 4096}, {"rows": 2}))
+    assert many == [
+        "scan{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}",
+        "scan{loop=i map=[thread.x $T, unroll $U, seq]}",
+    ]
+    assert few[0].startswith("distribute{loop=r map=[block.y]} | scan{loop=i") and few[1:] == many
+    assert all(Builder(kernel).attempt(s) is None for s in few)

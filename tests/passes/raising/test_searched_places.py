@@ -10,10 +10,11 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Reduce
 from ktc.ir.text import print_kernel
 from ktc.ir.walk import walk
+from ktc.passes.core.base import Result
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
-from tests.passes.raising.raised_once import raised
+from tests.passes.raising.raised_once import outcome_of, raised
 
 JOIN = "if (v BETTER best || (v == best && b < at)) { best = v; at = b; }"
 ACROSS = f"""for (int d = 16; d > 0; d >>= 1) {{
@@ -73,6 +74,12 @@ def ran(kernel: Kernel, x: np.ndarray) -> list[np.ndarray]:
     return [out["most"], out["where"]]
 
 
+def dealt_out_anew(kernel: Kernel) -> Kernel:
+    done = apply_script(kernel, parse_script("distribute{loop=c map=[unroll 2, thread.x 32, seq]}"))
+    assert done.refused is None, done.refused
+    return done.kernel
+
+
 @pytest.mark.parametrize(
     ("better", "first", "nowhere"),
     [(">", "-INFINITY", "0"), (">", "-2.0f", "-1"), ("<", "INFINITY", "2147483647"), ("<", "3.4e38f", "7")],
@@ -89,9 +96,8 @@ def test_one_reduction_for_each_row(better: str, first: str, nowhere: str) -> No
 
 def test_the_row_is_dealt_out_anew() -> None:
     kernel, outcome = raised(source(">", "-INFINITY", "0"))
-    script = parse_script("distribute{loop=c map=[unroll 2, thread.x 32, seq]}")
     x = rows(">")
-    for got, want in zip(ran(apply_script(outcome.kernel, script).kernel, x), ran(kernel, x)):
+    for got, want in zip(ran(dealt_out_anew(outcome.kernel), x), ran(kernel, x)):
         np.testing.assert_array_equal(got, want)
 
 
@@ -142,7 +148,7 @@ def test_equal_elements_are_told_apart_as_the_threads_of_the_source_do(tree: str
     join = TREES[tree].format("vs[t + w] > vs[t]", "{ vs[t] = vs[t + w]; as[t] = as[t + w]; }", "vs[t + w] >= vs[t]")
     kernel, outcome = raised(TREE.replace("STEP", step).replace("JOIN", join))
     assert [[a.op for a in s.accs] for s in walk(outcome.kernel.body) if isinstance(s, Reduce)] == [["max", "at"]]
-    again = apply_script(outcome.kernel, parse_script("distribute{loop=c map=[unroll 2, thread.x 32, seq]}")).kernel
+    again = dealt_out_anew(outcome.kernel)
     x = np.random.default_rng(8).integers(-3, 4, (9, 300)).astype(np.float32)
     want = ran(kernel, x)
     for form in (outcome.kernel, again):
@@ -158,7 +164,7 @@ __device__ Found better(Found a, Found b) {
 __global__ void place(const float* x, float* __restrict__ most, TYPE* __restrict__ where, int cols) {
   __shared__ Found part[4];
   int row = blockIdx.x;
-  Found f{-INFINITY, 0};
+  Found f{-INFINITY, NOWHERE};
   for (int c = threadIdx.x; c < cols; c += 128) f = better(f, Found{x[row * cols + c], c});
   for (int d = 16; d > 0; d /= 2) {
     Found o;
@@ -180,5 +186,34 @@ void go(const float* x, float* most, TYPE* where, int rows, int cols) { place<<<
 
 @pytest.mark.parametrize("place", ["int", "long long"])
 def test_pairs_in_structs(place: str) -> None:
-    _, outcome = raised(PAIRS.replace("TYPE", place))
+    _, outcome = raised(PAIRS.replace("TYPE", place).replace("NOWHERE", "0"))
     assert [[a.op for a in s.accs] for s in walk(outcome.kernel.body) if isinstance(s, Reduce)] == [["max", "at"]]
+
+
+def test_the_first_element_where_none_is_better_than_the_start() -> None:
+    """The place that threads begin with gives way to that of an element as good as the start: of rows of -inf."""
+    kernel, outcome = raised(PAIRS.replace("TYPE", "int").replace("NOWHERE", "2147483647"))
+    reductions = [s for s in walk(outcome.kernel.body) if isinstance(s, Reduce)]
+    assert [[a.op for a in s.accs] for s in reductions] == [["max", "at", "min"]]
+    assert not [s for s in walk(outcome.kernel.body) if isinstance(s, For)]
+    x = rows(">")
+    x[5, 7:] = x[1, 0]
+    x[5, :7] = np.nan
+    got, want = ran(outcome.kernel, x), ran(kernel, x)
+    for a, b in zip(got, want):
+        np.testing.assert_array_equal(a, b)
+    assert want[1][[1, 5]].tolist() == [0, 7]
+
+
+def test_blocks_of_any_size_have_no_order_that_is_known() -> None:
+    """With more threads the same tree takes other ones first: nothing is concluded from one size to another."""
+    join = TREES["halves first"].format("vs[t + w] > vs[t]", "{ vs[t] = vs[t + w]; as[t] = as[t + w]; }", "")
+    text = TREE.replace("STEP", BRANCH).replace("JOIN", join.replace("w = 64", "w = blockDim.x / 2"))
+    for fixed, chosen in (
+        ("c += 128", "c += blockDim.x"),
+        ("[128]", "[1024]"),
+        ("<<<rows, 128>>>", "<<<rows, size>>>"),
+    ):
+        text = text.replace(fixed, chosen)
+    _, outcome = outcome_of(text.replace("rows, int cols) {", "rows, int cols, int size) {"))
+    assert not isinstance(outcome, Result) or "(at)" not in print_kernel(outcome.kernel)

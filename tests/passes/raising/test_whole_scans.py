@@ -74,8 +74,10 @@ def test_one_scan_over_the_row(name: str) -> None:
     assert (scan.acc.op, print_expr(scan.hi)) == (op, "n"), print_kernel(outcome.kernel)
     assert not [s for s in walk(outcome.kernel.body) if isinstance(s, For | Alloc)]
     x = np.random.default_rng(2).integers(-50, 50, (3, 300)).astype(np.int32)
-    again = parse_script(f"distribute{{loop={scan.var.name} map=[vec 2, thread.x 64, seq]}}")
-    for form in (outcome.kernel, apply_script(outcome.kernel, again).kernel):
+    again = parse_script(f"scan{{loop={scan.var.name} map=[vec 2, thread.x 64, unroll 2, seq]}}")
+    spread = apply_script(outcome.kernel, again)
+    assert spread.refused is None
+    for form in (outcome.kernel, spread.kernel):
         args = {"x": x.reshape(-1), "y": np.zeros(900, np.int32), "n": 300, "rows": 3}
         got, want = (run(k, args, domain="int").outputs["y"] for k in (materialise(form), kernel))
         np.testing.assert_array_equal(got, want)

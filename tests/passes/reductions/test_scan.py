@@ -157,3 +157,33 @@ def test_values_that_may_all_go_to_one_element_stay_in_order() -> None:
 def test_a_warp_that_forgets_the_warps_before_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans.Tiles, "from_warps", lambda self: ())
     assert differs(ROWS, applied(ROWS, "scan{loop=i map=[thread.x 64, seq]}"), [{"rows": 1, "cols": 64}]) is not None
+
+
+RAISED = """\
+kernel running(y: f32* restrict align 16, x: f32 const* restrict align 16, rows: i32, cols: i32)
+  par r in 0..rows @ [block.x]
+    scan(+) s: f32 = 0.0 over i in 0..cols @ [thread.x 256, seq]
+      yield x[r * cols + i]
+      y[r * cols + i] = s
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "scan{loop=i map=[vec 4, thread.x 64, unroll 2, seq]}",
+        "distribute{loop=r map=[block.y]} | scan{loop=i map=[vec 4, thread.x 32, unroll 1, block.x 2, seq]}",
+    ],
+)
+def test_a_scan_is_spread_anew(script: str) -> None:
+    kernel = parse_kernel(RAISED)
+    again = applied(kernel, script)
+    assert script.split("map=")[-1].removesuffix("}") in print_kernel(again)
+    sizes = [{"rows": r, "cols": c} for r, c in ((1, 4), (3, 128), (2, 132), (1, 600))]
+    assert differs(kernel, again, sizes, 4100) is None
+
+
+def test_a_scan_whose_total_is_used_stays_in_one_block() -> None:
+    kernel = parse_kernel(f"{RAISED}    y[r] = s\n")
+    why = refused(kernel, "distribute{loop=r map=[block.y]} | scan{loop=i map=[thread.x 32, block.x 2, seq]}")
+    assert why.code == "E-SCAN-BLOCKS"

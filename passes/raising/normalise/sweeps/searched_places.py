@@ -23,16 +23,13 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import AT, BETTER, identity, is_identity
 from ktc.ir.arith.affine import linear_form
-from ktc.ir.arith.counted_loops import loop_step
-from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import add, binary, cast, cdiv, evaluate, is_const, mul, simplify, sub
+from ktc.ir.fold import cast, evaluate, simplify
 from ktc.ir.nodes import (
     Acc,
     Assign,
     Binary,
     Body,
     Call,
-    Const,
     Decl,
     Expr,
     For,
@@ -46,13 +43,14 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )
-from ktc.ir.types import Scalar, scalar_of
+from ktc.ir.types import scalar_of
 from ktc.ir.walk import assigned, substitute_expr, used, used_in, walk_expr
 from ktc.passes.raising.recognise.statement_kinds import threads_in
 from ktc.passes.raising.recognise.tie_orders import Order
 from ktc.passes.shared.conditional_updates import with_conditionals
-from ktc.passes.shared.loop_bounds import upper_bound
 from ktc.passes.shared.serial_extremes import Search, searches
+
+from .element_numbers import Numbered, numbered
 
 
 def places_searched(
@@ -134,14 +132,14 @@ def _joined(
     loop = dataclasses.replace(loop, body=with_conditionals(loop.body))
     key = next(a for a in whole.accs if a.sym == p.extreme)
     best, at = (_start(body[:swept], v, varying) for v in (p.best, p.at))
-    lowest = {p.at} if _is_before(at, loop) else set()
-    search = next((f for f in searches(loop, lowest)[1] if f.best == p.best), None)
+    search = next((f for f in searches(loop, {p.at})[1] if f.best == p.best), None)
+    strict = _is_before(at, loop) or any(f.best == p.best for f in searches(loop)[1])
     if search is None or [s for s, _ in search.kept] != [p.at] or not _is_extreme_of(key, search):
         return None
-    numbered = _numbered(loop, search, p)
-    if best is None or at is None or numbered is None:
+    numbers = numbered(loop, search.kept[0][1], p.order)
+    if best is None or at is None or numbers is None or not (strict or p.order is None):
         return None
-    sweep, pair = _swept(loop, search, numbered)
+    sweep, pair = _swept(loop, search, numbers)
     others = [
         s for j, s in enumerate(body) if j not in (swept, first, *p.spent) and not (j < swept and _starts(s, p.mine))
     ]
@@ -149,66 +147,17 @@ def _joined(
     read = used_in((*others, sweep)) | assigned((*others, sweep)) | outside
     if p.mine & read.union(*(used(a.value) for a in left)):
         return None
-    place = substitute_expr(search.kept[0][1], {loop.var: numbered.element(Var(pair[1].sym))})
+    place = substitute_expr(search.kept[0][1], {loop.var: numbers.element(Var(pair[1].sym))})
+    if not strict:  # what is as good as the start, and in front of its place
+        sweep, equal = _swept_for_equals(sweep, search, best)
+        at = Call("min", (at, cast(Var(equal.sym), scalar_of(at.type))), scalar_of(at.type))
+        pair = (*pair, equal)
     results = _results(pair, key, p, search, cast(place, scalar_of(p.place.sym.type)), best, at)
     inits = tuple(Decl(v.sym, a.init) for a in pair if isinstance(v := a.value, Var))
     front = (s for s in body[:swept] if not _starts(s, p.mine))
     reduction = dataclasses.replace(whole, accs=(*left, *pair))
     after = (s for j, s in enumerate(body) if j > first and j not in p.spent)
-    return (*front, *numbered.named, *inits, sweep, *body[swept + 1 : first], reduction, *results, *after)
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """Numbers for the elements of a loop, the least of which stands for the one that comes first: each its own.
-
-    ``named``: what has to be known first.
-    """
-
-    named: Body
-
-    def of(self, element: Expr) -> Expr:
-        return element
-
-    def element(self, number: Expr) -> Expr:
-        return number
-
-
-@dataclass(frozen=True)
-class ByThread(Numbered):
-    """Elements from ``lo`` on, each thread's one after the other, those of the threads by ``order``: ``threads`` share
-    them in ``rounds``."""
-
-    order: Order
-    lo: Expr
-    threads: Expr
-    rounds: Expr
-
-    def of(self, element: Expr) -> Expr:
-        at = sub(element, self.lo)
-        rank = self.order.rank(binary("%", at, self.threads))
-        return add(mul(rank, self.rounds), binary("/", at, self.threads))
-
-    def element(self, number: Expr) -> Expr:
-        thread = self.order.thread(binary("/", number, self.rounds))
-        return add(add(self.lo, thread), mul(self.threads, binary("%", number, self.rounds)))
-
-
-def _numbered(loop: For, search: Search, p: Picked) -> Numbered | None:
-    """Numbers by which the first of equal elements of ``loop`` is the one that ``p`` picks."""
-    if p.order is None:
-        return Numbered(()) if _rises(search.kept[0][1], loop.var) else None
-    t = loop.var.type
-    threads, hi = loop_step(loop), upper_bound(loop.cond, loop.var)
-    hardware = {x for x in walk_expr(loop.init) if isinstance(x, HwIndex) and x.level == "thread"}
-    start = linear_form(loop.init, hardware) if len(hardware) == 1 else None
-    if threads is None or hi is None or start is None or not is_const(start.coeff(*hardware), 1):
-        return None
-    assert isinstance(t, Scalar)
-    lo, rounds = cast(simplify(start.rest), t), fresh("rounds", t)
-    shares = Call("max", (cast(cdiv(sub(cast(hi, t), lo), cast(threads, t)), t), Const(1, t)), t)
-    named = (Decl(rounds, simplify(shares), const=True),)
-    return ByThread(named, p.order, lo, cast(threads, t), Var(rounds))
+    return (*front, *numbers.named, *inits, sweep, *body[swept + 1 : first], reduction, *results, *after)
 
 
 def _declares(s: Stmt, sym: Sym) -> bool:
@@ -245,19 +194,12 @@ def _is_extreme_of(key: Acc, search: Search) -> bool:
     return key.op == search.op and key.value == Var(search.best) and is_identity(key.init, key.op, t)
 
 
-def _rises(e: Expr, var: Sym) -> bool:
-    """Whether ``e`` is larger in each iteration over ``var`` than in those before."""
-    form = linear_form(without_casts(e), {var})
-    slope = None if form is None else evaluate(form.coeff(var), {})
-    return slope is not None and slope > 0
-
-
-def _swept(loop: For, search: Search, numbered: Numbered) -> tuple[For, tuple[Acc, Acc]]:
+def _swept(loop: For, search: Search, numbers: Numbered) -> tuple[For, tuple[Acc, ...]]:
     """``loop`` as a search for the extreme and the iteration that has it, and how threads agree on these."""
     t, of_place = scalar_of(search.best.type), scalar_of(loop.var.type)
     key, place = fresh(search.best.name, t), fresh(f"{loop.var.name}_at", of_place)
     named = search.key if isinstance(search.key, Var) else Var(fresh(f"{search.best.name}_next", t))
-    taken = (Assign(key, named), Assign(place, numbered.of(Var(loop.var))))
+    taken = (Assign(key, named), Assign(place, numbers.of(Var(loop.var))))
     body: list[Stmt] = []
     for s in loop.body:
         if search.best not in assigned((s,)):
@@ -271,7 +213,7 @@ def _swept(loop: For, search: Search, numbered: Numbered) -> tuple[For, tuple[Ac
 
 
 def _results(
-    pair: tuple[Acc, Acc], key: Acc, p: Picked, search: Search, place: Expr, best: Expr, at: Expr
+    pair: tuple[Acc, ...], key: Acc, p: Picked, search: Search, place: Expr, best: Expr, at: Expr
 ) -> Iterator[Stmt]:
     """What ``pair`` means for the extreme and its ``place``, where all threads began with ``best`` and ``at``."""
     top = pair[0].sym
@@ -279,6 +221,16 @@ def _results(
     neutral = is_identity(simplify(best), search.op, scalar_of(key.sym.type))
     yield Decl(key.sym, Var(top) if neutral else Select(better, Var(top), best), const=True)
     yield Decl(p.place.sym, Select(better, place, at), const=True)
+
+
+def _swept_for_equals(sweep: For, search: Search, best: Expr) -> tuple[For, Acc]:
+    """``sweep`` with the least place, too, of what is no better than what threads begin with, and how they agree on it:
+    that counts where nothing is better, in rows of -inf."""
+    t = scalar_of(search.kept[0][0].type)
+    place, none = fresh(search.kept[0][0].name, t), identity("min", t)
+    same = Select(Binary("==", search.key, best), cast(search.kept[0][1], t), none)
+    least = Assign(place, Call("min", (Var(place), same), t), loc=sweep.loc)
+    return dataclasses.replace(sweep, body=(*sweep.body, least)), Acc(fresh(place.name, t), "min", none, Var(place))
 
 
 __all__ = ["places_searched"]
