@@ -17,11 +17,14 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.cxx_ast import QualName
 from ktc.ir.frontend.syntax.syntax_walk import alike, descendants, replaced
 
-RANKS = frozenset({
-    "GetDimCount", "GetRealDimCount", "dim", "ndim", "ndims", "ndimension", "num_dims", "dims", "rank", "num_axes",
-    "n_dims", "NumDimensions", "numDims", "numDimensions", "nbDims", "dim_count", "dim_size", "dimension",
+RANK_NAMES = frozenset({
+    "num_dims", "ndim", "ndims", "n_dims", "rank", "num_axes", "numDims", "numDimensions", "nbDims", "dim_count",
+    "dimCount",
 })  # fmt: skip
-"""What methods and parameters are called that say how many dimensions a tensor has."""
+"""What parameters are called that say how many dimensions a tensor has."""
+
+RANKS = RANK_NAMES | {"GetDimCount", "GetRealDimCount", "dim", "ndimension", "dims", "NumDimensions", "dimension"}
+"""What methods are called that do: ``x.dim()``; a parameter ``dim`` may be how long one is."""
 
 COUNTS = frozenset({
     "CalcElementsExcludingPadding", "CalcElementsIncludingPadding", "GetElementsCount", "numel", "num_elements",
@@ -53,7 +56,7 @@ def with_rank(items: list[Any], parameters: frozenset[str], rank: int) -> list[A
     alike_extents = _asked_in_loops(asked)
 
     def told(n: Any) -> Any | None:
-        if _asks_for_rank(n) or (isinstance(n, c_ast.ID) and n.name in parameters & RANKS):
+        if _asks_for_rank(n) or (isinstance(n, c_ast.ID) and n.name in parameters & RANK_NAMES):
             return _number(rank)
         if (of := _counted(n)) is not None:
             return next((_elements(e, rank, permuted, asked) for e in asked if alike(e.name.name, of)), None)
