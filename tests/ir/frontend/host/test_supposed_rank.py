@@ -199,3 +199,14 @@ def test_functions_that_fill_what_they_are_passed_are_followed(tmp_path: Path, c
     found = {**dict(launch.given), **{n: evaluate(e, sizes) for n, e in launch.passed}}
     assert [found[f"steps_of_{k}"] for k in range(3)] == [15 * last, 5 * last, last]
     assert found["n"] == 30
+
+
+def test_a_parameter_called_dim_is_how_long_a_dimension_is(tmp_path: Path) -> None:
+    body = "for (int k = 0; k < ndim; ++k) strides[k] = dim;"
+    text = HOST.replace("Order order,", "Order order, int dim, int ndim,").replace("BODY", body)
+    file = tmp_path / "k.cu"
+    file.write_text(HEAD + text.replace("STRIDES", "strides"))
+    launch = launched_of_rank(str(file), 2).launch
+    assert launch is not None
+    found = {n: evaluate(e, {"strides_data_0": 96}) for n, e in launch.passed if n.startswith("strides")}
+    assert found == {"strides_data_1": 96}  # the first is a number of its own, and the other is the same
