@@ -164,6 +164,7 @@ class Context:
     pointer_from: Any
     store_slot: Any
     deref_choice: Any
+    pointer_of: Any
     load_choice: Any
     store_pointer: Any
     pointer_variable: Any

@@ -9,13 +9,13 @@ as that says; larger ones would reach beyond the end of ``cost``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Body, Expr, For, If, Load, Select, Store, Sym, While, bodies
-from ktc.ir.walk import stmt_exprs, used
+from ktc.ir.walk import stmt_exprs, used, walk
 
 from .contents import Content
 from .fitting import Found, badness, fitted
@@ -44,7 +44,8 @@ def below_all(d: Draft, found: Found) -> Found:
 
 def with_places_of_others(d: Draft, found: Found) -> Found:
     """``found`` with the shapes of others for buffers that are touched only where loaded values say so, at places where
-    another is touched whatever was loaded, and no further."""
+    another is touched whatever was loaded, and no further; and for those that are touched in no probe, in the other
+    branch of a condition, at the same places as another."""
     ties, shapes, seen = found
     for b, a in _at_places_of(d.kernel).items():
         mine, other = shapes.get(b), shapes.get(a)
@@ -52,6 +53,10 @@ def with_places_of_others(d: Draft, found: Found) -> Found:
             continue
         if all(s.extent(b) <= other.value(s.sizes) for s in seen) and (mine is None or mine != other):
             shapes = {**shapes, b: other}
+    idle = {b for b in shapes if not any(s.extent(b) for s in seen)}
+    for b, a in _alike_in_places(d.kernel, idle).items():
+        if shapes.get(a) is not None and lanes_of(d.kernel.param(a)) == lanes_of(d.kernel.param(b)):
+            shapes = {**shapes, b: shapes[a]}
     return ties, shapes, seen
 
 
@@ -69,6 +74,19 @@ def _at_places_of(k: Kernel) -> dict[str, str]:
         if b not in sure and b in doubtful and doubtful[b] <= sure.get(a, set())
         if all(used(place) <= once for place in doubtful[b])
     }
+
+
+def _alike_in_places(k: Kernel, idle: Collection[str]) -> dict[str, str]:
+    """The buffers of those ``idle`` whose places are all of them places of another buffer, with that."""
+    once = {s for s, given in definitions(k).items() if len(given) == 1} | {p.sym for p in k.params}
+    once |= {s.var for s in walk(k.body) if isinstance(s, For)}
+    places = dict[str, set[Expr]]()
+    for b, place, _ in _touched(k.body, definitions(k), False) if idle else ():
+        places.setdefault(b.name, set()).add(place)
+    steady = {b for b, found in places.items() if all(used(place) <= once for place in found)}
+    others = [p.sym.name for p in buffers_of(k) if p.sym.name in places and p.sym.name not in idle]
+    found = ((b, next((a for a in others if places[b] <= places[a]), "")) for b in sorted({*idle} & steady))
+    return {b: a for b, a in found if a}
 
 
 def _touched(body: Body, sources: Mapping[Sym, Sequence[Expr]], decided: bool) -> Iterator[tuple[Sym, Expr, bool]]:

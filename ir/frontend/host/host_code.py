@@ -19,7 +19,8 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 
 from .api_launches import API, as_launch
 from .asserted_sizes import asserted, ends
-from .host_assignments import assign, choose, decided, perhaps_unknown, shadow, unknown
+from .filling_functions import with_fillings
+from .host_assignments import assign, choose, decided, forget, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_conditions import Condition, assumed, equal_there, parts_of
 from .host_lambdas import GenericLambda, generic_lambda
@@ -210,6 +211,7 @@ class _Walk:
         named = {p.name: p for p in params_of(self.function.entity.node) if getattr(p, "name", None)}
         self.items = items
         if self.lowering.rank is not None:
+            items = with_fillings(items, frozenset(named), self.lowering.program)
             self.items = items = with_rank(items, frozenset(named), self.lowering.rank)
         self._block(items, {}, named)
         return self.found
@@ -264,7 +266,7 @@ class _Walk:
                 self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
                 env.update(decided(assumed(env, item.cond, False), item.cond, False, self.supposing))
             elif isinstance(item, c_ast.If) and self._mutated(item):
-                choose(item, env, self._mutated, self._rounds_followed)
+                choose(item, env, self._mutated, self._followed_inside)
             elif checked := list(asserted(item)):
                 self.reached = (*self.reached, *(Condition(c, True, dict(env)) for c in checked))
             elif not isinstance(item, Alias | c_ast.Typedef):
@@ -278,6 +280,14 @@ class _Walk:
         """Whether ``item`` is a loop over dimensions that launches nothing, which was followed round by round."""
         rank = self.lowering.rank if isinstance(item, c_ast.For) and not self._wanted(item) else None
         return rank is not None and follow_rounds(item, env, rank, self._mutated)
+
+    def _followed_inside(self, item: Any, env: dict[str, Any]) -> bool:
+        """Whether ``item``, in a branch, was followed: such a loop, or a variable of the branch."""
+        if self.supposing and isinstance(item, c_ast.Decl) and item.name:
+            forget(env, item.name)
+            env[item.name] = item
+            return True
+        return self._rounds_followed(item, env)
 
     def _mutated(self, item: Any) -> frozenset[str]:
         """The variables that a statement changes; every look at the host code asks it of every statement."""

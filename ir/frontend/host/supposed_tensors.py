@@ -17,17 +17,26 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.cxx_ast import QualName
 from ktc.ir.frontend.syntax.syntax_walk import alike, descendants, replaced
 
-RANKS = frozenset({
-    "GetDimCount", "GetRealDimCount", "dim", "ndim", "ndims", "ndimension", "num_dims", "dims", "rank", "num_axes",
-    "n_dims", "NumDimensions", "numDims", "numDimensions", "nbDims", "dim_count", "dim_size", "dimension",
+RANK_NAMES = frozenset({
+    "num_dims", "ndim", "ndims", "n_dims", "rank", "num_axes", "numDims", "numDimensions", "nbDims", "dim_count",
+    "dimCount",
 })  # fmt: skip
-"""What methods and parameters are called that say how many dimensions a tensor has."""
+"""What parameters are called that say how many dimensions a tensor has."""
+
+RANKS = RANK_NAMES | {"GetDimCount", "GetRealDimCount", "dim", "ndimension", "dims", "NumDimensions", "dimension"}
+"""What methods are called that do: ``x.dim()``; a parameter ``dim`` may be how long one is."""
 
 COUNTS = frozenset({
     "CalcElementsExcludingPadding", "CalcElementsIncludingPadding", "GetElementsCount", "numel", "num_elements",
     "NumElements", "count", "element_count", "elements",
 })  # fmt: skip
 """What methods are called that say how many elements a tensor has."""
+
+EXTENTS = re.compile(r"(?:get_?)?(?:dim|size|shape|extent)(?:_?size)?\Z", re.I)
+"""What methods are called that say how long a tensor is in a dimension."""
+
+USUAL = re.compile(r"\w*(?:ND_?ARRAY|NCHW|CONTIGUOUS|ROW_?MAJOR|LINEAR|DENSE)\Z", re.I)
+"""What layouts are called that tensors usually have."""
 
 SHAPES = re.compile(r"\w*(?:shape|dims|sizes|strides|perm|axes)_?\Z", re.I)
 """What containers are called that have an element for each dimension."""
@@ -42,12 +51,12 @@ WRITTEN = re.compile(r"(?:out|dst|dest|result|y(?:_|\Z))", re.I)
 def with_rank(items: list[Any], parameters: frozenset[str], rank: int) -> list[Any]:
     """Statements of a function with what they ask of tensors of ``rank`` dimensions as above; ``parameters``: the
     function's."""
-    asked = sorted(_extents(items), key=_place)
+    asked = sorted(_extents(items), key=lambda n: (_name(n.name.name) not in parameters, *_place(n)))
     permuted = any(is_permuted(n) for item in items for n in descendants(item))
     alike_extents = _asked_in_loops(asked)
 
     def told(n: Any) -> Any | None:
-        if _asks_for_rank(n) or (isinstance(n, c_ast.ID) and n.name in parameters & RANKS):
+        if _asks_for_rank(n) or (isinstance(n, c_ast.ID) and n.name in parameters & RANK_NAMES):
             return _number(rank)
         if (of := _counted(n)) is not None:
             return next((_elements(e, rank, permuted, asked) for e in asked if alike(e.name.name, of)), None)
@@ -70,7 +79,7 @@ def _extents(items: list[Any]) -> Iterator[c_ast.FuncCall]:
     """The calls that ask a tensor for one of its extents by a number."""
     for n in (n for item in items for n in descendants(item)):
         called = isinstance(n, c_ast.FuncCall) and isinstance(n.name, c_ast.StructRef) and n.args is not None
-        if called and len(n.args.exprs) == 1 and re.search(r"dim|size|shape", _name(n.name), re.I):
+        if called and len(n.args.exprs) == 1 and EXTENTS.match(_name(n.name)):
             yield n
 
 
@@ -140,12 +149,14 @@ def _first_instead(n: Any, loops: list[Any]) -> Any | None:
 def usual_way(node: Any) -> Any:
     """A copy of an expression without choices that a name in a scope decides, an enumeration's: as if it is not so."""
 
-    def usual(n: Any) -> Any | None:
+    def chosen(n: Any) -> Any | None:
         if not isinstance(n, c_ast.TernaryOp) or not any(isinstance(x, QualName) for x in descendants(n.cond)):
             return None
-        return usual_way(n.iffalse)
+        named = [x for x in descendants(n.cond) if isinstance(x, QualName)]
+        usual = isinstance(n.cond, c_ast.BinaryOp) and n.cond.op == "==" and USUAL.match(named[0].parts[-1].name)
+        return usual_way(n.iftrue if usual else n.iffalse)
 
-    return replaced(node, usual)
+    return replaced(node, chosen)
 
 
 def _is_extent(n: Any, asked: list[c_ast.FuncCall]) -> bool:

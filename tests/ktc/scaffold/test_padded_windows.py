@@ -107,3 +107,11 @@ def test_windows_whose_ends_are_clipped() -> None:
     d = draft(ktc.loads(CLIPPED).kernel)
     assert not [x for x in d.doubts if "run at" in x]
     assert d.roles.tied["rows"] == ROWS and d.roles.tied["columns"] == COLUMNS
+
+
+def test_what_the_other_branch_writes_is_as_long() -> None:
+    """With a mask nothing is written there, at the places at which all are."""
+    text = CLIPPED.replace("y[i] = sum / size;", "y[i] = sum; if (mask) mask[i] = size; else sizes[i] = size;")
+    text = text.replace("float* y)", "float* y, int* mask, float* sizes)").replace("pw, y);", "pw, y, mask, sizes);")
+    d = draft(ktc.loads(text).kernel)
+    assert d.shapes["sizes"] == d.shapes["y"]

@@ -153,3 +153,60 @@ def test_layouts_are_the_usual_ones_but_where_a_launch_is_for_another(tmp_path: 
     assert told(tmp_path, layouts)["strides_data_0"] == 15
     inside = layouts + "if (out->layout() == Format::PACKED)"
     assert told(tmp_path, inside)["strides_data_0"] == 40
+
+
+FILLED = """
+struct Steps { int64_t of[6]; };
+void fill(const Shape* shape, int64_t* steps, int most) {
+  const int dims = shape->GetDimCount();
+  int64_t acc = most;
+  for (int k = dims - 1; k >= 0; --k) {
+    steps[k] = acc;
+    acc *= shape->GetDim(k);
+  }
+}
+void fill_whole(Steps* whole, const Shape* shape) { fill(shape, whole->of, 1); }
+__global__ void place(int n, int dims, Steps steps, float* y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, rest = i;
+  int64_t at = 0;
+  for (int k = 0; k < dims; ++k) at += steps.of[k];
+  if (i < n) y[i] = at;
+}
+void go(const Shape* in, float* y, bool packed) {
+  int dims = in->GetDimCount(), n = in->numel();
+  Steps steps;
+  CALL
+  place<<<(n + 255) / 256, 256>>>(n, dims, steps, y);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "last"),
+    [
+        ("fill(in, steps.of, 1);", 1),
+        ("fill_whole(&steps, in);", 1),
+        ("if (in->layout() == Format::NDARRAY) fill(in, steps.of, 1); else { fill(in, steps.of, 2); }", 1),
+        ("if (in->layout() == Format::PACKED) { fill(in, steps.of, 2); } else { fill(in, steps.of, 1); }", 1),
+    ],
+)
+def test_functions_that_fill_what_they_are_passed_are_followed(tmp_path: Path, call: str, last: int) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text(HEAD.partition("template")[0] + FILLED.replace("CALL", call))
+    launch = launched_of_rank(str(file), 3, kernel="place").launch
+    assert launch is not None
+    sizes = {f"in_GetDim_{k}": n for k, n in enumerate((2, 3, 5))}
+    found = {**dict(launch.given), **{n: evaluate(e, sizes) for n, e in launch.passed}}
+    assert [found[f"steps_of_{k}"] for k in range(3)] == [15 * last, 5 * last, last]
+    assert found["n"] == 30
+
+
+def test_a_parameter_called_dim_is_how_long_a_dimension_is(tmp_path: Path) -> None:
+    body = "for (int k = 0; k < ndim; ++k) strides[k] = dim;"
+    text = HOST.replace("Order order,", "Order order, int dim, int ndim,").replace("BODY", body)
+    file = tmp_path / "k.cu"
+    file.write_text(HEAD + text.replace("STRIDES", "strides"))
+    launch = launched_of_rank(str(file), 2).launch
+    assert launch is not None
+    found = {n: evaluate(e, {"strides_data_0": 96}) for n, e in launch.passed if n.startswith("strides")}
+    assert found == {"strides_data_1": 96}  # the first is a number of its own, and the other is the same
