@@ -116,6 +116,22 @@ class Job:
             self.theirs.note(None, want)
         return result
 
+    def looked_at(
+        self, instance: Instance, data: Data, domain: str, want: RunResult, most: int | None = None
+    ) -> tuple[RunResult, list[Finding]]:
+        """The candidate under the sanitizer in a domain in which the original is not, and what is known of that one.
+        What is found there may be the original's on such data: it is asked before anything is held against the
+        candidate."""
+        known = self.defects_for(instance.sizes)
+        got = self.run(instance, data, domain, want, sanitize=True, known=known, most=most)
+        seen = {(f.kind, f.buffer) for f in (*want.findings, *known)}
+        if new := {(f.kind, f.buffer) for f in got.findings if f.kind != "fuel"} - seen:
+            theirs = self.oracle.defects_on(instance.sizes, domain, data)
+            if new & {(f.kind, f.buffer) for f in theirs}:
+                known = [*known, *theirs]
+                got = self.run(instance, data, domain, want, sanitize=True, known=known, most=most)
+        return got, known
+
     def alone(self, instance: Instance, data: Data, domain: str) -> RunResult:
         """The candidate in a domain in which it is compared with no run of the original."""
         return self._alone(self.planned("alone", instance, domain, data))

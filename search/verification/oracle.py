@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from ktc.ir.interp import FUEL, RunResult, run
+from ktc.ir.interp import FUEL, Finding, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, print_kernel
@@ -237,6 +237,7 @@ class Oracle:
         self._numbers: Numbers = ()
         self._others: OrderedDict[tuple[Numbers, bool], Oracle] = OrderedDict()
         self._meaning: dict[Any, bool] = {}
+        self._defects: dict[Any, list[Finding]] = {}
         self._long: dict[tuple[tuple[str, int], ...], bool] = {}
         self.launched = _as_launched(original)
         self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
@@ -391,6 +392,16 @@ class Oracle:
         if len(self._results) > KEPT:
             self._results.popitem(last=False)
         return result
+
+    def defects_on(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows) -> list[Finding]:
+        """What the sanitizer says of the original in a domain in which :meth:`run` does not ask it, on that data: what
+        is stored twice, the same bits, are other places there."""
+        key = (tuple(sizes.items()), domain, data)
+        if key not in self._defects:
+            kernel = self.launched if domain == "float" else self.original
+            args = self.inputs(sizes, data)
+            self._defects[key] = run(kernel, args, domain=domain, undefined=self.undefined).findings
+        return self._defects[key]
 
     def is_being_run(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows) -> bool:
         """Whether another process is at that run."""

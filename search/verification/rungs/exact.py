@@ -307,8 +307,11 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         if first and not progress.affordable(want.steps):
             return _Tried(ran=False)
         most = progress.most if progress.larger else None
-        known = job.defects_for(instance.sizes) if job.unsure and not first else []
-        got = job.run(instance, "exact", domain, want, sanitize=first or job.unsure, known=known, most=most)
+        known: list[Finding] = []
+        if job.unsure and not first:
+            got, known = job.looked_at(instance, "exact", domain, want, most)
+        else:
+            got = job.run(instance, "exact", domain, want, sanitize=first, most=most)
         if cut_short(got) and (progress.larger or _is_long(job, instance, want, got)):
             return _Tried(ran=False)
     except KtcError as e:

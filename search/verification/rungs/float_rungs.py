@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import RunResult, run
+from ktc.ir.interp import Finding, RunResult, run
 from ktc.ir.interp.domains.roundings import counts
 from ktc.ir.interp.domains.terms import errors
 from ktc.ir.interp.equivalence import bits_differ
@@ -75,8 +75,11 @@ class _Sweep:
 
     def failure(self, instance: Instance, data: str) -> Failure | None:
         want = self.job.oracle.run(instance.sizes, "float", data)
-        theirs = self.job.defects_for(instance.sizes) if self.job.unsure else []
-        got = self.job.run(instance, data, "float", want, sanitize=self.job.unsure, known=theirs)
+        theirs: list[Finding] = []
+        if self.job.unsure:
+            got, theirs = self.job.looked_at(instance, data, "float", want)
+        else:
+            got = self.job.run(instance, data, "float", want)
         looked = self.job.unsure or endless(got)
         wrong = defect((*want.findings, *theirs), got, instance, "float") if looked else None
         wrong = wrong or stopped(want, got, instance, "float")
