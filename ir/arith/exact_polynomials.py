@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Select, Unary, Var
-from ktc.ir.types import Scalar
+from ktc.ir.types import Scalar, Type
 
 from .divisors import quotient
 from .enclosures import is_integer
@@ -33,6 +33,8 @@ def exact_polynomial(e: Expr, facts: Facts) -> Polynomial:
             return _variable(e, facts)
         case HwIndex():
             return facts.extent(e) or {(e,): 1} if e.level in ("block_dim", "grid_dim") else {(e,): 1}
+        case Cast(to=t, x=Binary(op="+" | "-" | "*" as op, a=a, b=b) as x) if _comes_back(x, t, facts):
+            return facts.polynomial(Binary(op, Cast(t, a, "implicit"), Cast(t, b, "implicit")))
         case Cast(x=x) if without_wrapping(e, facts):
             return facts.polynomial(x)
         case Unary(op="-", x=x) if without_wrapping(e, facts):
@@ -132,6 +134,16 @@ def _defined(t: Scalar, facts: Facts, op: str) -> bool:
     if t.is_signed:
         return t.bits >= 32 and facts.trust.no_overflow
     return t.bits >= 32 and facts.trust.no_wrap and (facts.trust.no_borrow or op != "-")
+
+
+def _comes_back(x: Binary, to: Type, facts: Facts) -> bool:
+    """Whether ``x`` is unsigned arithmetic whose result is made a signed number again, ``int(block * 4u + t - 1u)``: a
+    difference that wrapped is what it would be without a type. Conversions and sums come in any order, as ever.
+    """
+    of = x.type
+    if not (isinstance(to, Scalar) and isinstance(of, Scalar) and facts.trust.no_wrap) or facts.trust.no_borrow:
+        return False
+    return to.kind == "int" and of.kind == "uint" and to.bits == of.bits >= 32
 
 
 def _keeps_sign(e: Cast, facts: Facts) -> bool:

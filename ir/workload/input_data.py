@@ -113,7 +113,7 @@ def make_array(
         what = f"the range of '{key}' goes from {bounds[0]:g} to {bounds[1]:g}, and has no number"
         raise KtcError("E-WORKLOAD-RANGE", what, hint="its first number is the smallest: range = [0, 15]", exit_code=2)
     if exact and floating and init not in {"zeros", "poison", *COUNTED}:
-        values: Any = rng.choice(_exact_numbers(EXACT_LIMIT.get(dtype, 4), bounds), count)
+        values: Any = _exact_numbers(rng, count, EXACT_LIMIT.get(dtype, 4), bounds)
         values = np.sort(values) if init == "sorted" else values
     else:
         values = INITS[init](rng, count, bounds, floating) if init != "distinct-rows" else _rows(rng, shape, bounds)
@@ -122,11 +122,13 @@ def make_array(
     return block.reshape(shape) if count == size else Repeated(block, shape)
 
 
-def _exact_numbers(limit: int, bounds: tuple[float, float] | None) -> list[int]:
-    """The integers up to ``limit`` of either sign, without 0; within ``bounds`` where these hold several of them."""
-    numbers = [n for n in range(-limit, limit + 1) if n]
-    inside = [n for n in numbers if bounds is None or bounds[0] <= n <= bounds[1]]
-    return inside if len(inside) > 1 else numbers
+def _exact_numbers(rng: Any, n: int, limit: int, bounds: tuple[float, float] | None) -> Any:
+    """``n`` integers up to ``limit`` of either sign, without 0; within ``bounds`` where these hold several of them."""
+    numbers = [v for v in range(-limit, limit + 1) if v]
+    inside = [v for v in numbers if bounds is None or bounds[0] <= v <= bounds[1]]
+    if 1 < len(inside) < len(numbers):
+        return rng.choice(inside, n)
+    return rng.integers(1, limit + 1, n) * rng.choice([-1, 1], n)
 
 
 def initial_array(p: Param) -> np.ndarray:

@@ -31,6 +31,8 @@ def kept(range_: str, condition: str) -> bool:
         ("0..n", "n > 0"),
         ("0..n", "u32(i) < u32(n)"),
         ("3..n", "u32(i) - 3_u32 < u32(n)"),
+        ("0..n", "i32(u32(i) - 3_u32) < n"),
+        ("0..n", "i32(u32(i) * 2_u32 - u32(i) - 3_u32) >= -3"),
     ],
 )
 def test_what_a_loop_implies_is_not_tested(range_: str, condition: str) -> None:
