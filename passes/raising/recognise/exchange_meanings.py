@@ -25,7 +25,7 @@ from ktc.ir.analysis.accumulators import combine, identity
 from ktc.ir.fold import cast
 from ktc.ir.interp.domains.domain import domain_named
 from ktc.ir.interp.domains.field import P
-from ktc.ir.nodes import Binary, Const, Expr, Select, Sym, Var
+from ktc.ir.nodes import Binary, Call, Const, Expr, Select, Sym, Var
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.passes.shared.running.rescaled import Power
 from ktc.passes.shared.running.running_moments import State
@@ -126,7 +126,9 @@ class Reduced(Meaning):
         t = self.over or scalar_of(self.source.type)
         brought = cast(Var(self.source), t)
         if self.among is not None:
-            mine = Binary("<", self.among.number, Var(self.among.count))
+            t_count = scalar_of(self.among.count.type)
+            number = cast(self.among.number, t_count)  # threads are counted from 0
+            mine = Binary("<", number, Call("max", (Var(self.among.count), Const(1, t_count)), t_count))
             brought = Select(mine, brought, identity(self.op, t))
         whole = made.reduce(self.op, brought, name)
         return whole if self.first is None else made.name(f"{name}_all", combine(self.op, Var(whole), self.first))
