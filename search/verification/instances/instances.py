@@ -252,6 +252,10 @@ class Maker:
         highs = (int(high) for _, high in self._ranges(name))
         return min(map(self.steps[name].below, highs), default=None)
 
+    def promised_least(self, name: str) -> int | None:
+        """The smallest value of a size that every argument's declared range allows; None if none declares one."""
+        return max((int(low) for low, _ in self._ranges(name)), default=None)
+
     def lowest(self, name: str) -> int:
         """The smallest value of a size that every argument's declared range allows, at least one."""
         return max((1, *(int(low) for low, _ in self._ranges(name))))

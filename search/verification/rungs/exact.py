@@ -13,6 +13,7 @@ from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
 from ktc.ir.workload.scenario_facts import is_launched, scalars_of
 from ktc.search.verification.instances.coverage import SECOND_ROUND, Coverage, missing_instances
+from ktc.search.verification.instances.empty_sizes import without_any
 from ktc.search.verification.instances.instances import (
     IDLE,
     LARGER,
@@ -234,6 +235,7 @@ def _extra_usual(job: Job) -> Iterator[tuple[Instance, int]]:
 
 
 def _missing(job: Job) -> Iterator[Instance]:
+    yield from without_any(job)
     yield from missing_instances(job.coverage, job.original)
     if job.original.is_spmd:  # a loop that the candidate has no longer, or shares out in another way
         wide = Maker((job.original, job.candidate), job.workload, SECOND_ROUND * MAX_ELEMENTS)
