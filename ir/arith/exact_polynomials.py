@@ -138,7 +138,8 @@ def _defined(t: Scalar, facts: Facts, op: str) -> bool:
 
 def _comes_back(x: Binary, to: Type, facts: Facts) -> bool:
     """Whether ``x`` is unsigned arithmetic whose result is made a signed number again, ``int(block * 4u + t - 1u)``: a
-    difference that wrapped is what it would be without a type. Conversions and sums come in any order, as ever.
+    difference that wrapped is what it would be without a type. Between types of as many bits it is the same whether
+    sums, differences and products come before the conversion or after it.
     """
     of = x.type
     if not (isinstance(to, Scalar) and isinstance(of, Scalar) and facts.trust.no_wrap) or facts.trust.no_borrow:

@@ -324,8 +324,9 @@ class Prober:
 
     def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:
         args: dict[str, Any] = self.scalars(sizes)
+        known = {**self._listed(sizes), **fills}
         for p in buffers_of(self.kernel):
-            args[p.sym.name] = self._content(p.sym.name, ELEMENTS, {**self._listed(sizes), **fills}, least)
+            args[p.sym.name] = self._content(p.sym.name, ELEMENTS, known, least)
         try:
             result = run(self.kernel, args, sanitize=False, fuel=self._fuel(args), measure=True)
         except MemoryError:
@@ -351,8 +352,8 @@ class Prober:
         tried = [({}, -3.0), ({}, 0.5), *((truths, -3.0) for truths in _truths(self.masks))]
         for truths, least in tried:
             args: dict[str, Any] = self.scalars(sizes)
+            known = {**self._listed(sizes), **fills, **truths}
             for p in buffers_of(kernel):
-                known = {**self._listed(sizes), **fills, **truths}
                 args[p.sym.name] = self._content(p.sym.name, ELEMENTS, known, least)
             try:
                 result = run(kernel, args, sanitize=False, fuel=SHORT_FUEL)

@@ -19,7 +19,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Call, Expr, For, If, Load, Stmt, Sym, Var, While
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import all_exprs, initial_values, stmt_exprs, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, initial_values, loads_in, stmt_exprs, used, walk, walk_expr
 
 from ..given_values import definitions, spelled_out
 from ..roles import Roles
@@ -28,6 +28,7 @@ RANK = 3
 """How many dimensions a draft passes where the kernel's launch says nothing of it."""
 
 UNKNOWN = -(1 << 62)
+"""The place of an element that is not known."""
 
 REVERSED = "reversed"
 """The size that is 0 where elements lie in the order of the dimensions, and 1 where in the opposite order."""
@@ -102,7 +103,7 @@ def _spelled_strides(k: Kernel) -> Iterator[tuple[str, tuple[str, ...]]]:
     indices: dict[str, dict[int, set[Sym]]] = {}
     spoilt = set[str]()
     products = {id(x): e for e in _products(k) for x in (without_casts(e.a), without_casts(e.b)) if isinstance(x, Load)}
-    for x in (x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Load) and x.buffer in params):
+    for x in (x for x in _loads(k) if x.buffer in params):
         at, e = evaluate(x.index[0], {}), products.get(id(x))
         other = None if e is None else without_casts(e.b if without_casts(e.a) is x else e.a)
         if at is None or not isinstance(other, Var) or not 0 <= at < 2 * RANK or not _is_whole(x.buffer):
@@ -114,6 +115,10 @@ def _spelled_strides(k: Kernel) -> Iterator[tuple[str, tuple[str, ...]]]:
         extents = [_extent(next(iter(mine)), bounds, given) if len(mine) == 1 else "" for mine in places]
         if buffer not in spoilt and len(places) > 1 and all(extents[1:]):
             yield buffer, tuple(" * ".join(extents[d + 1 :]) or "1" for d in range(len(places)))
+
+
+def _loads(k: Kernel) -> Iterator[Load]:
+    return (x for e in all_exprs(k.body) for x in loads_in(e))
 
 
 def _products(k: Kernel) -> Iterator[Binary]:
@@ -148,7 +153,7 @@ def walks(k: Kernel, rank: int = RANK) -> list[Walk]:
         for index, divisor in _divided(loop, params, once):
             dims = _places(divisor, loop.var, steps, ranks, once)
             rows = (_places(x, loop.var, steps, ranks, once) for x in _multiplied(loop, index, divisor, inside))
-            if dims and len(dims) > 1:
+            if dims is not None and len(dims) > 1:
                 roots = _roots(index, given)
                 below = tuple(n for root, n in bounds if root in roots)
                 found.append(Walk(ranks, dims, tuple(dict.fromkeys(r for r in rows if r)), below))
@@ -200,7 +205,7 @@ def _beside(k: Kernel, extents: Collection[str]) -> Iterator[tuple[str, str]]:
     """Buffers of ``extents`` with others whose elements remainders by theirs are multiplied by, wherever that is:
     ``idx % dims[axis] * strides[axis]``."""
     params, given = {p.sym for p in k.params}, definitions(k)
-    for e in (x for whole in all_exprs(k.body) for x in walk_expr(whole) if isinstance(x, Binary) and x.op == "*"):
+    for e in _products(k):
         for a, b in ((e.a, e.b), (e.b, e.a)):
             rest, stride = spelled_out(a, given), without_casts(b)
             if isinstance(stride, Load) and stride.buffer in params and isinstance(rest, Binary) and rest.op == "%":
@@ -212,7 +217,7 @@ def _beside(k: Kernel, extents: Collection[str]) -> Iterator[tuple[str, str]]:
 def _axes(k: Kernel, buffers: Collection[str]) -> Iterator[str]:
     """The parameters that are the number of a dimension."""
     params, given = {p.sym for p in k.params}, definitions(k)
-    for x in (x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Load) and x.buffer.name in buffers):
+    for x in (x for x in _loads(k) if x.buffer.name in buffers):
         index = spelled_out(x.index[0], given)
         if isinstance(index, Var) and index.sym in params:
             yield index.sym.name
@@ -280,7 +285,7 @@ def _asked(k: Kernel, buffers: set[str], ranks: Mapping[str, int]) -> set[Place]
     once = initial_values(k.body)
     steps = {s.var: _steps(s, ranks, once) for s in walk(k.body) if isinstance(s, For)}
     out = set[Place]()
-    for x in (x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Load) and x.buffer.name in buffers):
+    for x in (x for x in _loads(k) if x.buffer.name in buffers):
         index = expand(x.index[0], once)
         variables = sorted(used(index) & steps.keys(), key=lambda s: s.id)
         for at in itertools.product(*(steps[s] or [UNKNOWN] for s in variables)):

@@ -95,7 +95,8 @@ def invented_sizes(
     made = missed = 0
     strides = strides_of(kernel)
     units = WIDE_UNITS if any(map(has_wide, walk(kernel.body))) else UNITS
-    for most in (MAX_THREADS, MAX_FIXED)[launched_at_least(kernel, sizes) > MAX_THREADS :]:
+    large = launched_at_least(kernel, sizes) > MAX_THREADS
+    for most in (MAX_FIXED,) if large else (MAX_THREADS, MAX_FIXED):
         tries = 40 * instances
         for k in range(tries):
             if made == instances:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def without_any(job: Job) -> Iterator[Instance]:
     """The instances of ``job`` with one size 0 each, the others small."""
-    names = _counts(job)
     maker = Maker((job.original, job.candidate), job.workload, MAX_ELEMENTS)
+    names = [n for n in _counts(job) if (maker.promised_least(n) or 0) <= 0]
     few = maker.few() if names else {}
-    for name in (n for n in names if few and (maker.promised_least(n) or 0) <= 0):
+    for name in names if few else ():
         made = maker.make({**few, name: 0})
         if made is not None and _leaves_numbers(job, made):
             yield made

@@ -258,7 +258,7 @@ class Maker:
 
     def lowest(self, name: str) -> int:
         """The smallest value of a size that every argument's declared range allows, at least one."""
-        return max((1, *(int(low) for low, _ in self._ranges(name))))
+        return max(1, self.promised_least(name) or 1)
 
     def _ranges(self, name: str) -> list[tuple[float, float]]:
         """The ranges that arguments declare whose value is that size."""
