@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import replace
 from itertools import chain, islice
 
 from ktc.agent.expectations import Expectations, behind
@@ -18,7 +19,7 @@ from ktc.passes.core.script import DistSpec
 
 from .block_phases import phases
 from .carried import carried, whole_sums
-from .cpu_nests import cpu_nests
+from .cpu.cpu_nests import cpu_nests
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
@@ -26,6 +27,7 @@ from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
 from .products import tensor_products
+from .ranks import DIVIDED, of_known_rank
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
@@ -86,6 +88,10 @@ class Rules:
             there, whole = behind(o, before, kernel)
             yield from map(whole, self._structural(there, waiting))
             waiting[:] = map(whole, waiting)
+        before, kernel = of_known_rank(o.raised, o.facts) if o.raised is not None and not _on_a_cpu(o) else ("", None)
+        if before and kernel is not None:
+            there, whole = behind(o, before, kernel)
+            yield from (replace(p, script=_then(p.script, DIVIDED)) for p in map(whole, self._structural(there, [])))
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
         for place in range(REFINED):
@@ -355,13 +361,14 @@ GPUS = ("cuda", "hip")
 """Profiles of devices that have shared memory worth the name, and whose compilers are told how many blocks to plan
 for."""
 
-REFINING = ("fast-math", "cache-hints", "unroll", "licm", "simplify")
+REFINING = ("fast-math", "cache-hints", "invariant-division", "unroll", "licm", "simplify")
 """Passes worth adding to a script that already won, best first. What ``fast-math`` costs in accuracy is for the gate to
 judge: the optimiser accepts it only where the error stays within the bound and at most doubles."""
 
 UNASKED = ("raise", "specialize", "fast-math", "rfactor", "rfactor-atomics")
-"""Passes that are no idea of their own: the first is everywhere, the second gives up generality, which is the user's to
-decide, the third is worth its accuracy only on a winner, the last two are for a CPU's schedules (:mod:`.cpu_nests`)."""
+"""Passes that are no idea of their own: the first is everywhere, the second gives up generality, which of sizes is the
+user's to decide (of ranks: :mod:`.ranks`), the third is worth its accuracy only on a winner, the last two are for a
+CPU's schedules (:mod:`.cpu.cpu_nests`)."""
 
 EARLY = ("fast-math",)
 """Of these, what is tried on the best script before any other idea."""

@@ -27,7 +27,7 @@ from .nest_shapes import Idea
 from .trials import wherever
 
 if TYPE_CHECKING:
-    from .cpu_nests import Cores
+    from .cpu.cpu_nests import Cores
 
 GAIN = 3.0
 """Loads shared by two or four queries, and their waiting by as many."""

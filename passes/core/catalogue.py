@@ -92,6 +92,7 @@ ROWS: dict[str, str] = {
     "if-convert": "scalar.if_convert:IfConvert",
     "licm": "scalar.licm:Licm",
     "cse": "scalar.cse:Cse",
+    "invariant-division": "scalar.invariant_division:InvariantDivision",
     "strength-reduce": "scalar.strength_reduce:StrengthReduce",
     "narrow-index": "scalar.narrow_index:NarrowIndex",
     "narrow-doubles": "scalar.narrow_doubles:NarrowDoubles",

@@ -5,6 +5,7 @@ form                   of a kernel                                              
 =====================  ============================================================  ================================
 ``_in_covering``       whose host passes both the grid and the block                 a bound on all threads goes
 ``_in_equal_sizes``    whose launch makes of other sizes what its code calls by one  a guard that is always true goes
+``_in_a_block``        whose host chooses the block's shape among a few             sums by any number of threads
 ``_of_free_sizes``     of which ``specialize`` has bound parameters                  no small launch has these values
 ``_of_any_size``       with large constants as the ends of loops                     its runs are long
 ``_in_any_grid``       launched with many threads whatever the sizes are             as above
@@ -40,7 +41,7 @@ def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: 
     from ktc.passes.raising.staging.known_ends import with_known_ends
 
     kernel = in_integers(kernel.with_(body=with_decided(kernel.body, known_nulls(kernel))))
-    outcome = _in_covering(kernel, checked) or _in_equal_sizes(kernel, checked, guessed)
+    outcome = _in_covering(kernel, checked) or _in_a_block(kernel, checked) or _in_equal_sizes(kernel, checked, guessed)
     if outcome is None:
         outcome = _at_its_sizes(kernel, launch, checked)
     if not isinstance(outcome, Result):
@@ -119,6 +120,25 @@ def _in_covering(kernel: Kernel, checked: Checked) -> Result | None:
         return None
     added = form.assumptions[len(kernel.assumptions) :]
     return dataclasses.replace(outcome, notes=(*outcome.notes, *map(str, said(added))))
+
+
+def _in_a_block(kernel: Kernel, checked: Checked) -> Result | None:
+    """The raised kernel where its host chooses one of a few shapes of the block, raised for one of them; None where it
+    does not, or where that is not understood whole, or does something else in other shapes."""
+    from ktc.passes.raising.check.chosen_blocks import in_a_block
+    from ktc.passes.raising.check.exact_check import Reference
+
+    form = in_a_block(kernel)
+    if form is None:
+        return None
+    assert form.launch is not None
+    outcome = _at_its_sizes(form, form.launch, checked)
+    if not isinstance(outcome, Result) or left(outcome):
+        return None
+    raised, reference = outcome.kernel.with_(launch=kernel.launch), Reference(kernel)
+    if not_lowered(raised) or reference.differs(raised) or reference.differs_afresh(raised, ("int", "field")):
+        return None
+    return dataclasses.replace(outcome, kernel=raised)
 
 
 def _in_equal_sizes(kernel: Kernel, checked: Checked, guessed: Guessed) -> Result | Refused | None:

@@ -198,6 +198,16 @@ class State:
         return least, most
 
 
+@dataclass
+class Round:
+    """A round of a loop that is gone through in turn: the states in which it is left, ends the loop, or may do either;
+    ``changed``: what the loop assigns."""
+
+    changed: frozenset[Sym]
+    continues: list[State] = field(default_factory=list)
+    breaks: list[State] = field(default_factory=list)
+
+
 Branches = tuple[list[State], list[State]]
 """The states in which a condition holds, and those in which it does not."""
 

@@ -40,6 +40,7 @@ from .iteration_states import (
     Ints,
     Number,
     Request,
+    Round,
     Split,
     State,
     combined,
@@ -91,6 +92,7 @@ class Walk:
         self.loops: tuple[Sym, ...] = ()
         self.narrow: dict[Sym, str] = {}
         self.depends: dict[Sym, frozenset[Loop]] = {}
+        self.rounds: list[Round | None] = []  # those around, None for loops that are gone through all at once
 
     def run(self) -> None:
         state = State()
@@ -183,9 +185,14 @@ class Walk:
         return state.having(dict.fromkeys(syms, UNKNOWN)) if syms else state
 
     def unsure(self, state: State, *skipped: Body) -> list[State]:
-        """What is left of ``state`` after bodies that may or may not run: nothing if they may end the thread's work."""
+        """What is left of ``state`` after bodies that may or may not run: nothing if they may end the thread's work;
+        behind the loop that is gone through in turn, if they may end that."""
         self.whole = False
-        if any(isinstance(s, Return | Break | Continue) for b in skipped for s in walk(b)):
+        left = [s for b in skipped for s in walk(b) if isinstance(s, Return | Break | Continue)]
+        if left:
+            around = self.rounds[-1] if self.rounds else None
+            if around is not None and not any(isinstance(s, Return) for s in left):
+                around.breaks.append(self.forget(state, set(around.changed)))
             return []
         return [self.forget(state, set().union(*(assigned(b) for b in skipped)))]
 

@@ -46,6 +46,7 @@ from .iteration_states import (
     Axis,
     Ints,
     Number,
+    Round,
     State,
     combined,
     scaled,
@@ -106,6 +107,18 @@ def _return(w: Walk, s: Stmt, state: State) -> list[State]:
     return []
 
 
+def _continue(w: Walk, s: Continue, state: State) -> list[State]:
+    if w.rounds and (around := w.rounds[-1]) is not None:
+        around.continues.append(state)
+    return []
+
+
+def _break(w: Walk, s: Break, state: State) -> list[State]:
+    if w.rounds and (around := w.rounds[-1]) is not None:
+        around.breaks.append(state)
+    return []
+
+
 def other(w: Walk, s: Stmt, state: State) -> list[State]:
     """A statement that is not followed: nothing of it counts, what it assigns is unknown."""
     inside = tuple(bodies(s))
@@ -126,11 +139,17 @@ def _while(w: Walk, s: While, state: State) -> list[State]:
     return [w.forget(state, assigned(s.body))]
 
 
+MOST_IN_TURN, DEEPEST_IN_TURN = 16, 2
+"""Rounds of a loop that are gone through one after the other, and such loops within one another."""
+
+
 def _for(w: Walk, s: For, state: State) -> list[State]:
     w.visit(s.init, state)
     changed = assigned(s.body)
     after = w.forget(state, changed)
     by = _stride(s, w.values, state)
+    if by is not None and _hangs_together(s, w, state, by):
+        return _in_turn(w, s, state, by)
     if by is None or s.var in changed or any(isinstance(x, Break | Return) for x in _own(s.body)):
         w.whole = False  # how often it goes round is not known, but that it ends is, unless it ends the thread's work
         return [] if any(isinstance(x, Return) for x in walk(s.body)) else [after]
@@ -161,9 +180,50 @@ def _for(w: Walk, s: For, state: State) -> list[State]:
     return [after]
 
 
+def _hangs_together(s: For, w: Walk, state: State, by: int) -> bool:
+    """Whether the rounds of ``s`` are few, and each hangs on what integers the one before left, as where an index is
+    taken apart by the extents of dimensions, or may be the last."""
+    changed = assigned(s.body)
+    if s.var in changed or sum(r is not None for r in w.rounds) >= DEEPEST_IN_TURN or not _is_exact(s, w.values, state):
+        return False
+    count = _most_rounds(w, s, by, w.forget(state, changed))
+    if not isinstance(count, int) or count > MOST_IN_TURN:
+        return False
+    moved = _moved(s, w.values, w.forget(state, changed))
+    carried = [v for v in changed if v not in moved and state.numbers.get(v, UNKNOWN).known]
+    return bool(carried) or any(isinstance(x, Break) for x in _own(s.body))
+
+
+def _in_turn(w: Walk, s: For, state: State, by: int) -> list[State]:
+    """The states in which a loop of few rounds is left."""
+    first = w.values.number(s.init, state)
+    changed = frozenset(assigned(s.body))
+    going = [state.having({s.var: first})]
+    after: list[State] = []
+    w.depends[s.var] = frozenset()
+    for _ in range(MOST_IN_TURN + 1):
+        inside: list[State] = []
+        for there in going:
+            w.visit(s.cond, there)
+            found = w.cut(there, s.cond)
+            if found is None:
+                return [w.forget(x, set(changed)) for x in (*after, *going)]
+            inside, after = [*inside, *found[0]], [*after, *found[1]]
+        if not inside:
+            break
+        w.rounds.append(left := Round(changed))
+        ended = w.body(s.body, inside)
+        w.rounds.pop()
+        after += left.breaks
+        going = [x.having({s.var: combined(x.numbers[s.var], Number(by))}) for x in (*ended, *left.continues)]
+    return after
+
+
 def _serially(w: Walk, var: Sym, run: Callable[[], Any]) -> None:
     outer, w.loops = w.loops, (*w.loops, var)
+    w.rounds.append(None)
     run()
+    w.rounds.pop()
     w.loops = outer
 
 
@@ -297,7 +357,8 @@ STATEMENTS: dict[type, Callable[..., list[State]]] = {
     Eval: _eval,
     If: _if,
     Return: _return,
-    Continue: _return,
+    Break: _break,
+    Continue: _continue,
     For: _for,
     While: _while,
     Par: _par,

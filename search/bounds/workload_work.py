@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.null_pointers import with_decided
 from ktc.ir.workload import Workload
 from ktc.passes.core.base import Refused, Step
 from ktc.passes.core.pipeline import apply_step
@@ -38,10 +39,13 @@ def work_of(
 
     outputs = frozenset(a.name for a in workload.args if a.role == "out")
     scalars = workload.scalars(sizes)
+    nulls = {a.name: a.is_null(sizes) for a in workload.args if a.role != "scalar"}
     raised = apply_step(kernel, Step("raise"))
     found: list[Work] = []
     for form in (kernel,) if isinstance(raised, Refused) else (raised.kernel, kernel):
-        found.append(compulsory_work(form, scalars, contents, outputs, SECTOR))
+        known = {p.sym: nulls[p.sym.name] for p in form.params if p.sym.name in nulls}
+        called = form.with_(body=with_decided(form.body, known))
+        found.append(compulsory_work(called, scalars, contents, outputs, SECTOR))
         if found[-1].whole:
             return found[-1]
     return _best(found)

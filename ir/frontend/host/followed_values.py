@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial, reduce
 
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import ceil_log2, evaluate, is_const
-from ktc.ir.nodes import Assign, Binary, Body, Break, Decl, Expr, If, Select, Sym, Var, While
-from ktc.ir.types import Scalar
+from ktc.ir.fold import ceil_log2, evaluate, is_const, simplify
+from ktc.ir.nodes import Assign, Binary, Body, Break, Const, Decl, Expr, For, If, Select, Sym, Var, While
+from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import assigned, substitute_expr, used
 
 
@@ -29,6 +30,8 @@ def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
                     env.pop(sym, None)
         elif isinstance(s, While) and (counted := _doublings(s, env)) is not None:
             env[counted[0]] = counted[1]
+        elif isinstance(s, While | For) and (ended := _rounds(s, env)) is not None:
+            env |= ended
         else:
             for sym in assigned((s,)):
                 env.pop(sym, None)
@@ -52,6 +55,53 @@ def _doublings(s: While, env: Mapping[Sym, Expr]) -> tuple[Sym, Expr] | None:
     if k in used(n) or began is None or not is_const(began, 0) or any(end < width for end in ends):
         return None
     return k, ceil_log2(n)
+
+
+MOST_ROUNDS = 12
+"""Rounds of a loop that are told apart: a block has at most 1024 threads, which is 10 doublings."""
+
+
+def _rounds(s: While | For, env: Mapping[Sym, Expr]) -> dict[Sym, Expr] | None:
+    """What the variables of a loop are after it that computes them from constants: what they are before the first of
+    its rounds that does not go on, ``t < n ? (2 * t < n ? .. : 2 * t) : t``. None where constants do not end it."""
+    steps = s.body if isinstance(s, While) else (*s.body, Assign(s.var, s.step))
+    if not all(isinstance(x, Assign) for x in steps):
+        return None
+    at = {sym: env.get(sym) for sym in assigned(steps)}
+    if isinstance(s, For):
+        at[s.var] = simplify(substitute_expr(s.init, env))
+    others = {sym: e for sym, e in env.items() if sym not in at}
+    begun: list[tuple[Expr, dict[Sym, Expr]]] = []
+    while len(begun) <= MOST_ROUNDS:
+        if not all(isinstance(e, Const) for e in at.values()):
+            return None
+        here = {sym: e for sym, e in at.items() if e is not None}
+        conds = (
+            [simplify(substitute_expr(c, others | here)) for c in _joined(s.cond)] if begun or not _is_post(s) else []
+        )
+        if any(is_const(c, 0) for c in conds):
+            return _chosen(begun, here)
+        asked = [c for c in conds if not is_const(c, 1)]
+        begun.append((reduce(partial(Binary, "&&"), asked) if asked else Const(1, BOOL), here))
+        after = dict(here)
+        for x in steps:
+            assert isinstance(x, Assign)
+            after[x.sym] = simplify(substitute_expr(x.value, others | after))
+        at = dict(after)
+    return None
+
+
+def _is_post(s: While | For) -> bool:
+    return isinstance(s, While) and s.post
+
+
+def _chosen(begun: list[tuple[Expr, dict[Sym, Expr]]], last: dict[Sym, Expr]) -> dict[Sym, Expr]:
+    """Of the rounds that began, each with the condition on which it did and what the variables were, what they are
+    where the first of them does not, ``last`` where all do."""
+    for goes_on, here in reversed(begun):
+        if not is_const(goes_on, 1):
+            last = {sym: e if e == here[sym] else Select(goes_on, e, here[sym]) for sym, e in last.items()}
+    return last
 
 
 def _stayed_while(s: While) -> tuple[Expr, Assign | None]:

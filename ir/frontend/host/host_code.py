@@ -28,6 +28,7 @@ from .launch_rounds import Rounds, rounds_of, started_in
 from .launching_functions import LaunchingFunction, launching_function
 from .supposed_tensors import with_rank
 from .unrolled_loops import follow_rounds
+from .value_loops import follow_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +187,8 @@ def _launches_what_it_is_passed(f: Function) -> bool:
     return bool(names & launched or by_name & API.keys())
 
 
+LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile)
+
 MAX_CALLS, MAX_LAMBDAS = 64, 4
 """Calls of one generic lambda that are told apart, and such lambdas within one another."""
 
@@ -277,9 +280,14 @@ class _Walk:
         self.reached = outer
 
     def _rounds_followed(self, item: Any, env: dict[str, Any]) -> bool:
-        """Whether ``item`` is a loop over dimensions that launches nothing, which was followed round by round."""
-        rank = self.lowering.rank if isinstance(item, c_ast.For) and not self._wanted(item) else None
-        return rank is not None and follow_rounds(item, env, rank, self._mutated)
+        """Whether ``item`` is a loop that launches nothing, which was followed: over dimensions, round by round, or one
+        that computes numbers."""
+        if not isinstance(item, LOOPS) or self._wanted(item):
+            return False
+        rank = self.lowering.rank if isinstance(item, c_ast.For) else None
+        if rank is not None and follow_rounds(item, env, rank, self._mutated):
+            return True
+        return follow_values(item, env, self._mutated(item) & {k.partition(".")[0] for k in env})
 
     def _followed_inside(self, item: Any, env: dict[str, Any]) -> bool:
         """Whether ``item``, in a branch, was followed: such a loop, or a variable of the branch."""
@@ -320,7 +328,7 @@ class _Walk:
         if isinstance(item, c_ast.Switch) and isinstance(item.stmt, c_ast.Compound):
             self._switch(item, env, declared)
             return
-        if isinstance(item, c_ast.For | c_ast.While | c_ast.DoWhile) and not _runs_once(item):
+        if isinstance(item, LOOPS) and not _runs_once(item):
             env = dict(env)
             for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
                 for key in changed_keys(item, name, self.lowering.by_reference):

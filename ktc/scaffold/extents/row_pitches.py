@@ -108,7 +108,8 @@ def _terms(
     e: Expr, by: int, b: Bounds, largest: Largest, inside: frozenset[Sym] = frozenset()
 ) -> Iterator[tuple[int, Polynomial | None, bool]]:
     """The summands of ``by * e``: the number that each is multiplied by, the largest value of the rest of it, None
-    where nothing says, and whether that is anything but one value for all threads. What a guard or a loop bounds stays
+    where nothing says, and whether that moves by ones: one value for all threads does not move, and a product with a
+    size moves by that. What a guard or a loop bounds stays
     one, and so does a variable in what itself is made of (``inside``): an index that is counted on is a sum of its
     steps. One that moves on once, outside of all loops, is where it began and that step."""
     e = without_casts(e)
@@ -130,7 +131,15 @@ def _terms(
         if given is not None:
             yield from _terms(given, by, b, largest, inside | {e.sym})
             return
-    yield by, largest.most(e, b), not largest.of_sizes(e)
+    yield by, largest.most(e, b), not largest.of_sizes(e) and not _times_a_size(e, largest)
+
+
+def _times_a_size(e: Expr, largest: Largest) -> bool:
+    """Whether ``e`` moves by a size or a product with one: ``3 * (i * n)`` are rows of ``3 * n`` elements, not of 3."""
+    e = without_casts(e)
+    if not isinstance(e, Binary) or e.op not in ("*", "<<"):
+        return False
+    return any(largest.of_sizes(x) or _times_a_size(x, largest) for x in (e.a, e.b))
 
 
 def _number(e: Expr, largest: Largest) -> int | None:

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from ktc.agent.build import Builder, Candidate
-from ktc.agent.embedded.cpu_nests import Cores, cpu_nests
-from ktc.agent.embedded.cpu_products import together
+from ktc.agent.embedded.cpu.cpu_nests import Cores, cpu_nests
+from ktc.agent.embedded.cpu.cpu_products import together
 from ktc.agent.embedded.rules import Rules
 from ktc.agent.limits import space_for
 from ktc.agent.planner import Observation, Proposal

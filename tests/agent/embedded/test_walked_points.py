@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ktc.agent.build import Builder
-from ktc.agent.embedded.cpu_nests import Cores
+from ktc.agent.embedded.cpu.cpu_nests import Cores
 from ktc.agent.embedded.walked_points import queries_in_vectors, walked_points
 from ktc.driver.printing import printed
 from ktc.ir.analysis.planner_facts import facts

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from llvmlite.binding import get_host_cpu_features
 
-from ktc.agent.embedded.cpu_nests import Cores
-from ktc.agent.embedded.cpu_products import together
+from ktc.agent.embedded.cpu.cpu_nests import Cores
+from ktc.agent.embedded.cpu.cpu_products import together
 from ktc.backends.numba.numba_calls import F32_CALLS
 from ktc.backends.numba.numba_emitter import emit_numba
 from ktc.backends.runtimes.cpu_runtime import CpuRuntime

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import ktc
+from ktc.ir.frontend import load
 from ktc.ir.text import parse_kernel
 from ktc.scaffold import draft
 from ktc.scaffold.extents.row_pitches import longest_rows
@@ -160,6 +161,24 @@ void go(const float* now, float* next, int nx, int ny) {
 def test_a_corner_that_nobody_reads_is_allocated() -> None:
     d = draft(ktc.loads(STEP).kernel)
     assert {b: e and e.shape for b, e in d.shapes.items()} == {"now": ("nx", "ny"), "next": ("nx", "ny")}
+
+
+def test_three_rows_of_a_size_are_no_rows_of_three() -> None:
+    source = """
+    __global__ void means(const float* x, float* y, int n, int cols) {
+      int c = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
+      if (c >= cols) return;
+      float s = 0.f;
+      for (int i = 0; i < n; i++) s += x[(b * n + i) * cols + c];
+      y[c + b * cols * 3] = s;
+      y[c + b * cols * 3 + cols] = 2.f * s;
+      y[c + b * cols * 3 + 2 * cols] = 3.f * s;
+    }
+    void go(const float* x, float* y, int batch, int n, int cols) {
+      means<<<dim3((cols + 63) / 64, batch), 64>>>(x, y, n, cols);
+    }
+    """
+    assert longest_rows(load(source, name="k.cu"), {"n", "cols"}, {}) == {}
 
 
 def test_an_index_that_is_searched_for_has_no_rows() -> None:

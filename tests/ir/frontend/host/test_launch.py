@@ -46,6 +46,31 @@ def test_expressions(body, expected):
     assert dims(f"void f(float* p, int n, int m) {{ {body} }}", {"n": 100, "m": 7}, prelude) == expected
 
 
+DOUBLING = [
+    ("int t = 32; while (t < n && t < 512) t *= 2;", [32, 32, 128, 512], [1, 32, 100, 5000]),
+    ("int t = 1; while (t < 64 && t < n / 2) t *= 2;", [1, 2, 64, 64], [1, 5, 90, 5000]),
+    ("int t; for (t = 1024; t > 32 && t >= 2 * n; t >>= 1);", [32, 64, 256, 1024], [1, 60, 200, 5000]),
+    ("int t = 512; do { t /= 2; } while (t > n && t > 64);", [64, 128, 256, 256], [1, 130, 256, 5000]),
+    ("int t = 1; if (n > 8) { while (2 * t <= n && t < 256) t *= 2; }", [1, 64, 256, 256], [8, 100, 300, 5000]),
+    ("int t = 1, r = 256; while (r > 8 && t < n) { t *= 2; r /= 2; } t *= r / 8;", [32, 32, 32, 32], [1, 5, 30, 5000]),
+]
+
+
+@pytest.mark.parametrize(("host", "threads", "sizes"), DOUBLING)
+@pytest.mark.parametrize("called", [False, True])
+def test_threads_that_a_loop_doubles(host: str, threads: list[int], sizes: list[int], called: bool) -> None:
+    way = f"int threads(int n) {{ {host} return t; }}\n" if called else ""
+    before = "int t = threads(n);" if called else host
+    source = f"{KERNEL}{way}void f(float* p, int n, int m) {{ {before} k<<<n, t>>>(p, n, m); }}"
+    assert [dims(source[len(KERNEL) :], {"n": n})[3] for n in sizes] == threads
+
+
+@pytest.mark.parametrize("host", ["int t = 1; while (t < n) t *= 2;", "int t = m; while (t < 64) t *= 2;"])
+def test_threads_that_no_constant_bounds_are_a_number_of_the_host(host: str) -> None:
+    k = load(KERNEL + f"void f(float* p, int n, int m) {{ {host} k<<<n, t>>>(p, n, m); }}", name="k.cu")
+    assert k.launch is not None and print_expr(k.launch.block[0]) == "t"
+
+
 def test_host_names_map_to_kernel_parameters_by_position():
     k = load(
         KERNEL + "void f(float* q, int rows, int cols, int batch) { k<<<batch, cols>>>(q, rows, cols); }", name="k.cu"

@@ -48,10 +48,17 @@ def test_multiplier_and_shift_follow_from_the_divisor(counted: str) -> None:
     assert evaluate(kernel.launch.grid[0], {"p_div_z": 130}) == 3  # the host's number is the kernel's
 
 
+def test_a_count_that_ends_at_a_constant_is_told() -> None:
+    kernel = load(KERNEL.replace("COUNTED", "while (bits < 8 && (1u << bits) < d) bits++;"), name="k.cu")
+    assert kernel.launch is not None
+    bits = dict(kernel.launch.passed)["p_div_y"]
+    assert [evaluate(bits, {"p_div_z": d}) for d in (1, 2, 3, 64, 100, 256, 5000)] == [0, 1, 2, 6, 7, 8, 8]
+
+
 @pytest.mark.parametrize(
     "counted",
-    ["while (bits < 8 && (1u << bits) < d) bits++;", "while ((1u << bits) < d) bits += 2;", "bits = read();"],
-    ids=["ends before", "other steps", "elsewhere"],
+    ["while ((1u << bits) < d) bits += 2;", "bits = read();"],
+    ids=["other steps", "elsewhere"],
 )
 def test_what_counts_otherwise_is_not_known(counted: str) -> None:
     kernel = load(KERNEL.replace("COUNTED", counted).replace("void give_up", "int read();\nvoid give_up"), name="k.cu")

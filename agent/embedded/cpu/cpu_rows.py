@@ -18,8 +18,8 @@ from ktc.passes.core.named_loops import loops
 from ktc.passes.core.places import place_of
 from ktc.passes.shared.sweeps import kept_values
 
-from .nest_shapes import Idea
-from .trials import after
+from ..nest_shapes import Idea
+from ..trials import after
 
 if TYPE_CHECKING:
     from .cpu_nests import Cores

@@ -36,9 +36,9 @@ from ktc.passes.core.places import place_of
 from ktc.passes.shared.tiles import paths
 from ktc.passes.tensor.contractions import Product, products
 
-from .nest_shapes import Idea
-from .thread_products import layout_of, runs_along
-from .trials import after
+from ..nest_shapes import Idea
+from ..thread_products import layout_of, runs_along
+from ..trials import after
 
 if TYPE_CHECKING:
     from .cpu_nests import Cores

@@ -21,8 +21,8 @@ from ktc.passes.core.named_loops import loops
 from ktc.passes.core.places import place_of
 from ktc.passes.tensor.contractions import products
 
-from .nest_shapes import Idea
-from .trials import after, wherever
+from ..nest_shapes import Idea
+from ..trials import after, wherever
 
 if TYPE_CHECKING:
     from .cpu_nests import Cores

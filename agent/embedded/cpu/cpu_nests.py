@@ -22,13 +22,13 @@ from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.search.target import DeviceInfo
 
+from ..nest_shapes import Idea
+from ..trials import wherever
+from ..walked_points import queries_in_vectors
 from .cpu_orders import chains, in_memory_order, tasks, transposed
 from .cpu_products import cache_products
 from .cpu_rows import kept_rows
 from .cpu_sums import column_tasks, part_sums, task_counts
-from .nest_shapes import Idea
-from .trials import wherever
-from .walked_points import queries_in_vectors
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from ktc.ir.nodes import For, Par, Reduce, Scan, Stmt, While
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 
-from .nest_shapes import Idea
-from .trials import after
+from ..nest_shapes import Idea
+from ..trials import after
 
 if TYPE_CHECKING:
     from .cpu_nests import Cores

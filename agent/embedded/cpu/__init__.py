@@ -1,0 +1,1 @@
+"""Ideas for devices that run a kernel's loops as loops."""

@@ -1,0 +1,277 @@
+"""invariant-division: divisions by what a loop does not change, by multiplying with a reciprocal.
+
+before                                          after invariant-division
+    par i in 0..n @ [thread.x, block.x, seq]        let d_reciprocal: u32 = 4294967295 / max(u32(d), 1)
+      y[i] = x[i % d]                               par i in 0..n @ [thread.x, block.x, seq]
+                                                      let over_d: u32 = mulhi(i, d_reciprocal)
+                                                      let rest_d: u32 = i - over_d * d
+                                                      y[i] = x[rest_d >= d ? rest_d - d : rest_d]
+
+A GPU divides integers in about twenty instructions (64 bits: some seventy), and multiplies in one. With
+``r = (2^32 - 1) / d``, rounded down, ``mulhi(n, r)`` is ``n / d`` or one less for every n below 2^32:
+``n / d - n r / 2^32 = n (2^32 - d r) / (2^32 d)`` is at least 0 and, as ``2^32 - d r <= d``, below 1; what is left of n
+tells which. (T. Granlund and P. L. Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, find
+multipliers that need no such step, at the cost of wider products.)
+
+Loops of a few rounds that divide by an element each, the extents of a tensor's dimensions, are written out first. The
+dividend has to be known not to be negative and to fit 32 bits, the divisor not to be negative. Divisors may be read
+from buffers that the kernel does not write, where every iteration reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
+
+from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith.integer_casts import without_casts, without_widening
+from ktc.ir.fields import children
+from ktc.ir.fold import cast
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Assign,
+    Atomic,
+    Binary,
+    Body,
+    Call,
+    Const,
+    Decl,
+    Eval,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+    fresh,
+    i32,
+)
+from ktc.ir.purity import is_movable, is_removable
+from ktc.ir.types import U32, Scalar
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    map_expr,
+    map_stmt_exprs,
+    stmt_exprs,
+    used,
+    walk,
+    walk_expr,
+)
+from ktc.passes.core.argument_kinds import Loops
+from ktc.passes.core.arguments import option
+from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.places import places_of
+from ktc.passes.core.refusals import Refusal, Result
+
+from .written_out import written_out
+
+Loop: TypeAlias = For | Par | Reduce
+
+WORD = (1 << 32) - 1
+"""The largest number of 32 bits."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    loop: Loops | None = option(None, "the loop; the outermost ones if left out")
+
+
+class InvariantDivision(Pass[Arguments]):
+    name = "invariant-division"
+    summary = "divisions by what a loop does not change as multiplications, by a reciprocal computed in front of it"
+    refusals = ("E-DIVISION-NOTHING", "E-PLACE")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        found = self.run(kernel)
+        return [Site(self.step(), found.notes[0])] if isinstance(found, Result) else []
+
+    def apply(self, kernel: Kernel, args: Arguments) -> Result:
+        kernel = kernel.with_(body=written_out(kernel.body, _divides))
+        loops = args.loop.find(kernel) if args.loop is not None else [*_outermost(kernel.body)]
+        job = _Divisions(kernel)
+        to = {s.var: job.replaced(s) for s in loops}
+        if not job.count:
+            raise Refusal("E-DIVISION-NOTHING", "no loop here divides by what it does not change")
+        body = map_body(kernel.body, lambda s: to[s.var] if isinstance(s, Loop) and s.var in to else s)
+        at = ", ".join(places_of(kernel, [s for s in loops if len(to[s.var]) > 1]))
+        return Result(kernel.with_(body=body), (f"{job.count} division{'s' if job.count > 1 else ''} in {at}",))
+
+
+def _divides(loop: For) -> bool:
+    """Whether each round of ``loop`` may divide by another number, which is the same in all iterations around it."""
+    quotients = (e for e in all_exprs(loop.body) if isinstance(e, Binary) and e.op in ("/", "%"))
+    return any(loop.var in used(x.index[0]) for e in quotients for x in _loads(e.b))
+
+
+def _outermost(body: Body) -> Iterator[Loop]:
+    for s in body:
+        if isinstance(s, Loop):
+            yield s
+        else:
+            for inner in bodies(s):
+                yield from _outermost(inner)
+
+
+@dataclass(frozen=True)
+class _Divisor:
+    """A number that is divided by: ``whole`` as the source has it, ``word`` in 32 bits, and its reciprocal."""
+
+    name: str
+    whole: Sym
+    word: Sym
+    reciprocal: Sym
+
+    @staticmethod
+    def of(e: Expr, there: Expr, before: list[Stmt]) -> _Divisor:
+        """The divisor ``e``, computed ``there``, after declarations that are added to ``before``."""
+        name = next((x.sym.name for x in walk_expr(e) if isinstance(x, Var)), None) or _buffer(e) or "divisor"
+        t = _scalar(e)
+        whole, word, reciprocal = fresh(name, t), fresh(f"{name}_word", U32), fresh(f"{name}_reciprocal", U32)
+        least: Expr = Var(whole) if t.bits == U32.bits else Call("min", (Var(whole), Const(WORD, t)), t)
+        positive = Call("max", (Var(word), Const(1, U32)), U32)
+        before += [
+            Decl(whole, there, const=True),
+            Decl(word, cast(least, U32, "c"), const=True),
+            Decl(reciprocal, Binary("/", Const(WORD, U32), positive), const=True),
+        ]
+        return _Divisor(name, whole, word, reciprocal)
+
+    def divides(self, e: Binary, before: list[Stmt], is_less: bool) -> Expr:
+        """``e``, a quotient or a remainder by this, after declarations that are added to ``before``; ``is_less``: its
+        dividend is known to be less than the largest word."""
+        t = _scalar(e)
+        n = cast(without_widening(e.a), U32, "c")
+        part, rest = fresh(f"over_{self.name}", U32), fresh(f"rest_{self.name}", U32)
+        before += [
+            Decl(part, Call("mulhi", (n, Var(self.reciprocal)), U32), const=True),
+            Decl(rest, Binary("-", n, Binary("*", Var(part), Var(self.word))), const=True),
+        ]
+        if t.bits == U32.bits or is_less:
+            more = Binary(">=", Var(rest), Var(self.word))
+        else:  # the largest word is less than a divisor beyond all words
+            more = Binary(">=", cast(Var(rest), t, "c"), Var(self.whole))
+        if e.op == "%":
+            return cast(Select(more, Binary("-", Var(rest), Var(self.word)), Var(rest)), t, "c")
+        return cast(Binary("+", Var(part), Select(more, Const(1, U32), Const(0, U32))), t, "c")
+
+
+def _scalar(e: Expr) -> Scalar:
+    assert isinstance(e.type, Scalar)
+    return e.type
+
+
+@dataclass
+class _Divisions:
+    """The divisions of a kernel that are replaced."""
+
+    kernel: Kernel
+    count: int = 0
+    facts: Facts = field(init=False)
+    written: set[Sym] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.facts = Facts(self.kernel, REWRITES)
+        self.written = {s.buffer for s in walk(self.kernel.body) if isinstance(s, Store | Atomic)}
+
+    def replaced(self, loop: Loop) -> Body:
+        """``loop`` behind the reciprocals of what it divides by; itself alone where it divides by nothing like it."""
+        inner = {s.var for s in walk((loop,)) if isinstance(s, Loop)}
+        changing = assigned(loop.body) | set(declared(loop.body)) | inner
+        runs = _runs(loop)
+        sure = set(_always(loop.body)) if runs is not None else set[Expr]()
+        known: dict[Expr, _Divisor] = {}
+        first: list[Stmt] = []
+
+        def quotient(before: list[Stmt], whole: set[Expr], e: Expr) -> Expr:
+            if not isinstance(e, Binary) or not self._is_one(e, changing, sure):
+                return e
+            if not (is_movable(e.a) or (e in whole and is_removable(e.a))):
+                return e
+            self.count += 1
+            if e.b not in known:
+                there = Select(runs, e.b, cast(i32(1), _scalar(e))) if runs is not None and _loads(e.b) else e.b
+                known[e.b] = _Divisor.of(e.b, there, first)
+            high = self.facts.interval(e.a).high
+            return known[e.b].divides(e, before, high is not None and high < WORD)
+
+        def on(s: Stmt) -> Stmt | Body:
+            before: list[Stmt] = []
+            whole = {x for e in stmt_exprs(s) for x in _evaluated(e)}
+            if isinstance(s, Decl | Assign | Store | Atomic | Eval | If):
+                s = map_stmt_exprs(s, partial(quotient, before, whole))
+                return (*before, s) if before else s
+            if isinstance(s, Reduce):
+                value = partial(quotient, before, whole)
+                accs = tuple(replace(a, value=map_expr(a.value, value)) for a in s.accs)
+                return replace(s, accs=accs, body=(*s.body, *before)) if before else s
+            return s
+
+        body = map_body(loop.body, on)
+        return (*first, replace(loop, body=body)) if first else (loop,)
+
+    def _is_one(self, e: Binary, changing: set[Sym], sure: set[Expr]) -> bool:
+        """Whether ``e`` divides by what is the same in all iterations, and both numbers are such that a reciprocal of
+        32 bits does."""
+        t = e.type
+        if e.op not in ("/", "%") or not isinstance(t, Scalar) or not t.is_int or t.bits not in (32, 64):
+            return False
+        if isinstance(without_casts(e.b), Const) or used(e.b) & changing or e.b.type != t:
+            return False
+        if not used(e.a) & changing:
+            return False
+        if _loads(e.b) and (e not in sure or any(x.buffer in self.written for x in _loads(e.b))):
+            return False
+        if not is_movable(map_expr(e.b, lambda x: cast(i32(1), _scalar(x)) if isinstance(x, Load) else x)):
+            return False
+        n, d = self.facts.interval(without_widening(e.a)), self.facts.interval(e.b)
+        fits = n.low is not None and n.low >= 0 and n.high is not None and n.high <= WORD
+        return fits and (not t.is_signed or (d.low is not None and d.low >= 0))
+
+
+def _loads(e: Expr) -> list[Load]:
+    return [x for x in walk_expr(e) if isinstance(x, Load)]
+
+
+def _buffer(e: Expr) -> str | None:
+    return next((x.buffer.name for x in _loads(e)), None)
+
+
+def _runs(loop: Loop) -> Expr | None:
+    """That ``loop`` has an iteration; None where that is not said by its bounds."""
+    if isinstance(loop, For):
+        return None
+    return Binary("<", loop.lo, loop.hi)
+
+
+def _always(body: Body) -> Iterator[Expr]:
+    """The parts of expressions that every iteration evaluates which goes through ``body``, up to the first statement
+    that may end it."""
+    for s in body:
+        if isinstance(s, Decl | Assign | Store | Eval):
+            for e in stmt_exprs(s):
+                yield from _evaluated(e)
+        elif bodies(s):
+            return
+
+
+def _evaluated(e: Expr) -> Iterator[Expr]:
+    """``e`` and its parts, but those that are evaluated only where others have some value."""
+    yield e
+    lazy = isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("&&", "||"))
+    parts = [*children(e)]
+    for x in parts[:1] if lazy else parts:
+        yield from _evaluated(x)
+
+
+__all__ = ["InvariantDivision"]
