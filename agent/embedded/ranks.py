@@ -24,7 +24,7 @@ DIVIDED = "invariant-division"
 
 def of_known_rank(raised: Kernel, seen: Sequence[KernelFacts]) -> tuple[str, Kernel]:
     """The steps, each with a bar behind it, that bind the numbers of rounds in which ``raised`` divides by elements of
-    buffers, where they are the same at all sizes ``seen``, and the kernel then; '' and the same where there are none."""
+    buffers, if they are the same at all sizes ``seen``, and the kernel then; '' and the same where there are none."""
     asked = {s.name for loop in walk(raised.body) if isinstance(loop, For) and _divides(loop) for s in _ends(loop)}
     bound = {p.sym.name for p in raised.params if p.sym.name in asked and isinstance(p.sym.type, Scalar)}
     values = {n: {f.sizes.get(n) for f in seen} for n in sorted(bound)}
