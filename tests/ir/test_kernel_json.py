@@ -41,6 +41,8 @@ def alike(a: object, b: object, symbols: dict[int, int]) -> bool:
         return same and (a.name, a.stem) == (b.name, b.stem) and alike(a.type, b.type, symbols)
     if isinstance(a, float) and math.isnan(a):
         return math.isnan(b)
+    if isinstance(a, frozenset):
+        return a == b  # in whatever order
     if isinstance(a, Scalar) or not hasattr(a, "__dataclass_fields__"):
         return a == b and repr(a) == repr(b)  # tells -0.0 from 0.0
     return all(alike(x, y, symbols) for (_, x), (_, y) in zip(values_of(a), values_of(b)))
