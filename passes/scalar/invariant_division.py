@@ -111,7 +111,8 @@ class InvariantDivision(Pass[Arguments]):
 def _divides(loop: For) -> bool:
     """Whether each round of ``loop`` may divide by another number, which is the same in all iterations around it."""
     quotients = (e for e in all_exprs(loop.body) if isinstance(e, Binary) and e.op in ("/", "%"))
-    return any(loop.var in used(x.index[0]) for e in quotients for x in _loads(e.b))
+    own = {loop.var, *declared(loop.body)}
+    return any(used(x.index[0]) & own for e in quotients for x in _loads(e.b))
 
 
 def _outermost(body: Body) -> Iterator[Loop]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ktc.ir.fold import evaluate, simplify
-from ktc.ir.nodes import Body, Break, Const, Continue, For, If, Return, Stmt
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, refresh, substitute, substitute_expr
+from ktc.ir.nodes import Body, Break, Const, Continue, Decl, For, If, Return, Stmt
+from ktc.ir.types import Scalar, Type
+from ktc.ir.walk import assigned, keep, map_body, refresh, substitute, substitute_expr
 
 MOST_ROUNDS = 8
 
@@ -43,9 +43,25 @@ def _rounds(s: For) -> Iterator[Body]:
             return
         if not goes_on:
             break
-        found.append(refresh(map_body(substitute(s.body, at), lambda x: x, simplify)))
+        found.append(refresh(_told(map_body(substitute(s.body, at), keep, simplify))))
         value = evaluate(simplify(substitute_expr(s.step, at)), {})
     yield from found
+
+
+def _told(body: Body) -> Body:
+    """``body`` with the integers in their places that variables of it hold which are given numbers, and keep them."""
+    kept, out = assigned(body), body
+    for s in body:
+        value = evaluate(s.init, {}) if isinstance(s, Decl) and s.init is not None and s.sym not in kept else None
+        if isinstance(s, Decl) and isinstance(value, int) and _holds(s.sym.type, value):
+            assert isinstance(s.sym.type, Scalar)
+            rest = tuple(x for x in out if x is not s)
+            out = map_body(substitute(rest, {s.sym: Const(value, s.sym.type)}), keep, simplify)
+    return out
+
+
+def _holds(t: Type, value: int) -> bool:
+    return isinstance(t, Scalar) and t.is_int and 0 <= value < 1 << (t.bits - 1)
 
 
 def _is_left(body: Body) -> bool:
