@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
@@ -34,8 +34,9 @@ from .extents.padded_windows import window_counts
 from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
 from .extents.told_extents import told_extents
+from .extents.tying import tying
 from .fitting import apart, by_strides, tied
-from .footprints import computed_strides, stride_ties
+from .footprints import stride_ties
 from .given_values import without_copies
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
@@ -45,7 +46,7 @@ from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import MOST_THREADS, THREADS, Prober, Seen
-from .roles import Roles, roles_of
+from .roles import roles_of
 from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened
 
@@ -81,10 +82,10 @@ def draft(k: Kernel) -> Draft:
     free = unfollowed(k, d.roles)
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
     places = {**middles(k, d.roles), **in_rounds(k, d.roles)}
-    d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
-    d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
-    d.roles = _tying(k, d.roles, told_extents(k, d.roles))
-    d.roles = _tying(k, d.roles, window_counts(k, d.roles.sizes))
+    d.roles = replace(tying(k, d.roles, places), places=frozenset(places))
+    d.roles = tying(k, d.roles, stride_ties(k, d.roles))
+    d.roles = tying(k, d.roles, told_extents(k, d.roles))
+    d.roles = tying(k, d.roles, window_counts(k, d.roles.sizes))
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
@@ -131,14 +132,6 @@ def _with_quotients(k: Kernel) -> Kernel:
     """``k`` with quotients where it multiplies by what the host has made of a divisor: how large they are is known."""
     divided = with_quotients(k, usual=True)
     return k if divided is None else k.with_(body=divided.read.body)
-
-
-def _tying(k: Kernel, roles: Roles, ties: Mapping[str, str]) -> Roles:
-    """``roles`` with sizes that others say what they are, and strides that are computed from them."""
-    computed = computed_strides(k, roles)
-    gone = {*ties, *(computed[n] for n in ties if n in computed)}
-    sizes = tuple(n for n in roles.sizes if n not in gone)
-    return replace(roles, sizes=sizes, tied={**roles.tied, **ties})
 
 
 def _tried(k: Kernel) -> Kernel:
