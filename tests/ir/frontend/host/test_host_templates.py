@@ -244,6 +244,37 @@ void g(float* p) { f<float, true, 1>(p); f<float, true, 3>(p); f<float, false, 5
     assert found(text) == ["float, 6", "int, 14", "float, 1"]
 
 
+def test_a_launch_that_an_instance_never_comes_to_is_none() -> None:
+    text = (
+        KERNEL
+        + """
+struct Sum { static constexpr bool places = false; };
+struct Largest { static constexpr bool places = true; };
+template <typename A, typename R> void f(A* p, int places) {
+  if (R::places) k<A, 1><<<1, 32>>>(p);
+  if (places) k<A, 2><<<1, 32>>>(p);
+}
+void g(float* p) { f<float, Sum>(p, 0); f<int, Largest>((int*)p, 0); }"""
+    )
+    assert found(text) == ["int, 1", "float, 2", "int, 2"]
+
+
+def test_of_many_calls_each_makes_some_of_the_instances() -> None:
+    numbers = ", ".join(f"dispatched<float, {n}>(p, op)" for n in range(1, 10))
+    text = (
+        KERNEL
+        + f"""
+template <typename A, int M, int Op> void f(A* p) {{ k<A, M * Op><<<1, 32>>>(p); }}
+template <typename A, int M> void dispatched(A* p, int op) {{
+  if (op == 1) f<A, M, 1>(p);
+  else if (op == 2) f<A, M, 100>(p);
+}}
+void g(float* p, int op) {{ {numbers}; }}"""
+    )
+    made = found(text)
+    assert made[0] == "float, 1" and len(made) == 16 and made[8:] == [f"float, {n}00" for n in range(1, 9)]
+
+
 def test_arguments_are_spelled_with_their_qualifiers_and_typedef_names(execute) -> None:
     text = """
 typedef struct { float d; int q[2]; } Block;
