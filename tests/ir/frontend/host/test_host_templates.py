@@ -327,3 +327,35 @@ def test_what_a_generic_lambda_is_given_elsewhere_is_not_known() -> None:
     text = KERNEL + "void f(int m) { auto run = [](auto t) { k<decltype(t), 2><<<1, 32>>>(nullptr); }; each(m, run); }"
     assert found(text) == []
     assert found(text.replace("each(m, run);", "run(1.5f); each(m, run);")) == []
+
+
+TAGS = """
+template <typename T> struct tag { using type = T; static constexpr int value = sizeof(T); };
+template <typename F> void by_type(int type, F&& f) {
+  switch (type) { case 0: f(tag<char>{}); break; case 1: f(tag<double>{}); break; case 2: f(tag<short>{}); break;
+                  case 3: f(tag<unsigned>{}); break; case 4: f(tag<float>{}); break; }
+}
+template <typename F> void by_flag(bool on, F&& f) { if (on) { f(std::true_type{}); } else { f(std::false_type{}); } }
+void f(void* p, int type, bool wide) {
+  by_type(type, [&](auto t) {
+    using T = typename decltype(t)::type;
+    by_flag(wide, [&](auto w) { k<T, decltype(t)::value * (w() ? 2 : 1)><<<1, 32>>>((T*)p); });
+  });
+}"""
+
+
+def test_a_lambda_that_a_function_calls_with_tags_is_called_with_the_most_usual_of_them() -> None:
+    made = found(KERNEL + TAGS)
+    assert made[:2] == ["float, 8", "float, 4"] and len(made) == 8
+
+
+OWN_TRAIT = """
+template <typename T> struct type_identity { using type = T; };
+template <typename F> void dispatch(int type, F&& f) { if (type) f(type_identity<int>{}); else f(type_identity<float>{}); }
+void f(void* p, int type) {
+  dispatch(type, [&](auto t) { using T = typename decltype(t)::type; k<T, 1><<<1, 32>>>((T*)p); });
+}"""
+
+
+def test_a_trait_of_a_projects_own_is_not_the_standard_librarys() -> None:
+    assert found(KERNEL + OWN_TRAIT) == ["float, 1", "int, 1"]
