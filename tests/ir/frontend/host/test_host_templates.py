@@ -351,7 +351,9 @@ def test_a_lambda_that_a_function_calls_with_tags_is_called_with_the_most_usual_
 
 OWN_TRAIT = """
 template <typename T> struct type_identity { using type = T; };
-template <typename F> void dispatch(int type, F&& f) { if (type) f(type_identity<int>{}); else f(type_identity<float>{}); }
+template <typename F> void dispatch(int type, F&& f) {
+  if (type) f(type_identity<int>{}); else f(type_identity<float>{});
+}
 void f(void* p, int type) {
   dispatch(type, [&](auto t) { using T = typename decltype(t)::type; k<T, 1><<<1, 32>>>((T*)p); });
 }"""
