@@ -14,10 +14,9 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.other_launches import other_launches
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Assign, Decl, Expr, Load
+from ktc.ir.nodes import Expr
 from ktc.ir.text import print_expr
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
-from ktc.ir.walk import walk, walk_expr
 from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.sources import IR_SUFFIX
@@ -26,6 +25,7 @@ from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
 from .as_seen.project_callers import with_project_callers
 from .as_seen.usual_rank import with_supposed_rank
 from .checking.scenario_doubts import check_scenarios
+from .checking.undescribed import refuse_undescribed
 from .contents import TRUTHS
 from .draft import draft
 from .drafted_launches import capped
@@ -58,7 +58,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     Raises:
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
-    refuse_arrays_of_pointers(k)
+    refuse_undescribed(k)
     k, rank = with_supposed_rank(with_project_callers(k, source), source)
     elsewhere = launched_elsewhere(k, source)
     d = draft(k if elsewhere is None else elsewhere[0])
@@ -70,20 +70,6 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     if marks := check_scenarios(d, k, text, target):
         text = _text(d, k, source, target, marks, origin)
     return text, [*_launched_otherwise(source), *_todo(d)] if d.launch is None else _todo(d)
-
-
-def refuse_arrays_of_pointers(k: Kernel) -> None:
-    """Raises E-SCAFFOLD for a kernel that reads or writes where pointers point that it loads from a buffer."""
-    params = {p.sym for p in k.params}
-    for s in walk(k.body):
-        value = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
-        if value is None or not isinstance(s, Decl | Assign) or not isinstance(s.sym.type, Ptr):
-            continue
-        for x in walk_expr(value):
-            if isinstance(x, Load) and x.buffer in params:
-                what = f"'{x.buffer.name}' is an array of pointers, which a workload cannot describe"
-                hint = "pass the rows in one buffer, with how far they are apart, or a parameter for each"
-                raise KtcError("E-SCAFFOLD", what, s.loc, hint=hint)
 
 
 def _launched_otherwise(source: SourceSpec) -> list[str]:
