@@ -40,6 +40,7 @@ from .footprints import stride_ties
 from .given_values import without_copies
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
+from .integers.chosen_parts import with_parts
 from .integers.element_marks import with_marks
 from .integers.paged_tables import with_pages, with_pages_apart
 from .joint_indices import below_all, with_places_of_others
@@ -98,7 +99,7 @@ def draft(k: Kernel) -> Draft:
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
-    d.contents = with_pages(k, d.contents)
+    d.contents = with_parts(k, with_pages(k, d.contents))
     d.positive = probe.positive
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))

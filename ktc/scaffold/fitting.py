@@ -22,6 +22,7 @@ from .footprints import offsets_of
 from .given_values import definitions
 from .inner_strides import inner_first
 from .integer_values import parts_of
+from .integers.row_pointers import PART
 from .largest_index import Largest
 from .model import Draft
 from .named_dimensions import in_common
@@ -210,6 +211,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         for i, c in enumerate(d.contents):
             if c.name not in ties:
                 sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7) + 3 * (k % 2 if parts[c.name] else 0)
+                sizes[c.name] *= PART if c.uneven else 1
         fills: dict[str, Fill] = {}
         found = probe.look(sizes)
         for c in d.contents:

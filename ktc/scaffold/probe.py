@@ -238,7 +238,7 @@ class Prober:
         if name in self.roles.windows:
             values = PROBED[self.roles.windows[name]]
             return values[(i + k) % len(values)]
-        if name in self.roles.divisors | self.roles.few:
+        if name in self.roles.divisors | self.roles.few | self.roles.wanted:
             return 2 << (i + k) % 3
         few = name in self.roles.counts | self.roles.halves or ((d := dimension(name)) is not None and d.is_few)
         times = 1 if few else max(unit, self.roles.groups.get(name, 1))
@@ -476,6 +476,11 @@ def in_rows(fill: Fill, row: int, place: int) -> Fill:
     return filled
 
 
+def spaced(by: int) -> Fill:
+    """Numbers from 0 on, each ``by`` more than the one before."""
+    return lambda n: np.arange(n) * by
+
+
 def distinct(size: int) -> Fill:
     """Indices below ``size``, each once, the last first; as often as needed where there are more elements."""
     return lambda n: size - 1 - np.arange(n) % max(size, 1)
@@ -486,13 +491,14 @@ def one_each(size: int) -> Fill:
     return lambda n: np.minimum(np.arange(n), max(size, 1) - 1)
 
 
-def offsets(last: int, elements: int) -> Fill:
-    """Ascending from 0 to ``last`` within the first ``elements``: where the parts of something begin."""
+def offsets(last: int, elements: int, uneven: bool = False) -> Fill:
+    """Ascending from 0 to ``last`` within the first ``elements``: where the parts of something begin, which are as long
+    as each other or, ``uneven``, each longer than the one before."""
 
     def fill(n: int) -> np.ndarray:
         out = np.full(n, last)
         count = min(n, max(elements, 2))
-        out[:count] = np.linspace(0, last, count).astype(np.int64)
+        out[:count] = (np.linspace(0, 1, count) ** (2 if uneven else 1) * last).astype(np.int64)
         return out
 
     return fill

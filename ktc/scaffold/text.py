@@ -263,6 +263,13 @@ def _less_one(size: str) -> str:
     return n.removesuffix(" + 1") if n.endswith(" + 1") and n.count(" ") == 2 else plain(f"{size} - 1")
 
 
+def _last_start(d: Draft, name: str, apart: str | int) -> str:
+    """Where the last of the rows begins whose starts ``name`` holds."""
+    extent = d.shapes.get(name)
+    count = " * ".join(f"({x})" for x in extent.shape) if extent is not None else "1"
+    return plain(f"({count} - 1) * ({apart})")
+
+
 COMPARED = "what its elements are compared with, choose from or divide"
 TOLD = "what the host fills it with"
 
@@ -290,11 +297,12 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
         more = content.first - (content.kind != "offsets")
         last = below if more < 0 else plain(f"{most} + {more}" if more else f"{most}")
+        last = _last_start(d, name, most) if init == "starts" else last
         least = max(content.first, int(init == "index" and divides(d.kernel, p.sym)))
         lines += [f'init = "{init}"', f'range = [{least}, "{last}"]']
         guesses.append("range")
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
-        if init != "offsets" and mark is not None:
+        if init not in ("offsets", "starts") and mark is not None:
             lines.append(f"mark = {mark}                # one in eight")
     elif role != "out" and name in (told := values_told(d.kernel)):
         least, most = told[name]
