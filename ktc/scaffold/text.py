@@ -25,6 +25,7 @@ from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
 from .as_seen.project_callers import with_project_callers
 from .as_seen.usual_rank import with_supposed_rank
 from .checking.scenario_doubts import check_scenarios
+from .checking.thresholds import settled_thresholds
 from .checking.undescribed import refuse_undescribed
 from .contents import TRUTHS
 from .draft import draft
@@ -67,6 +68,9 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     if elsewhere is not None and d.launch is None:
         d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"
     text = _text(d, k, source, target, {}, origin)
+    if numbers := settled_thresholds(d, k, text, target):
+        d.roles = dataclasses.replace(d.roles, numbers={**d.roles.numbers, **numbers})
+        text = _text(d, k, source, target, {}, origin)
     if marks := check_scenarios(d, k, text, target):
         text = _text(d, k, source, target, marks, origin)
     return text, [*_launched_otherwise(source), *_todo(d)] if d.launch is None else _todo(d)
