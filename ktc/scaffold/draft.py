@@ -30,6 +30,7 @@ from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
+from .extents.level_tables import with_levels
 from .extents.padded_windows import window_counts
 from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
@@ -76,7 +77,7 @@ def draft(k: Kernel) -> Draft:
     starts = k.launch.first if k.launch is not None else ()
     d.doubts += [f"the launch: it is that of a loop's first round, where {n} is {print_expr(e)}" for n, e in starts]
     d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, with_one_dimension(k, d.roles))))
-    d.roles = with_dimensions(k, d.roles)
+    d.roles = with_levels(k, with_dimensions(k, d.roles))
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]

@@ -27,7 +27,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.passes.raising.check.run_length import statements
 
-from .given_values import floats_decide_stores
+from .given_values import floats_decide_stores, floats_say_where
 from .indices import most_threads
 from .integer_values import counters, divides
 from .named_dimensions import dimension
@@ -125,6 +125,7 @@ class Prober:
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
         self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
         self.data_decides = bool(counters(kernel)) or floats_decide_stores(kernel)
+        self.pointed = floats_say_where(kernel)
         read = [p for p in buffers_of(kernel) if access_role(p, kernel) != "out"]
         self.masks = [p.sym.name for p in read if scalar_of(p.sym.type).kind == "bool"]
         whole = [p.sym for p in read if scalar_of(p.sym.type).is_int]
@@ -302,7 +303,8 @@ class Prober:
         """A probe; None if the interpreter cannot run it or it does not end.
 
         Where data decides how much is stored, or whether anything is, it is looked at with numbers above 0 and with
-        numbers below it, too; where truths decide what is done, with all of them true, all false, and each alone the
+        numbers below it, too; where it says where something is, with all of it 1, the far end of what is measured in
+        parts of its extent; where truths decide what is done, with all of them true, all false, and each alone the
         one or the other; where tables are searched, with all of their numbers below what is looked for, and all above;
         where numbers mark elements, with all of them mixed.
         """
@@ -312,6 +314,8 @@ class Prober:
         for least in (0.5, -7.0) if (self.data_decides or idle) and found is not None else ():
             found = found and found.joined(again := self._run(sizes, known, least))
             self.positive |= idle and least > 0 and again is not None and bool(again.run.stored)
+        if self.pointed and found is not None:
+            found = found.joined(self._run(sizes, known, None))
         masks = [b for b in self.masks if b not in known]
         for truths in _truths(masks) if found is not None else ():
             found = found and found.joined(self._run(sizes, {**known, **truths}, -3.0))
@@ -322,7 +326,7 @@ class Prober:
             found = found and found.joined(self._run(sizes, {**known, **mixed}, -3.0))
         return found
 
-    def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:
+    def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float | None) -> Seen | None:
         args: dict[str, Any] = self.scalars(sizes)
         known = {**self._listed(sizes), **fills}
         for p in buffers_of(self.kernel):
@@ -392,7 +396,7 @@ class Prober:
         """What buffers hold of which every element is a formula of sizes."""
         return {b: first_of([self._evaluated(x, sizes) for x in texts]) for b, texts in self.roles.listed.items()}
 
-    def _content(self, name: str, elements: int, fills: Mapping[str, Fill], least: float = -3.0) -> np.ndarray:
+    def _content(self, name: str, elements: int, fills: Mapping[str, Fill], least: float | None = -3.0) -> np.ndarray:
         t = self.kernel.param(name).sym.type
         assert isinstance(t, Ptr)
         scalar = scalar_of(t)
@@ -404,7 +408,8 @@ class Prober:
             return between(*self.filled[name])(count).astype(numpy_dtype(scalar.name))
         if scalar.is_int:
             return np.full(count, name in self.divisors, numpy_dtype(scalar.name))
-        return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
+        numbers = np.ones(count) if least is None else np.arange(count) % 7 + least
+        return numbers.astype(numpy_dtype(scalar.name))
 
 
 @by_identity(1 << 14)

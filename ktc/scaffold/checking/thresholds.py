@@ -3,7 +3,8 @@
     if (distance < radius) out[count++] = j          with a radius of 1, nothing of points in 32 dimensions is near
 
 A kernel that stores nothing, or everything, says little of how long it takes, and tests none of its branches.
-Conditions are counted in runs of some blocks at the sizes of the smallest scenario, with thresholds far apart, then nearer.
+Conditions are counted in runs of some blocks at the sizes of the smallest scenario, with thresholds far apart, then
+nearer.
 """
 
 from __future__ import annotations
