@@ -20,7 +20,7 @@ from .extents.told_extents import chosen_extent
 from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
-from .integers.row_pointers import part_limits, row_pointers
+from .integers.row_pointers import part_limits, part_starts, row_pointers
 from .integers.row_starts import row_starts
 from .plain_integers import values_compared
 from .probe import STOPS, Fill, Prober, Seen, constant, distinct, in_rows, offsets, spaced
@@ -136,8 +136,8 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         or name in probe.searched
     ):
         return None
-    if access_role(p, k) == "out" or name in counters(k):
-        return None
+    if access_role(p, k) == "out" or name in counters(k) or name in part_starts(k):
+        return None  # with zeros, the last part is as long as any can be
     if t.is_float:
         return _whole(p, whole_floats(k)[name], probe, before, fills)
     if name in row_pointers(k):

@@ -32,6 +32,7 @@ from .draft import draft
 from .drafted_launches import capped
 from .given_values import only_data
 from .integer_values import counters, divides, mark_of, taken_apart
+from .integers.row_pointers import part_starts
 from .integers.unasked import unasked
 from .model import Draft
 from .plain_integers import TRUTH_VALUES, counted, values_compared
@@ -308,6 +309,10 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
         if init not in ("offsets", "starts") and mark is not None:
             lines.append(f"mark = {mark}                # one in eight")
+    elif role != "out" and (total := part_starts(d.kernel).get(name)) is not None:
+        end = d.tied(total)
+        lines += ['init = "offsets"', f'range = [0, "{total if end is None else end}"]']
+        guesses.append("range")
     elif role != "out" and name in (told := values_told(d.kernel)):
         least, most = told[name]
         lines += ['init = "ints"', f"range = [{least}, {most}]"]

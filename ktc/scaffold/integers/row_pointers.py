@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import ORDERINGS, Binary, Call, Const, Expr, For, HwIndex, If, Load, Sym, Var
+from ktc.ir.nodes import ORDERINGS, Binary, Call, Const, Expr, For, HwIndex, If, Load, Select, Sym, Var
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I64, Ptr, scalar_of
 from ktc.ir.walk import map_expr, stmt_exprs, used, walk, walk_expr
@@ -51,6 +51,25 @@ def part_limits(k: Kernel) -> frozenset[str]:
         for length, by in told
         if isinstance(by, Var) and by.sym in params and [*_ends_where_the_next_begins(length.b, length.a, sources)]
     )
+
+
+@by_identity(8)
+def part_starts(k: Kernel) -> dict[str, str]:
+    """The integer buffers of ``k`` that hold where parts begin, each with the parameter that the last part ends at:
+    ``end = v + 1 < n ? first[v + 1] : total``."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    pairs = [(length.b, length.a) for length, _ in _lengths(k, sources)]
+    pairs += [(s.init, bound) for s in walk(k.body) if isinstance(s, For) for bound in _bounds(s)]
+    found: dict[str, str] = {}
+    for begin, end in pairs:
+        if not isinstance(chosen := spelled_out(end, sources), Select):
+            continue
+        for part, last in ((chosen.a, chosen.b), (chosen.b, chosen.a)):
+            total = spelled_out(last, sources)
+            if isinstance(total, Var) and total.sym in params:
+                next_ones = _ends_where_the_next_begins(begin, part, sources)
+                found |= {b.name: total.sym.name for b in next_ones}
+    return found
 
 
 def _lengths(k: Kernel, sources: Sources) -> Iterator[tuple[Binary, Expr | None]]:
@@ -121,4 +140,4 @@ def _is_one(distance: Expr) -> bool:
     return evaluate(simplify(map_expr(distance, number)), {}) == 1
 
 
-__all__ = ["PART", "part_limits", "row_pointers"]
+__all__ = ["PART", "part_limits", "part_starts", "row_pointers"]
