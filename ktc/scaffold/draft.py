@@ -24,7 +24,6 @@ from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
-from .extents.dimension_walks import with_dimensions, with_orders
 from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
@@ -36,6 +35,7 @@ from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
 from .extents.told_extents import told_extents
 from .extents.tying import tying
+from .extents.walked_tensors import with_dimensions, with_orders
 from .fitting import apart, by_strides, tied
 from .footprints import stride_ties
 from .given_values import without_copies

@@ -94,7 +94,7 @@ class Roles:
     ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.element_marks`): a
     number,
     or all of those from one to another. ``listed``: buffers of which every element is a formula of sizes
-    (:mod:`.extents.dimension_walks`).
+    (:mod:`.extents.walked_tensors`).
     """
 
     sizes: tuple[str, ...]
