@@ -19,7 +19,8 @@ from ktc.ir.walk import initial_values, used, walk
 
 from ..given_values import definitions, spelled_out
 from ..roles import Roles
-from .dimension_walks import RANK, Place, steps_of, walks
+from ..windows import names_in
+from .dimension_walks import RANK, Place, passed_arrays, steps_of, walks
 from .kept_below import loads, products
 from .spelled_strides import spelled_strides
 
@@ -50,7 +51,7 @@ def with_dimensions(k: Kernel, roles: Roles) -> Roles:
     """``roles`` with what loops over dimensions say of buffers and sizes; as they are where there are none."""
     found = _tensors(k, roles)
     found.listed |= {b: x for b, x in spelled_strides(k) if b not in found.listed}
-    if not found.listed:
+    if not found.listed and not found.tied:
         return roles
     gone = {*found.ranks, *found.tied}
     sizes = tuple(n for n in roles.sizes if n not in gone)
@@ -69,7 +70,8 @@ def with_dimensions(k: Kernel, roles: Roles) -> Roles:
 def with_orders(scenarios: Sequence[Scenario], roles: Roles) -> list[Scenario]:
     """``scenarios`` (name, sizes, more) with the order in which elements lie: reversed in every second, so that what a
     kernel does for either is seen and tuned."""
-    if not any(REVERSED in text for texts in roles.listed.values() for text in texts):
+    texts = (*roles.tied.values(), *(text for listed in roles.listed.values() for text in listed))
+    if not any(REVERSED in names_in(text) for text in texts):
         return list(scenarios)
     return [(name, {**sizes, REVERSED: int(name in TURNED)}, more) for name, sizes, more in scenarios]
 
@@ -90,6 +92,8 @@ def _tensors(k: Kernel, roles: Roles) -> Tensors:
                 return Tensors()
         out.ranks |= w.rank
         out.tied |= dict.fromkeys(w.below, " * ".join(reversed(names)))
+        for rows, place in w.rows:
+            out.tied[rows] = " * ".join(n for at, n in [*zip(w.dims, names)][::-1] if at != place)
         out.sizes += [n for n in reversed(names) if n not in out.sizes]
     whole = {w.dims[0][0]: w.dims for w in listed if sorted(n for _, n in w.dims) == list(range(len(w.dims)))}
     for dims, strides in _beside(k, whole.keys()):
@@ -102,7 +106,11 @@ def _tensors(k: Kernel, roles: Roles) -> Tensors:
     if not said or not {x for x in asked if x != (x[0], UNKNOWN) or x[0] not in alone} <= said.keys():
         return Tensors()
     out.ranks |= dict.fromkeys(_axes(k, alone), 1)
-    for buffer in sorted(buffers):
+    passed = {b.name: names for b, names in passed_arrays(k).items()}
+    for buffer in sorted(buffers & {*passed}):
+        out.tied |= {name: said[buffer, n] for n, name in passed[buffer].items() if (buffer, n) in said}
+        out.ranks |= {name: 1 for n, name in passed[buffer].items() if (buffer, n) not in said}
+    for buffer in sorted(buffers - {*passed}):
         last = max(n for b, n in said if b == buffer)
         out.listed[buffer] = tuple(said.get((buffer, n), "1") for n in range(last + 1))
     return out
