@@ -24,16 +24,16 @@ from ktc.ir.frontend.syntax.syntax_walk import children, descendants
 
 from .host_lambdas import generic_parameters
 
-MOST = 4
-"""Tags of one function that are told apart: those of several such functions within one another multiply."""
+MOST = (4, 2)
+"""Tags that are told apart, of the outermost such function and of each within it: they multiply."""
 
 _USUAL = (r"float", r"\w*half\w*|float16_t", r"\w*bfloat16\w*|bf16", r"int|int32_t|long|int64_t", r"\w*(Sum|Add)\w*")
 """Types that programs run in, and what they make of their elements, the most usual first."""
 
 
-def dispatched(call: Any, program: Program) -> list[tuple[Lambda, list[Any]]]:
+def dispatched(call: Any, program: Program, inside: bool = False) -> list[tuple[Lambda, list[Any]]]:
     """The calls of a generic lambda that ``call`` is known to make, each with the lambda and what it is passed: the
-    most usual of the tags that the function has."""
+    most usual of the tags that the function has. ``inside``: within another such lambda."""
     args = list(call.args.exprs) if isinstance(call, c_ast.FuncCall) and call.args is not None else []
     passed = [(k, a) for k, a in enumerate(args) if isinstance(a, Lambda) and generic_parameters(a)]
     if len(passed) != 1:
@@ -43,7 +43,7 @@ def dispatched(call: Any, program: Program) -> list[tuple[Lambda, list[Any]]]:
     for e in program.functions.get(name, ()):
         own = params_of(e.node) if isinstance(e.node, Function) else []
         if len(own) == len(args) and (made := list(_tags(e.node, getattr(own[at], "name", None)))):
-            return [(handed, tags) for tags in sorted(made, key=_usual)[:MOST]]
+            return [(handed, tags) for tags in sorted(made, key=_usual)[: MOST[inside]]]
     return []
 
 

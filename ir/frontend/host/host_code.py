@@ -309,7 +309,7 @@ class _Walk:
             if item.args is not None and self._wanted(item.args):
                 self._find(item.args, env, declared)
             return
-        elif calls := dispatched(item, self.lowering.program):
+        elif calls := dispatched(item, self.lowering.program, self.depth > 0):
             for node, args in calls:
                 self._called(GenericLambda(node, env, declared), args, env, declared)
             return
