@@ -23,7 +23,8 @@ from .integer_values import bins, compared, counters, label_of, parts_of, whole_
 from .integers.row_pointers import part_limits, part_starts, row_pointers
 from .integers.row_starts import row_starts
 from .plain_integers import values_compared
-from .probe import STOPS, Fill, Prober, Seen, constant, distinct, in_rows, offsets, spaced
+from .probe import STOPS, Prober, Seen
+from .probing.fills import Fill, constant, distinct, in_rows, offsets, spaced
 from .roles import access_role, buffers_of
 
 PROBED = {"index": 16, "offsets": 64, "starts": 64}

@@ -47,7 +47,8 @@ from .integers.paged_tables import with_pages, with_pages_apart
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
-from .probe import MOST_THREADS, THREADS, Prober, Seen
+from .probe import Prober, Seen
+from .probing.probe_sizes import MOST_THREADS, THREADS
 from .roles import roles_of
 from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened

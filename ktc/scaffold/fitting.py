@@ -26,7 +26,8 @@ from .integers.row_pointers import PART
 from .largest_index import Largest
 from .model import Draft
 from .named_dimensions import in_common
-from .probe import Fill, Prober, Seen, one_each
+from .probe import Prober, Seen
+from .probing.fills import Fill, one_each
 from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
 from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times

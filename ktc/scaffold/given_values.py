@@ -143,8 +143,8 @@ def floats_say_where(k: Kernel) -> bool:
     sources = definitions(k)
     buffers = {p.sym for p in k.params if isinstance(p.sym.type, Ptr) and scalar_of(p.sym.type).is_float}
     places = (i for e in all_exprs(k.body) if isinstance(e, Load) and e.buffer in buffers for i in e.index)
-    parts = (x for x in made_of(places, sources) if isinstance(x, Cast | Call) and isinstance(x.type, Scalar))
-    whole = [x for x in parts if x.type.is_int and any(_is_real(y) for y in children(x))]  # type: ignore[union-attr]
+    parts = (x for x in made_of(places, sources) if isinstance(x, Cast | Call))
+    whole = [x for x in parts if isinstance(t := x.type, Scalar) and t.is_int and any(map(_is_real, children(x)))]
     return any(isinstance(x, Load) and x.buffer in buffers for x in made_of(whole, sources, places=False))
 
 

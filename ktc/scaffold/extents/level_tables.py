@@ -86,7 +86,8 @@ def _tables(k: Kernel) -> Iterator[LevelTable]:
         for begin in sorted({b for b, step, first in places if (step, first) == (1, 0)} - shapes):
             totals = [total for _, index in accesses(k) if (total := _total(index, begin, k)) is not None]
             if len(shapes) == 1 and totals:
-                yield LevelTable(end.sym.name, *shapes, begin, frozenset().union(*totals))
+                yield LevelTable(end.sym.name, shapes.pop(), begin, frozenset().union(*totals))
+                break
 
 
 def _places(loop: For, params: set[Sym], once: Mapping[Sym, Expr]) -> set[tuple[str, int, int]]:

@@ -75,6 +75,7 @@ def part_starts(k: Kernel) -> dict[str, str]:
 def _lengths(k: Kernel, sources: Sources) -> Iterator[tuple[Binary, Expr | None]]:
     """The differences that decide how long something goes on, or whether it is done, each with what it is compared
     with, None where it ends a loop."""
+    compared: list[tuple[Expr, Expr | None]]
     compared = [(s.cond.b, None) for s in walk(k.body) if isinstance(s, For) and isinstance(s.cond, Binary)]
     for e in (x for s in walk(k.body) for whole in stmt_exprs(s) for x in walk_expr(whole)):
         if isinstance(e, Binary) and e.op in ORDERINGS:
