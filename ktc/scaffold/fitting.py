@@ -23,6 +23,7 @@ from .given_values import definitions
 from .inner_strides import inner_first
 from .integer_values import parts_of
 from .integers.row_pointers import PART
+from .integers.row_starts import row_starts
 from .largest_index import Largest
 from .model import Draft
 from .named_dimensions import in_common
@@ -129,10 +130,10 @@ def by_strides(d: Draft) -> dict[str, Extent | None]:
         written = next((p.index(factor) for p in products if factor in p), 0)
         return inner, counted.get(factor, -1) if not inner else 0, written
 
-    out = dict(d.shapes)
+    out, rooms = dict(d.shapes), {*row_starts(d.kernel).values()}
     for b, e in d.shapes.items():
         if e is not None and b in strides:
-            out[b] = replace(e, factors=tuple(sorted(e.factors, key=lambda f: place(b, f))))
+            out[b] = replace(e, factors=tuple(sorted(e.factors, key=lambda f: (f in rooms, place(b, f)))))
     return out
 
 

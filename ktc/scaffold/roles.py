@@ -41,7 +41,7 @@ from .extents.padded_windows import padded_windows
 from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
-from .integer_values import bins, marks, origins, powers
+from .integer_values import bins, marks, origins, powers, seeds
 from .integers.row_pointers import PART, part_limits
 from .scales.real_values import real_values
 from .scales.usual_reals import usual_real
@@ -125,7 +125,7 @@ class Roles:
 def roles_of(k: Kernel) -> Roles:
     """The roles of the scalar parameters of ``k``."""
     integers = [p for p in k.params if _is_integer(p)]
-    presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k)
+    presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k) | seeds(k)
     fixed = presumed | _rooms(k, integers) | _fixed(k, integers)
     tied = {n: t for n, t in _tied(k) if n not in fixed}
     real = real_values(k)

@@ -52,6 +52,7 @@ def test_a_sampler_has_rows_as_long_as_what_is_wanted_and_picks_among_all_elemen
     d = draft(kernel(SAMPLE))
     shapes = {b: {*e.factors} for b, e in d.shapes.items() if e is not None}
     assert not d.doubts
+    assert d.shapes["out"] is not None and d.shapes["out"].factors == ("rows", "picks")
     assert shapes["out"] == shapes["best"] == {"rows", "picks"} and shapes["begin"] == shapes["first"] == {"rows"}
     assert shapes["col"] == {"ptr_last"} and d.tied("best_values") == "ptr_last"
     _, large, _ = next(s for s in d.scenarios if s[0] == "large")
@@ -70,3 +71,11 @@ def test_starts_are_as_far_apart_as_each_other() -> None:
     rng = np.random.default_rng(0)
     assert INITS["starts"](rng, 5, (0, 4 * 24), False).tolist() == [0, 24, 48, 72, 96]
     assert INITS["starts"](rng, 1, (0, 0), False).tolist() == [0]
+
+
+def test_a_seed_is_no_size() -> None:
+    source = SAMPLE.replace("int picks, int rows)", "int picks, int rows, long rand_seed)").replace(
+        "out[to + i] = col[best", "out[(to + i + rand_seed) % (rows * picks)] = col[best"
+    )
+    d = draft(kernel(source.replace("f, o, picks, rows);", "f, o, picks, rows, rand_seed);")))
+    assert d.roles.fixed["rand_seed"] == 42 and "rand_seed" not in d.names
