@@ -17,6 +17,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr
 from ktc.ir.text import print_expr
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
+from ktc.ir.walk import walk
 from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.sources import IR_SUFFIX
@@ -125,7 +126,9 @@ def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[
         lines += [more] if more else []
     outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
     if not outs:
-        raise KtcError("E-SCAFFOLD", f"{k.name} writes to none of its buffers: there is nothing to compare", k.loc)
+        hidden = "as it is read, its body is empty: give the macros that hide it, as -D __CUDA_ARCH__=800"
+        what = f"{k.name} writes to none of its buffers: there is nothing to compare"
+        raise KtcError("E-SCAFFOLD", what, k.loc, hint="" if [*walk(k.body)] else hidden)
     lines += ["", "# [reference]            # what outputs should be, as numpy in float64; see `ktc kernels`"]
     return "\n".join([*lines, f'# {outs[0]} = "silu(x) * y"', ""])
 
